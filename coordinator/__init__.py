@@ -1,0 +1,1 @@
+"""The untrusted rendezvous and relay. Imports protocol, never party."""

@@ -1,0 +1,1 @@
+"""One company's private side. Imports protocol, never coordinator."""

@@ -1,0 +1,252 @@
+"""The private linear program of one company, read from the file it already has.
+
+Everything in a `DataSet` is secret: it has no printable form, and no error here says a
+number from it. Only the subproblem reads it.
+
+Symbols of the paper: u utilities, A consumption of the shared resources, B x ≤ b private
+limits. Here the private limits are general: lower ≤ B x ≤ upper, with bounds on x.
+"""
+
+import os
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import highspy
+import numpy as np
+
+from protocol.agreement import Agreement, Floats
+from protocol.errors import BadData
+
+Indices = np.ndarray[Any, np.dtype[np.int32]]
+
+HUGE = 1e20
+"""HiGHS takes anything from here on for infinite, so a finite coefficient must be smaller."""
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class DataSet:
+    """max utility·x + offset, subject to consumption ≤ allocation, private rows and bounds.
+
+    The matrix is column-wise; its first rows are the shared resources in the order of the
+    agreement, the private rows follow.
+    """
+
+    names: tuple[str, ...]
+    utility: Floats
+    offset: float
+    lower: Floats
+    upper: Floats
+    resources: int
+    row_lower: Floats
+    row_upper: Floats
+    start: Indices
+    index: Indices
+    value: Floats
+
+    def __repr__(self) -> str:
+        return "<private data set>"
+
+    @property
+    def columns(self) -> int:
+        return len(self.names)
+
+    @property
+    def private_rows(self) -> int:
+        return len(self.row_lower)
+
+
+def read(path: str | os.PathLike[str], agreement: Agreement) -> DataSet:
+    """Read a model in `.mps`, `.mps.gz`, `.lp` or `.npz`. Raises nothing but `BadData`."""
+    path = Path(path)
+    if not path.is_file():
+        raise BadData(f"there is no model file {str(path)!r}")
+    name = path.name.lower()
+    if name.endswith(".npz"):
+        return from_arrays(_arrays(path), agreement)
+    if name.endswith((".mps", ".mps.gz", ".lp")):
+        return _from_highs(path, agreement)
+    raise BadData(f"{path.name!r}: a model is a .mps, .mps.gz, .lp or .npz file")
+
+
+def dense(
+    *,
+    A: Floats,
+    B: Floats,
+    u: Floats,
+    row_lower: Floats,
+    row_upper: Floats,
+    lower: Floats,
+    upper: Floats,
+    names: tuple[str, ...] | None = None,
+) -> DataSet:
+    """A data set from dense matrices whose shapes are known to fit."""
+    matrix = np.vstack([A, B]).T
+    columns, rows = np.nonzero(matrix)
+    counts = np.bincount(columns, minlength=len(u))
+    return DataSet(
+        names=names or tuple(f"x{i}" for i in range(len(u))),
+        utility=u,
+        offset=0.0,
+        lower=lower,
+        upper=upper,
+        resources=len(A),
+        row_lower=row_lower,
+        row_upper=row_upper,
+        start=np.concatenate([[0], np.cumsum(counts)]).astype(np.int32),
+        index=rows.astype(np.int32),
+        value=matrix[columns, rows],
+    )
+
+
+def _arrays(path: Path) -> dict[str, Any]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {key: file[key] for key in file.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile):
+        raise BadData(f"{path.name!r} is not an .npz file of plain arrays") from None
+
+
+def from_arrays(arrays: dict[str, Any], agreement: Agreement) -> DataSet:
+    """A data set from A, B, b, u, and where given lower (0), upper (∞) and names."""
+    for key in sorted({"A", "B", "b", "u"} - arrays.keys()):
+        raise BadData(f"the array {key!r} is missing; an .npz model has A, B, b and u")
+    for key in sorted(arrays.keys() - {"A", "B", "b", "u", "lower", "upper", "names"}):
+        raise BadData(f"the array {key!r} is not known; an .npz model has A, B, b and u")
+    n = _length(arrays, "u")
+    r = _length(arrays, "b")
+    m = len(agreement.resources)
+    A, B = _matrix(arrays, "A", m, n), _matrix(arrays, "B", r, n)
+    b, u = _matrix(arrays, "b", r), _matrix(arrays, "u", n)
+    lower = _matrix(arrays, "lower", n, infinite=True) if "lower" in arrays else np.zeros(n)
+    upper = _matrix(arrays, "upper", n, infinite=True) if "upper" in arrays else np.full(n, np.inf)
+    names = None
+    if "names" in arrays:
+        names = tuple(str(name) for name in np.ravel(arrays["names"]))
+        if len(names) != n:
+            raise BadData(f"the array 'names' must have one name for each of {n} columns of A")
+    _ordered(lower, upper)
+    return dense(
+        A=A, B=B, u=u, row_lower=np.full(r, -np.inf), row_upper=b, lower=lower, upper=upper,
+        names=names,
+    )  # fmt: skip
+
+
+def _length(arrays: dict[str, Any], key: str) -> int:
+    if arrays[key].ndim != 1:
+        raise BadData(f"the array {key!r} has {arrays[key].ndim} dimensions and must have 1")
+    return len(arrays[key])
+
+
+def _matrix(arrays: dict[str, Any], key: str, *shape: int, infinite: bool = False) -> Floats:
+    array = arrays[key]
+    if array.shape != shape:
+        hint = " (one row for each shared resource)" if key == "A" else ""
+        raise BadData(f"the array {key!r} has shape {array.shape} and must have {shape}{hint}")
+    if array.dtype.kind not in "fiu":
+        raise BadData(f"the array {key!r} must hold numbers")
+    values = np.asarray(array, dtype=np.float64)
+    wrong = np.isnan(values) if infinite else ~(np.abs(values) < HUGE)
+    if wrong.any():
+        where = tuple(int(i) for i in np.argwhere(wrong)[0])
+        what = "not a number" if infinite else "not a finite number"
+        raise BadData(f"the array {key!r} has an entry at {where} that is {what}")
+    return values
+
+
+def _ordered(lower: Floats, upper: Floats) -> None:
+    if (lower > upper).any():
+        raise BadData(f"column {int(np.argmax(lower > upper))}: its lower bound is above its upper")
+
+
+def _from_highs(path: Path, agreement: Agreement) -> DataSet:
+    model = highspy.Highs()
+    model.setOptionValue("output_flag", False)
+    status = model.readModel(str(path))
+    lp = model.getLp()
+    if status == highspy.HighsStatus.kError or not lp.num_col_:
+        raise BadData(
+            f"HiGHS cannot read {path.name!r} as a model: check that it is a valid "
+            f"{path.name.partition('.')[2].upper()} file with finite coefficients"
+        )
+    if model.getModel().hessian_.dim_:
+        raise BadData(f"{path.name!r} has a quadratic objective; only linear ones can be used")
+    columns, rows = list(lp.col_names_), list(lp.row_names_)
+    if len(columns) != lp.num_col_ or not all(columns):
+        columns = [f"x{i}" for i in range(lp.num_col_)]
+    for i, kind in enumerate(lp.integrality_):
+        if kind != highspy.HighsVarType.kContinuous:
+            raise BadData(
+                f"column {columns[i]!r} is integer or semi-continuous; prices need a linear "
+                "program, so relax it or split it off"
+            )
+    return _arranged(lp, columns, rows, agreement)
+
+
+def _arranged(lp: Any, columns: list[str], rows: list[str], agreement: Agreement) -> DataSet:
+    """Put the resource rows first, in the order of the agreement and as upper limits."""
+    lp.a_matrix_.ensureColwise()
+    value = np.array(lp.a_matrix_.value_, dtype=np.float64)
+    index = np.array(lp.a_matrix_.index_, dtype=np.int32)
+    start = np.array(lp.a_matrix_.start_, dtype=np.int32)
+    row_lower, row_upper = np.array(lp.row_lower_), np.array(lp.row_upper_)
+    cost = np.array(lp.col_cost_, dtype=np.float64)
+    lower, upper = np.array(lp.col_lower_), np.array(lp.col_upper_)
+    column_of = np.repeat(np.arange(len(columns)), np.diff(start))
+
+    for bad, what in ((~(np.abs(value) < HUGE), "a constraint"), (~(np.abs(cost) < HUGE), None)):
+        if bad.any():
+            first = int(np.argmax(bad))
+            name = columns[int(column_of[first]) if what else first]
+            raise BadData(
+                f"column {name!r} has a coefficient in {what or 'the objective'} that is not finite"
+            )
+    for name, bounds in (("rows", (row_lower, row_upper)), ("bounds", (lower, upper))):
+        if any(np.isnan(b).any() for b in bounds) or (bounds[0] > bounds[1]).any():
+            raise BadData(f"the {name} have a limit that is not a number or a lower above an upper")
+
+    order, sign = [], np.ones(len(rows))
+    for resource in agreement.resources:
+        found = [i for i, row in enumerate(rows) if row == resource.name]
+        if len(found) != 1:
+            here = "no row" if not found else f"{len(found)} rows"
+            raise BadData(
+                f"the model has {here} named {resource.name!r}; it needs exactly one row "
+                "for each shared resource, whose left-hand side is what the company consumes"
+            )
+        order.append(found[0])
+        sign[found[0]] = _direction(
+            resource.name, row_lower[found[0]], row_upper[found[0]], value[index == found[0]]
+        )
+    shared = set(order)
+    order += [i for i in range(len(rows)) if i not in shared]
+    place = np.empty(len(rows), dtype=np.int32)
+    place[order] = np.arange(len(rows))
+    private = order[len(agreement.resources) :]
+    maximise = 1.0 if lp.sense_ == highspy.ObjSense.kMaximize else -1.0
+    return DataSet(
+        names=tuple(columns),
+        utility=maximise * cost,
+        offset=maximise * lp.offset_,
+        lower=lower,
+        upper=upper,
+        resources=len(agreement.resources),
+        row_lower=row_lower[private],
+        row_upper=row_upper[private],
+        start=start,
+        index=place[index],
+        value=value * sign[index],
+    )
+
+
+def _direction(name: str, lower: float, upper: float, coefficients: Floats) -> float:
+    """+1 for a row a·x ≤ r, −1 for the same limit written as −a·x ≥ −r."""
+    if np.isneginf(lower):
+        return 1.0
+    if np.isposinf(upper) and lower <= 0.0 and (lower < 0.0 or (coefficients <= 0.0).all()):
+        return -1.0
+    raise BadData(
+        f"the row {name!r} of a shared resource is not an upper limit on what is consumed; "
+        "write it as consumption <= limit (the limit itself is replaced by the allocation)"
+    )

@@ -1,0 +1,185 @@
+"""The durable memory of one party: what it released and which rounds are closed.
+
+A release is on the disk before anybody else can see it, and what is there is never changed
+or taken away. One file holds all sessions of a party. Un-noised numbers never come here.
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterable
+from typing import Any
+
+from protocol.agreement import Agreement
+from protocol.errors import BadLedger, BrokenInvariant
+from protocol.messages import Sealed
+from protocol.transcript import Transcript
+from protocol.wire import Reader
+
+_VERSION = 1
+_TABLES = """
+CREATE TABLE sessions (
+    id INTEGER PRIMARY KEY, agreement BLOB NOT NULL UNIQUE, name TEXT NOT NULL,
+    member TEXT NOT NULL, fault TEXT
+);
+CREATE TABLE releases (
+    session INTEGER, round INTEGER, message BLOB NOT NULL, PRIMARY KEY (session, round)
+);
+CREATE TABLE rounds (
+    session INTEGER, round INTEGER, member INTEGER, message BLOB NOT NULL,
+    PRIMARY KEY (session, round, member)
+);
+CREATE TABLE seals (
+    session INTEGER, member INTEGER, message BLOB NOT NULL, PRIMARY KEY (session, member)
+);
+"""
+
+
+class Ledger:
+    """A party's ledger, opened for one session. Only one process can have it open.
+
+    `path` is a file, or `":memory:"` for a simulation that need not survive.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], agreement: Agreement, member: str) -> None:
+        self._path = str(path)
+        self._agreement = agreement
+        self._reader = Reader(agreement)
+        try:
+            self._base = sqlite3.connect(self._path, isolation_level=None, timeout=0.2)
+            self._prepare(agreement, member)
+        except sqlite3.Error as error:
+            raise self._unusable(error) from None
+
+    def _prepare(self, agreement: Agreement, member: str) -> None:
+        run = self._base.execute
+        run("PRAGMA locking_mode = EXCLUSIVE")  # held until the process ends, however it ends
+        run("PRAGMA journal_mode = WAL")
+        run("PRAGMA synchronous = FULL")
+        run("BEGIN EXCLUSIVE")
+        version = run("PRAGMA user_version").fetchone()[0]
+        if version == 0:
+            for statement in _TABLES.split(";"):
+                run(statement)
+            run(f"PRAGMA user_version = {_VERSION}")
+        elif version != _VERSION:
+            raise BadLedger(
+                f"the ledger {self._path!r} is of version {version}, this program reads {_VERSION}"
+            )
+        run(
+            "INSERT OR IGNORE INTO sessions (agreement, name, member) VALUES (?, ?, ?)",
+            (agreement.digest, agreement.session, member),
+        )
+        self._session, owner = run(
+            "SELECT id, member FROM sessions WHERE agreement = ?", (agreement.digest,)
+        ).fetchone()
+        self._released: int = run(
+            "SELECT count(*) FROM releases WHERE session = ?", (self._session,)
+        ).fetchone()[0]
+        run("COMMIT")
+        if owner != member:
+            raise BadLedger(
+                f"the ledger {self._path!r} belongs to {owner!r} in this session, not to {member!r}"
+            )
+
+    def _unusable(self, error: sqlite3.Error) -> BadLedger:
+        if "locked" in str(error):
+            return BadLedger(
+                f"the ledger {self._path!r} is in use by another process; end that one first"
+            )
+        return BadLedger(f"the ledger {self._path!r} cannot be used: {error}")
+
+    def release(self, round: int) -> Sealed | None:  # noqa: A002
+        """What was released in this round, or None."""
+        found = self._rows("SELECT message FROM releases WHERE session = ? AND round = ?", round)
+        return self._open(found[0][0]) if found else None
+
+    def record_release(self, release: Sealed) -> None:
+        """Make a release durable, with whatever was recorded before it.
+
+        Guarantee: when this returns, the release survives any crash; a round that has one
+        cannot get another.
+        """
+        if release.message.round != self._released:
+            raise BrokenInvariant(
+                f"release {release.message.round} would follow {self._released} recorded ones"
+            )
+        self._write(
+            "INSERT INTO releases VALUES (?, ?, ?)", [(release.message.round, release.data)]
+        )
+        self.commit()
+        self._released += 1
+
+    def record_round(self, round: int, releases: tuple[Sealed, ...]) -> None:  # noqa: A002
+        """Keep a closed round. Durable with the next `record_release` or `commit`."""
+        rows = [(round, k, r.data) for k, r in enumerate(releases)]
+        self._write("INSERT OR IGNORE INTO rounds VALUES (?, ?, ?, ?)", rows)
+
+    def record_seals(self, seals: tuple[Sealed, ...]) -> None:
+        """Keep the seals of all members: the session is over."""
+        rows = list(enumerate(s.data for s in seals))
+        self._write("INSERT OR REPLACE INTO seals VALUES (?, ?, ?)", rows)
+        self.commit()
+
+    def record_fault(self, text: str) -> None:
+        """Remember why this session is over for good."""
+        self._begin()
+        self._base.execute("UPDATE sessions SET fault = ? WHERE id = ?", (text, self._session))
+        self.commit()
+
+    @property
+    def fault(self) -> str | None:
+        """Why the session was stopped for good, or None."""
+        text: str | None = self._rows("SELECT fault FROM sessions WHERE id = ?")[0][0]
+        return text
+
+    def own(self) -> tuple[Sealed, ...]:
+        """All own releases of this session."""
+        rows = self._rows("SELECT message FROM releases WHERE session = ? ORDER BY round")
+        return tuple(self._open(row[0]) for row in rows)
+
+    def transcript(self) -> Transcript:
+        """All closed rounds, and the seals where the session is over."""
+        members = len(self._agreement.members)
+        flat = [
+            self._open(row[0])
+            for row in self._rows(
+                "SELECT message FROM rounds WHERE session = ? ORDER BY round, member"
+            )
+        ]
+        seals = self._rows("SELECT message FROM seals WHERE session = ? ORDER BY member")
+        return Transcript(
+            rounds=tuple(tuple(flat[i : i + members]) for i in range(0, len(flat), members)),
+            seals=tuple(self._open(row[0]) for row in seals),
+        )
+
+    def commit(self) -> None:
+        """Make everything recorded so far durable."""
+        if self._base.in_transaction:
+            try:
+                self._base.execute("COMMIT")
+            except sqlite3.Error as error:
+                raise self._unusable(error) from None
+
+    def close(self) -> None:
+        self.commit()
+        self._base.close()
+
+    def _open(self, data: bytes) -> Sealed:
+        return self._reader.unpack(data, verified=True)
+
+    def _begin(self) -> None:
+        if not self._base.in_transaction:
+            self._base.execute("BEGIN")
+
+    def _rows(self, query: str, *more: Any) -> list[Any]:
+        try:
+            return self._base.execute(query, (self._session, *more)).fetchall()
+        except sqlite3.Error as error:
+            raise self._unusable(error) from None
+
+    def _write(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
+        try:
+            self._begin()
+            self._base.executemany(statement, [(self._session, *row) for row in rows])
+        except sqlite3.Error as error:
+            raise self._unusable(error) from None

@@ -1,0 +1,72 @@
+"""Where noise comes from: OpenDP's exact discrete Gaussian, and its seeded twin.
+
+Only the gate draws. The twin gives no privacy at all; it exists so that a run can be
+repeated, and the gate refuses it in any session that is not a rehearsal.
+"""
+
+import hashlib
+from collections import defaultdict
+from functools import lru_cache
+from typing import Any, Protocol
+
+import numpy as np
+import opendp.prelude as dp
+
+from protocol.agreement import Floats, Ticks
+
+dp.enable_features("contrib")
+
+
+class Noise(Protocol):
+    """A source of noise."""
+
+    private: bool
+
+    def add(self, values: Ticks, scales: Floats, *, member: str, round: int) -> Ticks:  # noqa: A002
+        """Each value plus an independent draw with the σ of the same place."""
+        ...
+
+
+@lru_cache(maxsize=256)
+def _mechanism(scale: float) -> Any:
+    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
+    return dp.m.make_gaussian(*space, scale=scale)
+
+
+class DiscreteGaussian:
+    """Noise for real sessions.
+
+    Guarantee: each number is perturbed by an exact draw from the discrete Gaussian N_Z(0, σ²)
+    made by OpenDP from the operating system's cryptographic source. The time it takes is
+    not constant.
+    """
+
+    private = True
+
+    def add(self, values: Ticks, scales: Floats, *, member: str, round: int) -> Ticks:  # noqa: A002, ARG002
+        places = defaultdict(list)
+        for place, scale in enumerate(scales.tolist()):
+            places[scale].append(place)
+        noisy = values.copy()
+        for scale, where in places.items():
+            if scale > 0.0:
+                noisy[where] = _mechanism(scale)(values[where].tolist())
+        return noisy
+
+
+class SeededTwin:
+    """Noise that can be repeated, keyed by (seed, member, round), for rehearsals only.
+
+    Guarantee: none. Whoever knows the seed can subtract the noise.
+    """
+
+    private = False
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def add(self, values: Ticks, scales: Floats, *, member: str, round: int) -> Ticks:  # noqa: A002
+        text = f"sotto noise\n{self._seed}\n{member}\n{round}"
+        key = int.from_bytes(hashlib.sha256(text.encode()).digest()[:16], "big")
+        draws = np.random.Generator(np.random.Philox(key=key)).standard_normal(len(values))
+        return values + np.rint(draws * scales).astype(np.int64)

@@ -1,0 +1,71 @@
+"""How much of each capacity a party may claim in a round, in whole ticks.
+
+Integer arithmetic only: every machine gets the same caps. Caps come from the agreement and
+from public releases, never from private data.
+
+Symbols of the paper: α the total of all caps over the capacity, τ the smallest weight.
+"""
+
+import math
+
+import numpy as np
+
+from protocol.agreement import TICKS, Agreement, Ticks
+
+
+def apportion(total: int, weights: list[int]) -> list[int]:
+    """Split `total` in proportion to `weights` (not all 0) by largest remainder.
+
+    Guarantee: the parts are whole, differ from the exact proportion by less than 1 and add
+    up to `total` exactly. Ties go to the earlier entry.
+    """
+    whole = sum(weights)
+    parts = [total * w // whole for w in weights]
+    remainders = [total * w % whole for w in weights]
+    order = sorted(range(len(weights)), key=lambda k: (-remainders[k], k))
+    for k in order[: total - sum(parts)]:
+        parts[k] += 1
+    return parts
+
+
+def floor_ticks(agreement: Agreement) -> int:
+    """τ in ticks, at least 1."""
+    return max(1, math.ceil(agreement.tau * TICKS))
+
+
+def first_caps(agreement: Agreement) -> Ticks:
+    """Members by resources: the caps of the first round."""
+    if agreement.mode != "clipped":
+        return agreement.share_ticks
+    return np.minimum(
+        _divided(agreement, np.ones_like(agreement.share_ticks)), agreement.share_ticks
+    )
+
+
+def next_caps(agreement: Agreement, released: Ticks) -> Ticks:
+    """The caps of the next round, from the releases (members by resources) of this one."""
+    if agreement.mode != "clipped":
+        return agreement.share_ticks
+    return np.minimum(adaptive_caps(agreement, released), agreement.share_ticks)
+
+
+def adaptive_caps(agreement: Agreement, released: Ticks) -> Ticks:
+    """s̄ of eq:subupdpClip-4, before the shares of the agreement are applied.
+
+    Guarantee: for each resource the caps add up to α·c exactly, in ticks.
+    """
+    return _divided(agreement, np.clip(released, floor_ticks(agreement), TICKS))
+
+
+def smallest_cap(agreement: Agreement) -> int:
+    """No cap of `adaptive_caps` is ever below this: α·τ/K of the capacity, rounded down."""
+    return _total(agreement) * floor_ticks(agreement) // (len(agreement.members) * TICKS)
+
+
+def _total(agreement: Agreement) -> int:
+    return math.floor(agreement.alpha * TICKS)
+
+
+def _divided(agreement: Agreement, weights: Ticks) -> Ticks:
+    columns = [apportion(_total(agreement), column) for column in weights.T.tolist()]
+    return np.array(columns, dtype=np.int64).T

@@ -1,0 +1,106 @@
+"""Every error this project raises on purpose, and the exit code each kind ends with.
+
+Three kinds: ours (`LocalError`), theirs (`PeerError`, with the sender and the evidence)
+and try-again (`Unavailable`). A message names party and round and never a private number.
+`EXITS.md` is the page for people; a test holds the two together.
+"""
+
+
+class SottoError(Exception):
+    """The root. `exit_code` is what the command ends with."""
+
+    exit_code = 1
+
+
+class LocalError(SottoError):
+    """Something on this machine is wrong, and the person in front of it can mend it."""
+
+
+class BadAgreement(LocalError):
+    """The agreement file cannot be read or contradicts itself."""
+
+    exit_code = 3
+
+
+class BadData(LocalError):
+    """The private data set cannot be used with this agreement."""
+
+    exit_code = 4
+
+
+class BadKey(LocalError):
+    """A key file is missing, readable by others, or not the one in the agreement."""
+
+    exit_code = 5
+
+
+class BadLedger(LocalError):
+    """The ledger is in use, damaged, or an old copy that would release a round twice."""
+
+    exit_code = 6
+
+
+class BudgetExceeded(LocalError):
+    """The session would pass the privacy budget that the party has set for itself."""
+
+    exit_code = 7
+
+
+class BrokenInvariant(LocalError):
+    """A promise of this program to itself does not hold: a defect, please report it."""
+
+    exit_code = 8
+
+
+class BadTranscript(LocalError):
+    """A transcript does not verify against its agreement."""
+
+    exit_code = 9
+
+
+class PeerError(SottoError):
+    """Another party did something that the protocol does not allow.
+
+    `evidence` holds the signed messages that show it, as they came.
+    """
+
+    exit_code = 10
+
+    def __init__(self, text: str, *, sender: str = "", evidence: tuple[bytes, ...] = ()) -> None:
+        super().__init__(text)
+        self.sender = sender
+        self.evidence = evidence
+
+
+class BadMessage(PeerError):
+    """Bytes that are not a message of this session. They are dropped, never obeyed."""
+
+
+class Equivocation(PeerError):
+    """A party signed two different messages for the same round."""
+
+    exit_code = 11
+
+
+class DifferentAgreement(PeerError):
+    """The others hold another agreement."""
+
+    exit_code = 12
+
+
+class DifferentPrices(PeerError):
+    """A party got other prices from the same releases."""
+
+    exit_code = 13
+
+
+class PeerHalted(PeerError):
+    """Another party stopped the session for good."""
+
+    exit_code = 14
+
+
+class Unavailable(SottoError):
+    """Nothing is wrong, but somebody is missing. The same command goes on later."""
+
+    exit_code = 20

@@ -1,0 +1,113 @@
+"""The four things a party can say. A message that exists is well-formed.
+
+Numbers in a `Release` are noisy ticks; no other field of any message may be computed from
+private data.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from protocol.errors import BadMessage
+
+NONCE_BYTES = 16
+HEAD_BYTES = 32
+NO_NONCE = bytes(NONCE_BYTES)
+
+VALUE_LIMIT = 1 << 48
+"""No released number is larger; ten thousand of them add up within 64 bits."""
+
+MAX_ROUND = 0xFFFFFFFF
+
+
+class Reason(IntEnum):
+    """Why a party stops the session for good."""
+
+    EQUIVOCATION = 1
+    HEADS_DIFFER = 2
+
+
+@dataclass(frozen=True)
+class Echo:
+    """What one party has heard from another: its newest nonce, and how many releases."""
+
+    nonce: bytes = NO_NONCE
+    heard: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Message:
+    """Common to all: who, in which session, at which round, on top of which head."""
+
+    sender: str
+    agreement: bytes
+    round: int
+    head: bytes
+
+    def __post_init__(self) -> None:
+        _require(0 <= self.round <= MAX_ROUND, "the round is out of range")
+        _require(len(self.agreement) == HEAD_BYTES, "the agreement's digest has a wrong length")
+        _require(len(self.head) == HEAD_BYTES, "the head has a wrong length")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hello(Message):
+    """I am here, at this round and head.
+
+    `nonce` is fresh for each start of the process. `asking` wants an answer. `echoes` has
+    an entry for each member in roster order, so that a peer sees that this Hello is newer
+    than its own start and how many of its releases are known.
+    """
+
+    nonce: bytes
+    asking: bool
+    echoes: tuple[Echo, ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _require(len(self.nonce) == NONCE_BYTES, "the nonce has a wrong length")
+        for echo in self.echoes:
+            _require(len(echo.nonce) == NONCE_BYTES, "an echoed nonce has a wrong length")
+            _require(0 <= echo.heard <= MAX_ROUND, "an echo counts out of range")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release(Message):
+    """My noisy demand at the prices of this round, in ticks."""
+
+    values: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for value in self.values:
+            _require(-VALUE_LIMIT <= value <= VALUE_LIMIT, "a released number is out of range")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seal(Message):
+    """All rounds are closed and this is my final head.
+
+    `complete` says that the seals of all members have reached me.
+    """
+
+    complete: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Halt(Message):
+    """I stop for good. `evidence` holds the signed messages that show why, as they came."""
+
+    reason: Reason
+    evidence: tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """A message together with the signed bytes that carry it."""
+
+    message: Message
+    data: bytes
+
+
+def _require(condition: bool, text: str) -> None:
+    if not condition:
+        raise BadMessage(text)

@@ -1,0 +1,227 @@
+"""From a budget (ε, δ) to the noise of every released number, and back.
+
+Each function states what it guarantees; `PRIVACY.md` has the proofs. Nothing here draws
+noise, and nothing here may depend on private data: every argument is public.
+
+Symbols of the paper: T rounds, m resources, K parties, c capacities, ρ the zCDP budget,
+Δ the sensitivity of one number, σ its noise, μ = √(Σ Δ²/σ²) over all released numbers,
+M the distance to the best prices, B the bound on the noisy subgradient, ν the step, γ the
+momentum, G⁰ the gap at the start.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from protocol.agreement import TICKS, Agreement, Floats, Ticks
+from protocol.caps import first_caps, smallest_cap
+from protocol.errors import BadAgreement
+
+NOISE_LIMIT = float(1 << 42)
+"""Largest noise in ticks that an agreement may ask for (four million capacities)."""
+
+_TAIL = 12.0  # standard deviations beyond which a draw is counted as lost: below 1e-32 each
+_SLACK = 1e-9  # the root found is moved this much to the safe side, to cover float64 rounding
+
+
+def rho(*, epsilon: float, delta: float) -> float:
+    """ρ(ε, δ) of prop:diffPriv.
+
+    Guarantee: a ρ-zCDP mechanism is (ε, δ)-DP (Bun & Steinke, Proposition 3).
+    """
+    log = math.log(1.0 / delta)
+    return (epsilon / (math.sqrt(log + epsilon) + math.sqrt(log))) ** 2
+
+
+def gaussian_delta(*, mu: float, epsilon: float) -> float:
+    """The smallest δ with which a Gaussian mechanism of total multiplier μ is (ε, δ)-DP.
+
+    Guarantee: exact for the continuous Gaussian, composed adaptively (Balle & Wang,
+    Theorem 8; Dong, Roth & Su, Corollary 2.13). Underflow only makes the answer larger.
+    """
+    if mu == 0.0:
+        return 0.0
+    above = 0.5 * math.erfc((epsilon / mu - mu / 2.0) / math.sqrt(2.0))
+    below = 0.5 * math.erfc((epsilon / mu + mu / 2.0) / math.sqrt(2.0))
+    return above - math.exp(epsilon + math.log(below)) if below > 0.0 else above
+
+
+def gaussian_epsilon(*, mu: float, delta: float) -> float:
+    """The smallest ε for which a Gaussian mechanism of multiplier μ is (ε, δ)-DP."""
+
+    def too_small(epsilon: float) -> bool:
+        return gaussian_delta(mu=mu, epsilon=epsilon) > delta
+
+    return _last_true(too_small) * (1.0 + _SLACK) if too_small(0.0) else 0.0
+
+
+def _last_true(holds: Callable[[float], bool]) -> float:
+    """The end of the interval [0, x] on which `holds`, approached from within."""
+    low, high = 0.0, 1.0
+    while holds(high):
+        low, high = high, high * 2.0
+    while high - low > 1e-13 * high:
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
+
+
+@dataclass(frozen=True)
+class Discreteness:
+    """What drawing whole ticks instead of real numbers adds to ε and δ."""
+
+    epsilon: float
+    delta: float
+
+
+def discreteness(sigma: Floats, *, rounds: int, mu: float) -> Discreteness:
+    """The cost of the discrete Gaussian over the rounded continuous one, in all rounds.
+
+    `sigma` holds the noise of each number of a release, in ticks; none may ever be smaller.
+
+    Guarantee: if continuous Gaussian noise is (ε, δ)-DP with total multiplier at most μ,
+    discrete noise of the same σ is (ε + cost.epsilon, δ + cost.delta)-DP (PRIVACY.md §4).
+    """
+    if not sigma.size:
+        return Discreteness(0.0, 0.0)
+    if sigma.min() < 3.0:
+        return Discreteness(math.inf, 1.0)
+    ratio = math.fsum((_TAIL + 1.0 + mu) ** 2 / (24.0 * sigma**2) + 1e-70)
+    lost = math.fsum(1.0 / (16.0 * sigma**2) + math.erfc(_TAIL / math.sqrt(2.0)))
+    return Discreteness(rounds * ratio, rounds * lost)
+
+
+class NoisePlan:
+    """The noise of every number of a session, known before it begins.
+
+    Guarantee: if in each of at most T rounds a party releases its values, clamped to
+    [0, cap], plus independent discrete Gaussian noise of `scales(caps)`, then all that it
+    releases is (ε, δ)-LDP for the agreement's ε and δ, whatever the others do.
+    """
+
+    def __init__(self, agreement: Agreement) -> None:
+        self.agreement = agreement
+        self.mu = self._multiplier()
+        largest = self.scales(agreement.share_ticks).max()
+        if largest > NOISE_LIMIT:
+            raise BadAgreement(
+                f"privacy: the noise would be {largest / TICKS:.3g} times the capacity, more "
+                "than can be carried; choose fewer rounds or a larger epsilon"
+            )
+
+    def scales(self, caps: Ticks) -> Floats:
+        """σ in ticks of each number of a release, for each row of caps.
+
+        With shared objectives the last number is the objective, whose cap is all its ticks.
+        """
+        return self._spread(caps) / self.mu if self.mu else self._spread(caps)
+
+    def _multiplier(self) -> float:
+        """The largest μ that keeps (ε, δ), or 0 where there is no noise.
+
+        Guarantee: `paper` is prop:diffPriv, which the discrete Gaussian satisfies as it
+        stands (Canonne, Kamath & Steinke, Theorem 4). `exact` is the Gaussian curve less
+        the cost of discreteness at the smallest caps, where it is largest.
+        """
+        privacy, rounds = self.agreement.privacy, self.agreement.rounds
+        if privacy is None:
+            return 0.0
+        if privacy.accountant == "paper":
+            # Two units in the last place: 12 digits of the paper's variance, never below it.
+            return math.sqrt(2.0 * rho(epsilon=privacy.epsilon, delta=privacy.delta)) * (1 - 4e-16)
+        caps = self.agreement.share_ticks
+        if self.agreement.mode == "clipped":
+            caps = np.minimum(caps, smallest_cap(self.agreement))
+        spread = self._spread(caps)
+        smallest = np.where(spread > 0.0, spread, math.inf).min(axis=0)
+        smallest = smallest[np.isfinite(smallest)]
+
+        def holds(mu: float) -> bool:
+            cost = discreteness(smallest / mu, rounds=rounds, mu=mu)
+            epsilon = privacy.epsilon - cost.epsilon
+            return (
+                epsilon > 0.0
+                and gaussian_delta(mu=mu, epsilon=epsilon) + cost.delta <= privacy.delta
+            )
+
+        return _last_true(holds) * (1.0 - _SLACK)
+
+    def _spread(self, caps: Ticks) -> Floats:
+        """σ·μ in ticks: how the noise is spread over the numbers of a release.
+
+        For every row Σ_j (cap_j / σμ_j)² ≤ 1/T, so that T rounds spend at most μ². The
+        objective is money, not capacity: it takes one part in m+1 of the budget, and the
+        shape spreads the rest over the resources.
+        """
+        privacy = self.agreement.privacy
+        T, m, width = self.agreement.rounds, len(self.agreement.resources), self.agreement.width
+        spread = np.zeros((*caps.shape[:-1], width))
+        if privacy is None:
+            return spread
+        c = self.agreement.capacity
+        units = caps * c
+        if privacy.noise == "norm":
+            weights = np.sqrt((units**2).sum(axis=-1, keepdims=True)) / c
+        elif privacy.noise == "balanced":
+            weights = np.sqrt(units * units.sum(axis=-1, keepdims=True)) / c
+        else:
+            weights = math.sqrt(m) * caps
+        # A number that is always 0 hides nothing and needs no noise.
+        spread[..., :m] = np.where(caps > 0, weights, 0.0) * math.sqrt(T * width / m)
+        spread[..., m:] = math.sqrt(T * width) * TICKS
+        return spread
+
+
+def prices_distance(agreement: Agreement) -> float:
+    """M of asmp: bound on lambda, from the public `worth`: ‖worth / c‖.
+
+    Covers every best price between 0 and twice the start where the start is the worth, and
+    between 0 and the worth where it is 0. It is a guess that the parties agree on.
+    """
+    if agreement.worth is None:
+        raise BadAgreement("every resource needs a worth to bound the distance to the best prices")
+    return math.sqrt(math.fsum((agreement.worth / agreement.capacity) ** 2))
+
+
+def gradient_bound(plan: NoisePlan) -> float:
+    """B of eq: B bound: no expected squared noisy subgradient exceeds B².
+
+    With every share 1, component noise and the paper's accountant this is the paper's
+    ‖c‖·√(TmK/2ρ + (K−1)²); smaller shares mean less noise and less overrun. In `clipped`
+    mode it takes the caps of the first round, and the theorems make no promise.
+    """
+    agreement = plan.agreement
+    sigma = plan.scales(first_caps(agreement)) / TICKS
+    total = 0.0
+    for j, c in enumerate(agreement.capacity.tolist()):
+        overrun = max(1.0, math.fsum(agreement.share[:, j]) - 1.0)
+        total += c * c * (math.fsum(sigma[:, j] ** 2) + overrun * overrun)
+    return math.sqrt(total)
+
+
+def convergence_step(*, M: float, B: float, T: int) -> float:
+    """The step ν = M/(B√T) for which thm:convergence holds."""
+    return M / (B * math.sqrt(T))
+
+
+def convergence_gap(*, M: float, B: float, T: int) -> float:
+    """thm:convergence: min_t E[G(t)] ≤ MB/√T with that step and without momentum."""
+    return M * B / math.sqrt(T)
+
+
+def momentum_gap(*, M: float, B: float, T: int, step: float) -> float:
+    """thm:convergence_tight: min_t E[G(t)] ≤ M²/(2Tν) + νB²/2 for a step in its range."""
+    return M * M / (2.0 * T * step) + step * B * B / 2.0
+
+
+def momentum_step_limit(*, M: float, B: float, T: int, momentum: float, first_gap: float) -> float:
+    """The largest step in the range of thm:convergence_tight.
+
+    `first_gap` is G⁰ ≥ 0, the gap at the start: a private number, so that this limit can be
+    studied in simulation but must not choose the step of a session.
+    """
+    root = math.sqrt(first_gap**2 + (1.0 - momentum) * B * B * T * M * M)
+    # The same as (root − G⁰) / (B²T), without the cancellation for a large G⁰.
+    return (1.0 - momentum) * M * M / (root + first_gap)

@@ -1,0 +1,573 @@
+"""The lock-step state machine of one party. Events go in, a list of effects comes out.
+
+No IO: whoever runs a `Session` brings the clock, the network, the gate and the disk, and
+must carry out the effects in order. Nothing private passes through here: a session sees
+prices and releases only, and there is no second implementation of the protocol anywhere.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+
+from protocol.agreement import Agreement
+from protocol.errors import (
+    BadLedger,
+    BadMessage,
+    BrokenInvariant,
+    DifferentAgreement,
+    DifferentPrices,
+    Equivocation,
+    PeerHalted,
+    SottoError,
+    Unavailable,
+)
+from protocol.messages import Echo, Halt, Hello, Message, Reason, Release, Seal, Sealed
+from protocol.transcript import Course, Position, Transcript, numbers
+from protocol.wire import Reader
+
+HELLO_SECONDS = 0.05
+"""Answers to a burst of hellos are gathered for this long, then given in one."""
+
+RESEND_SECONDS = (0.1, 1.6)
+"""The first wait before re-sending, and the longest: it doubles in between."""
+
+LINGER_SECONDS = 5.0
+"""How long a finished party stays to answer peers that have not heard all seals."""
+
+
+class Phase(Enum):
+    GREETING = auto()
+    RESPONDING = auto()
+    GATHERING = auto()
+    SEALING = auto()
+    FINISHED = auto()
+    DISPUTING = auto()
+    HALTED = auto()
+
+
+class Event(Enum):
+    EVERYONE_ANSWERED = auto()
+    SUBMITTED = auto()
+    ROUND_CLOSED = auto()
+    LAST_ROUND_CLOSED = auto()
+    EVERYONE_SEALED = auto()
+    HEADS_DIFFER = auto()
+    FAULT = auto()
+
+
+TRANSITIONS: dict[tuple[Phase, Event], Phase] = {
+    (Phase.GREETING, Event.EVERYONE_ANSWERED): Phase.RESPONDING,
+    (Phase.GREETING, Event.LAST_ROUND_CLOSED): Phase.SEALING,
+    (Phase.RESPONDING, Event.SUBMITTED): Phase.GATHERING,
+    (Phase.GATHERING, Event.ROUND_CLOSED): Phase.RESPONDING,
+    (Phase.GATHERING, Event.LAST_ROUND_CLOSED): Phase.SEALING,
+    (Phase.SEALING, Event.EVERYONE_SEALED): Phase.FINISHED,
+    **{(phase, Event.HEADS_DIFFER): Phase.DISPUTING for phase in Phase},
+    **{(phase, Event.FAULT): Phase.HALTED for phase in Phase},
+}
+"""The whole machine. What is not in this table cannot happen. Only messages, effects and
+their order are decided elsewhere."""
+
+
+class Effect:
+    """Something the runner must do, in the order given."""
+
+
+@dataclass(frozen=True)
+class Respond(Effect):
+    """Ask the gate for the release at this position, then `submit` it.
+
+    The runner must have made it durable before it comes back: persist, then send.
+    """
+
+    position: Position
+
+
+@dataclass(frozen=True)
+class Record(Effect):
+    """A round is closed. Must be durable no later than the next release or the seal."""
+
+    round: int
+    releases: tuple[Sealed, ...]
+
+
+@dataclass(frozen=True)
+class Send(Effect):
+    """Publish these bytes to everyone. May be lost: the session sends again by itself."""
+
+    sealed: Sealed
+
+
+@dataclass(frozen=True)
+class Finish(Effect):
+    """Every party stands at this position and has said so. The outcome may be used."""
+
+    position: Position
+    seals: tuple[Sealed, ...]
+
+
+@dataclass(frozen=True)
+class Leave(Effect):
+    """Nobody needs this party any more: the process may end."""
+
+
+@dataclass(frozen=True)
+class Fail(Effect):
+    """The session cannot go on here; the error says why.
+
+    `final` faults are for good and must be remembered. Others end with the next start.
+    """
+
+    error: SottoError
+    final: bool
+
+
+@dataclass(frozen=True)
+class Warn(Effect):
+    """Something a person should know; the session goes on."""
+
+    text: str
+
+
+Pack = Callable[[Message], Sealed]
+
+
+class Session:
+    """One party's view of a session.
+
+    `past` holds the rounds that the ledger has closed and `own` the party's own releases;
+    both are empty at the first start. Restart has no path of its own: what was released is
+    found in the ledger by the gate when the session asks for it again.
+    """
+
+    def __init__(
+        self,
+        agreement: Agreement,
+        me: str,
+        *,
+        nonce: bytes,
+        pack: Pack,
+        past: Transcript | None = None,
+        own: tuple[Sealed, ...] = (),
+        now: float = 0.0,
+    ) -> None:
+        self.agreement = agreement
+        self.me = me
+        self.phase = Phase.GREETING
+        self.course = Course(agreement)
+        self._pack = pack
+        self._nonce = nonce
+        self._reader = Reader(agreement)
+        self._names = tuple(m.name for m in agreement.members)
+        self._peers = frozenset(self._names) - {me}
+        agreement.position(me)
+        self._own_count = len(own)
+        self._newest: tuple[Sealed, ...] = own[-2:]
+        self._echoes = {name: Echo() for name in self._peers}
+        self._answered: set[str] = set()
+        self._foreign: dict[str, bytes] = {}
+        self._warned: set[str] = set()
+        self._now_releases: dict[str, Sealed] = {}
+        self._next_releases: dict[str, Sealed] = {}
+        self._last_releases: tuple[Sealed, ...] = ()
+        self._last_head = b""
+        self._seals: dict[str, Sealed] = {}
+        self._complete: set[str] = set()
+        self._accused: str | None = None
+        self._left = False
+        self.position = self.course.opening
+        for releases in () if past is None else past.rounds:
+            self._step(releases)
+        for name in self._peers:
+            self._echoes[name] = Echo(heard=self.position.round)
+        self._progress_at = now
+        self._sent_at = now
+        self._wait = RESEND_SECONDS[0]
+        self._answer_due = False
+        self._hello_at = now
+
+    # What the runner may ask
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The peers that this party is waiting for, in roster order."""
+        if self.phase is Phase.GREETING:
+            here = self._answered
+        elif self.phase is Phase.GATHERING:
+            here = set(self._now_releases)
+        elif self.phase is Phase.SEALING:
+            here = set(self._seals)
+        elif self.phase is Phase.FINISHED:
+            here = self._complete
+        else:
+            return ()
+        return tuple(n for n in self._names if n in self._peers and n not in here)
+
+    @property
+    def deadline(self) -> float:
+        """`tick` has nothing to do before this time."""
+        patience = LINGER_SECONDS if self._lingering else self._patience
+        due = [self._sent_at + self._wait, self._progress_at + patience]
+        if self._answer_due:
+            due.append(self._hello_at + HELLO_SECONDS)
+        return min(due)
+
+    @property
+    def _patience(self) -> float:
+        return self.agreement.transport.patience_seconds
+
+    @property
+    def _lingering(self) -> bool:
+        return self.phase in (Phase.FINISHED, Phase.HALTED)
+
+    # Events
+
+    def begin(self, now: float) -> list[Effect]:
+        """The process has started."""
+        self._progressed(now)
+        return [self._hello(now)]
+
+    def submit(self, release: Sealed, now: float) -> list[Effect]:
+        """The gate has answered `Respond`."""
+        message = release.message
+        right = isinstance(message, Release) and message.sender == self.me
+        if not right or message.round != self.position.round or message.head != self.position.head:
+            raise BrokenInvariant("the gate answered with something else than this round's release")
+        self._go(Event.SUBMITTED)
+        self._own_count = max(self._own_count, message.round + 1)
+        self._now_releases[self.me] = release
+        self._newest = (*[s for s in self._newest if s.message != message], release)[-2:]
+        self._progressed(now)
+        return [self._send(release, now), *self._close_if_full(now)]
+
+    def receive(self, sealed: Sealed, now: float) -> list[Effect]:
+        """A message has come in, its signature verified."""
+        message = sealed.message
+        if message.sender == self.me:
+            return self._receive_own(message)
+        if self.phase is Phase.HALTED:
+            self._wait = RESEND_SECONDS[0]  # somebody still plays: say soon again why not
+            return []
+        if isinstance(message, Hello):
+            return self._receive_hello(message, now)
+        if isinstance(message, Halt):
+            return self._receive_halt(sealed, message, now)
+        if self.phase is Phase.DISPUTING:
+            return []
+        if isinstance(message, Release):
+            return self._receive_release(sealed, message, now)
+        if isinstance(message, Seal):
+            return self._receive_seal(sealed, message, now)
+        raise BrokenInvariant(f"no rule for a {type(message).__name__}")
+
+    def tick(self, now: float) -> list[Effect]:
+        """Time has passed. Re-sends, answers, and gives up when patience is at its end."""
+        effects: list[Effect] = []
+        if self._answer_due and now >= self._hello_at + HELLO_SECONDS:
+            effects.append(self._hello(now))
+        if self._lingering:
+            if not self._left and now >= self._progress_at + LINGER_SECONDS:
+                self._left = True
+                effects.append(Leave())
+        elif now >= self._progress_at + self._patience:
+            self._progress_at = now
+            return [*effects, self._give_up()]
+        if now >= self._sent_at + self._wait and not self._left:
+            self._wait = min(2.0 * self._wait, RESEND_SECONDS[1])
+            if self.phase is Phase.GREETING:
+                effects.append(self._hello(now))
+            else:
+                effects.extend(self._send(sealed, now) for sealed in self._newest)
+        return effects
+
+    # Greeting
+
+    def _hello(self, now: float) -> Send:
+        echoes = tuple(self._echoes.get(name, Echo(heard=self._own_count)) for name in self._names)
+        hello = Hello(
+            sender=self.me,
+            agreement=self.agreement.digest,
+            round=self.position.round,
+            head=self.position.head,
+            nonce=self._nonce,
+            asking=self.phase is Phase.GREETING,
+            echoes=echoes,
+        )
+        self._answer_due = False
+        self._hello_at = now
+        return self._send(self._pack(hello), now)
+
+    def _receive_hello(self, hello: Hello, now: float) -> list[Effect]:
+        known = self._echoes[hello.sender]
+        if hello.asking or known.nonce != hello.nonce:
+            self._echoes[hello.sender] = replace(known, nonce=hello.nonce)
+            self._answer_due = hello.asking or self._answer_due
+        if hello.agreement != self.agreement.digest:
+            return self._receive_foreign(hello)
+        mine = hello.echoes[self.agreement.position(self.me)]
+        if mine.nonce != self._nonce:
+            return []  # an old hello, or one from before this party was heard: proves nothing
+        if max(mine.heard, hello.round) > self._own_count:
+            return self._stale_ledger(repr(hello.sender), max(mine.heard, hello.round))
+        if hello.round == self.position.round and hello.head != self.position.head:
+            return self._dispute(hello.sender, now)
+        if self.phase is not Phase.GREETING or hello.sender in self._answered:
+            return []
+        self._foreign.pop(hello.sender, None)
+        self._answered.add(hello.sender)
+        self._progressed(now)
+        if self._answered != self._peers:
+            return []
+        # The last to answer must hear that it was answered: an asker's hello is due first.
+        effects: list[Effect] = [self._hello(now)] if self._answer_due else []
+        if self.position.round == self.agreement.rounds:
+            return [*effects, *self._seal(now)]
+        self._go(Event.EVERYONE_ANSWERED)
+        return [*effects, Respond(self.position)]
+
+    def _receive_foreign(self, hello: Hello) -> list[Effect]:
+        """Somebody holds another agreement: the few who differ from the most must stop."""
+        if self._nonce not in (e.nonce for e in hello.echoes) or self.phase is not Phase.GREETING:
+            return []
+        news = self._foreign.get(hello.sender) != hello.agreement
+        self._foreign[hello.sender] = hello.agreement
+        text = (
+            f"{hello.sender!r} holds agreement {hello.agreement.hex()}, "
+            f"this is {self.agreement.digest.hex()}"
+        )
+        if 2 * len(self._foreign) > len(self._peers):
+            self._left = True
+            error = DifferentAgreement(f"{text}; all need the same file", sender=hello.sender)
+            return [Fail(error, final=False)]
+        return [Warn(f"{text}; waiting for {hello.sender!r} to come with ours")] if news else []
+
+    def _receive_own(self, message: Message) -> list[Effect]:
+        """The relay gives back what we say; what we do not remember saying is a warning."""
+        if isinstance(message, Release) and message.round >= self._own_count:
+            return self._stale_ledger("the network", message.round + 1)
+        return []
+
+    def _stale_ledger(self, witness: str, known: int) -> list[Effect]:
+        self._left = True
+        error = BadLedger(
+            f"{witness} knows {known} releases of {self.me!r}, but this ledger holds "
+            f"{self._own_count}: it is an old copy. Nothing was released. Bring back the newest "
+            "copy of the ledger; without it this session cannot go on"
+        )
+        return [Fail(error, final=False)]
+
+    # Rounds
+
+    def _receive_release(self, sealed: Sealed, message: Release, now: float) -> list[Effect]:
+        sender, ahead = message.sender, message.round - self.position.round
+        if ahead == -1:
+            index = self.agreement.position(sender)
+            return self._compare(self._last_releases[index], sealed, now)
+        if ahead not in (0, 1):
+            return []  # older rounds are closed; nobody honest is further ahead
+        box = self._now_releases if ahead == 0 else self._next_releases
+        if sender in box:
+            return self._compare(box[sender], sealed, now)
+        if ahead == 0 and message.head != self.position.head:
+            return self._dispute(sender, now)
+        box[sender] = sealed
+        echo = self._echoes[sender]
+        self._echoes[sender] = replace(echo, heard=max(echo.heard, message.round + 1))
+        if ahead == 0:
+            self._progressed(now)
+        return self._close_if_full(now)
+
+    def _compare(self, known: Sealed, new: Sealed, now: float) -> list[Effect]:
+        """An identical duplicate is nothing; a different one is equivocation."""
+        if known.message == new.message:
+            return []
+        return self._convict(known, new, now)
+
+    def _close_if_full(self, now: float) -> list[Effect]:
+        if self.phase is not Phase.GATHERING or len(self._now_releases) < len(self._names):
+            return []
+        releases = tuple(self._now_releases[name] for name in self._names)
+        self._step(releases)
+        self._now_releases, self._next_releases = self._next_releases, {}
+        effects: list[Effect] = [Record(self.position.round - 1, releases)]
+        for sender, sealed in self._now_releases.items():
+            if sealed.message.head != self.position.head:
+                return [*effects, *self._dispute(sender, now)]
+        if self.position.round == self.agreement.rounds:
+            return [*effects, *self._seal(now)]
+        self._go(Event.ROUND_CLOSED)
+        return [*effects, Respond(self.position)]
+
+    def _step(self, releases: tuple[Sealed, ...]) -> None:
+        self._last_releases = releases
+        self._last_head = self.position.head
+        self.position = self.course.advance(self.position, numbers(releases))
+
+    # Sealing
+
+    def _seal(self, now: float) -> list[Effect]:
+        self._go(Event.LAST_ROUND_CLOSED)
+        self._progressed(now)
+        return [self._send_seal(now), *self._finish_if_sealed(now)]
+
+    def _send_seal(self, now: float) -> Send:
+        seal = self._pack(
+            Seal(
+                sender=self.me,
+                agreement=self.agreement.digest,
+                round=self.position.round,
+                head=self.position.head,
+                complete=self._everyone_sealed,
+            )
+        )
+        releases = [s for s in self._newest if isinstance(s.message, Release)]
+        self._newest = (*releases, seal)[-2:]
+        return self._send(seal, now)
+
+    @property
+    def _everyone_sealed(self) -> bool:
+        return self._peers <= self._seals.keys()
+
+    def _receive_seal(self, sealed: Sealed, message: Seal, now: float) -> list[Effect]:
+        if message.round != self.agreement.rounds:
+            return []
+        if self.position.round == message.round and message.head != self.position.head:
+            return self._dispute(message.sender, now)
+        if self.position.round < message.round - 1:
+            return []
+        if message.sender not in self._seals:
+            self._seals[message.sender] = sealed
+            self._progressed(now)
+        if message.complete and message.sender not in self._complete:
+            self._complete.add(message.sender)
+        elif self.phase is Phase.FINISHED and not message.complete and not self._left:
+            # It has not heard all seals: say ours again, at most once in a while.
+            self._wait = min(self._wait, RESEND_SECONDS[0])
+        return self._finish_if_sealed(now)
+
+    def _finish_if_sealed(self, now: float) -> list[Effect]:
+        effects: list[Effect] = []
+        if self.phase is Phase.SEALING and self._everyone_sealed:
+            for name in self._names:
+                if name in self._seals and self._seals[name].message.head != self.position.head:
+                    return self._dispute(name, now)
+            self._go(Event.EVERYONE_SEALED)
+            self._progressed(now)
+            last = self._send_seal(now)
+            seals = {**self._seals, self.me: last.sealed}
+            effects = [last, Finish(self.position, tuple(seals[name] for name in self._names))]
+        if self.phase is Phase.FINISHED and self._complete == self._peers and not self._left:
+            self._left = True
+            effects.append(Leave())
+        return effects
+
+    # Faults
+
+    def _dispute(self, sender: str, now: float) -> list[Effect]:
+        """Heads differ: show the releases of the last round, so that the liar can be named."""
+        if self.phase in (Phase.DISPUTING, Phase.HALTED):
+            return []
+        self._go(Event.HEADS_DIFFER)
+        self._accused = sender
+        self._progressed(now)
+        return [self._send_halt(Reason.HEADS_DIFFER, self._last_releases, now)]
+
+    def _convict(self, one: Sealed, other: Sealed, now: float) -> list[Effect]:
+        sender = one.message.sender
+        self._go(Event.FAULT)
+        self._progressed(now)
+        error = Equivocation(
+            f"{sender!r} signed two different messages for round {one.message.round}; "
+            "both are kept as evidence and the session is over",
+            sender=sender,
+            evidence=(one.data, other.data),
+        )
+        return [self._send_halt(Reason.EQUIVOCATION, (one, other), now), Fail(error, final=True)]
+
+    def _send_halt(self, reason: Reason, evidence: tuple[Sealed, ...], now: float) -> Send:
+        halt = self._pack(
+            Halt(
+                sender=self.me,
+                agreement=self.agreement.digest,
+                round=self.position.round,
+                head=self.position.head,
+                reason=reason,
+                evidence=tuple(sealed.data for sealed in evidence),
+            )
+        )
+        self._newest = (halt,)
+        return self._send(halt, now)
+
+    def _receive_halt(self, sealed: Sealed, halt: Halt, now: float) -> list[Effect]:
+        """Somebody stopped. Look for two clashing releases, in its evidence and against ours."""
+        shown = self._opened(halt)
+        known = (*shown, *self._last_releases, *self._now_releases.values())
+        for one in shown:
+            for other in known:
+                if _clash(one, other):
+                    return self._convict(other, one, now)
+        theirs = {s.message.sender: s.message for s in shown}
+        ours = {s.message.sender: s.message for s in self._last_releases}
+        if halt.round == self.position.round and halt.head != self.position.head and theirs == ours:
+            self._go(Event.FAULT)
+            error = DifferentPrices(
+                f"{halt.sender!r} got other prices than {self.me!r} from the same releases of "
+                f"round {self.position.round - 1}; compare versions and machines",
+                sender=halt.sender,
+                evidence=(sealed.data,),
+            )
+            return [Fail(error, final=True)]
+        return self._dispute(halt.sender, now)  # show our side, and wait for proof
+
+    def _opened(self, halt: Halt) -> tuple[Sealed, ...]:
+        shown = []
+        for data in halt.evidence:
+            try:
+                shown.append(self._reader.unpack(data))
+            except BadMessage:
+                continue  # evidence that does not verify accuses nobody
+        return tuple(shown)
+
+    def _give_up(self) -> Fail:
+        if self.phase is Phase.DISPUTING:
+            self._go(Event.FAULT)
+            error: SottoError = PeerHalted(
+                f"{self._accused!r} stopped the session or stands on another head at round "
+                f"{self.position.round}, and nobody has shown proof of a fault",
+                sender=self._accused or "",
+            )
+            return Fail(error, final=True)
+        names = ", ".join(repr(name) for name in self.missing)
+        hints = "".join(
+            f"; {name!r} holds another agreement, {digest.hex()}"
+            for name, digest in self._foreign.items()
+        )
+        done = f"round {self.position.round} of {self.agreement.rounds}"
+        error = Unavailable(
+            f"nothing from {names} for {self._patience:g} seconds in {done}{hints}. "
+            "Nothing is lost: give the same command again when they are back"
+        )
+        return Fail(error, final=False)
+
+    # Small things
+
+    def _go(self, event: Event) -> None:
+        try:
+            self.phase = TRANSITIONS[self.phase, event]
+        except KeyError:
+            raise BrokenInvariant(f"{event.name} cannot happen while {self.phase.name}") from None
+
+    def _progressed(self, now: float) -> None:
+        self._progress_at = now
+        self._wait = RESEND_SECONDS[0]
+
+    def _send(self, sealed: Sealed, now: float) -> Send:
+        self._sent_at = now
+        return Send(sealed)
+
+
+def _clash(one: Sealed, other: Sealed) -> bool:
+    """Two different releases of one party for one round."""
+    a, b = one.message, other.message
+    both = isinstance(a, Release) and isinstance(b, Release)
+    return both and a.sender == b.sender and a.round == b.round and a != b

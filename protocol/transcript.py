@@ -1,0 +1,216 @@
+"""The public course of a session: positions, the hash chain, and replay.
+
+A `Position` is where all parties stand between two rounds; `Course.advance` is the only way
+from one to the next, for a live session, a simulation and an audit alike. Nothing private
+is ever in a position.
+"""
+
+import hashlib
+import math
+import struct
+from dataclasses import dataclass
+
+import msgpack
+import numpy as np
+
+from protocol.agreement import TICKS, Agreement, Floats, Ticks
+from protocol.caps import first_caps, next_caps
+from protocol.errors import BadMessage, BadTranscript
+from protocol.messages import Release, Seal, Sealed
+from protocol.prices import PriceRule, Prices
+from protocol.wire import Reader
+
+MAGIC = b"sotto transcript 1\n"
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where the session stands before the releases of `round`."""
+
+    head: bytes
+    prices: Prices
+    caps: Ticks
+    released: Ticks
+    tail_sum: Floats
+    best: tuple[float, Floats] | None = None
+
+    @property
+    def round(self) -> int:
+        return self.prices.round
+
+
+class Course:
+    """Moves a session from position to position as its agreement says."""
+
+    def __init__(self, agreement: Agreement) -> None:
+        self.agreement = agreement
+        self._rule = PriceRule(agreement)
+        self._tail_from = agreement.rounds - (agreement.rounds + 1) // 2 + 1
+
+    @property
+    def opening(self) -> Position:
+        prices = self._rule.first
+        m = len(self.agreement.resources)
+        digest = hashlib.sha256(b"sotto head\n" + self.agreement.digest + _floats(prices.current))
+        return Position(
+            head=digest.digest(),
+            prices=prices,
+            caps=first_caps(self.agreement),
+            released=np.zeros((len(self.agreement.members), m), dtype=np.int64),
+            tail_sum=np.zeros(m),
+        )
+
+    def advance(self, position: Position, values: Ticks) -> Position:
+        """Close a round with the released numbers of all members, in roster order.
+
+        Guarantee: the same position and values give the same next position, bit for bit,
+        on every machine; its head commits to all that came before.
+        """
+        m = len(self.agreement.resources)
+        demands = values[:, :m]
+        prices = self._rule.next(position.prices, demands.sum(axis=0))
+        digest = hashlib.sha256(position.head)
+        digest.update(struct.pack(">I", position.round))
+        digest.update(values.astype(">i8").tobytes())
+        digest.update(_floats(prices.current))
+        tail = position.tail_sum
+        if prices.round >= self._tail_from:
+            tail = tail + prices.current
+        return Position(
+            head=digest.digest(),
+            prices=prices,
+            caps=next_caps(self.agreement, demands),
+            released=position.released + demands,
+            tail_sum=tail,
+            best=self._better(position, values),
+        )
+
+    def _better(self, position: Position, values: Ticks) -> tuple[float, Floats] | None:
+        """The Remark after thm:convergence_tight: the best noisy dual value so far."""
+        limit = self.agreement.objective_limit
+        if limit is None:
+            return None
+        worth = math.fsum(position.prices.current * self.agreement.capacity)
+        dual = worth + float(int(values[:, -1].sum())) * (limit / TICKS)
+        if position.best is not None and position.best[0] <= dual:
+            return position.best
+        return dual, position.prices.current
+
+    def final_prices(self, position: Position) -> Floats:
+        """The prices the session ends with: the last, or the best noisy ones where known."""
+        return position.prices.current if position.best is None else position.best[1]
+
+    def average_prices(self, position: Position) -> Floats:
+        """The mean of λ(t) over the last half of the rounds."""
+        count = position.round - self._tail_from + 1
+        return position.tail_sum / count if count > 0 else position.prices.current
+
+
+def _floats(values: Floats) -> bytes:
+    return values.astype(">f8").tobytes()
+
+
+def numbers(releases: tuple[Sealed, ...]) -> Ticks:
+    """The released numbers of one round, members by numbers."""
+    rows = [r.message.values for r in releases if isinstance(r.message, Release)]
+    return np.array(rows, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """All that was said in a session: the signed releases of each round, then the seals."""
+
+    rounds: tuple[tuple[Sealed, ...], ...]
+    seals: tuple[Sealed, ...] = ()
+
+
+def dump(agreement: Agreement, transcript: Transcript) -> bytes:
+    """A transcript as one file."""
+    content = [
+        agreement.digest,
+        [[r.data for r in releases] for releases in transcript.rounds],
+        [s.data for s in transcript.seals],
+    ]
+    return MAGIC + bytes(msgpack.packb(content))
+
+
+def load(agreement: Agreement, data: bytes) -> Transcript:
+    """Read a transcript and verify every signature.
+
+    Raises `BadTranscript` that names the round and the member for whatever does not fit.
+    """
+    if not data.startswith(MAGIC):
+        raise BadTranscript(f"not a transcript: it does not begin with {MAGIC.decode().strip()!r}")
+    try:
+        digest, rounds, seals = msgpack.unpackb(data[len(MAGIC) :], max_ext_len=0, max_map_len=0)
+        flat = [d for releases in rounds for d in releases] + list(seals)
+        whole = all(isinstance(d, bytes) for d in flat)
+    except Exception:  # msgpack raises many kinds; a damaged file is all they mean here
+        raise BadTranscript("the transcript is damaged: its frame cannot be read") from None
+    if digest != agreement.digest:
+        raise BadTranscript(
+            f"the transcript is of agreement {bytes(digest).hex()}, "
+            f"this is {agreement.digest.hex()}"
+        )
+    if not whole or data != MAGIC + bytes(msgpack.packb([digest, rounds, seals])):
+        raise BadTranscript("the transcript is damaged: its frame was changed")
+    reader = Reader(agreement)
+    return Transcript(
+        rounds=tuple(
+            _verified(reader, agreement, releases, f"round {t}")
+            for t, releases in enumerate(rounds)
+        ),
+        seals=_verified(reader, agreement, seals, "the seals") if seals else (),
+    )
+
+
+def _verified(
+    reader: Reader, agreement: Agreement, parts: list[bytes], where: str
+) -> tuple[Sealed, ...]:
+    if len(parts) != len(agreement.members):
+        raise BadTranscript(f"{where}: {len(parts)} messages for {len(agreement.members)} members")
+    opened = []
+    for member, data in zip(agreement.members, parts, strict=True):
+        try:
+            sealed = reader.unpack(data)
+        except BadMessage as error:
+            raise BadTranscript(f"{where}, member {member.name!r}: {error}") from None
+        if sealed.message.sender != member.name:
+            raise BadTranscript(
+                f"{where}: the message of {member.name!r} is signed by {sealed.message.sender!r}"
+            )
+        opened.append(sealed)
+    return tuple(opened)
+
+
+def replay(agreement: Agreement, transcript: Transcript) -> Position:
+    """Recompute every price and head of a transcript.
+
+    Guarantee: the position returned is the one at which every member that signed stood.
+    Raises `BadTranscript` at the first round and member that do not fit.
+    """
+    course = Course(agreement)
+    position = course.opening
+    if len(transcript.rounds) > agreement.rounds:
+        raise BadTranscript(
+            f"{len(transcript.rounds)} rounds of releases, but the agreement allows "
+            f"{agreement.rounds}"
+        )
+    for releases in transcript.rounds:
+        for sealed in releases:
+            _check(sealed, position, Release)
+        position = course.advance(position, numbers(releases))
+    for sealed in transcript.seals:
+        if position.round < agreement.rounds:
+            raise BadTranscript(f"sealed after {position.round} of {agreement.rounds} rounds")
+        _check(sealed, position, Seal)
+    return position
+
+
+def _check(sealed: Sealed, position: Position, kind: type) -> None:
+    message = sealed.message
+    where = f"round {position.round}, member {message.sender!r}"
+    if not isinstance(message, kind) or message.round != position.round:
+        raise BadTranscript(f"{where}: a message of another kind or round stands here")
+    if message.head != position.head:
+        raise BadTranscript(f"{where}: it stands on another head than the rounds before it give")

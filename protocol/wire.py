@@ -1,0 +1,214 @@
+"""Bytes to messages and back. The only door through which foreign bytes come in.
+
+`unpack` gives a verified message or raises `BadMessage`, and nothing else, for any bytes.
+Nothing here reads or writes a socket. The format is written down in SPEC.md.
+"""
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import msgpack
+from nacl.bindings import crypto_sign_BYTES, crypto_sign_open
+from nacl.exceptions import BadSignatureError
+from nacl.exceptions import ValueError as NaClValueError
+
+from protocol.agreement import Agreement
+from protocol.errors import BadMessage
+from protocol.messages import (
+    NONCE_BYTES,
+    Echo,
+    Halt,
+    Hello,
+    Message,
+    Reason,
+    Release,
+    Seal,
+    Sealed,
+)
+
+VERSION = 1
+CONTEXT = b"sotto 1\n"
+"""Stands before every payload that is signed, so that no other signature can be one."""
+
+SIGNATURE_BYTES = crypto_sign_BYTES
+HARD_LIMIT = 1 << 24
+
+_KINDS: dict[int, type[Message]] = {1: Hello, 2: Release, 3: Seal, 4: Halt}
+_CODES = {kind: code for code, kind in _KINDS.items()}
+_HELLO = struct.Struct(f">{NONCE_BYTES}s?")
+_ECHO = struct.Struct(f">{NONCE_BYTES}sI")
+
+Sign = Callable[[bytes], bytes]
+"""Makes the Ed25519 signature (64 bytes) of some bytes."""
+
+
+def pack(message: Message, *, key: bytes, sign: Sign) -> Sealed:
+    """Sign a message. `key` is the sender's public signing key."""
+    payload = _payload(message, key)
+    return Sealed(message, payload + sign(CONTEXT + payload))
+
+
+def release_bytes(agreement: Agreement) -> int:
+    """The length of every release of this session, whatever it says."""
+    empty = Release(
+        sender="", agreement=bytes(32), round=0, head=bytes(32), values=(0,) * agreement.width
+    )
+    return len(_payload(empty, bytes(32))) + SIGNATURE_BYTES
+
+
+def longest(agreement: Agreement) -> int:
+    """No message of this session is longer: a Halt that shows a whole round."""
+    members = len(agreement.members)
+    return min(HARD_LIMIT, 512 + members * (release_bytes(agreement) + _ECHO.size + 8))
+
+
+class Reader:
+    """Reads the messages of one session."""
+
+    def __init__(self, agreement: Agreement) -> None:
+        self._agreement = agreement
+        self._longest = longest(agreement)
+        self._names = {m.signing_key: m.name for m in agreement.members if m.signing_key}
+
+    def unpack(self, data: bytes, *, verified: bool = False) -> Sealed:
+        """The message in these bytes, its signature verified against the roster.
+
+        A Hello may belong to another agreement, so that the difference can be told; any
+        other message must belong to this one. `verified` is for bytes that were verified
+        when they came in and have been in our own keeping since.
+        """
+        if len(data) > self._longest:
+            raise BadMessage(f"{len(data)} bytes are more than any message of this session has")
+        if len(data) <= SIGNATURE_BYTES:
+            raise BadMessage("too short to be signed")
+        payload, signature = data[:-SIGNATURE_BYTES], data[-SIGNATURE_BYTES:]
+        kind, key, agreement, round_bytes, head, body = self._frame(payload)
+        sender = self._names.get(key)
+        if sender is None:
+            raise BadMessage("signed by somebody who is not in the roster")
+        if not verified:
+            _verify(signature, payload, sender, key)
+        try:
+            message = self._message(kind, sender, agreement, round_bytes, head, body)
+        except BadMessage as error:
+            raise BadMessage(f"from {sender!r}: {error}", sender=sender) from None
+        if _payload(message, key) != payload:
+            raise BadMessage(f"from {sender!r}: not in canonical form", sender=sender)
+        return Sealed(message, data)
+
+    def _frame(self, payload: bytes) -> tuple[type[Message], bytes, bytes, bytes, bytes, bytes]:
+        try:
+            fields = msgpack.unpackb(
+                payload,
+                max_array_len=7,
+                max_map_len=0,
+                max_ext_len=0,
+                max_str_len=0,
+                max_bin_len=len(payload),
+            )
+        except Exception:  # msgpack raises many kinds; here they all mean the same
+            raise BadMessage("not msgpack of the agreed shape") from None
+        if not isinstance(fields, list) or len(fields) != 7:
+            raise BadMessage("not a message")
+        version, code, *rest = fields
+        if version != VERSION or type(version) is not int:
+            raise BadMessage(f"not version {VERSION} of the protocol")
+        kind = _KINDS.get(code) if type(code) is int else None
+        if kind is None:
+            raise BadMessage("an unknown kind of message")
+        lengths = (32, 32, 4, 32, None)
+        for field, length in zip(rest, lengths, strict=True):
+            if not isinstance(field, bytes) or length not in (None, len(field)):
+                raise BadMessage("a field has a wrong type or length")
+        key, agreement, round_bytes, head, body = rest
+        return kind, key, agreement, round_bytes, head, body
+
+    def _message(
+        self,
+        kind: type[Message],
+        sender: str,
+        agreement: bytes,
+        round_bytes: bytes,
+        head: bytes,
+        body: bytes,
+    ) -> Message:
+        ours = agreement == self._agreement.digest
+        if not ours and kind is not Hello:
+            raise BadMessage("it belongs to another agreement")
+        common: dict[str, Any] = {
+            "sender": sender,
+            "agreement": agreement,
+            "round": int.from_bytes(round_bytes, "big"),
+            "head": head,
+        }
+        if kind is Hello:
+            members = len(self._agreement.members) if ours else None
+            return Hello(**common, **_read_hello(body, members))
+        if kind is Release:
+            if len(body) != 8 * self._agreement.width:
+                raise BadMessage(f"a release carries {self._agreement.width} numbers")
+            return Release(**common, values=struct.unpack(f">{self._agreement.width}q", body))
+        if kind is Seal:
+            if body not in (b"\0", b"\1"):
+                raise BadMessage("a seal is complete or not")
+            return Seal(**common, complete=body == b"\1")
+        return Halt(**common, **_read_halt(body, len(self._agreement.members)))
+
+
+def _verify(signature: bytes, payload: bytes, sender: str, key: bytes) -> None:
+    try:
+        crypto_sign_open(signature + CONTEXT + payload, key)
+    except (BadSignatureError, NaClValueError):
+        raise BadMessage(f"the signature of {sender!r} does not fit", sender=sender) from None
+
+
+def _payload(message: Message, key: bytes) -> bytes:
+    return bytes(
+        msgpack.packb(
+            [
+                VERSION,
+                _CODES[type(message)],
+                key,
+                message.agreement,
+                message.round.to_bytes(4, "big"),
+                message.head,
+                _body(message),
+            ]
+        )
+    )
+
+
+def _body(message: Message) -> bytes:
+    if isinstance(message, Release):
+        return struct.pack(f">{len(message.values)}q", *message.values)
+    if isinstance(message, Seal):
+        return b"\1" if message.complete else b"\0"
+    if isinstance(message, Hello):
+        echoes = (_ECHO.pack(e.nonce, e.heard) for e in message.echoes)
+        return _HELLO.pack(message.nonce, message.asking) + b"".join(echoes)
+    if isinstance(message, Halt):
+        return bytes(msgpack.packb([int(message.reason), list(message.evidence)]))
+    raise TypeError(f"{type(message).__name__} is not a message of the protocol")
+
+
+def _read_hello(body: bytes, members: int | None) -> dict[str, Any]:
+    count, left = divmod(len(body) - _HELLO.size, _ECHO.size)
+    if left or count < 0 or members not in (None, count):
+        raise BadMessage("a hello echoes every member once")
+    nonce, asking = _HELLO.unpack_from(body)
+    echoes = tuple(Echo(*e) for e in _ECHO.iter_unpack(body[_HELLO.size :]))
+    return {"nonce": nonce, "asking": asking, "echoes": echoes}
+
+
+def _read_halt(body: bytes, members: int) -> dict[str, Any]:
+    try:
+        reason, evidence = msgpack.unpackb(
+            body, max_array_len=max(2, members), max_map_len=0, max_ext_len=0, max_str_len=0
+        )
+        reason = Reason(reason)
+    except Exception:  # as above: whatever msgpack or the two lines say, the halt is malformed
+        raise BadMessage("a halt gives a reason and its evidence") from None
+    if not isinstance(evidence, list) or not all(isinstance(e, bytes) for e in evidence):
+        raise BadMessage("the evidence of a halt is a list of messages")
+    return {"reason": reason, "evidence": tuple(evidence)}

@@ -1,0 +1,1 @@
+"""Demonstration, simulation, study and benchmarks. May import anything."""

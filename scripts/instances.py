@@ -1,0 +1,160 @@
+"""Problems drawn as in Section 3.1 of the paper, and their central optimum.
+
+The central optimum sees every data set at once, which no party can: it is the yardstick of
+simulations and never chooses a parameter.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+import highspy
+import numpy as np
+
+from party.dataset import DataSet, dense
+from party.subproblem import Subproblem, loaded, model
+from protocol.agreement import Floats
+
+RESOURCES = 5
+
+
+@dataclass(frozen=True)
+class Instance:
+    """The capacities, each party's share of them (parties by resources) and its data set."""
+
+    capacity: Floats
+    share: Floats
+    data: tuple[DataSet, ...]
+
+    def subproblems(self) -> list[Subproblem]:
+        return [
+            Subproblem(d, s * self.capacity) for d, s in zip(self.data, self.share, strict=True)
+        ]
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """The best total utility, the plan of each party and the best prices."""
+
+    utility: float
+    plans: tuple[Floats, ...]
+    prices: Floats
+
+
+def draw(
+    seed: int,
+    *,
+    parties: int,
+    share_first: float | None = None,
+    share_total: float | None = None,
+    demands: bool = True,
+) -> Instance:
+    """One instance. The same arguments give the same instance."""
+    rng = np.random.default_rng([seed, parties])
+    capacity = rng.uniform(10.0, 20.0, RESOURCES)
+    data = tuple(_draw_data(rng) for _ in range(parties))
+    share = _draw_shares(rng, parties, share_first, share_total)
+    instance = Instance(capacity, np.repeat(share[:, None], RESOURCES, axis=1), data)
+    if not demands:
+        return instance
+    plans = central(instance).plans
+    return replace(
+        instance,
+        data=tuple(
+            replace(d, lower=np.maximum(plan, 0.0) * rng.uniform(0.75, 1.0, d.columns))
+            for d, plan in zip(data, plans, strict=True)
+        ),
+    )
+
+
+def _draw_data(rng: np.random.Generator) -> DataSet:
+    n, r = int(rng.integers(10, 21)), int(rng.integers(5, 11))
+    return dense(
+        A=rng.uniform(0.0, 5.0, (RESOURCES, n)),
+        B=rng.uniform(0.0, 1.0, (r, n)),
+        u=rng.uniform(50.0, 150.0, n),
+        row_lower=np.full(r, -math.inf),
+        row_upper=rng.uniform(0.0, 10.0, r),
+        lower=np.zeros(n),
+        upper=np.full(n, math.inf),
+    )
+
+
+def _draw_shares(
+    rng: np.random.Generator, parties: int, first: float | None, total: float | None
+) -> Floats:
+    """Market shares: none, equal ones, or the first one's given and the others' random."""
+    if total is None:
+        share = np.ones(parties)
+        if first is not None:
+            share[0] = first
+        return share
+    if first is None:
+        return np.full(parties, min(1.0, total / parties))
+    for _ in range(10_000):
+        weights = rng.uniform(0.1, 1.0, parties - 1)
+        others = weights / weights.sum() * (total - first)
+        if others.max() <= 1.0:
+            return np.concatenate([[first], others])
+    raise ValueError(
+        f"{parties} parties cannot hold shares of {total:g} with the first at {first:g}"
+    )
+
+
+def central(instance: Instance) -> Optimum:
+    """The joint problem with everything on the table: max Σ u·x with Σ s ≤ c."""
+    blocks = [
+        model(d, s * instance.capacity) for d, s in zip(instance.data, instance.share, strict=True)
+    ]
+    m = len(instance.capacity)
+    lp = highspy.HighsLp()
+    lp.sense_ = highspy.ObjSense.kMaximize
+    lp.num_col_ = sum(b.num_col_ for b in blocks)
+    lp.num_row_ = m + sum(b.num_row_ for b in blocks)
+    for field in ("col_cost_", "col_lower_", "col_upper_"):
+        setattr(lp, field, np.concatenate([np.array(getattr(b, field)) for b in blocks]))
+    free = np.full(m, -math.inf)
+    lp.row_lower_ = np.concatenate([free, *(np.array(b.row_lower_) for b in blocks)])
+    lp.row_upper_ = np.concatenate([instance.capacity, *(np.array(b.row_upper_) for b in blocks)])
+    start, index, value = [0], [], []
+    first_row = m
+    for block in blocks:
+        a = block.a_matrix_
+        begins, rows, values = np.array(a.start_), np.array(a.index_), np.array(a.value_)
+        for column in range(block.num_col_):
+            entries = slice(begins[column], begins[column + 1])
+            index.append(rows[entries] + first_row)
+            value.append(values[entries])
+            resource = column - (block.num_col_ - m)
+            if resource >= 0:
+                index.append([resource])
+                value.append([1.0])
+            start.append(start[-1] + (entries.stop - entries.start) + (resource >= 0))
+        first_row += block.num_row_
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    lp.a_matrix_.start_ = np.array(start, dtype=np.int32)
+    lp.a_matrix_.index_ = np.concatenate(index).astype(np.int32)
+    lp.a_matrix_.value_ = np.concatenate(value)
+    solver = loaded(lp)
+    solver.run()
+    if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+        raise ValueError(
+            f"the joint problem is {solver.modelStatusToString(solver.getModelStatus())}"
+        )
+    values = np.array(solver.allVariableValues())
+    plans, first = [], 0
+    for block, data in zip(blocks, instance.data, strict=True):
+        plans.append(values[first : first + data.columns])
+        first += block.num_col_
+    return Optimum(
+        utility=solver.getObjectiveValue() + math.fsum(d.offset for d in instance.data),
+        plans=tuple(plans),
+        prices=np.abs(np.array(solver.getSolution().row_dual)[:m]),
+    )
+
+
+def dual_value(instance: Instance, subproblems: list[Subproblem], prices: Floats) -> float:
+    """L(λ) = c·λ + Σ g_k(λ): never below the optimum, and equal to it at the best prices."""
+    answers = [s.answer(prices) for s in subproblems]
+    if any(a is None for a in answers):
+        return math.inf
+    return math.fsum([*(prices * instance.capacity), *(a.objective for a in answers if a)])

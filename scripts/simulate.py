@@ -1,0 +1,286 @@
+"""A whole session in one process: the real session, gate and ledger of every party.
+
+Everything a party would say goes through its real `Session`; only the sockets and the
+signatures are left out. Noise is seeded, so that a run can be repeated.
+"""
+
+import argparse
+import hashlib
+import json
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from party.gate import Gate
+from party.ledger import Ledger
+from party.noise import SeededTwin
+from party.subproblem import Subproblem
+from protocol import agreement as agreements
+from protocol.agreement import TICKS, Agreement, Floats, Ticks
+from protocol.messages import Message, Sealed
+from protocol.privacy import NoisePlan
+from protocol.session import Effect, Fail, Finish, Leave, Record, Respond, Send, Session
+from protocol.transcript import Course, Position, numbers
+from protocol.wire import pack
+from scripts.instances import Instance, Optimum, central, draw, dual_value
+
+
+def party_name(index: int) -> str:
+    return f"party{index + 1}"
+
+
+def make_agreement(instance: Instance, options: argparse.Namespace) -> Agreement:
+    """The public agreement of a simulated or demonstrated session."""
+    noisy = options.mode != "hidden"
+    privacy: dict[str, Any] = {"share_objective": options.share_objective}
+    if noisy:
+        privacy |= {
+            "epsilon": options.epsilon,
+            "delta": options.delta,
+            "accountant": options.accountant,
+            "noise": options.noise,
+            "truncate": options.truncate,
+            "alpha": min(options.alpha, float(options.parties)),
+            "tau": options.tau,
+        }
+    prices: dict[str, Any] = {
+        "momentum": options.momentum,
+        "nonnegative": options.nonnegative,
+        "start": options.start,
+    }
+    if options.step:
+        prices["step"] = options.step
+    if options.step in ("constant", "sqrt"):
+        prices["step_size"] = options.step_size
+    return agreements.from_table(
+        {
+            "session": f"simulation-{options.seed}",
+            "mode": options.mode,
+            "rounds": options.rounds,
+            "rehearsal": True,
+            "privacy": privacy,
+            "prices": prices,
+            "resource": [
+                {"name": f"resource{j + 1}", "capacity": c, "worth": options.worth}
+                for j, c in enumerate(instance.capacity.tolist())
+            ],
+            "member": [
+                {
+                    "name": party_name(k),
+                    "share": {f"resource{j + 1}": s for j, s in enumerate(row)},
+                    "signing_key": hashlib.sha256(party_name(k).encode()).hexdigest(),
+                }
+                for k, row in enumerate(instance.share.tolist())
+            ],
+        }
+    )
+
+
+class Member:
+    """One party of the simulation: its session and gate, and what it has finished with."""
+
+    def __init__(self, agreement: Agreement, index: int, problem: Subproblem, seed: int) -> None:
+        member = agreement.members[index]
+
+        def unsigned(message: Message) -> Sealed:
+            return pack(message, key=member.signing_key, sign=lambda _: bytes(64))
+
+        self.name = member.name
+        self.ledger = Ledger(":memory:", agreement, member.name)
+        self.gate = Gate(
+            agreement,
+            member.name,
+            subproblem=problem,
+            noise=SeededTwin(seed),
+            ledger=self.ledger,
+            pack=unsigned,
+        )
+        nonce = hashlib.sha256(member.name.encode()).digest()[:16]
+        self.session = Session(agreement, member.name, nonce=nonce, pack=unsigned)
+        self.finished: Position | None = None
+        self.left = False
+
+
+def run(members: list[Member], on_round: Callable[[int], None] = lambda _: None) -> None:
+    """Let the members talk until all have left."""
+    now = 0.0
+    mail: deque[Sealed] = deque()
+
+    def carry_out(member: Member, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Send):
+                mail.append(effect.sealed)
+            elif isinstance(effect, Respond):
+                carry_out(member, member.session.submit(member.gate.release(effect.position), now))
+            elif isinstance(effect, Record):
+                member.ledger.record_round(effect.round, effect.releases)
+                if member is members[0]:
+                    on_round(effect.round + 1)
+            elif isinstance(effect, Finish):
+                member.ledger.record_seals(effect.seals)
+                member.finished = effect.position
+            elif isinstance(effect, Leave):
+                member.left = True
+            elif isinstance(effect, Fail):
+                raise effect.error
+
+    for member in members:
+        carry_out(member, member.session.begin(now))
+    while not all(m.left for m in members):
+        while mail:
+            sealed = mail.popleft()
+            for member in members:
+                carry_out(member, member.session.receive(sealed, now))
+        staying = [m for m in members if not m.left]
+        now = min((m.session.deadline for m in staying), default=now)
+        for member in staying:
+            carry_out(member, member.session.tick(now))
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a session left behind, for whoever measures it."""
+
+    agreement: Agreement
+    rounds: tuple[Ticks, ...]
+    position: Position
+
+    def prices(self) -> list[Floats]:
+        """λ(0) … λ(T)."""
+        course = Course(self.agreement)
+        position = course.opening
+        path = [position.prices.current]
+        for values in self.rounds:
+            position = course.advance(position, values)
+            path.append(position.prices.current)
+        return path
+
+
+def summary(result: Run, instance: Instance, optimum: Optimum) -> dict[str, Any]:
+    """The figures of one session. Gaps are fractions of the optimum: 0.01 is 1 %."""
+    agreement, course = result.agreement, Course(result.agreement)
+    problems = instance.subproblems()
+
+    def gap(prices: Floats) -> float:
+        return dual_value(instance, problems, prices) / optimum.utility - 1.0
+
+    path = result.prices()
+    digest = hashlib.sha256()
+    for values, prices in zip(result.rounds, path[1:], strict=True):
+        digest.update(values.astype(">i8").tobytes() + prices.astype(">f8").tobytes())
+    plan = NoisePlan(agreement)
+    return {
+        "parties": len(agreement.members),
+        "rounds": agreement.rounds,
+        "mode": agreement.mode,
+        "step": agreement.pricing.step,
+        "optimum": optimum.utility,
+        "dual_gap_last": gap(course.final_prices(result.position)),
+        "dual_gap_average": gap(course.average_prices(result.position)),
+        "dual_gap_best": min(gap(prices) for prices in path),
+        "dual_gap_best_note": "an oracle: nobody can know which round was best",
+        "prices": course.final_prices(result.position).tolist(),
+        "head": result.position.head.hex(),
+        "releases_digest": digest.hexdigest(),
+        "releases_per_party": len(result.rounds),
+        "noise_std_over_capacity": (
+            plan.scales(course.opening.caps)[:, : len(agreement.resources)].max() / TICKS
+        ),
+    }
+
+
+def show(console: Console, figures: dict[str, Any]) -> None:
+    table = Table(
+        title=f"{figures['parties']} parties, {figures['rounds']} rounds", show_header=False
+    )
+    for label, text in (
+        ("optimum (all data in one place)", f"{figures['optimum']:.6g}"),
+        ("gap at the final prices", f"{figures['dual_gap_last']:.3%}"),
+        ("gap at the average of the last half", f"{figures['dual_gap_average']:.3%}"),
+        ("gap at the best round (an oracle)", f"{figures['dual_gap_best']:.3%}"),
+        ("noise of one release / capacity", f"{figures['noise_std_over_capacity']:.4g}"),
+        ("releases of each party", str(figures["releases_per_party"])),
+        ("final prices", "  ".join(f"{p:.4g}" for p in figures["prices"])),
+        ("head", figures["head"][:16] + "…"),
+    ):
+        table.add_row(label, text)
+    console.print(table)
+
+
+def session_options(parser: argparse.ArgumentParser) -> None:
+    """The options that describe a session and its instance."""
+    add = parser.add_argument
+    add("--parties", type=int, default=5, metavar="K", help="how many companies (%(default)s)")
+    add("--rounds", type=int, default=150, metavar="T", help="releases of each (%(default)s)")
+    add("--mode", choices=agreements.MODES, default="private", help="%(default)s by default")
+    add("--epsilon", type=float, default=1.0, help="privacy budget ε (%(default)s)")
+    add("--delta", type=float, default=1e-3, help="privacy budget δ (%(default)s)")
+    add("--accountant", choices=agreements.ACCOUNTANTS, default="exact")
+    add("--noise", choices=agreements.SHAPES, default="component", help="spread over resources")
+    add("--truncate", action="store_true", help="cut releases to [τ·c, c] after the noise")
+    add("--alpha", type=float, default=1.5, help="clipped: total of the caps over c (%(default)s)")
+    add("--tau", type=float, default=0.01, help="smallest weight and cut-off (%(default)s)")
+    add("--step", choices=agreements.STEPS, help="default: dog in hidden mode, else theorem")
+    add("--step-size", type=float, default=0.1, help="for constant and sqrt (%(default)s)")
+    add("--momentum", type=float, default=0.0, metavar="γ", help="(%(default)s)")
+    add("--negative", dest="nonnegative", action="store_false", help="let prices fall below 0")
+    add("--worth", type=float, default=100.0, help="public worth of each resource (%(default)s)")
+    add("--start", choices=("zero", "worth"), default="zero", help="first prices (%(default)s)")
+    add("--share-first", type=float, help="largest part that the first party may claim")
+    add("--share-total", type=float, help="sum of all shares; equal ones without --share-first")
+    add("--no-demands", dest="demands", action="store_false", help="no minimum demands")
+    add("--share-objective", action="store_true", help="release noisy objectives as well")
+    add("--seed", type=int, default=1, help="of the instance and of the noise (%(default)s)")
+    add("--json", type=Path, metavar="FILE", help="write the figures to this file")
+
+
+def simulate(options: argparse.Namespace, on_round: Callable[[int], None]) -> dict[str, Any]:
+    """Draw an instance, play a session, and measure it."""
+    instance = draw(
+        options.seed,
+        parties=options.parties,
+        share_first=options.share_first,
+        share_total=options.share_total,
+        demands=options.demands,
+    )
+    agreement = make_agreement(instance, options)
+    members = [
+        Member(agreement, k, problem, options.seed)
+        for k, problem in enumerate(instance.subproblems())
+    ]
+    run(members, on_round)
+    heads = {m.finished.head for m in members if m.finished}
+    if len(heads) != 1:
+        raise AssertionError("the parties ended at different heads")
+    position = members[0].finished
+    if position is None:
+        raise AssertionError("the parties left before they finished")
+    rounds = tuple(numbers(releases) for releases in members[0].ledger.transcript().rounds)
+    return summary(Run(agreement, rounds, position), instance, central(instance))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="scripts/simulate",
+        description="Play a whole session in one process on a problem drawn as in the paper, and "
+        "compare it with the optimum that only an owner of all data could find.",
+    )
+    session_options(parser)
+    options = parser.parse_args()
+    console = Console()
+    with Progress(console=console, transient=True) as progress:
+        task = progress.add_task("rounds", total=options.rounds)
+        figures = simulate(options, lambda done: progress.update(task, completed=done))
+    show(console, figures)
+    if options.json:
+        options.json.write_text(json.dumps(figures, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
