@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from protocol.agreement import Agreement
-from protocol.errors import BadLedger, BrokenInvariant
+from protocol.errors import BadLedger, BrokenInvariant, SottoError
 from protocol.messages import Sealed
 from protocol.transcript import Transcript
 from protocol.wire import Reader
@@ -19,7 +19,7 @@ _VERSION = 1
 _TABLES = """
 CREATE TABLE sessions (
     id INTEGER PRIMARY KEY, agreement BLOB NOT NULL UNIQUE, name TEXT NOT NULL,
-    member TEXT NOT NULL, fault TEXT
+    member TEXT NOT NULL, fault_code INTEGER, fault TEXT
 );
 CREATE TABLE releases (
     session INTEGER, round INTEGER, message BLOB NOT NULL, PRIMARY KEY (session, round)
@@ -30,6 +30,9 @@ CREATE TABLE rounds (
 );
 CREATE TABLE seals (
     session INTEGER, member INTEGER, message BLOB NOT NULL, PRIMARY KEY (session, member)
+);
+CREATE TABLE addresses (
+    session INTEGER, member TEXT, address TEXT NOT NULL, PRIMARY KEY (session, member)
 );
 """
 
@@ -120,17 +123,24 @@ class Ledger:
         self._write("INSERT OR REPLACE INTO seals VALUES (?, ?, ?)", rows)
         self.commit()
 
-    def record_fault(self, text: str) -> None:
+    def record_fault(self, error: SottoError) -> None:
         """Remember why this session is over for good."""
         self._begin()
-        self._base.execute("UPDATE sessions SET fault = ? WHERE id = ?", (text, self._session))
+        self._base.execute(
+            "UPDATE sessions SET fault_code = ?, fault = ? WHERE id = ?",
+            (error.exit_code, str(error), self._session),
+        )
         self.commit()
 
     @property
-    def fault(self) -> str | None:
+    def fault(self) -> SottoError | None:
         """Why the session was stopped for good, or None."""
-        text: str | None = self._rows("SELECT fault FROM sessions WHERE id = ?")[0][0]
-        return text
+        code, text = self._rows("SELECT fault_code, fault FROM sessions WHERE id = ?")[0]
+        if text is None:
+            return None
+        error = SottoError(f"this session is over: {text}")
+        error.exit_code = code
+        return error
 
     def own(self) -> tuple[Sealed, ...]:
         """All own releases of this session."""
@@ -151,6 +161,15 @@ class Ledger:
             rounds=tuple(tuple(flat[i : i + members]) for i in range(0, len(flat), members)),
             seals=tuple(self._open(row[0]) for row in seals),
         )
+
+    def record_addresses(self, addresses: dict[str, str]) -> None:
+        """Remember where the members of a mesh listen, so that a restart finds them."""
+        self._write("INSERT OR REPLACE INTO addresses VALUES (?, ?, ?)", addresses.items())
+        self.commit()
+
+    def addresses(self) -> dict[str, str]:
+        """Where the members were last known to listen."""
+        return dict(self._rows("SELECT member, address FROM addresses WHERE session = ?"))
 
     def commit(self) -> None:
         """Make everything recorded so far durable."""

@@ -73,11 +73,14 @@ class Subproblem:
             if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
                 return None
         values = np.array(solver.allVariableValues())
-        return Answer(
-            objective=solver.getObjectiveValue(),
-            demand=values[self._columns :],
-            plan=values[: self._columns],
-        )
+        demand = values[self._columns :]
+        # At price 0 any amount from what is consumed up to the limit is optimal. The least is
+        # taken, so that the answer does not depend on which corner the solver came from.
+        free = np.flatnonzero(prices == 0.0)
+        if free.size:
+            unused = np.array(solver.allConstrValues())[free]
+            demand[free] = np.maximum(demand[free] + unused, 0.0)
+        return Answer(solver.getObjectiveValue(), demand, values[: self._columns])
 
 
 def subproblem(data: DataSet, agreement: Agreement, name: str) -> Subproblem:

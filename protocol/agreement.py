@@ -8,6 +8,7 @@ import hashlib
 import json
 import math
 import re
+import reprlib
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ TOPOLOGIES = ("relay", "mesh")
 MAX_ROUNDS = 1_000_000
 MAX_MEMBERS = 10_000
 MAX_RESOURCES = 10_000
+MAX_START = 1e12
 
 Ticks = np.ndarray[Any, np.dtype[np.int64]]
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -133,8 +135,11 @@ class Agreement:
 
     @cached_property
     def share_ticks(self) -> Ticks:
-        """`share` in ticks, rounded down: no release is computed from more than this."""
-        return frozen(np.floor(self.share * TICKS).astype(np.int64))
+        """`share` in ticks: no release is computed from more than this.
+
+        Rounded up, so that shares which add up to 1 leave no tick of a capacity unused.
+        """
+        return frozen(np.ceil(self.share * TICKS).astype(np.int64))
 
     def position(self, name: str) -> int:
         """Where a member stands in the roster."""
@@ -182,7 +187,7 @@ def parse(text: str) -> Agreement:
     """Read `agreement.toml`. Raises nothing but `BadAgreement`."""
     try:
         table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # bad TOML, or numbers and nesting too long
         raise BadAgreement(f"the agreement is not valid TOML: {error}") from None
     return from_table(table)
 
@@ -205,7 +210,8 @@ def from_table(table: Mapping[str, Any]) -> Agreement:
 
     secrecy = top.table("privacy")
     if not noisy:
-        secrecy.forbid(("epsilon", "delta", "accountant", "noise", "truncate"), "mode is 'hidden'")
+        unused = ("epsilon", "delta", "accountant", "noise", "truncate", "alpha", "tau")
+        secrecy.forbid(unused, "mode is 'hidden'")
     privacy = _privacy(secrecy) if noisy else None
     truncate = secrecy.flag("truncate", False) if noisy else False
     alpha = secrecy.number("alpha", 1.5, at_least=1.0, at_most=float(len(members)))
@@ -215,6 +221,8 @@ def from_table(table: Mapping[str, Any]) -> Agreement:
         worths = [r.worth for r in resources if r.worth is not None]
         default = math.fsum(worths) if len(worths) == len(resources) else None
         limit = secrecy.number("objective_limit", default, at_least=1e-9, at_most=1e15)
+    else:
+        secrecy.forbid(("objective_limit",), "share_objective is not true")
     secrecy.done()
 
     pricing = _pricing(top.table("prices"), noisy=noisy, resources=resources)
@@ -248,7 +256,7 @@ def _resource(fields: "_Fields") -> Resource:
     resource = Resource(
         name=fields.name("name"),
         capacity=fields.number("capacity", at_least=1e-9, at_most=1e12),
-        unit=fields.text("unit", ""),
+        unit=fields.text("unit", _LINE),
         worth=fields.optional_number("worth", at_least=0.0, at_most=1e15),
     )
     fields.done()
@@ -260,8 +268,8 @@ def _member(fields: "_Fields", resources: list[str]) -> Member:
         name=fields.name("name"),
         share=fields.share("share", resources),
         signing_key=fields.key("signing_key"),
-        transport_key=fields.text("transport_key", "", pattern=r"[!-~]{40}"),
-        address=fields.text("address", "", pattern=r"tcp://\S+:\d+"),
+        transport_key=fields.text("transport_key", _CURVE_KEY),
+        address=fields.text("address", _ADDRESS),
     )
     fields.done()
     return member
@@ -279,6 +287,8 @@ def _privacy(fields: "_Fields") -> Privacy:
 def _pricing(fields: "_Fields", *, noisy: bool, resources: tuple[Resource, ...]) -> Pricing:
     step = fields.choice("step", STEPS, "theorem" if noisy else "dog")
     sized = step in ("constant", "sqrt")
+    if not sized:
+        fields.forbid(("step_size",), f"step is {step!r}")
     pricing = Pricing(
         step=step,
         step_size=fields.number("step_size", at_least=1e-15, at_most=1e15) if sized else None,
@@ -300,17 +310,38 @@ def _transport(fields: "_Fields") -> Transport:
     transport = Transport(
         topology=fields.choice("topology", TOPOLOGIES, "relay"),
         patience_seconds=fields.number("patience_seconds", 120.0, at_least=0.1, at_most=1e7),
-        coordinator=fields.text("coordinator", "", pattern=r"tcp://\S+:\d+"),
-        coordinator_key=fields.text("coordinator_key", "", pattern=r"[!-~]{40}"),
+        coordinator=fields.text("coordinator", _ADDRESS),
+        coordinator_key=fields.text("coordinator_key", _CURVE_KEY),
     )
     fields.done()
     return transport
 
 
 def _unique(what: str, names: list[str]) -> None:
+    seen: set[str] = set()
     for name in names:
-        if names.count(name) > 1:
+        if name in seen:
             raise BadAgreement(f"{what} {name!r} appears more than once; each needs its own")
+        seen.add(name)
+
+
+# What a text may look like, and how to say so to a person.
+_LINE = (r"[^\x00-\x1f]{0,80}", "one line of at most 80 characters")
+_ADDRESS = (r"tcp://\S{1,255}:[0-9]{1,5}", "an address of the form 'tcp://host:port'")
+_CURVE_KEY = (r"[0-9A-Za-z.:+=^!/*?&<>()\[\]{}@%$#-]{40}", "a public key of 40 Z85 characters")
+
+_BRIEF = reprlib.Repr()
+_BRIEF.maxstring = 100
+
+
+def _shown(value: Any) -> str:
+    """A value for an error message, no longer than a person reads."""
+    if value is None:
+        return "missing"
+    try:
+        return _BRIEF.repr(value)
+    except ValueError:
+        return "a number of thousands of digits"
 
 
 class _Fields:
@@ -318,7 +349,7 @@ class _Fields:
 
     def __init__(self, table: Any, path: str) -> None:
         if not isinstance(table, Mapping):
-            raise BadAgreement(f"{path} is {table!r}: it must be a table")
+            raise BadAgreement(f"{path} is {_shown(table)}: it must be a table")
         self._rest = dict(table)
         self._path = path
 
@@ -326,8 +357,7 @@ class _Fields:
         return f"{self._path}.{key}" if self._path else key
 
     def _wrong(self, key: str, value: Any, allowed: str) -> BadAgreement:
-        shown = "missing" if value is None else repr(value)
-        return BadAgreement(f"{self._where(key)} is {shown}: it must be {allowed}")
+        return BadAgreement(f"{self._where(key)} is {_shown(value)}: it must be {allowed}")
 
     def number(
         self, key: str, default: float | None = None, *, at_least: float, at_most: float
@@ -336,7 +366,7 @@ class _Fields:
         good = isinstance(value, int | float) and not isinstance(value, bool)
         if not good or not at_least <= value <= at_most:
             raise self._wrong(key, value, f"a number from {at_least:g} to {at_most:g}")
-        return float(value)
+        return float(value) + 0.0  # -0.0 becomes 0.0, which is the same number
 
     def optional_number(self, key: str, *, at_least: float, at_most: float) -> float | None:
         return self.number(key, at_least=at_least, at_most=at_most) if key in self._rest else None
@@ -359,10 +389,10 @@ class _Fields:
             raise self._wrong(key, value, "one of " + ", ".join(map(repr, allowed)))
         return value
 
-    def text(self, key: str, default: str, *, pattern: str = r"[^\x00-\x1f]{0,80}") -> str:
-        value = self._rest.pop(key, default)
-        if not isinstance(value, str) or (value and not re.fullmatch(pattern, value)):
-            raise self._wrong(key, value, f"text of the form {pattern}")
+    def text(self, key: str, form: tuple[str, str]) -> str:
+        value = self._rest.pop(key, "")
+        if not isinstance(value, str) or (value and not re.fullmatch(form[0], value)):
+            raise self._wrong(key, value, form[1])
         return value
 
     def name(self, key: str) -> str:
@@ -394,7 +424,9 @@ class _Fields:
         value = self._rest.get(key, "zero")
         if isinstance(value, Mapping):
             fields = _Fields(self._rest.pop(key), self._where(key))
-            prices = tuple(fields.number(r.name, at_least=-1e12, at_most=1e12) for r in resources)
+            prices = tuple(
+                fields.number(r.name, at_least=-MAX_START, at_most=MAX_START) for r in resources
+            )
             fields.done()
             return prices
         if self.choice(key, ("zero", "worth"), "zero") == "zero":
@@ -403,6 +435,11 @@ class _Fields:
             if resource.worth is None:
                 raise BadAgreement(
                     f"{self._where(key)} is 'worth', but resource {resource.name!r} has none"
+                )
+            if resource.worth / resource.capacity > MAX_START:
+                raise BadAgreement(
+                    f"{self._where(key)} is 'worth', but a unit of resource {resource.name!r} "
+                    f"would cost more than {MAX_START:g}; check its worth and capacity"
                 )
         return tuple((r.worth or 0.0) / r.capacity for r in resources)
 

@@ -6,6 +6,7 @@ simulations and never chooses a parameter.
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import highspy
 import numpy as np
@@ -115,7 +116,9 @@ def central(instance: Instance) -> Optimum:
     free = np.full(m, -math.inf)
     lp.row_lower_ = np.concatenate([free, *(np.array(b.row_lower_) for b in blocks)])
     lp.row_upper_ = np.concatenate([instance.capacity, *(np.array(b.row_upper_) for b in blocks)])
-    start, index, value = [0], [], []
+    start = [0]
+    index: list[Any] = []
+    value: list[Any] = []
     first_row = m
     for block in blocks:
         a = block.a_matrix_

@@ -8,7 +8,7 @@ import argparse
 import hashlib
 import json
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,12 +20,12 @@ from rich.table import Table
 from party.gate import Gate
 from party.ledger import Ledger
 from party.noise import SeededTwin
+from party.runner import Runner
 from party.subproblem import Subproblem
 from protocol import agreement as agreements
 from protocol.agreement import TICKS, Agreement, Floats, Ticks
 from protocol.messages import Message, Sealed
 from protocol.privacy import NoisePlan
-from protocol.session import Effect, Fail, Finish, Leave, Record, Respond, Send, Session
 from protocol.transcript import Course, Position, numbers
 from protocol.wire import pack
 from scripts.instances import Instance, Optimum, central, draw, dual_value
@@ -35,8 +35,8 @@ def party_name(index: int) -> str:
     return f"party{index + 1}"
 
 
-def make_agreement(instance: Instance, options: argparse.Namespace) -> Agreement:
-    """The public agreement of a simulated or demonstrated session."""
+def agreement_table(instance: Instance, options: argparse.Namespace) -> dict[str, Any]:
+    """The public agreement of a simulated or demonstrated session, as a table."""
     noisy = options.mode != "hidden"
     privacy: dict[str, Any] = {"share_objective": options.share_objective}
     if noisy:
@@ -58,42 +58,79 @@ def make_agreement(instance: Instance, options: argparse.Namespace) -> Agreement
         prices["step"] = options.step
     if options.step in ("constant", "sqrt"):
         prices["step_size"] = options.step_size
-    return agreements.from_table(
-        {
-            "session": f"simulation-{options.seed}",
-            "mode": options.mode,
-            "rounds": options.rounds,
-            "rehearsal": True,
-            "privacy": privacy,
-            "prices": prices,
-            "resource": [
-                {"name": f"resource{j + 1}", "capacity": c, "worth": options.worth}
-                for j, c in enumerate(instance.capacity.tolist())
-            ],
-            "member": [
-                {
-                    "name": party_name(k),
-                    "share": {f"resource{j + 1}": s for j, s in enumerate(row)},
-                    "signing_key": hashlib.sha256(party_name(k).encode()).hexdigest(),
-                }
-                for k, row in enumerate(instance.share.tolist())
-            ],
-        }
+    return {
+        "session": f"simulation-{options.seed}",
+        "mode": options.mode,
+        "rounds": options.rounds,
+        "rehearsal": options.rehearsal,
+        "privacy": privacy,
+        "prices": prices,
+        "resource": [
+            {"name": f"resource{j + 1}", "capacity": c, "worth": options.worth}
+            for j, c in enumerate(instance.capacity.tolist())
+        ],
+        "member": [
+            {
+                "name": party_name(k),
+                "share": {f"resource{j + 1}": s for j, s in enumerate(row)},
+                "signing_key": hashlib.sha256(party_name(k).encode()).hexdigest(),
+            }
+            for k, row in enumerate(instance.share.tolist())
+        ],
+    }
+
+
+def to_toml(table: dict[str, Any]) -> str:
+    """An agreement's table as a file. Text in agreements has no quotes, so JSON's form fits."""
+    lines, tables = [], []
+    for key, value in table.items():
+        if isinstance(value, dict):
+            tables.append(f"[{key}]\n" + _inline(value, "\n"))
+        elif isinstance(value, list):
+            tables.extend(f"[[{key}]]\n" + _inline(entry, "\n") for entry in value)
+        else:
+            lines.append(f"{key} = {json.dumps(value)}")
+    return "\n".join(lines) + "\n\n" + "\n\n".join(tables) + "\n"
+
+
+def _inline(table: dict[str, Any], separator: str) -> str:
+    return separator.join(
+        f"{key} = {{ {_inline(value, ', ')} }}"
+        if isinstance(value, dict)
+        else f"{key} = {json.dumps(value)}"
+        for key, value in table.items()
     )
 
 
-class Member:
-    """One party of the simulation: its session and gate, and what it has finished with."""
+def drawn(options: argparse.Namespace) -> Instance:
+    """The instance that the options describe."""
+    return draw(
+        options.seed,
+        parties=options.parties,
+        share_first=options.share_first,
+        share_total=options.share_total,
+        demands=options.demands,
+    )
 
-    def __init__(self, agreement: Agreement, index: int, problem: Subproblem, seed: int) -> None:
+
+class Member(Runner):
+    """One party of the simulation, unsigned and with seeded noise."""
+
+    def __init__(
+        self,
+        agreement: Agreement,
+        index: int,
+        problem: Subproblem,
+        seed: int,
+        on_round: Callable[[int], None],
+    ) -> None:
         member = agreement.members[index]
 
         def unsigned(message: Message) -> Sealed:
             return pack(message, key=member.signing_key, sign=lambda _: bytes(64))
 
-        self.name = member.name
         self.ledger = Ledger(":memory:", agreement, member.name)
-        self.gate = Gate(
+        gate = Gate(
             agreement,
             member.name,
             subproblem=problem,
@@ -101,46 +138,32 @@ class Member:
             ledger=self.ledger,
             pack=unsigned,
         )
-        nonce = hashlib.sha256(member.name.encode()).digest()[:16]
-        self.session = Session(agreement, member.name, nonce=nonce, pack=unsigned)
-        self.finished: Position | None = None
-        self.left = False
+        super().__init__(
+            agreement,
+            member.name,
+            nonce=hashlib.sha256(member.name.encode()).digest()[:16],
+            pack=unsigned,
+            gate=gate,
+            ledger=self.ledger,
+            on_round=lambda position, _: on_round(position.round),
+        )
 
 
-def run(members: list[Member], on_round: Callable[[int], None] = lambda _: None) -> None:
+def run(members: list[Member]) -> None:
     """Let the members talk until all have left."""
     now = 0.0
-    mail: deque[Sealed] = deque()
-
-    def carry_out(member: Member, effects: Iterable[Effect]) -> None:
-        for effect in effects:
-            if isinstance(effect, Send):
-                mail.append(effect.sealed)
-            elif isinstance(effect, Respond):
-                carry_out(member, member.session.submit(member.gate.release(effect.position), now))
-            elif isinstance(effect, Record):
-                member.ledger.record_round(effect.round, effect.releases)
-                if member is members[0]:
-                    on_round(effect.round + 1)
-            elif isinstance(effect, Finish):
-                member.ledger.record_seals(effect.seals)
-                member.finished = effect.position
-            elif isinstance(effect, Leave):
-                member.left = True
-            elif isinstance(effect, Fail):
-                raise effect.error
-
-    for member in members:
-        carry_out(member, member.session.begin(now))
-    while not all(m.left for m in members):
+    mail = deque(sealed for member in members for sealed in member.begin(now))
+    while not all(member.left for member in members):
         while mail:
             sealed = mail.popleft()
             for member in members:
-                carry_out(member, member.session.receive(sealed, now))
-        staying = [m for m in members if not m.left]
-        now = min((m.session.deadline for m in staying), default=now)
+                mail.extend(member.receive(sealed, now))
+        staying = [member for member in members if not member.left]
+        now = min((member.session.deadline for member in staying), default=now)
         for member in staying:
-            carry_out(member, member.session.tick(now))
+            mail.extend(member.tick(now))
+            if member.error is not None:
+                raise member.error
 
 
 @dataclass(frozen=True)
@@ -238,23 +261,18 @@ def session_options(parser: argparse.ArgumentParser) -> None:
     add("--share-objective", action="store_true", help="release noisy objectives as well")
     add("--seed", type=int, default=1, help="of the instance and of the noise (%(default)s)")
     add("--json", type=Path, metavar="FILE", help="write the figures to this file")
+    parser.set_defaults(rehearsal=True)
 
 
 def simulate(options: argparse.Namespace, on_round: Callable[[int], None]) -> dict[str, Any]:
     """Draw an instance, play a session, and measure it."""
-    instance = draw(
-        options.seed,
-        parties=options.parties,
-        share_first=options.share_first,
-        share_total=options.share_total,
-        demands=options.demands,
-    )
-    agreement = make_agreement(instance, options)
+    instance = drawn(options)
+    agreement = agreements.from_table(agreement_table(instance, options))
     members = [
-        Member(agreement, k, problem, options.seed)
+        Member(agreement, k, problem, options.seed, on_round if k == 0 else lambda _: None)
         for k, problem in enumerate(instance.subproblems())
     ]
-    run(members, on_round)
+    run(members)
     heads = {m.finished.head for m in members if m.finished}
     if len(heads) != 1:
         raise AssertionError("the parties ended at different heads")

@@ -1,0 +1,252 @@
+"""The two ways a party reaches the others: through the relay, or as a mesh.
+
+A link moves bytes and knows nothing of what they say. It may lose them; the session sends
+again. It never blocks without a limit.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgpack
+import zmq
+from zmq.auth.thread import ThreadAuthenticator
+from zmq.utils.monitor import parse_monitor_message
+
+from party.identity import Identity
+from party.ledger import Ledger
+from protocol.agreement import Agreement
+from protocol.errors import BadAgreement
+from protocol.transport import Roster, address, require_network, socket_options
+
+INTRODUCE_SECONDS = 0.5
+"""How often a party of a mesh says where it listens until it knows where all others do."""
+
+_FLUSH_MILLISECONDS = 500  # at the end, for the last seal to leave
+
+
+_TROUBLE: dict[int, str] = {
+    zmq.Event.HANDSHAKE_FAILED_AUTH: "it does not accept our transport key",
+    zmq.Event.HANDSHAKE_FAILED_NO_DETAIL: "its transport key is not the one in the agreement",
+    zmq.Event.HANDSHAKE_FAILED_PROTOCOL: "it does not speak this protocol",
+    zmq.Event.CONNECT_RETRIED: "nobody answers there",
+}
+
+
+class Watch:
+    """Turns the handshake troubles of a socket into sentences, each told once."""
+
+    def __init__(self, socket: zmq.Socket[bytes], who: str) -> None:
+        self._watched = socket
+        self._who = who
+        self._told: set[int] = set()
+        self.socket = socket.get_monitor_socket(sum(_TROUBLE) | zmq.Event.HANDSHAKE_SUCCEEDED)
+
+    def news(self) -> list[str]:
+        """What has gone wrong since the last look."""
+        sentences = []
+        while self.socket.poll(0):
+            event = parse_monitor_message(self.socket.recv_multipart())
+            kind, place = event["event"], event["endpoint"].decode()
+            if kind == zmq.Event.HANDSHAKE_SUCCEEDED:
+                self._told.clear()
+            elif kind not in self._told:
+                self._told.add(kind)
+                sentences.append(f"cannot reach {self._who} at {place}: {_TROUBLE[kind]}")
+        return sentences
+
+    def close(self) -> None:
+        self._watched.disable_monitor()
+
+
+def _milliseconds(seconds: float) -> int:
+    """For a poll that must not end before its time, nor wait for ever."""
+    return min(60_000, math.ceil(max(0.0, seconds) * 1000.0))
+
+
+class Link:
+    """A publisher, a subscriber, and what has gone wrong with them."""
+
+    def __init__(self, agreement: Agreement, identity: Identity) -> None:
+        require_network(agreement)
+        self._agreement = agreement
+        self._identity = identity
+        self._context: zmq.Context[Any] = zmq.Context()
+        self._poller = zmq.Poller()
+        self._watches: list[Watch] = []
+
+    def _socket(self, kind: int, server_key: str = "") -> zmq.Socket[bytes]:
+        """A CURVE socket: a client of `server_key`, or a server where none is given."""
+        socket: zmq.Socket[bytes] = self._context.socket(kind)
+        for name, value in socket_options(self._agreement).items():
+            setattr(socket, name, value)
+        socket.curve_secretkey = self._identity.transport_secret
+        socket.curve_publickey = self._identity.transport_key
+        if server_key:
+            socket.curve_serverkey = server_key.encode()
+        else:
+            socket.curve_server = True
+        return socket
+
+    def _watch(self, socket: zmq.Socket[bytes], who: str) -> None:
+        watch = Watch(socket, who)
+        self._watches.append(watch)
+        self._poller.register(watch.socket, zmq.POLLIN)
+
+    def publish(self, data: bytes) -> None:
+        raise NotImplementedError
+
+    def receive(self, seconds: float) -> Iterator[bytes]:
+        """What has come in, after waiting at most `seconds` for something to come."""
+        raise NotImplementedError
+
+    def _drained(self, socket: zmq.Socket[bytes]) -> Iterator[bytes]:
+        """What waits at a socket now; what comes in meanwhile waits for the next time."""
+        try:
+            for _ in range(1_000):
+                yield socket.recv(zmq.NOBLOCK)
+        except zmq.Again:
+            return
+
+    def troubles(self) -> list[str]:
+        """Sentences about peers that cannot be reached, each told once."""
+        return [sentence for watch in self._watches for sentence in watch.news()]
+
+    def close(self) -> None:
+        for watch in self._watches:
+            watch.close()
+        self._context.destroy(linger=_FLUSH_MILLISECONDS)
+
+
+class RelayLink(Link):
+    """Connects outwards only, to the coordinator: suits companies behind firewalls."""
+
+    def __init__(self, agreement: Agreement, identity: Identity) -> None:
+        super().__init__(agreement, identity)
+        transport = agreement.transport
+        self._out = self._socket(zmq.PUB, transport.coordinator_key)
+        self._in = self._socket(zmq.SUB, transport.coordinator_key)
+        for socket in (self._out, self._in):
+            self._watch(socket, "the coordinator")
+        self._in.subscribe(b"")
+        self._out.connect(address(transport.coordinator))
+        self._in.connect(address(transport.coordinator, 1))
+        self._poller.register(self._in, zmq.POLLIN)
+
+    def publish(self, data: bytes) -> None:
+        self._out.send(data)
+
+    def receive(self, seconds: float) -> Iterator[bytes]:
+        if self._poller.poll(_milliseconds(seconds)):
+            yield from self._drained(self._in)
+
+
+class MeshLink(Link):
+    """Binds its own publisher and subscribes to every other party's.
+
+    The coordinator tells where the others listen. Once that is known it is not needed: the
+    ledger remembers, and so a restart finds the others without it.
+    """
+
+    def __init__(
+        self,
+        agreement: Agreement,
+        identity: Identity,
+        ledger: Ledger,
+        listen: str | None,
+        refused: Callable[[str], None],
+    ) -> None:
+        super().__init__(agreement, identity)
+        self._ledger = ledger
+        self._keys = {m.name: m.transport_key for m in agreement.members}
+        self._guard = ThreadAuthenticator(self._context)
+        self._guard.start()
+        self._guard.configure_curve_callback("*", Roster(agreement, refused))
+        known = ledger.addresses()
+        fixed = {m.name: m.address for m in agreement.members if m.address}
+        self._out = self._socket(zmq.PUB)
+        self._address = self._bind(listen, fixed.get(identity.name), known.get(identity.name))
+        self._places: dict[str, str] = {}
+        self._subscribers: dict[str, zmq.Socket[bytes]] = {}
+        self._desk = self._socket(zmq.DEALER, agreement.transport.coordinator_key)
+        self._desk.connect(address(agreement.transport.coordinator))
+        self._watch(self._desk, "the coordinator")
+        self._poller.register(self._desk, zmq.POLLIN)
+        self._introduced_at = float("-inf")
+        self._meet({**known, **fixed})
+        ledger.record_addresses({identity.name: self._address})
+
+    def _bind(self, listen: str | None, fixed: str | None, known: str | None) -> str:
+        """Listen where told, where agreed, or where this party listened before."""
+        place = listen or (fixed and f"tcp://*:{fixed.rpartition(':')[2]}") or known
+        if not place:
+            raise BadAgreement(
+                f"member {self._identity.name!r} has no address in the agreement: a mesh needs "
+                "one, or --listen tcp://HOST:PORT (port * for any that is free)"
+            )
+        if place.endswith(":*") and known:
+            place = known
+        try:
+            self._out.bind(place)
+        except zmq.ZMQError as error:
+            raise BadAgreement(f"cannot listen at {place}: {error}") from None
+        return fixed or bytes(self._out.getsockopt(zmq.LAST_ENDPOINT)).decode().rstrip("\0")
+
+    def publish(self, data: bytes) -> None:
+        self._out.send(data)
+
+    def receive(self, seconds: float) -> Iterator[bytes]:
+        now = time.monotonic()
+        lonely = len(self._places) < len(self._keys) - 1
+        if lonely:
+            seconds = min(seconds, INTRODUCE_SECONDS)
+        if now >= self._introduced_at + (INTRODUCE_SECONDS if lonely else 10.0):
+            self._introduced_at = now
+            self._say_where()
+        ready = dict(self._poller.poll(_milliseconds(seconds)))
+        if self._desk in ready:
+            for data in self._drained(self._desk):
+                self._hear_where(data)
+        for socket in self._subscribers.values():
+            if socket in ready:
+                yield from self._drained(socket)
+
+    def _say_where(self) -> None:
+        try:
+            self._desk.send(msgpack.packb(self._address), zmq.NOBLOCK)
+        except zmq.Again:
+            return  # the coordinator is away; the next time will do
+
+    def _hear_where(self, data: bytes) -> None:
+        try:
+            places = msgpack.unpackb(data, max_bin_len=0, max_ext_len=0)
+            fresh = {n: address(p) for n, p in places.items() if n in self._keys}
+        except Exception:  # the coordinator is not trusted: nonsense is the same as silence
+            return
+        self._meet(fresh)
+
+    def _meet(self, places: dict[str, str]) -> None:
+        """Subscribe to those whose place is new. A wrong place only means a failed handshake."""
+        news = {
+            name: place
+            for name, place in places.items()
+            if name != self._identity.name and self._places.get(name) != place
+        }
+        for name, place in news.items():
+            if name not in self._subscribers:
+                socket = self._socket(zmq.SUB, self._keys[name])
+                socket.subscribe(b"")
+                self._watch(socket, repr(name))
+                self._subscribers[name] = socket
+                self._poller.register(socket, zmq.POLLIN)
+            else:
+                self._subscribers[name].disconnect(self._places[name])
+            self._subscribers[name].connect(place)
+        self._places |= news
+        if news:
+            self._ledger.record_addresses(news)
+
+    def close(self) -> None:
+        self._guard.stop()
+        super().close()

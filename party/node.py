@@ -1,0 +1,108 @@
+"""Runs one party over the network: link, runner, view, until the session ends.
+
+The only loop of a party process. It decides nothing: the session decides, the gate
+releases, the ledger remembers.
+"""
+
+import os
+import time
+
+from party.gate import Gate
+from party.identity import Identity
+from party.ledger import Ledger
+from party.link import Link, MeshLink, RelayLink
+from party.noise import Noise
+from party.runner import Runner
+from party.subproblem import Subproblem
+from party.view import View
+from protocol.agreement import Agreement
+from protocol.errors import BadMessage
+from protocol.messages import NONCE_BYTES, Sealed
+from protocol.session import Phase
+from protocol.transcript import Position
+from protocol.wire import Reader
+
+
+class Node:
+    """A party process."""
+
+    def __init__(
+        self,
+        agreement: Agreement,
+        identity: Identity,
+        *,
+        subproblem: Subproblem,
+        noise: Noise,
+        ledger: Ledger,
+        view: View,
+        listen: str | None = None,
+    ) -> None:
+        self._agreement = agreement
+        self._ledger = ledger
+        self._view = view
+        self._reader = Reader(agreement)
+        self._link = _link(agreement, identity, ledger, listen, view)
+        self._runner = Runner(
+            agreement,
+            identity.name,
+            nonce=os.urandom(NONCE_BYTES),
+            pack=identity.pack,
+            gate=Gate(
+                agreement,
+                identity.name,
+                subproblem=subproblem,
+                noise=noise,
+                ledger=ledger,
+                pack=identity.pack,
+            ),
+            ledger=ledger,
+            now=time.monotonic(),
+            on_round=view.round,
+            on_warning=view.warn,
+        )
+
+    def run(self) -> Position:
+        """Play until the session is over, and return where it ended.
+
+        Raises what the session fails with; the same call goes on in a later process.
+        """
+        runner, session = self._runner, self._runner.session
+        try:
+            self._publish(runner.begin(time.monotonic()))
+            # A party that has found a fault stays for a while to tell the others.
+            while not runner.left and (runner.error is None or session.phase is Phase.HALTED):
+                for data in self._link.receive(session.deadline - time.monotonic()):
+                    self._hear(data)
+                if time.monotonic() >= session.deadline:
+                    self._publish(runner.tick(time.monotonic()))
+                    self._look_around()
+        finally:
+            self._link.close()
+        if runner.error is not None:
+            raise runner.error
+        return session.position
+
+    def _hear(self, data: bytes) -> None:
+        try:
+            sealed = self._reader.unpack(data)
+        except BadMessage as error:
+            self._view.dropped(str(error))
+        else:
+            self._publish(self._runner.receive(sealed, time.monotonic()))
+
+    def _look_around(self) -> None:
+        for sentence in self._link.troubles():
+            self._view.warn(sentence)
+        self._view.waiting(self._runner.session.phase, self._runner.session.missing)
+
+    def _publish(self, outgoing: list[Sealed]) -> None:
+        for sealed in outgoing:
+            self._link.publish(sealed.data)
+
+
+def _link(
+    agreement: Agreement, identity: Identity, ledger: Ledger, listen: str | None, view: View
+) -> Link:
+    if agreement.transport.topology == "mesh":
+        return MeshLink(agreement, identity, ledger, listen, view.warn)
+    return RelayLink(agreement, identity)

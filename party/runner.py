@@ -1,0 +1,97 @@
+"""Carries out what a session asks for: the gate's answers, the ledger's records.
+
+The same runner serves a networked party and a simulated one. It moves no bytes itself: it
+returns what must be published, and by then everything that had to be durable is.
+"""
+
+from collections.abc import Callable, Iterable
+
+from party.gate import Gate
+from party.ledger import Ledger
+from protocol.agreement import Agreement
+from protocol.errors import SottoError
+from protocol.messages import Sealed
+from protocol.session import (
+    Effect,
+    Fail,
+    Finish,
+    Leave,
+    Pack,
+    Record,
+    Respond,
+    Send,
+    Session,
+    Warn,
+)
+from protocol.transcript import Position
+
+
+class Runner:
+    """One party's session together with its gate and ledger."""
+
+    def __init__(
+        self,
+        agreement: Agreement,
+        member: str,
+        *,
+        nonce: bytes,
+        pack: Pack,
+        gate: Gate,
+        ledger: Ledger,
+        now: float = 0.0,
+        on_round: Callable[[Position, tuple[Sealed, ...]], None] = lambda *_: None,
+        on_warning: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.session = Session(
+            agreement,
+            member,
+            nonce=nonce,
+            pack=pack,
+            past=ledger.transcript(),
+            own=ledger.own(),
+            now=now,
+        )
+        self.finished: Position | None = None
+        self.left = False
+        self.error: SottoError | None = None
+        self._gate = gate
+        self._ledger = ledger
+        self._on_round = on_round
+        self._on_warning = on_warning
+
+    def begin(self, now: float) -> list[Sealed]:
+        return self._carried(self.session.begin(now), now)
+
+    def receive(self, sealed: Sealed, now: float) -> list[Sealed]:
+        return self._carried(self.session.receive(sealed, now), now)
+
+    def tick(self, now: float) -> list[Sealed]:
+        return self._carried(self.session.tick(now), now)
+
+    def _carried(self, effects: list[Effect], now: float) -> list[Sealed]:
+        """Guarantee: whatever is returned rests on records that survive a crash."""
+        outgoing = list(self._carry(effects, now))
+        self._ledger.commit()
+        return outgoing
+
+    def _carry(self, effects: list[Effect], now: float) -> Iterable[Sealed]:
+        for effect in effects:
+            if isinstance(effect, Send):
+                yield effect.sealed
+            elif isinstance(effect, Record):
+                self._ledger.record_round(effect.round, effect.releases)
+                self._on_round(self.session.position, effect.releases)
+            elif isinstance(effect, Respond):
+                release = self._gate.release(effect.position)
+                yield from self._carry(self.session.submit(release, now), now)
+            elif isinstance(effect, Finish):
+                self._ledger.record_seals(effect.seals)
+                self.finished = effect.position
+            elif isinstance(effect, Leave):
+                self.left = True
+            elif isinstance(effect, Warn):
+                self._on_warning(effect.text)
+            elif isinstance(effect, Fail):
+                self.error = effect.error
+                if effect.final:
+                    self._ledger.record_fault(effect.error)

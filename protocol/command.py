@@ -1,0 +1,116 @@
+"""What the three commands share: reading files, and turning errors into exit codes.
+
+This is the edge of the package, the only part of it besides `__main__` that touches the
+disk or the terminal. Nothing that decides anything may live here.
+"""
+
+import argparse
+import os
+import signal
+import stat
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import FrameType
+
+from protocol import agreement as agreements
+from protocol.agreement import Agreement
+from protocol.errors import BadAgreement, BadKey, SottoError
+
+INTERRUPTED = 130
+
+
+class Interrupted(Exception):
+    """The user, or the system, wants the process to end."""
+
+
+def run(parser: argparse.ArgumentParser, arguments: Sequence[str] | None = None) -> None:
+    """Parse, call the chosen command's `run`, and end with the exit code of EXITS.md."""
+    options = parser.parse_args(arguments)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)
+    try:
+        code = options.run(options)
+    except SottoError as error:
+        print(f"error: {error}", file=sys.stderr)
+        code = error.exit_code
+    except Interrupted:
+        print("interrupted; nothing is lost, the same command goes on", file=sys.stderr)
+        code = INTERRUPTED
+    except BrokenPipeError:  # the reader of our output has gone, as in `… | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    sys.exit(code or 0)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+    raise Interrupted
+
+
+Commands = argparse._SubParsersAction  # argparse has no public name for what add_subparsers gives
+
+
+def command_line(prog: str, description: str) -> tuple[argparse.ArgumentParser, Commands]:  # type: ignore[type-arg]
+    """A parser with subcommands, in the way all three commands look."""
+    parser = argparse.ArgumentParser(
+        prog=prog, description=description, epilog="Exit codes: see protocol/EXITS.md."
+    )
+    return parser, parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+
+def add_command(
+    commands: Commands,  # type: ignore[type-arg]
+    name: str,
+    run: Callable[[argparse.Namespace], int | None],
+    text: str,
+    description: str,
+) -> argparse.ArgumentParser:
+    """One subcommand with its help."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=text,
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(run=run)
+    return parser
+
+
+def read_agreement(path: Path) -> Agreement:
+    """The agreement in a file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise BadAgreement(f"the agreement {str(path)!r} cannot be read: {reason}") from None
+    try:
+        return agreements.parse(text)
+    except BadAgreement as error:
+        raise BadAgreement(f"{path}: {error}") from None
+
+
+def write_private(path: Path, text: str) -> None:
+    """A new file that only its owner can read. An existing one is never overwritten."""
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise BadKey(f"{str(path)!r} exists already and is not overwritten") from None
+    except OSError as error:
+        raise BadKey(f"{str(path)!r} cannot be written: {error.strerror}") from None
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def read_private(path: Path) -> str:
+    """The text of a file that only its owner can read; refused if others can."""
+    try:
+        mode = path.stat().st_mode
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise BadKey(f"the key file {str(path)!r} cannot be read") from None
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise BadKey(
+            f"the key file {str(path)!r} can be read by others; say: chmod 600 {path}, "
+            "and make a new key if somebody may have seen it"
+        )
+    return text
