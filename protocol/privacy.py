@@ -123,18 +123,17 @@ class NoisePlan:
 
         Guarantee: `paper` is prop:diffPriv, which the discrete Gaussian satisfies as it
         stands (Canonne, Kamath & Steinke, Theorem 4). `exact` is the Gaussian curve less
-        the cost of discreteness at the smallest caps, where it is largest.
+        the cost of discreteness at the smallest caps, where it is largest; where ticks are
+        so coarse that this gives less, it is the paper's, which holds for any noise.
         """
         privacy, rounds = self.agreement.privacy, self.agreement.rounds
         if privacy is None:
             return 0.0
+        # Moved to the safe side by more than rounding can take back, and by less than 12 digits.
+        paper = math.sqrt(2.0 * rho(epsilon=privacy.epsilon, delta=privacy.delta)) * (1.0 - 1e-13)
         if privacy.accountant == "paper":
-            # Two units in the last place: 12 digits of the paper's variance, never below it.
-            return math.sqrt(2.0 * rho(epsilon=privacy.epsilon, delta=privacy.delta)) * (1 - 4e-16)
-        caps = self.agreement.share_ticks
-        if self.agreement.mode == "clipped":
-            caps = np.minimum(caps, smallest_cap(self.agreement))
-        spread = self._spread(caps)
+            return paper
+        spread = self._spread(self._smallest_caps())
         smallest = np.where(spread > 0.0, spread, math.inf).min(axis=0)
         smallest = smallest[np.isfinite(smallest)]
 
@@ -146,7 +145,19 @@ class NoisePlan:
                 and gaussian_delta(mu=mu, epsilon=epsilon) + cost.delta <= privacy.delta
             )
 
-        return _last_true(holds) * (1.0 - _SLACK)
+        return max(paper, _last_true(holds) * (1.0 - _SLACK))
+
+    def _smallest_caps(self) -> Ticks:
+        """No cap of any member in any round is below these."""
+        if self.agreement.mode != "clipped":
+            return self.agreement.share_ticks
+        least = smallest_cap(self.agreement)
+        if least < 1:
+            raise BadAgreement(
+                f"privacy.tau is {self.agreement.tau:g}: with {len(self.agreement.members)} "
+                "members a cap could fall to nothing; choose a larger tau"
+            )
+        return np.minimum(self.agreement.share_ticks, least)
 
     def _spread(self, caps: Ticks) -> Floats:
         """σ·μ in ticks: how the noise is spread over the numbers of a release.

@@ -8,6 +8,7 @@ result with the optimum that only an owner of all data could find.
 import argparse
 import json
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -43,14 +44,17 @@ from scripts.simulate import (
 
 
 def free_ports(count: int) -> int:
-    """The first of `count` neighbouring ports on loopback that are free now."""
+    """The first of `count` neighbouring ports on loopback that are free now.
+
+    Below the range from which outgoing connections take theirs, so that they stay free.
+    """
+    draw = random.SystemRandom()
     for _ in range(100):
+        base = draw.randrange(12_000, 32_000)
         with ExitStack() as stack:
-            first = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-            base: int = first.getsockname()[1]
             try:
-                for offset in range(1, count):
-                    stack.enter_context(socket.create_server(("127.0.0.1", base + offset)))
+                for port in range(base, base + count):
+                    stack.enter_context(socket.create_server(("", port)))
             except OSError:
                 continue
             return base
@@ -137,28 +141,30 @@ class Cast:
         self._environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
     def start_coordinator(self) -> None:
-        log = (self.folder / "coordinator.log").open("a")
-        self.processes["coordinator"] = subprocess.Popen(
-            coordinator_command(self.folder), env=self._environment, text=True, stderr=log
-        )
+        with (self.folder / "coordinator.log").open("a") as log:
+            self.processes["coordinator"] = subprocess.Popen(
+                coordinator_command(self.folder), env=self._environment, text=True, stderr=log
+            )
 
     def start_party(self, name: str) -> None:
-        process = subprocess.Popen(
-            party_command(self.folder, name, self.options),
-            env=self._environment,
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=(self.folder / name / "error.log").open("a"),
-        )
+        with (self.folder / name / "error.log").open("a") as log:
+            process = subprocess.Popen(
+                party_command(self.folder, name, self.options),
+                env=self._environment,
+                text=True,
+                stdout=subprocess.PIPE,
+                stderr=log,
+            )
         self.processes[name] = process
         reader = threading.Thread(target=self._read, args=(name, process), daemon=True)
         reader.start()
         self._readers.append(reader)
 
     def _read(self, name: str, process: subprocess.Popen[str]) -> None:
-        for line in process.stdout or ():
-            if line.endswith("}\n"):  # a killed process may leave half a line
-                self.events[name].append(json.loads(line))
+        with process:
+            for line in process.stdout or ():
+                if line.endswith("}\n"):  # a killed process may leave half a line
+                    self.events[name].append(json.loads(line))
 
     def start(self) -> None:
         self.start_coordinator()
@@ -199,6 +205,8 @@ class Cast:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+        for reader in self._readers:
+            reader.join(timeout=5.0)
 
     def result(self, name: str) -> dict[str, Any]:
         content: dict[str, Any] = json.loads(
