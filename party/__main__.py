@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from protocol.agreement import Agreement
 from protocol.command import add_command, command_line, read_agreement, run
 from protocol.errors import LocalError, PeerError
-from protocol.transcript import Course, Position, dump, replay
+from protocol.transcript import Course, Position, dump
 
 if TYPE_CHECKING:  # each command imports what it needs, so that it starts fast
     from party.ledger import Ledger
@@ -119,22 +119,21 @@ def _join(options: argparse.Namespace) -> None:
         )
     problem = subproblem(dataset.read(options.data, agreement), agreement, who.name)
     ledger = Ledger(options.ledger or options.key.with_suffix(".ledger"), agreement, who.name)
+    if ledger.fault is not None:
+        raise ledger.fault
+    view = JsonView(agreement) if options.log_format == "json" else TextView(agreement)
     try:
-        position = _finished(agreement, ledger)
-        if position is None:
-            view = JsonView(agreement) if options.log_format == "json" else TextView(agreement)
-            with view if isinstance(view, TextView) else nullcontext():
-                node = Node(
-                    agreement,
-                    who,
-                    subproblem=problem,
-                    noise=DiscreteGaussian() if options.seed is None else SeededTwin(options.seed),
-                    ledger=ledger,
-                    view=view,
-                    listen=options.listen,
-                )
-                position = node.run()
-        _tell(agreement, position, options, dump(agreement, ledger.transcript()))
+        with view if isinstance(view, TextView) else nullcontext():
+            Node(
+                agreement,
+                who,
+                subproblem=problem,
+                noise=DiscreteGaussian() if options.seed is None else SeededTwin(options.seed),
+                ledger=ledger,
+                view=view,
+                on_finish=lambda position: _tell(agreement, position, options, ledger),
+                listen=options.listen,
+            ).run()
     except PeerError as error:
         _keep_evidence(error, options.out or Path())
         raise
@@ -142,17 +141,10 @@ def _join(options: argparse.Namespace) -> None:
         ledger.close()
 
 
-def _finished(agreement: Agreement, ledger: "Ledger") -> Position | None:
-    """Where the session ended, if the ledger says that it has."""
-    if ledger.fault is not None:
-        raise ledger.fault
-    transcript = ledger.transcript()
-    return replay(agreement, transcript) if transcript.seals else None
-
-
 def _tell(
-    agreement: Agreement, position: Position, options: argparse.Namespace, transcript: bytes
+    agreement: Agreement, position: Position, options: argparse.Namespace, ledger: "Ledger"
 ) -> None:
+    """The outcome, as soon as it is sealed."""
     course = Course(agreement)
     prices = course.final_prices(position).tolist()
     result = {
@@ -167,7 +159,7 @@ def _tell(
     if options.out:
         options.out.mkdir(parents=True, exist_ok=True)
         (options.out / "result.json").write_text(json.dumps(result, indent=2) + "\n")
-        (options.out / "session.transcript").write_bytes(transcript)
+        (options.out / "session.transcript").write_bytes(dump(agreement, ledger.transcript()))
     if options.log_format == "json":
         print(json.dumps({"event": "finished", **result}), flush=True)
         return

@@ -7,8 +7,10 @@ Symbols of the paper: u utilities, A consumption of the shared resources, B x �
 limits. Here the private limits are general: lower ≤ B x ≤ upper, with bounds on x.
 """
 
+import gzip
 import os
-import zipfile
+import re
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,10 @@ from protocol.errors import BadData
 Indices = np.ndarray[Any, np.dtype[np.int32]]
 
 HUGE = 1e20
-"""HiGHS takes anything from here on for infinite, so a finite coefficient must be smaller."""
+"""HiGHS takes anything from here on for infinite, so a finite number must be smaller."""
+
+LARGE = 1e15
+"""HiGHS takes no coefficient of a row from here on."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -102,9 +107,9 @@ def dense(
 
 def _arrays(path: Path) -> dict[str, Any]:
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             return {key: file[key] for key in file.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile):
+    except Exception:  # numpy raises many kinds; here they all mean the same
         raise BadData(f"{path.name!r} is not an .npz file of plain arrays") from None
 
 
@@ -114,13 +119,18 @@ def from_arrays(arrays: dict[str, Any], agreement: Agreement) -> DataSet:
         raise BadData(f"the array {key!r} is missing; an .npz model has A, B, b and u")
     for key in sorted(arrays.keys() - {"A", "B", "b", "u", "lower", "upper", "names"}):
         raise BadData(f"the array {key!r} is not known; an .npz model has A, B, b and u")
+    for key, array in arrays.items():
+        if not isinstance(array, np.ndarray):
+            raise BadData(f"{key!r} is not a plain array")
     n = _length(arrays, "u")
+    if not n:
+        raise BadData("the model is empty: it has no columns")
     r = _length(arrays, "b")
     m = len(agreement.resources)
-    A, B = _matrix(arrays, "A", m, n), _matrix(arrays, "B", r, n)
+    A, B = _matrix(arrays, "A", m, n, limit=LARGE), _matrix(arrays, "B", r, n, limit=LARGE)
     b, u = _matrix(arrays, "b", r), _matrix(arrays, "u", n)
-    lower = _matrix(arrays, "lower", n, infinite=True) if "lower" in arrays else np.zeros(n)
-    upper = _matrix(arrays, "upper", n, infinite=True) if "upper" in arrays else np.full(n, np.inf)
+    lower = _matrix(arrays, "lower", n, limit=np.inf) if "lower" in arrays else np.zeros(n)
+    upper = _matrix(arrays, "upper", n, limit=np.inf) if "upper" in arrays else np.full(n, np.inf)
     names = None
     if "names" in arrays:
         names = tuple(str(name) for name in np.ravel(arrays["names"]))
@@ -139,44 +149,57 @@ def _length(arrays: dict[str, Any], key: str) -> int:
     return len(arrays[key])
 
 
-def _matrix(arrays: dict[str, Any], key: str, *shape: int, infinite: bool = False) -> Floats:
+def _matrix(arrays: dict[str, Any], key: str, *shape: int, limit: float = HUGE) -> Floats:
+    """An array of finite numbers below `limit`, or of any numbers where that is infinite."""
     array = arrays[key]
     if array.shape != shape:
         hint = " (one row for each shared resource)" if key == "A" else ""
         raise BadData(f"the array {key!r} has shape {array.shape} and must have {shape}{hint}")
     if array.dtype.kind not in "fiu":
         raise BadData(f"the array {key!r} must hold numbers")
-    values = np.asarray(array, dtype=np.float64)
-    wrong = np.isnan(values) if infinite else ~(np.abs(values) < HUGE)
+    with np.errstate(over="ignore"):
+        values = np.asarray(array, dtype=np.float64)
+    wrong = np.isnan(values) if np.isinf(limit) else ~(np.abs(values) < limit)
     if wrong.any():
         where = tuple(int(i) for i in np.argwhere(wrong)[0])
-        what = "not a number" if infinite else "not a finite number"
+        what = "not a number" if np.isinf(limit) else f"not a finite number below {limit:g}"
         raise BadData(f"the array {key!r} has an entry at {where} that is {what}")
     return values
 
 
 def _ordered(lower: Floats, upper: Floats) -> None:
-    if (lower > upper).any():
-        raise BadData(f"column {int(np.argmax(lower > upper))}: its lower bound is above its upper")
+    wrong = (lower > upper) | (lower >= HUGE) | (upper <= -HUGE)
+    if wrong.any():
+        raise BadData(f"column {int(np.argmax(wrong))}: no number is within its bounds")
 
 
 def _from_highs(path: Path, agreement: Agreement) -> DataSet:
+    kind = "LP" if path.suffix.lower() == ".lp" else "MPS"
+    unreadable = BadData(
+        f"HiGHS cannot read {path.name!r} as a model: check that it is a valid {kind} file "
+        "that is not empty and has finite coefficients only"
+    )
+    _refuse_misread(path.name, _text(path), kind)
     model = highspy.Highs()
-    model.setOptionValue("output_flag", False)
-    status = model.readModel(str(path))
+    said = _overheard(model)
+    try:
+        status = model.readModel(str(path))
+    except UnicodeDecodeError:  # it quotes a part of a name
+        raise unreadable from None
+    model.ensureColwise()
     lp = model.getLp()
     if status == highspy.HighsStatus.kError or not lp.num_col_:
-        raise BadData(
-            f"HiGHS cannot read {path.name!r} as a model: check that it is a valid "
-            f"{path.name.partition('.')[2].upper()} file with finite coefficients"
-        )
+        raise unreadable
+    for sign, what in _WARNINGS:
+        if any(sign in line for line in said):
+            raise BadData(f"{path.name!r} has {what}; HiGHS would leave one out")
     if model.getModel().hessian_.dim_:
         raise BadData(f"{path.name!r} has a quadratic objective; only linear ones can be used")
     columns, rows = list(lp.col_names_), list(lp.row_names_)
     if len(columns) != lp.num_col_ or not all(columns):
         columns = [f"x{i}" for i in range(lp.num_col_)]
-    for i, kind in enumerate(lp.integrality_):
-        if kind != highspy.HighsVarType.kContinuous:
+    for i, variable in enumerate(lp.integrality_):
+        if variable != highspy.HighsVarType.kContinuous:
             raise BadData(
                 f"column {columns[i]!r} is integer or semi-continuous; prices need a linear "
                 "program, so relax it or split it off"
@@ -184,9 +207,72 @@ def _from_highs(path: Path, agreement: Agreement) -> DataSet:
     return _arranged(lp, columns, rows, agreement)
 
 
+def _text(path: Path) -> str:
+    """All of a model file. HiGHS does not say what is wrong with a name that is not UTF-8."""
+    try:
+        data = path.read_bytes()
+        data = gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
+        return data.decode()
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError):
+        raise BadData(f"{path.name!r} is not a readable text in UTF-8") from None
+
+
+def _overheard(model: highspy.Highs) -> list[str]:
+    """What HiGHS says while it reads, kept off the screen: it quotes private numbers."""
+    said: list[str] = []
+    model.setOptionValue("log_to_console", False)
+    model.setCallback(lambda _kind, text, *_: said.append(text), None)
+    model.startCallback(highspy.cb.HighsCallbackType.kCallbackLogging)
+    return said
+
+
+_WARNINGS = (
+    ("same name", "two rows or columns of the same name"),
+    ("not defined", "a value for a row or column that it does not define"),
+    ("duplicate", "two values for the same place"),
+)
+_SECTIONS = ("ROWS", "COLUMNS", "ENDATA")
+_NAN = re.compile(r"(?<![^\s:<>=+-])nan(?![^\s<>=+-])", re.IGNORECASE)
+_COMMENT = re.compile(r"\\.*")
+_ROWS = re.compile(
+    r"^\s*(?:subject\s+to|such\s+that|s\.t\.|st)(?=[\s:])(.*?)"
+    r"^\s*(?:bounds?|general|generals|gen|integers?|binary|binaries|bin|semi\S*|sos|end)\s*$",
+    re.IGNORECASE | re.MULTILINE | re.DOTALL,
+)
+_NUMBER = r"(?:(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|inf(?:inity)?)"
+_LIMIT = re.compile(
+    rf"(?P<limit>[<>=]\s*[-+]?\s*{_NUMBER}[^\S\n]*(?P<more>\S)?)"
+    rf"|(?<![^\s:<>=+-]){_NUMBER}(?=\s*[-+<>=])",
+    re.IGNORECASE,
+)
+
+
+def _refuse_misread(name: str, text: str, kind: str) -> None:
+    """Refuse what HiGHS drops or alters without a word, or never finishes to read."""
+    if _NAN.search(text):
+        raise BadData(f"{name!r} has 'nan' where a number is due (or it is used as a name)")
+    if kind == "MPS":
+        lines = [line.strip() for line in text.rstrip().splitlines()]
+        for section in _SECTIONS:
+            if section not in lines:
+                raise BadData(f"{name!r} is not an MPS file: it has no section {section}")
+        if not all(lines):
+            raise BadData(f"{name!r}, line {lines.index('') + 1}: take the empty line out")
+        return
+    rows = _ROWS.search(_COMMENT.sub("", text))
+    if rows is None:
+        return
+    for found in _LIMIT.finditer(rows[1]):
+        if found["limit"] is None or found["more"]:
+            line = rows.string.count("\n", 0, rows.start(1) + found.start()) + 1
+            raise BadData(
+                f"{name!r}, line {line}: HiGHS would misread this row; write every row as "
+                "terms <= number and end the line there, with a range as two rows"
+            )
+
+
 def _arranged(lp: Any, columns: list[str], rows: list[str], agreement: Agreement) -> DataSet:
     """Put the resource rows first, in the order of the agreement and as upper limits."""
-    lp.a_matrix_.ensureColwise()
     value = np.array(lp.a_matrix_.value_, dtype=np.float64)
     index = np.array(lp.a_matrix_.index_, dtype=np.int32)
     start = np.array(lp.a_matrix_.start_, dtype=np.int32)
@@ -242,9 +328,12 @@ def _arranged(lp: Any, columns: list[str], rows: list[str], agreement: Agreement
 
 def _direction(name: str, lower: float, upper: float, coefficients: Floats) -> float:
     """+1 for a row a·x ≤ r, −1 for the same limit written as −a·x ≥ −r."""
-    if np.isneginf(lower):
+    consumes, returns = bool((coefficients > 0.0).any()), bool((coefficients < 0.0).any())
+    if np.isneginf(lower) and (upper >= 0.0 or consumes):
         return 1.0
-    if np.isposinf(upper) and lower <= 0.0 and (lower < 0.0 or (coefficients <= 0.0).all()):
+    if np.isposinf(upper) and not consumes and lower <= 0.0:
+        return -1.0
+    if np.isposinf(upper) and returns and lower < 0.0:
         return -1.0
     raise BadData(
         f"the row {name!r} of a shared resource is not an upper limit on what is consumed; "

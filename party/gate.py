@@ -52,6 +52,7 @@ class Gate:
         self._ledger = ledger
         self._pack = pack
         self._plan = NoisePlan(agreement)
+        self._scales = self._plan.scales(agreement.share_ticks[self._row])
 
     def release(self, position: Position) -> Sealed:
         """The release of this position's round: the recorded one, or a new one.
@@ -67,7 +68,7 @@ class Gate:
         caps = position.caps[self._row]
         noisy = self._noise.add(
             self._clamped(position.prices.current, caps),
-            self._plan.scales(caps),
+            self._plan.scales(caps) if self._agreement.mode == "clipped" else self._scales,
             member=self._member,
             round=position.round,
         )
@@ -100,4 +101,6 @@ class Gate:
             if self._agreement.objective_limit is not None:
                 ticks[m] = answer.objective / self._agreement.objective_limit * TICKS
         limits = np.append(caps, np.full(self._agreement.width - m, TICKS))
-        return np.rint(np.clip(np.nan_to_num(ticks), 0, limits)).astype(np.int64)
+        # fmax takes the other side where a number is not one.
+        whole: Ticks = np.rint(np.fmin(np.fmax(ticks, 0.0), limits)).astype(np.int64)
+        return whole

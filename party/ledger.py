@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from protocol.agreement import Agreement
-from protocol.errors import BadLedger, BrokenInvariant, SottoError
+from protocol.errors import BadLedger, BadMessage, BrokenInvariant, SottoError
 from protocol.messages import Sealed
 from protocol.transcript import Transcript
-from protocol.wire import Reader
+from protocol.wire import Reader, release_bytes
 
 _VERSION = 1
 _TABLES = """
@@ -25,8 +25,7 @@ CREATE TABLE releases (
     session INTEGER, round INTEGER, message BLOB NOT NULL, PRIMARY KEY (session, round)
 );
 CREATE TABLE rounds (
-    session INTEGER, round INTEGER, member INTEGER, message BLOB NOT NULL,
-    PRIMARY KEY (session, round, member)
+    session INTEGER, round INTEGER, messages BLOB NOT NULL, PRIMARY KEY (session, round)
 );
 CREATE TABLE seals (
     session INTEGER, member INTEGER, message BLOB NOT NULL, PRIMARY KEY (session, member)
@@ -47,9 +46,14 @@ class Ledger:
         self._path = str(path)
         self._agreement = agreement
         self._reader = Reader(agreement)
+        self._failed = False
         try:
             self._base = sqlite3.connect(self._path, isolation_level=None, timeout=0.2)
-            self._prepare(agreement, member)
+            try:
+                self._prepare(agreement, member)
+            except BaseException:
+                self._base.close()  # so that a ledger that was refused is not locked as well
+                raise
         except sqlite3.Error as error:
             raise self._unusable(error) from None
 
@@ -114,8 +118,8 @@ class Ledger:
 
     def record_round(self, round: int, releases: tuple[Sealed, ...]) -> None:  # noqa: A002
         """Keep a closed round. Durable with the next `record_release` or `commit`."""
-        rows = [(round, k, r.data) for k, r in enumerate(releases)]
-        self._write("INSERT OR IGNORE INTO rounds VALUES (?, ?, ?, ?)", rows)
+        data = b"".join(r.data for r in releases)  # all have the same length
+        self._write("INSERT OR IGNORE INTO rounds VALUES (?, ?, ?)", [(round, data)])
 
     def record_seals(self, seals: tuple[Sealed, ...]) -> None:
         """Keep the seals of all members: the session is over."""
@@ -125,10 +129,9 @@ class Ledger:
 
     def record_fault(self, error: SottoError) -> None:
         """Remember why this session is over for good."""
-        self._begin()
-        self._base.execute(
-            "UPDATE sessions SET fault_code = ?, fault = ? WHERE id = ?",
-            (error.exit_code, str(error), self._session),
+        self._write(
+            "UPDATE sessions SET fault_code = ?2, fault = ?3 WHERE id = ?1",
+            [(error.exit_code, str(error))],
         )
         self.commit()
 
@@ -149,16 +152,14 @@ class Ledger:
 
     def transcript(self) -> Transcript:
         """All closed rounds, and the seals where the session is over."""
-        members = len(self._agreement.members)
-        flat = [
-            self._open(row[0])
-            for row in self._rows(
-                "SELECT message FROM rounds WHERE session = ? ORDER BY round, member"
-            )
-        ]
+        size = release_bytes(self._agreement)
+        rounds = self._rows("SELECT messages FROM rounds WHERE session = ? ORDER BY round")
         seals = self._rows("SELECT message FROM seals WHERE session = ? ORDER BY member")
         return Transcript(
-            rounds=tuple(tuple(flat[i : i + members]) for i in range(0, len(flat), members)),
+            rounds=tuple(
+                tuple(self._open(row[0][i : i + size]) for i in range(0, len(row[0]), size))
+                for row in rounds
+            ),
             seals=tuple(self._open(row[0]) for row in seals),
         )
 
@@ -173,22 +174,28 @@ class Ledger:
 
     def commit(self) -> None:
         """Make everything recorded so far durable."""
-        if self._base.in_transaction:
-            try:
+        try:
+            if self._base.in_transaction:
                 self._base.execute("COMMIT")
-            except sqlite3.Error as error:
-                raise self._unusable(error) from None
+        except sqlite3.Error as error:
+            raise self._closed_by(error) from None
 
     def close(self) -> None:
-        self.commit()
+        if not self._failed:
+            self.commit()
         self._base.close()
 
     def _open(self, data: bytes) -> Sealed:
-        return self._reader.unpack(data, verified=True)
+        try:
+            return self._reader.unpack(data, verified=True)
+        except BadMessage as error:
+            raise BadLedger(f"the ledger {self._path!r} is damaged: {error}") from None
 
-    def _begin(self) -> None:
-        if not self._base.in_transaction:
-            self._base.execute("BEGIN")
+    def _closed_by(self, error: sqlite3.Error) -> BadLedger:
+        """After a failed write nothing more is read: it may not be on the disk."""
+        self._failed = True
+        self._base.close()
+        return self._unusable(error)
 
     def _rows(self, query: str, *more: Any) -> list[Any]:
         try:
@@ -198,7 +205,8 @@ class Ledger:
 
     def _write(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
         try:
-            self._begin()
+            if not self._base.in_transaction:
+                self._base.execute("BEGIN")
             self._base.executemany(statement, [(self._session, *row) for row in rows])
         except sqlite3.Error as error:
-            raise self._unusable(error) from None
+            raise self._closed_by(error) from None

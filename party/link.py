@@ -28,32 +28,49 @@ _FLUSH_MILLISECONDS = 500  # at the end, for the last seal to leave
 
 _TROUBLE: dict[int, str] = {
     zmq.Event.HANDSHAKE_FAILED_AUTH: "it does not accept our transport key",
-    zmq.Event.HANDSHAKE_FAILED_NO_DETAIL: "its transport key is not the one in the agreement",
+    zmq.Event.HANDSHAKE_FAILED_NO_DETAIL: "it breaks off the handshake: its transport key is not "
+    "the one in the agreement, or it does not speak this protocol",
     zmq.Event.HANDSHAKE_FAILED_PROTOCOL: "it does not speak this protocol",
     zmq.Event.CONNECT_RETRIED: "nobody answers there",
 }
 
+_GIVEN_UP = (zmq.Event.HANDSHAKE_FAILED_AUTH, zmq.Event.HANDSHAKE_FAILED_PROTOCOL)
+"""After these libzmq does not connect again by itself."""
+
 
 class Watch:
-    """Turns the handshake troubles of a socket into sentences, each told once."""
+    """Keeps a socket connected to one peer, and tells each trouble with that once."""
 
     def __init__(self, socket: zmq.Socket[bytes], who: str) -> None:
         self._watched = socket
         self._who = who
+        self._place = ""
         self._told: set[int] = set()
         self.socket = socket.get_monitor_socket(sum(_TROUBLE) | zmq.Event.HANDSHAKE_SUCCEEDED)
 
+    def connect(self, place: str) -> None:
+        """Reach the peer at this place, and no longer where it was before."""
+        if self._place:
+            self._watched.disconnect(self._place)
+        self._watched.connect(place)
+        self._place = place
+
     def news(self) -> list[str]:
-        """What has gone wrong since the last look."""
-        sentences = []
+        """What has gone wrong since the last look. A peer that refused us is asked again."""
+        sentences, given_up = [], False
         while self.socket.poll(0):
             event = parse_monitor_message(self.socket.recv_multipart())
             kind, place = event["event"], event["endpoint"].decode()
+            given_up = given_up or kind in _GIVEN_UP
             if kind == zmq.Event.HANDSHAKE_SUCCEEDED:
                 self._told.clear()
+            elif kind == zmq.Event.CONNECT_RETRIED and self._told:
+                continue  # it does answer, and what is wrong with that has been told
             elif kind not in self._told:
                 self._told.add(kind)
                 sentences.append(f"cannot reach {self._who} at {place}: {_TROUBLE[kind]}")
+        if given_up:
+            self.connect(self._place)
         return sentences
 
     def close(self) -> None:
@@ -89,10 +106,10 @@ class Link:
             socket.curve_server = True
         return socket
 
-    def _watch(self, socket: zmq.Socket[bytes], who: str) -> None:
+    def _watch(self, socket: zmq.Socket[bytes], who: str) -> Watch:
         watch = Watch(socket, who)
         self._watches.append(watch)
-        self._poller.register(watch.socket, zmq.POLLIN)
+        return watch
 
     def publish(self, data: bytes) -> None:
         raise NotImplementedError
@@ -127,11 +144,10 @@ class RelayLink(Link):
         transport = agreement.transport
         self._out = self._socket(zmq.PUB, transport.coordinator_key)
         self._in = self._socket(zmq.SUB, transport.coordinator_key)
-        for socket in (self._out, self._in):
-            self._watch(socket, "the coordinator")
         self._in.subscribe(b"")
-        self._out.connect(address(transport.coordinator))
-        self._in.connect(address(transport.coordinator, 1))
+        for offset, socket in enumerate((self._out, self._in)):
+            watch = self._watch(socket, "the coordinator")
+            watch.connect(address(transport.coordinator, offset))
         self._poller.register(self._in, zmq.POLLIN)
 
     def publish(self, data: bytes) -> None:
@@ -169,9 +185,9 @@ class MeshLink(Link):
         self._address = self._bind(listen, fixed.get(identity.name), known.get(identity.name))
         self._places: dict[str, str] = {}
         self._subscribers: dict[str, zmq.Socket[bytes]] = {}
+        self._reach: dict[str, Watch] = {}
         self._desk = self._socket(zmq.DEALER, agreement.transport.coordinator_key)
-        self._desk.connect(address(agreement.transport.coordinator))
-        self._watch(self._desk, "the coordinator")
+        self._watch(self._desk, "the coordinator").connect(address(agreement.transport.coordinator))
         self._poller.register(self._desk, zmq.POLLIN)
         self._introduced_at = float("-inf")
         self._meet({**known, **fixed})
@@ -237,12 +253,10 @@ class MeshLink(Link):
             if name not in self._subscribers:
                 socket = self._socket(zmq.SUB, self._keys[name])
                 socket.subscribe(b"")
-                self._watch(socket, repr(name))
+                self._reach[name] = self._watch(socket, repr(name))
                 self._subscribers[name] = socket
                 self._poller.register(socket, zmq.POLLIN)
-            else:
-                self._subscribers[name].disconnect(self._places[name])
-            self._subscribers[name].connect(place)
+            self._reach[name].connect(place)
         self._places |= news
         if news:
             self._ledger.record_addresses(news)

@@ -6,6 +6,7 @@ releases, the ledger remembers.
 
 import os
 import time
+from collections.abc import Callable
 
 from party.gate import Gate
 from party.identity import Identity
@@ -35,6 +36,7 @@ class Node:
         noise: Noise,
         ledger: Ledger,
         view: View,
+        on_finish: Callable[[Position], None],
         listen: str | None = None,
     ) -> None:
         self._agreement = agreement
@@ -59,10 +61,11 @@ class Node:
             now=time.monotonic(),
             on_round=view.round,
             on_warning=view.warn,
+            on_finish=on_finish,
         )
 
-    def run(self) -> Position:
-        """Play until the session is over, and return where it ended.
+    def run(self) -> None:
+        """Play until the session is over and nobody needs this party any more.
 
         Raises what the session fails with; the same call goes on in a later process.
         """
@@ -80,7 +83,6 @@ class Node:
             self._link.close()
         if runner.error is not None:
             raise runner.error
-        return session.position
 
     def _hear(self, data: bytes) -> None:
         try:

@@ -40,10 +40,8 @@ class Subproblem:
     def __init__(self, data: DataSet, limit: Floats) -> None:
         self._columns = data.columns
         self._resources = data.resources
-        self._offset = data.offset
         self._price_columns = np.arange(data.columns, data.columns + data.resources, dtype=np.int32)
-        self._lp = model(data, limit)
-        self._solver = loaded(self._lp)
+        self._solver = loaded(model(data, limit))
         status = _status(self._solver)
         if status == highspy.HighsModelStatus.kOptimal:
             return

@@ -124,4 +124,4 @@ class TextView:
         self._dropped += 1
 
     def _say(self, text: str) -> None:
-        self._console.print(text, highlight=False, markup=False)
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)

@@ -20,8 +20,8 @@ from protocol.errors import BadAgreement, BadKey, SottoError
 INTERRUPTED = 130
 
 
-class Interrupted(Exception):
-    """The user, or the system, wants the process to end."""
+class Interrupted(BaseException):
+    """The user, or the system, wants the process to end. No `except Exception` may stop that."""
 
 
 def run(parser: argparse.ArgumentParser, arguments: Sequence[str] | None = None) -> None:
@@ -35,7 +35,7 @@ def run(parser: argparse.ArgumentParser, arguments: Sequence[str] | None = None)
         print(f"error: {error}", file=sys.stderr)
         code = error.exit_code
     except Interrupted:
-        print("interrupted; nothing is lost, the same command goes on", file=sys.stderr)
+        print("interrupted; the same command goes on where this one stopped", file=sys.stderr)
         code = INTERRUPTED
     except BrokenPipeError:  # the reader of our output has gone, as in `… | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -116,7 +116,7 @@ class NoisePlan:
 
         With shared objectives the last number is the objective, whose cap is all its ticks.
         """
-        return self._spread(caps) / self.mu if self.mu else self._spread(caps)
+        return self._spread(caps) / (self.mu or 1.0)
 
     def _multiplier(self) -> float:
         """The largest μ that keeps (ε, δ), or 0 where there is no noise.

@@ -62,11 +62,26 @@ TRANSITIONS: dict[tuple[Phase, Event], Phase] = {
     (Phase.GATHERING, Event.ROUND_CLOSED): Phase.RESPONDING,
     (Phase.GATHERING, Event.LAST_ROUND_CLOSED): Phase.SEALING,
     (Phase.SEALING, Event.EVERYONE_SEALED): Phase.FINISHED,
-    **{(phase, Event.HEADS_DIFFER): Phase.DISPUTING for phase in Phase},
-    **{(phase, Event.FAULT): Phase.HALTED for phase in Phase},
+    (Phase.GREETING, Event.HEADS_DIFFER): Phase.DISPUTING,
+    (Phase.RESPONDING, Event.HEADS_DIFFER): Phase.DISPUTING,
+    (Phase.GATHERING, Event.HEADS_DIFFER): Phase.DISPUTING,
+    (Phase.SEALING, Event.HEADS_DIFFER): Phase.DISPUTING,
+    (Phase.GREETING, Event.FAULT): Phase.HALTED,
+    (Phase.RESPONDING, Event.FAULT): Phase.HALTED,
+    (Phase.GATHERING, Event.FAULT): Phase.HALTED,
+    (Phase.SEALING, Event.FAULT): Phase.HALTED,
+    (Phase.DISPUTING, Event.FAULT): Phase.HALTED,
 }
-"""The whole machine. What is not in this table cannot happen. Only messages, effects and
-their order are decided elsewhere."""
+"""The whole machine. What is not in this table cannot happen: what every party has sealed
+stays finished, whatever anybody says later. Only messages, effects and their order are
+decided elsewhere."""
+
+_IGNORED: dict[Phase, tuple[type[Message], ...]] = {
+    Phase.FINISHED: (Release, Halt),
+    Phase.DISPUTING: (Release, Seal),
+    Phase.HALTED: (Message,),
+}
+"""What a party no longer looks at. In a dispute only proof counts."""
 
 
 class Effect:
@@ -100,7 +115,11 @@ class Send(Effect):
 
 @dataclass(frozen=True)
 class Finish(Effect):
-    """Every party stands at this position and has said so. The outcome may be used."""
+    """Every party stands at this position and has said so. The outcome may be used.
+
+    The seals must be durable before the next effect, which tells the others that this
+    party needs them no more.
+    """
 
     position: Position
     seals: tuple[Sealed, ...]
@@ -137,7 +156,8 @@ class Session:
 
     `past` holds the rounds that the ledger has closed and `own` the party's own releases;
     both are empty at the first start. Restart has no path of its own: what was released is
-    found in the ledger by the gate when the session asks for it again.
+    found in the ledger by the gate when the session asks for it again. With all seals in
+    `past` the session is finished from the start, and stays only to help late peers.
     """
 
     def __init__(
@@ -166,11 +186,9 @@ class Session:
         self._echoes = {name: Echo() for name in self._peers}
         self._answered: set[str] = set()
         self._foreign: dict[str, bytes] = {}
-        self._warned: set[str] = set()
         self._now_releases: dict[str, Sealed] = {}
         self._next_releases: dict[str, Sealed] = {}
         self._last_releases: tuple[Sealed, ...] = ()
-        self._last_head = b""
         self._seals: dict[str, Sealed] = {}
         self._complete: set[str] = set()
         self._accused: str | None = None
@@ -185,6 +203,10 @@ class Session:
         self._wait = RESEND_SECONDS[0]
         self._answer_due = False
         self._hello_at = now
+        if past is not None and past.seals:
+            self.phase = Phase.FINISHED
+            self._seals = {sealed.message.sender: sealed for sealed in past.seals}
+            self._newest = (*own[-1:], self._seals[me])
 
     # What the runner may ask
 
@@ -225,6 +247,8 @@ class Session:
     def begin(self, now: float) -> list[Effect]:
         """The process has started."""
         self._progressed(now)
+        if self.phase is Phase.FINISHED:
+            return [self._finish(), *(self._send(sealed, now) for sealed in self._newest)]
         return [self._hello(now)]
 
     def submit(self, release: Sealed, now: float) -> list[Effect]:
@@ -247,17 +271,16 @@ class Session:
             return self._receive_own(message)
         if self.phase is Phase.HALTED:
             self._wait = RESEND_SECONDS[0]  # somebody still plays: say soon again why not
+        if isinstance(message, _IGNORED.get(self.phase, ())):
             return []
         if isinstance(message, Hello):
-            return self._receive_hello(message, now)
-        if isinstance(message, Halt):
-            return self._receive_halt(sealed, message, now)
-        if self.phase is Phase.DISPUTING:
-            return []
+            return self._receive_hello(sealed, message, now)
         if isinstance(message, Release):
             return self._receive_release(sealed, message, now)
         if isinstance(message, Seal):
             return self._receive_seal(sealed, message, now)
+        if isinstance(message, Halt):
+            return self._receive_halt(sealed, message, now)
         raise BrokenInvariant(f"no rule for a {type(message).__name__}")
 
     def tick(self, now: float) -> list[Effect]:
@@ -265,6 +288,8 @@ class Session:
         effects: list[Effect] = []
         if self._answer_due and now >= self._hello_at + HELLO_SECONDS:
             effects.append(self._hello(now))
+        if self.phase is Phase.RESPONDING:
+            self._progress_at = now  # it is our own gate that takes its time: nobody is silent
         if self._lingering:
             if not self._left and now >= self._progress_at + LINGER_SECONDS:
                 self._left = True
@@ -274,6 +299,7 @@ class Session:
             return [*effects, self._give_up()]
         if now >= self._sent_at + self._wait and not self._left:
             self._wait = min(2.0 * self._wait, RESEND_SECONDS[1])
+            self._sent_at = now
             if self.phase is Phase.GREETING:
                 effects.append(self._hello(now))
             else:
@@ -295,9 +321,11 @@ class Session:
         )
         self._answer_due = False
         self._hello_at = now
-        return self._send(self._pack(hello), now)
+        if hello.asking:
+            self._sent_at = now  # an answer must not put off what is due to be sent again
+        return Send(self._pack(hello))
 
-    def _receive_hello(self, hello: Hello, now: float) -> list[Effect]:
+    def _receive_hello(self, sealed: Sealed, hello: Hello, now: float) -> list[Effect]:
         known = self._echoes[hello.sender]
         if hello.asking or known.nonce != hello.nonce:
             self._echoes[hello.sender] = replace(known, nonce=hello.nonce)
@@ -305,12 +333,12 @@ class Session:
         if hello.agreement != self.agreement.digest:
             return self._receive_foreign(hello)
         mine = hello.echoes[self.agreement.position(self.me)]
-        if mine.nonce != self._nonce:
+        if mine.nonce != self._nonce or self.phase is Phase.FINISHED:
             return []  # an old hello, or one from before this party was heard: proves nothing
         if max(mine.heard, hello.round) > self._own_count:
             return self._stale_ledger(repr(hello.sender), max(mine.heard, hello.round))
         if hello.round == self.position.round and hello.head != self.position.head:
-            return self._dispute(hello.sender, now)
+            return self._dispute(sealed, now)
         if self.phase is not Phase.GREETING or hello.sender in self._answered:
             return []
         self._foreign.pop(hello.sender, None)
@@ -369,7 +397,7 @@ class Session:
         if sender in box:
             return self._compare(box[sender], sealed, now)
         if ahead == 0 and message.head != self.position.head:
-            return self._dispute(sender, now)
+            return self._dispute(sealed, now)
         box[sender] = sealed
         echo = self._echoes[sender]
         self._echoes[sender] = replace(echo, heard=max(echo.heard, message.round + 1))
@@ -390,9 +418,9 @@ class Session:
         self._step(releases)
         self._now_releases, self._next_releases = self._next_releases, {}
         effects: list[Effect] = [Record(self.position.round - 1, releases)]
-        for sender, sealed in self._now_releases.items():
+        for sealed in self._now_releases.values():
             if sealed.message.head != self.position.head:
-                return [*effects, *self._dispute(sender, now)]
+                return [*effects, *self._dispute(sealed, now)]
         if self.position.round == self.agreement.rounds:
             return [*effects, *self._seal(now)]
         self._go(Event.ROUND_CLOSED)
@@ -400,7 +428,6 @@ class Session:
 
     def _step(self, releases: tuple[Sealed, ...]) -> None:
         self._last_releases = releases
-        self._last_head = self.position.head
         self.position = self.course.advance(self.position, numbers(releases))
 
     # Sealing
@@ -417,25 +444,22 @@ class Session:
                 agreement=self.agreement.digest,
                 round=self.position.round,
                 head=self.position.head,
-                complete=self._everyone_sealed,
+                complete=self.phase is Phase.FINISHED,
             )
         )
         releases = [s for s in self._newest if isinstance(s.message, Release)]
         self._newest = (*releases, seal)[-2:]
         return self._send(seal, now)
 
-    @property
-    def _everyone_sealed(self) -> bool:
-        return self._peers <= self._seals.keys()
-
     def _receive_seal(self, sealed: Sealed, message: Seal, now: float) -> list[Effect]:
-        if message.round != self.agreement.rounds:
+        if message.round != self.agreement.rounds or self.position.round < message.round - 1:
             return []
+        known = self._seals.get(message.sender)
+        if known is not None and _clash(known, sealed):
+            return [] if self.phase is Phase.FINISHED else self._convict(known, sealed, now)
         if self.position.round == message.round and message.head != self.position.head:
-            return self._dispute(message.sender, now)
-        if self.position.round < message.round - 1:
-            return []
-        if message.sender not in self._seals:
+            return self._dispute(sealed, now)
+        if known is None:
             self._seals[message.sender] = sealed
             self._progressed(now)
         if message.complete and message.sender not in self._complete:
@@ -447,30 +471,34 @@ class Session:
 
     def _finish_if_sealed(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
-        if self.phase is Phase.SEALING and self._everyone_sealed:
-            for name in self._names:
-                if name in self._seals and self._seals[name].message.head != self.position.head:
-                    return self._dispute(name, now)
+        if self.phase is Phase.SEALING and self._peers <= self._seals.keys():
+            for sealed in self._seals.values():
+                if sealed.message.head != self.position.head:
+                    return self._dispute(sealed, now)
             self._go(Event.EVERYONE_SEALED)
             self._progressed(now)
             last = self._send_seal(now)
-            seals = {**self._seals, self.me: last.sealed}
-            effects = [last, Finish(self.position, tuple(seals[name] for name in self._names))]
+            self._seals[self.me] = last.sealed
+            effects = [self._finish(), last]
         if self.phase is Phase.FINISHED and self._complete == self._peers and not self._left:
             self._left = True
             effects.append(Leave())
         return effects
 
+    def _finish(self) -> Finish:
+        return Finish(self.position, tuple(self._seals[name] for name in self._names))
+
     # Faults
 
-    def _dispute(self, sender: str, now: float) -> list[Effect]:
-        """Heads differ: show the releases of the last round, so that the liar can be named."""
-        if self.phase in (Phase.DISPUTING, Phase.HALTED):
+    def _dispute(self, cause: Sealed, now: float) -> list[Effect]:
+        """Heads differ: show the last round and what differs, so that the liar can be named."""
+        if self.phase is Phase.DISPUTING:
             return []
         self._go(Event.HEADS_DIFFER)
-        self._accused = sender
+        self._accused = cause.message.sender
         self._progressed(now)
-        return [self._send_halt(Reason.HEADS_DIFFER, self._last_releases, now)]
+        differing = () if isinstance(cause.message, Halt) else (cause,)
+        return [self._send_halt(Reason.HEADS_DIFFER, (*self._last_releases, *differing), now)]
 
     def _convict(self, one: Sealed, other: Sealed, now: float) -> list[Effect]:
         sender = one.message.sender
@@ -499,25 +527,34 @@ class Session:
         return self._send(halt, now)
 
     def _receive_halt(self, sealed: Sealed, halt: Halt, now: float) -> list[Effect]:
-        """Somebody stopped. Look for two clashing releases, in its evidence and against ours."""
+        """Somebody stopped. Look for two clashing messages, in its evidence and against ours."""
         shown = self._opened(halt)
-        known = (*shown, *self._last_releases, *self._now_releases.values())
+        ours = (*self._last_releases, *self._now_releases.values(), *self._next_releases.values())
         for one in shown:
-            for other in known:
+            for other in (*ours, *self._seals.values(), *shown):
                 if _clash(one, other):
                     return self._convict(other, one, now)
-        theirs = {s.message.sender: s.message for s in shown}
-        ours = {s.message.sender: s.message for s in self._last_releases}
-        if halt.round == self.position.round and halt.head != self.position.head and theirs == ours:
+        here = halt.round == self.position.round
+        same = {s.message for s in self._last_releases} <= {s.message for s in shown}
+        if here and halt.head != self.position.head and same and self._last_releases:
             self._go(Event.FAULT)
+            self._progressed(now)
             error = DifferentPrices(
                 f"{halt.sender!r} got other prices than {self.me!r} from the same releases of "
                 f"round {self.position.round - 1}; compare versions and machines",
                 sender=halt.sender,
                 evidence=(sealed.data,),
             )
-            return [Fail(error, final=True)]
-        return self._dispute(halt.sender, now)  # show our side, and wait for proof
+            ours_too = self._send_halt(Reason.HEADS_DIFFER, self._last_releases, now)
+            return [ours_too, Fail(error, final=True)]
+        # Show our side, and wait for proof.
+        return self._dispute(next(filter(self._differs, shown), sealed), now)
+
+    def _differs(self, sealed: Sealed) -> bool:
+        """Whether somebody stands on another head in the round in which we stand."""
+        message = sealed.message
+        here = message.round == self.position.round and message.agreement == self.agreement.digest
+        return here and message.head != self.position.head
 
     def _opened(self, halt: Halt) -> tuple[Sealed, ...]:
         shown = []
@@ -567,7 +604,10 @@ class Session:
 
 
 def _clash(one: Sealed, other: Sealed) -> bool:
-    """Two different releases of one party for one round."""
+    """Two different releases of one party for one round, or seals on two heads."""
     a, b = one.message, other.message
-    both = isinstance(a, Release) and isinstance(b, Release)
-    return both and a.sender == b.sender and a.round == b.round and a != b
+    if a.sender != b.sender or a.round != b.round:
+        return False
+    if isinstance(a, Seal) and isinstance(b, Seal):
+        return a.head != b.head
+    return isinstance(a, Release) and isinstance(b, Release) and a != b

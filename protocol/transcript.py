@@ -143,17 +143,17 @@ def load(agreement: Agreement, data: bytes) -> Transcript:
         raise BadTranscript(f"not a transcript: it does not begin with {MAGIC.decode().strip()!r}")
     try:
         digest, rounds, seals = msgpack.unpackb(data[len(MAGIC) :], max_ext_len=0, max_map_len=0)
-        flat = [d for releases in rounds for d in releases] + list(seals)
-        whole = all(isinstance(d, bytes) for d in flat)
     except Exception:  # msgpack raises many kinds; a damaged file is all they mean here
         raise BadTranscript("the transcript is damaged: its frame cannot be read") from None
-    if digest != agreement.digest:
-        raise BadTranscript(
-            f"the transcript is of agreement {bytes(digest).hex()}, "
-            f"this is {agreement.digest.hex()}"
-        )
+    lists = [rounds, seals, *(rounds if isinstance(rounds, list) else ())]
+    whole = all(isinstance(part, list) for part in lists)
+    whole = whole and all(isinstance(d, bytes) for part in [[digest], *lists[1:]] for d in part)
     if not whole or data != MAGIC + bytes(msgpack.packb([digest, rounds, seals])):
         raise BadTranscript("the transcript is damaged: its frame was changed")
+    if digest != agreement.digest:
+        raise BadTranscript(
+            f"the transcript is of agreement {digest.hex()}, this is {agreement.digest.hex()}"
+        )
     reader = Reader(agreement)
     return Transcript(
         rounds=tuple(

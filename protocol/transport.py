@@ -13,6 +13,9 @@ from protocol.wire import longest
 QUEUE = 4_000
 """Messages that may wait at one socket. What is dropped beyond is sent again later."""
 
+STRANGERS_TOLD = 100
+"""Strangers that are named, once each. Whoever comes later is refused without a word."""
+
 HEARTBEAT_MILLISECONDS = 1_000
 DEAD_AFTER_MILLISECONDS = 6_000
 
@@ -29,6 +32,7 @@ def socket_options(agreement: Agreement) -> dict[str, int]:
         "heartbeat_ivl": HEARTBEAT_MILLISECONDS,
         "heartbeat_timeout": DEAD_AFTER_MILLISECONDS,
         "heartbeat_ttl": DEAD_AFTER_MILLISECONDS,
+        "connect_timeout": 5_000,
         "handshake_ivl": 10_000,
     }
 
@@ -47,12 +51,15 @@ class Roster:
     def __init__(self, agreement: Agreement, refused: Callable[[str], None]) -> None:
         self._allowed = {m.transport_key.encode() for m in agreement.members if m.transport_key}
         self._refused = refused
+        self._told: set[bytes] = set()
 
     def callback(self, domain: str, key: bytes) -> bool:  # noqa: ARG002 - pyzmq's interface
         """Asked for every handshake."""
         if key in self._allowed:
             return True
-        self._refused(f"refused a stranger with the transport key {key.decode()}")
+        if key not in self._told and len(self._told) < STRANGERS_TOLD:
+            self._told.add(key)
+            self._refused(f"refused a stranger with the transport key {key.decode()}")
         return False
 
 

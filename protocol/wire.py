@@ -58,9 +58,9 @@ def release_bytes(agreement: Agreement) -> int:
 
 
 def longest(agreement: Agreement) -> int:
-    """No message of this session is longer: a Halt that shows a whole round."""
-    members = len(agreement.members)
-    return min(HARD_LIMIT, 512 + members * (release_bytes(agreement) + _ECHO.size + 8))
+    """No message of this session is longer: a Halt that shows a whole round and one more."""
+    shown = len(agreement.members) + 1
+    return min(HARD_LIMIT, 512 + shown * (release_bytes(agreement) + _ECHO.size + 8))
 
 
 class Reader:
@@ -204,7 +204,7 @@ def _read_hello(body: bytes, members: int | None) -> dict[str, Any]:
 def _read_halt(body: bytes, members: int) -> dict[str, Any]:
     try:
         reason, evidence = msgpack.unpackb(
-            body, max_array_len=max(2, members), max_map_len=0, max_ext_len=0, max_str_len=0
+            body, max_array_len=members + 1, max_map_len=0, max_ext_len=0, max_str_len=0
         )
         reason = Reason(reason)
     except Exception:  # as above: whatever msgpack or the two lines say, the halt is malformed

@@ -1,0 +1,66 @@
+"""Sessions of real processes for the tests: options, folders, and the undisturbed figures."""
+
+import argparse
+import functools
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from protocol.agreement import Agreement
+from scripts.demo import Cast, demo_parser, measure, prepare
+from scripts.instances import Instance
+from scripts.simulate import drawn, simulate
+
+LIMIT = 60.0
+
+
+def options(*arguments: str, parties: int = 3, rounds: int = 30) -> argparse.Namespace:
+    """Demo options with seeded noise, so that a run can be compared with the simulation."""
+    return demo_parser().parse_args(
+        ["--rehearsal", "--parties", str(parties), "--rounds", str(rounds), *arguments]
+    )
+
+
+@functools.cache
+def undisturbed(arguments: tuple[str, ...], parties: int, rounds: int) -> dict[str, Any]:
+    """The figures of the same session played in one process."""
+    return simulate(options(*arguments, parties=parties, rounds=rounds), lambda _: None)
+
+
+class Play:
+    """A session of processes in a folder, not yet started."""
+
+    def __init__(self, folder: Path, chosen: argparse.Namespace) -> None:
+        self.options = chosen
+        self.instance: Instance = drawn(chosen)
+        self.agreement: Agreement = prepare(folder, self.instance, chosen)
+        self.cast = Cast(folder, chosen)
+
+    def until_round(self, name: str, round: int) -> bool:  # noqa: A002
+        """Wait until a party has closed this round; False if it has ended before."""
+        until = time.monotonic() + LIMIT
+        while time.monotonic() < until:
+            if any(e.get("round", 0) >= round for e in list(self.cast.events[name])):
+                return True
+            if self.cast.processes[name].poll() is not None:
+                return False
+            time.sleep(0.002)
+        raise TimeoutError(f"{name} did not reach round {round}")
+
+    def figures(self) -> dict[str, Any]:
+        return measure(self.cast, self.agreement, self.instance, 1.0)
+
+    def error(self, name: str) -> str:
+        return (self.cast.folder / name / "error.log").read_text()
+
+
+@contextmanager
+def play(folder: Path, chosen: argparse.Namespace) -> Iterator[Play]:
+    """A prepared session whose processes are ended whatever happens."""
+    session = Play(folder, chosen)
+    try:
+        yield session
+    finally:
+        session.cast.stop()
