@@ -54,7 +54,7 @@ class Ledger:
             except BaseException:
                 self._base.close()  # so that a ledger that was refused is not locked as well
                 raise
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise self._unusable(error) from None
 
     def _prepare(self, agreement: Agreement, member: str) -> None:
@@ -63,6 +63,8 @@ class Ledger:
         run("PRAGMA journal_mode = WAL")
         run("PRAGMA synchronous = FULL")
         run("BEGIN EXCLUSIVE")
+        if run("PRAGMA integrity_check(1)").fetchone()[0] != "ok":
+            raise BadLedger(f"the ledger {self._path!r} is damaged; bring back the newest copy")
         version = run("PRAGMA user_version").fetchone()[0]
         if version == 0:
             for statement in _TABLES.split(";"):
@@ -88,7 +90,7 @@ class Ledger:
                 f"the ledger {self._path!r} belongs to {owner!r} in this session, not to {member!r}"
             )
 
-    def _unusable(self, error: sqlite3.Error) -> BadLedger:
+    def _unusable(self, error: Exception) -> BadLedger:
         if "locked" in str(error):
             return BadLedger(
                 f"the ledger {self._path!r} is in use by another process; end that one first"
@@ -97,6 +99,8 @@ class Ledger:
 
     def release(self, round: int) -> Sealed | None:  # noqa: A002
         """What was released in this round, or None."""
+        if round >= self._released and not self._failed:
+            return None
         found = self._rows("SELECT message FROM releases WHERE session = ? AND round = ?", round)
         return self._open(found[0][0]) if found else None
 
@@ -153,7 +157,9 @@ class Ledger:
     def transcript(self) -> Transcript:
         """All closed rounds, and the seals where the session is over."""
         size = release_bytes(self._agreement)
-        rounds = self._rows("SELECT messages FROM rounds WHERE session = ? ORDER BY round")
+        rounds = self._rows(
+            "SELECT CAST(messages AS BLOB) FROM rounds WHERE session = ? ORDER BY round"
+        )
         seals = self._rows("SELECT message FROM seals WHERE session = ? ORDER BY member")
         return Transcript(
             rounds=tuple(
@@ -188,7 +194,7 @@ class Ledger:
     def _open(self, data: bytes) -> Sealed:
         try:
             return self._reader.unpack(data, verified=True)
-        except BadMessage as error:
+        except (BadMessage, TypeError) as error:
             raise BadLedger(f"the ledger {self._path!r} is damaged: {error}") from None
 
     def _closed_by(self, error: sqlite3.Error) -> BadLedger:

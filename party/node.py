@@ -42,6 +42,7 @@ class Node:
         self._agreement = agreement
         self._ledger = ledger
         self._view = view
+        self._said = b""
         self._reader = Reader(agreement)
         self._link = _link(agreement, identity, ledger, listen, view)
         self._runner = Runner(
@@ -85,6 +86,8 @@ class Node:
             raise runner.error
 
     def _hear(self, data: bytes) -> None:
+        if data == self._said:
+            return  # the relay gives back what we say
         try:
             sealed = self._reader.unpack(data)
         except BadMessage as error:
@@ -99,6 +102,7 @@ class Node:
 
     def _publish(self, outgoing: list[Sealed]) -> None:
         for sealed in outgoing:
+            self._said = sealed.data
             self._link.publish(sealed.data)
 
 

@@ -15,6 +15,7 @@ from party.dataset import DataSet
 from protocol.agreement import Agreement, Floats
 from protocol.errors import BadData
 
+_OPTIMAL = highspy.HighsModelStatus.kOptimal
 _PRIMAL_SIMPLEX = 4  # after a change of costs the basis stays primal feasible
 
 
@@ -43,7 +44,7 @@ class Subproblem:
         self._price_columns = np.arange(data.columns, data.columns + data.resources, dtype=np.int32)
         self._solver = loaded(model(data, limit))
         status = _status(self._solver)
-        if status == highspy.HighsModelStatus.kOptimal:
+        if status == _OPTIMAL:
             return
         if status == highspy.HighsModelStatus.kUnbounded:
             raise BadData(
@@ -65,17 +66,17 @@ class Subproblem:
         solver = self._solver
         solver.changeColsCost(self._resources, self._price_columns, -prices)
         solver.run()
-        if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+        if solver.getModelStatus() != _OPTIMAL:
             solver.clearSolver()
             solver.run()
-            if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+            if solver.getModelStatus() != _OPTIMAL:
                 return None
-        values = np.array(solver.allVariableValues())
+        values = np.array(solver.getSolution().col_value)
         demand = values[self._columns :]
         # At price 0 any amount from what is consumed up to the limit is optimal. The least is
         # taken, so that the answer does not depend on which corner the solver came from.
-        free = np.flatnonzero(prices == 0.0)
-        if free.size:
+        if not prices.all():
+            free = np.flatnonzero(prices == 0.0)
             unused = np.array(solver.allConstrValues())[free]
             demand[free] = np.maximum(demand[free] + unused, 0.0)
         return Answer(solver.getObjectiveValue(), demand, values[: self._columns])

@@ -1,0 +1,1 @@
+"""Tests of one company's private side."""

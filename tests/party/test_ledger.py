@@ -1,0 +1,412 @@
+"""The ledger: nothing recorded is lost, whatever is killed, and nobody else can write it."""
+
+import hashlib
+import json
+import random
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from party.ledger import Ledger
+from protocol.agreement import Agreement
+from protocol.errors import BadLedger, BrokenInvariant, Equivocation, PeerHalted
+from protocol.messages import Release, Sealed
+from protocol.transcript import Transcript, replay
+from tests.builders import make_agreement, play, sign
+
+ROOT = Path(__file__).parents[2]
+
+
+def release(agreement: Agreement, round: int, first: int = 0, member: str = "ada") -> Sealed:  # noqa: A002
+    return sign(
+        Release(
+            sender=member,
+            agreement=agreement.digest,
+            round=round,
+            head=hashlib.sha256(bytes([round % 256])).digest(),
+            values=(first, *range(1, agreement.width)),
+        )
+    )
+
+
+def python(code: str, *arguments: Any) -> subprocess.CompletedProcess[str]:
+    """Run some Python in another process, with the project at hand."""
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        cwd=ROOT,
+        env={"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_durable_settings(tmp_path: Path) -> None:
+    """The file is written ahead, flushed at every commit and locked for one process."""
+    ledger = Ledger(tmp_path / "ledger", make_agreement(), "ada")
+
+    def setting(name: str) -> Any:
+        return ledger._base.execute(f"PRAGMA {name}").fetchone()[0]
+
+    assert setting("journal_mode") == "wal"
+    assert setting("synchronous") == 2
+    assert setting("locking_mode") == "exclusive"
+    ledger.close()
+
+
+def test_what_was_recorded_is_there(tmp_path: Path) -> None:
+    """Releases, rounds, seals, a fault and addresses are read back after reopening."""
+    agreement = make_agreement(rounds=3)
+    transcript, positions = play(agreement)
+    own = tuple(releases[0] for releases in transcript.rounds)
+    ledger = Ledger(tmp_path / "ledger", agreement, "ada")
+    assert (ledger.own(), ledger.transcript(), ledger.fault) == ((), Transcript(()), None)
+    assert ledger.release(0) is None
+    for t, releases in enumerate(transcript.rounds):
+        ledger.record_release(own[t])
+        ledger.record_round(t, releases)
+    ledger.record_seals(transcript.seals)
+    ledger.record_addresses({"ben": "tcp://ben:1", "cyd": "tcp://cyd:2"})
+    ledger.record_addresses({"ben": "tcp://ben:3"})
+    ledger.record_fault(Equivocation("ben signed two messages", sender="ben"))
+    ledger.close()
+    ledger = Ledger(tmp_path / "ledger", agreement, "ada")
+    assert ledger.own() == own
+    assert [ledger.release(t) for t in range(4)] == [*own, None]
+    assert ledger.transcript() == transcript
+    assert replay(agreement, ledger.transcript()).head == positions[-1].head
+    assert ledger.addresses() == {"ben": "tcp://ben:3", "cyd": "tcp://cyd:2"}
+    assert ledger.fault is not None
+    assert (ledger.fault.exit_code, str(ledger.fault)) == (
+        11,
+        "this session is over: ben signed two messages",
+    )
+    ledger.close()
+
+
+def test_one_release_for_each_round(tmp_path: Path) -> None:
+    """A round that has a release cannot get another, and none can be left out."""
+    agreement = make_agreement()
+    ledger = Ledger(tmp_path / "ledger", agreement, "ada")
+    first = release(agreement, 0)
+    ledger.record_release(first)
+    for wrong in (release(agreement, 0, 7), first, release(agreement, 2)):
+        with pytest.raises(BrokenInvariant, match="would follow 1 recorded ones"):
+            ledger.record_release(wrong)
+    ledger.close()
+    ledger = Ledger(tmp_path / "ledger", agreement, "ada")
+    with pytest.raises(BrokenInvariant, match="release 0 would follow 1 recorded ones"):
+        ledger.record_release(release(agreement, 0, 7))
+    assert ledger.own() == (first,)
+    ledger.close()
+
+
+def test_closed_round_is_never_changed(tmp_path: Path) -> None:
+    """A round that is recorded again keeps what was recorded first."""
+    agreement = make_agreement()
+    transcript, _ = play(agreement)
+    ledger = Ledger(tmp_path / "ledger", agreement, "ada")
+    ledger.record_round(0, transcript.rounds[0])
+    ledger.record_round(0, transcript.rounds[0][::-1])
+    assert ledger.transcript().rounds == transcript.rounds[:1]
+    ledger.close()
+
+
+def test_closed_round_is_durable_with_the_next_release(tmp_path: Path) -> None:
+    """A closed round is not yet durable by itself, and is with the release after it."""
+    agreement = make_agreement()
+    transcript, _ = play(agreement)
+    path = tmp_path / "ledger"
+    ledger = Ledger(path, agreement, "ada")
+    ledger.record_release(transcript.rounds[0][0])
+    ledger.record_round(0, transcript.rounds[0])
+    ledger._base.close()  # as if the process had ended here
+    ledger = Ledger(path, agreement, "ada")
+    assert (len(ledger.own()), len(ledger.transcript().rounds)) == (1, 0)
+    ledger.record_round(0, transcript.rounds[0])
+    ledger.record_release(transcript.rounds[1][0])
+    ledger._base.close()
+    ledger = Ledger(path, agreement, "ada")
+    assert (len(ledger.own()), len(ledger.transcript().rounds)) == (2, 1)
+    ledger.close()
+
+
+OPEN = """
+import sys
+from party.ledger import Ledger
+from protocol.errors import BadLedger
+from tests.builders import make_agreement
+try:
+    Ledger(sys.argv[1], make_agreement(), "ada")
+except BadLedger as error:
+    print(error)
+    raise SystemExit(error.exit_code)
+print("opened")
+"""
+
+
+def test_second_process_is_refused(tmp_path: Path) -> None:
+    """While one process has the ledger open, another is told so; afterwards it may open it."""
+    path = tmp_path / "ledger"
+    ledger = Ledger(path, make_agreement(), "ada")
+    refused = python(OPEN, path)
+    expected = f"the ledger {str(path)!r} is in use by another process; end that one first\n"
+    assert (refused.stdout, refused.returncode) == (expected, 6)
+    with pytest.raises(BadLedger, match="is in use by another process"):
+        Ledger(path, make_agreement(), "ada")
+    ledger.record_release(release(make_agreement(), 0))
+    ledger.close()
+    assert python(OPEN, path).stdout == "opened\n"
+
+
+KILLED = """
+import json, os, random, signal, sys, time
+from party.ledger import Ledger
+from protocol.messages import Release
+from protocol.wire import pack
+from tests.builders import make_agreement, public_key
+
+path, kills = sys.argv[1], int(sys.argv[2])
+agreement = make_agreement(rounds=1_000_000)
+key = public_key("ada")
+
+def work(out, trial):
+    ledger = Ledger(path, agreement, "ada")
+    mine = ledger.own()
+    for round in range(len(mine), 1_000_000):
+        message = Release(sender="ada", agreement=agreement.digest, round=round, head=bytes(32),
+                          values=(trial, round))
+        sealed = pack(message, key=key, sign=lambda _: bytes(64))
+        if round:
+            ledger.record_round(round - 1, (ledger.release(round - 1),) * 3)
+        ledger.record_release(sealed)
+        os.write(out, b"%d %d\\n" % (round, trial))
+
+chance = random.Random(7)
+acknowledged = {}
+for trial in range(kills):
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(reading)
+        try:
+            work(writing, trial)
+        finally:
+            os._exit(99)
+    os.close(writing)
+    time.sleep(chance.uniform(0.0, 0.06))
+    os.kill(child, signal.SIGKILL)
+    with os.fdopen(reading) as lines:
+        for line in lines:
+            round, by = map(int, line.split())
+            if round in acknowledged:
+                raise SystemExit(f"round {round} was released by {acknowledged[round]} and {by}")
+            acknowledged[round] = by
+    _, status = os.waitpid(child, 0)
+    if os.WTERMSIG(status) != signal.SIGKILL:
+        raise SystemExit("a process ended by itself")
+json.dump(sorted(acknowledged.items()), sys.stdout)
+"""
+
+
+def test_killed_processes_lose_nothing(tmp_path: Path) -> None:
+    """Killed at forty random moments, no process loses or repeats a release it has recorded."""
+    path = tmp_path / "ledger"
+    done = python(KILLED, path, 40)
+    assert (done.returncode, done.stderr) == (0, "")
+    acknowledged = json.loads(done.stdout)
+    assert len({trial for _, trial in acknowledged}) > 10
+    ledger = Ledger(path, make_agreement(rounds=1_000_000), "ada")
+    own = [r.message.values for r in ledger.own() if isinstance(r.message, Release)]
+    assert [values[1] for values in own] == list(range(len(own)))
+    for round_, trial in acknowledged:
+        assert own[round_] == (trial, round_)
+    assert len(ledger.transcript().rounds) == len(own) - 1
+    ledger.close()
+
+
+FULL = """
+import resource, sys
+from party.ledger import Ledger
+from protocol.errors import BadLedger
+from tests.builders import make_agreement
+from tests.party.test_ledger import release
+
+path, agreement = sys.argv[1], make_agreement(rounds=1000)
+ledger = Ledger(path, agreement, "ada")
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+for round in range(1000):
+    try:
+        ledger.record_release(release(agreement, round))
+    except BadLedger as error:
+        print(round, error)
+        break
+for attempt in (lambda: ledger.release(round), lambda: ledger.own(), lambda: ledger.commit(),
+                lambda: ledger.record_release(release(agreement, round))):
+    try:
+        print("gave", attempt())
+    except BadLedger:
+        print("refused")
+ledger.close()
+"""
+
+
+def test_full_disk(tmp_path: Path) -> None:
+    """A release that did not reach the disk cannot be read back, by this process or the next."""
+    path = tmp_path / "ledger"
+    done = python(FULL, path)
+    assert (done.returncode, done.stderr) == (0, "")
+    first, *rest = done.stdout.splitlines()
+    count, _, text = first.partition(" ")
+    assert text.startswith(f"the ledger {str(path)!r} cannot be used: ")
+    assert rest == ["refused"] * 4
+    ledger = Ledger(path, make_agreement(rounds=1000), "ada")
+    assert len(ledger.own()) == int(count) > 0
+    ledger.close()
+
+
+def test_ledger_of_another_member(tmp_path: Path) -> None:
+    """The ledger of one member of a session cannot serve another, and stays as it was."""
+    agreement = make_agreement()
+    ledger = Ledger(tmp_path / "ledger", agreement, "ada")
+    ledger.record_release(release(agreement, 0))
+    ledger.close()
+    with pytest.raises(BadLedger) as caught:
+        Ledger(tmp_path / "ledger", agreement, "ben")
+    path = str(tmp_path / "ledger")
+    text = f"the ledger {path!r} belongs to 'ada' in this session, not to 'ben'"
+    assert str(caught.value) == text
+    ledger = Ledger(tmp_path / "ledger", agreement, "ada")
+    assert len(ledger.own()) == 1
+    ledger.close()
+
+
+@pytest.mark.parametrize("version", [2, 99, -1])
+def test_ledger_of_another_version(tmp_path: Path, version: int) -> None:
+    """A ledger that another version wrote is refused with both versions, and is not locked."""
+    path = tmp_path / "ledger"
+    Ledger(path, make_agreement(), "ada").close()
+    base = sqlite3.connect(path)
+    base.execute(f"PRAGMA user_version = {version}")
+    base.close()
+    with pytest.raises(BadLedger, match=f"is of version {version}, this program reads 1"):
+        Ledger(path, make_agreement(), "ada")
+    base = sqlite3.connect(path)
+    base.execute("PRAGMA user_version = 1")
+    base.close()
+    Ledger(path, make_agreement(), "ada").close()
+
+
+def test_several_sessions_in_one_file(tmp_path: Path) -> None:
+    """Sessions of one party share a file and nothing else."""
+    path = tmp_path / "ledger"
+    agreements = [make_agreement(session=f"s{i}") for i in range(3)]
+    for i, agreement in enumerate(agreements):
+        ledger = Ledger(path, agreement, "ada")
+        for t in range(i + 1):
+            ledger.record_release(release(agreement, t, 100 * i + t))
+        if i == 1:
+            ledger.record_fault(PeerHalted("ben stopped", sender="ben"))
+        ledger.close()
+    for i, agreement in enumerate(agreements):
+        ledger = Ledger(path, agreement, "ada")
+        expected = [release(agreement, t, 100 * i + t).data for t in range(i + 1)]
+        assert [r.data for r in ledger.own()] == expected
+        assert (ledger.fault is not None) == (i == 1)
+        ledger.close()
+
+
+@pytest.mark.parametrize(
+    "content", [b"no ledger at all" * 100, bytes(4096), b"SQLite format 3\0" + bytes(range(256))]
+)
+def test_file_that_is_no_ledger(tmp_path: Path, content: bytes) -> None:
+    """A file of something else is refused and left as it is."""
+    path = tmp_path / "ledger"
+    path.write_bytes(content)
+    with pytest.raises(BadLedger, match="cannot be used: "):
+        Ledger(path, make_agreement(), "ada")
+    assert path.read_bytes() == content
+
+
+def test_place_that_cannot_be_written(tmp_path: Path) -> None:
+    """A ledger in a folder that is not there, or that is a folder, is refused."""
+    for path in (tmp_path / "missing" / "ledger", tmp_path):
+        with pytest.raises(BadLedger, match="cannot be used: unable to open"):
+            Ledger(path, make_agreement(), "ada")
+
+
+@pytest.mark.parametrize("table", ["releases", "rounds", "seals"])
+def test_damaged_message(tmp_path: Path, table: str) -> None:
+    """A recorded message that is no message any more is told as damage, not as a peer's fault."""
+    agreement = make_agreement()
+    transcript, _ = play(agreement)
+    ledger = Ledger(tmp_path / "ledger", agreement, "ada")
+    ledger.record_release(transcript.rounds[0][0])
+    ledger.record_round(0, transcript.rounds[0])
+    ledger.record_seals(transcript.seals)
+    ledger.close()
+    column = "messages" if table == "rounds" else "message"
+    base = sqlite3.connect(tmp_path / "ledger", isolation_level=None)
+    base.execute(f"UPDATE {table} SET {column} = zeroblob(length({column}))")  # noqa: S608
+    base.close()
+    ledger = Ledger(tmp_path / "ledger", agreement, "ada")
+    read = (lambda: ledger.release(0)) if table == "releases" else ledger.transcript
+    with pytest.raises(BadLedger, match=f"ledger {str(tmp_path / 'ledger')!r} is damaged: "):
+        read()
+    ledger.close()
+
+
+def test_damaged_anywhere(tmp_path: Path) -> None:
+    """With bytes changed anywhere, a ledger is refused or still knows of all its releases."""
+    agreement = make_agreement(rounds=100)
+    whole, path = tmp_path / "whole", tmp_path / "ledger"
+    transcript, _ = play(agreement, rounds=20)
+    ledger = Ledger(whole, agreement, "ada")
+    for t, releases in enumerate(transcript.rounds):
+        ledger.record_release(releases[0])
+        ledger.record_round(t, releases)
+    ledger.record_addresses({"ben": "tcp://ben:1"})
+    ledger.close()
+    content, chance = whole.read_bytes(), random.Random(3)
+    refused = 0
+    for _ in range(200):
+        damaged = bytearray(content)
+        for _ in range(chance.randint(1, 4)):
+            place, length = chance.randrange(len(content)), chance.choice([1, 1, 8, 200])
+            damaged[place : place + length] = chance.randbytes(length)
+        if chance.random() < 0.2:
+            del damaged[chance.randrange(1, len(damaged)) :]
+        path.write_bytes(damaged)
+        try:
+            counts = recorded(path, agreement)
+        except BadLedger:
+            refused += 1
+        else:
+            assert counts == (20, 20)
+        for extra in ("ledger-wal", "ledger-shm", "ledger-journal"):
+            (tmp_path / extra).unlink(missing_ok=True)
+    assert refused > 50
+
+
+def recorded(path: Path, agreement: Agreement) -> tuple[int, int]:
+    """How many own releases and closed rounds a ledger has, once all of it was read."""
+    ledger = Ledger(path, agreement, "ada")
+    try:
+        ledger.addresses()
+        assert ledger.fault is None or str(ledger.fault)
+        return len(ledger.own()), len(ledger.transcript().rounds)
+    finally:
+        ledger._base.close()
+
+
+def test_ledger_in_memory() -> None:
+    """A simulation needs no file: each ledger in memory stands by itself."""
+    agreement = make_agreement()
+    one, other = (Ledger(":memory:", agreement, "ada") for _ in range(2))
+    one.record_release(release(agreement, 0))
+    assert (len(one.own()), len(other.own())) == (1, 0)

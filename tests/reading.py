@@ -1,0 +1,145 @@
+"""A second reading of SPEC.md, from the text alone: no numpy, no msgpack, nothing of ours.
+
+Slow and plain. What the program computes is compared with this, and both with the vectors.
+"""
+
+import hashlib
+import math
+import struct
+from dataclasses import dataclass, field
+
+TICKS = 1048576
+
+
+def binary(data: bytes) -> bytes:
+    """A msgpack bin of the shortest form."""
+    size = len(data)
+    if size < 1 << 8:
+        return b"\xc4" + struct.pack(">B", size) + data
+    if size < 1 << 16:
+        return b"\xc5" + struct.pack(">H", size) + data
+    return b"\xc6" + struct.pack(">I", size) + data
+
+
+def array(items: list[bytes]) -> bytes:
+    """A msgpack array of the shortest form, of items that are packed already."""
+    size = len(items)
+    if size < 16:
+        return bytes([0x90 | size]) + b"".join(items)
+    if size < 1 << 16:
+        return b"\xdc" + struct.pack(">H", size) + b"".join(items)
+    return b"\xdd" + struct.pack(">I", size) + b"".join(items)
+
+
+def payload(
+    kind: int, key: bytes, digest: bytes, number: int, head: bytes, body: bytes, version: int = 1
+) -> bytes:
+    """All of a message but its signature."""
+    fields = [key, digest, struct.pack(">I", number), head, body]
+    return array([bytes([version]), bytes([kind]), *map(binary, fields)])
+
+
+def signed_text(payload: bytes) -> bytes:
+    """What an Ed25519 signature is made of."""
+    return b"sotto 1\n" + payload
+
+
+def hello_body(nonce: bytes, asking: bool, echoes: list[tuple[bytes, int]]) -> bytes:
+    return nonce + bytes([asking]) + b"".join(n + struct.pack(">I", h) for n, h in echoes)
+
+
+def release_body(values: list[int]) -> bytes:
+    return b"".join(struct.pack(">q", value) for value in values)
+
+
+def halt_body(reason: int, evidence: list[bytes]) -> bytes:
+    return array([bytes([reason]), array([binary(data) for data in evidence])])
+
+
+def agreement_digest(canonical: str) -> bytes:
+    return hashlib.sha256(b"sotto agreement 1\n" + canonical.encode()).digest()
+
+
+def floats(values: list[float]) -> bytes:
+    return b"".join(struct.pack(">d", value) for value in values)
+
+
+def first_head(digest: bytes, prices: list[float]) -> bytes:
+    return hashlib.sha256(b"sotto head\n" + digest + floats(prices)).digest()
+
+
+def next_head(head: bytes, number: int, rows: list[list[int]], prices: list[float]) -> bytes:
+    text = head + struct.pack(">I", number)
+    text += b"".join(release_body(row) for row in rows)
+    return hashlib.sha256(text + floats(prices)).digest()
+
+
+@dataclass
+class Market:
+    """The prices of a session and what moves them."""
+
+    capacity: list[float]
+    start: list[float]
+    rule: str
+    size: float = 0.0
+    momentum: float = 0.0
+    nonnegative: bool = True
+    worth: list[float] | None = None
+    number: int = 0
+    now: list[float] = field(init=False)
+    before: list[float] = field(init=False)
+    radius: float = field(init=False)
+    squares: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.now = self.before = self.start
+        total = math.fsum(w * w for w in self.worth) if self.worth else 0.0
+        self.radius = math.sqrt(total) / 10.0 if total > 0.0 else 1.0
+
+    def move(self, rows: list[list[int]]) -> None:
+        """λ(t) to λ(t+1), from one row of ticks for each member."""
+        m = len(self.capacity)
+        totals = [sum(row[j] for row in rows) for j in range(m)]
+        excess = [float(n - TICKS) / 1048576.0 for n in totals]
+        if self.rule == "dog":
+            away = [
+                (p - s) * c for p, s, c in zip(self.now, self.start, self.capacity, strict=True)
+            ]
+            self.radius = max(self.radius, math.sqrt(math.fsum(a * a for a in away)))
+            self.squares = self.squares + math.fsum(e * e for e in excess)
+            step = self.radius / math.sqrt(self.squares) if self.squares > 0.0 else 0.0
+            moved = [self.now[j] + (step * excess[j]) / self.capacity[j] for j in range(m)]
+        else:
+            step = self.size / math.sqrt(self.number + 1) if self.rule == "sqrt" else self.size
+            moved = [self.now[j] + step * (excess[j] * self.capacity[j]) for j in range(m)]
+        moved = [moved[j] + self.momentum * (self.now[j] - self.before[j]) for j in range(m)]
+        lowest = 0.0 if self.nonnegative else -1e15
+        moved = [min(max(price, lowest), 1e15) for price in moved]
+        self.number, self.before, self.now = self.number + 1, self.now, moved
+
+
+def split(total: int, weights: list[int]) -> list[int]:
+    """In proportion, whole, by largest remainder; ties go to the earlier."""
+    whole = sum(weights)
+    parts = [total * w // whole for w in weights]
+    by_remainder = sorted(range(len(weights)), key=lambda k: (-(total * weights[k] % whole), k))
+    for k in by_remainder[: total - sum(parts)]:
+        parts[k] += 1
+    return parts
+
+
+def clipped_caps(
+    rows: list[list[int]] | None, *, shares: list[list[float]], alpha: float, tau: float
+) -> list[list[int]]:
+    """The caps after these releases, or of the first round, one row for each member."""
+    lowest = max(1, math.ceil(tau * TICKS))
+    columns = []
+    for j in range(len(shares[0])):
+        if rows is None:
+            weights = [1] * len(shares)
+        else:
+            weights = [min(max(row[j], lowest), TICKS) for row in rows]
+        parts = split(math.floor(alpha * TICKS), weights)
+        limits = [math.ceil(share[j] * TICKS) for share in shares]
+        columns.append([min(part, limit) for part, limit in zip(parts, limits, strict=True)])
+    return [list(row) for row in zip(*columns, strict=True)]

@@ -1,0 +1,181 @@
+"""The rules of the house: who may import whom, what every file has, and what the pages say."""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from protocol import errors
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = ("protocol", "party", "coordinator", "scripts", "tests")
+FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
+SHELL = {"__main__", "command"}
+"""The files of `protocol` that are a command line, and so may touch the world."""
+
+WORLD = {
+    "asyncio", "concurrent", "datetime", "fcntl", "glob", "highspy", "io", "logging",
+    "multiprocessing", "opendp", "os", "pathlib", "random", "rich", "secrets", "select",
+    "selectors", "shutil", "signal", "socket", "sqlite3", "ssl", "subprocess", "sys", "tempfile",
+    "threading", "time", "uuid", "zmq",
+}  # fmt: skip
+"""Sockets, clock, disk, randomness, threads and solvers."""
+
+
+def named(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def modules(folder: str) -> list[Path]:
+    return [path for path in FILES if path.is_relative_to(ROOT / folder)]
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Every module that a file imports, anywhere in it, as a dotted name."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{named(path)} has a relative import"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def imported(path: Path, *roots: str) -> set[str]:
+    """What a file imports of these packages or modules."""
+    return {name for name in imports(path) for root in roots if f"{name}.".startswith(f"{root}.")}
+
+
+def calls(path: Path) -> Iterator[str]:
+    """The dotted text of everything that a file calls."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call):
+            yield ast.unparse(node.func)
+
+
+PURE = [path for path in modules("protocol") if path.stem not in SHELL]
+
+
+@pytest.mark.parametrize("path", PURE, ids=named)
+def test_protocol_is_pure(path: Path) -> None:
+    """What all parties agree on has no socket, clock, disk or randomness."""
+    assert not imported(path, *WORLD, "party", "coordinator", "scripts", "tests")
+    touched = {"open", "print", "input", "exec", "eval", "__import__"} & set(calls(path))
+    assert not touched
+    assert not any(".random." in f".{call}." for call in calls(path))
+
+
+@pytest.mark.parametrize("path", modules("protocol"), ids=named)
+def test_protocol_imports_no_other_folder(path: Path) -> None:
+    """Nobody who holds only the protocol needs a party, a coordinator or a solver."""
+    heavy = ("highspy", "opendp", "scipy", "sqlite3", "zmq")
+    assert not imported(path, *heavy, "party", "coordinator", "scripts", "tests")
+
+
+@pytest.mark.parametrize("path", modules("party"), ids=named)
+def test_party_never_imports_the_coordinator(path: Path) -> None:
+    """A party depends on the protocol and on nobody else."""
+    assert not imported(path, "coordinator", "scripts", "tests")
+
+
+@pytest.mark.parametrize("path", modules("coordinator"), ids=named)
+def test_coordinator_is_only_a_relay(path: Path) -> None:
+    """The coordinator knows the agreement and the transport, and no mathematics or data."""
+    assert not imported(path, "party", "scripts", "tests")
+    assert not imported(path, "highspy", "opendp", "numpy", "scipy", "sqlite3")
+    allowed = ("agreement", "command", "errors", "transport", "wire")
+    known = imported(path, *(f"protocol.{name}" for name in allowed))
+    assert imported(path, "protocol") <= known
+
+
+@pytest.mark.parametrize("path", modules("party"), ids=named)
+def test_only_the_gate_draws_noise(path: Path) -> None:
+    """Besides the gate only the command line, which chooses it, has more than noise's type."""
+    if path.stem not in {"gate", "noise", "__main__"}:
+        assert imported(path, "party.noise") <= {"party.noise.Noise"}
+        assert not imported(path, "opendp", "random")
+        assert not any(".random." in f".{call}." for call in calls(path))
+
+
+@pytest.mark.parametrize("path", modules("party"), ids=named)
+def test_only_gate_and_settlement_read_the_solution(path: Path) -> None:
+    """Nothing else in a party asks the private problem for its answer."""
+    if path.stem not in {"gate", "settle"}:
+        assert not [call for call in calls(path) if call.endswith(".answer")]
+
+
+@pytest.mark.parametrize(
+    ("folder", "strangers"),
+    [
+        ("protocol", ["zmq", "highspy", "opendp", "sqlite3", "party", "coordinator"]),
+        ("coordinator", ["highspy", "opendp", "sqlite3", "party"]),
+        ("party", ["coordinator", "scripts", "tests"]),
+    ],
+)
+def test_nothing_comes_in_by_a_back_door(folder: str, strangers: list[str]) -> None:
+    """With all of a folder imported, no package that it must not need is loaded."""
+    names = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in modules(folder)]
+    lines = [f"import {name}" for name in names if not name.endswith("__init__")]
+    lines += ["import sys", f"print(*sorted(set({strangers!r}) & set(sys.modules)))"]
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(lines)],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout == "\n"
+
+
+def test_exit_codes_are_those_on_the_page() -> None:
+    """The page of exit codes and the errors of the program say the same."""
+    kinds = {
+        kind.__name__: kind
+        for kind in vars(errors).values()
+        if isinstance(kind, type) and issubclass(kind, errors.SottoError)
+    }
+    page = {}
+    for line in (ROOT / "protocol" / "EXITS.md").read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) == 4 and cells[0].isdigit():
+            page[int(cells[0])] = set(re.findall(r"`(\w+)`", cells[1]))
+    for code, names in page.items():
+        for name in names:
+            assert kinds[name].exit_code == code
+    for name, kind in kinds.items():
+        if "exit_code" in vars(kind):
+            assert name in page[kind.exit_code]
+    assert set(page) == {kind.exit_code for kind in kinds.values()} | {0, 2, 130}
+
+
+@pytest.mark.parametrize("path", FILES, ids=named)
+def test_file_says_what_it_is(path: Path) -> None:
+    """Every file opens with a docstring and is named after a thing."""
+    assert ast.get_docstring(ast.parse(path.read_text()))
+    words = set(re.split(r"[_.]", path.stem))
+    vague = {"utils", "util", "helper", "helpers", "manager", "common", "handler", "base", "misc"}
+    assert not words & vague
+
+
+@pytest.mark.parametrize("path", FILES, ids=named)
+def test_no_banner_comments(path: Path) -> None:
+    """No comment is an ornament."""
+    assert not re.search(r"^\s*#\s*[-=#*~]{3,}", path.read_text(), re.MULTILINE)
+
+
+@pytest.mark.skipif(not (ROOT / "README.md").exists(), reason="there is no README yet")
+def test_readme_names_what_exists() -> None:
+    """Every script that the README names is there and can be run, and so is every page."""
+    text = (ROOT / "README.md").read_text()
+    for name in sorted(set(re.findall(r"\bscripts/[a-z]+\b(?!\.py)", text))):
+        assert os.access(ROOT / name, os.X_OK), f"{name} cannot be run"
+        if f"scripts.{Path(name).name}" in (ROOT / name).read_text():
+            assert (ROOT / f"{name}.py").exists(), f"{name}.py is missing"
+    for name in sorted(set(re.findall(r"\b(?:protocol|party|coordinator|tests)/[\w./-]*\w", text))):
+        assert (ROOT / name).exists(), f"the README names {name}"
