@@ -45,6 +45,7 @@ class Subproblem:
         self._solver = loaded(model(data, limit))
         status = _status(self._solver)
         if status == _OPTIMAL:
+            self._solver.setOptionValue("simplex_strategy", _PRIMAL_SIMPLEX)
             return
         if status == highspy.HighsModelStatus.kUnbounded:
             raise BadData(
@@ -114,7 +115,6 @@ def loaded(lp: highspy.HighsLp) -> highspy.Highs:
     solver.setOptionValue("output_flag", False)
     solver.setOptionValue("threads", 1)
     solver.setOptionValue("solver", "simplex")
-    solver.setOptionValue("simplex_strategy", _PRIMAL_SIMPLEX)
     solver.passModel(lp)
     return solver
 

@@ -400,7 +400,7 @@ class Session:
             return self._dispute(sealed, now)
         box[sender] = sealed
         echo = self._echoes[sender]
-        self._echoes[sender] = replace(echo, heard=max(echo.heard, message.round + 1))
+        self._echoes[sender] = Echo(echo.nonce, max(echo.heard, message.round + 1))
         if ahead == 0:
             self._progressed(now)
         return self._close_if_full(now)

@@ -14,8 +14,8 @@ from protocol.messages import Release
 from tests.world import Faults, Stored, Violation, World
 
 CHUNK = 50
-HONEST = range(0, 1500, CHUNK)
-LYING = range(0, 500, CHUNK)
+HONEST = range(0, 1400, CHUNK)
+LYING = range(0, 450, CHUNK)
 
 
 def world(seed: int, *, liar: bool = False) -> World:

@@ -294,7 +294,8 @@ def watch_memory(sessions: list[Play]) -> dict[str, list[int]]:
                 if process.poll() is None:
                     running = running or name != "coordinator"
                     key = f"{name} ({session.agreement.transport.topology})"
-                    sizes.setdefault(key, []).append(resident_bytes(process))
+                    with suppress(OSError):  # it may have ended by now
+                        sizes.setdefault(key, []).append(resident_bytes(process))
         time.sleep(1.0)
     return sizes
 
@@ -532,7 +533,7 @@ def test_a_foreign_signing_key_does_not_take_a_members_place(tmp_path: Path) -> 
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604])
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604], ids=oct)
 def test_a_key_file_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> None:
     """Party and coordinator end with 5 and say what to do about the file."""
     with play(tmp_path / "s", options(rounds=5)) as session:

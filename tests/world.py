@@ -39,7 +39,7 @@ from protocol.wire import Reader, pack
 from tests.builders import make_agreement, public_key, sign, signer
 
 PATIENCE_SECONDS = 3.0
-CHAOS_SECONDS = 6.0
+CHAOS_SECONDS = 5.0
 CALM_SECONDS = 60.0
 
 

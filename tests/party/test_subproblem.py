@@ -221,6 +221,24 @@ def test_demand_falls_with_the_price() -> None:
     assert demands == [12.0, 12.0, 8.0, 8.0, 2.0, 8.0, 12.0]
 
 
+def test_free_resource_is_not_hoarded() -> None:
+    """At a price of 0 a company asks for what its plan consumes, and never for less than 0."""
+    data = dense(
+        A=np.array([[2.0, 0.0], [-1.0, 0.0], [0.0, 1.0]]),
+        B=np.zeros((0, 2)),
+        u=np.array([10.0, -1.0]),
+        row_lower=np.zeros(0),
+        row_upper=np.zeros(0),
+        lower=np.zeros(2),
+        upper=np.array([1.5, 9.0]),
+    )
+    problem = Subproblem(data, np.array([12.0, 12.0, 12.0]))
+    for prices in ([0.0, 0.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0]):
+        answer = problem.answer(np.array(prices))
+        assert answer is not None
+        assert answer.demand.tolist() == [3.0, 0.0, 0.0]
+
+
 def test_minimum_demand_at_any_price() -> None:
     """Feasibility does not depend on prices: what fits within the share fits at every price."""
     data = dense(
