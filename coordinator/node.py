@@ -14,9 +14,11 @@ from zmq.auth.thread import ThreadAuthenticator
 
 from protocol.agreement import Agreement
 from protocol.errors import BadAgreement
-from protocol.transport import Roster, address, require_network, socket_options
+from protocol.transport import QUEUE, Roster, address, require_network, socket_options
 
 Say = Callable[[str], None]
+
+_LOOK_UP_MILLISECONDS = 1_000  # for a signal that came just before the wait
 
 
 class Coordinator:
@@ -64,7 +66,15 @@ class Coordinator:
         """Everything any member publishes reaches every member, unread."""
         incoming, outgoing = self._listening(zmq.XSUB, 0), self._listening(zmq.XPUB, 1)
         self._say(f"relaying {self._agreement.session!r} at {self._base} and the port above")
-        zmq.proxy(incoming, outgoing)
+        poller = zmq.Poller()
+        poller.register(incoming, zmq.POLLIN)
+        poller.register(outgoing, zmq.POLLIN)
+        while True:  # not zmq.proxy, which misses signals while it is busy
+            ready = dict(poller.poll(_LOOK_UP_MILLISECONDS))
+            if incoming in ready:
+                _carry(incoming, outgoing)
+            if outgoing in ready:
+                _carry(outgoing, incoming)
 
     def _introduce(self) -> None:
         """Tell every member where the others listen."""
@@ -88,3 +98,14 @@ class Coordinator:
                 self._say(f"{name} listens at {place} ({len(places)} of {len(names)} known)")
             for known in routes if news else (name,):
                 desk.send_multipart([routes[known], msgpack.packb(places)])
+
+
+def _carry(source: zmq.Socket[bytes], sink: zmq.Socket[bytes]) -> None:
+    """Pass on what waits now. No message of a session has parts: what has some goes nowhere."""
+    try:
+        for _ in range(QUEUE):
+            parts = source.recv_multipart(zmq.NOBLOCK)
+            if len(parts) == 1:
+                sink.send(parts[0])
+    except zmq.Again:
+        return

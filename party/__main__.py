@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from protocol.agreement import Agreement
 from protocol.command import add_command, command_line, read_agreement, run
-from protocol.errors import LocalError, PeerError
+from protocol.errors import BadCommand, PeerError
 from protocol.transcript import Course, Position, dump
 
 if TYPE_CHECKING:  # each command imports what it needs, so that it starts fast
@@ -70,7 +70,7 @@ def _keygen(options: argparse.Namespace) -> None:
     new = identity.generate(options.name)
     key, member = (options.dir / f"{options.name}{end}" for end in (".key", ".member.toml"))
     if member.exists():
-        raise LocalError(f"{str(member)!r} exists already and is not overwritten")
+        raise BadCommand(f"{str(member)!r} exists already and is not overwritten")
     identity.save(new, key)
     member.write_text(new.member_table())
     print(f"{key}: secret, stays here\n{member}: send this to the convener")
@@ -113,7 +113,7 @@ def _join(options: argparse.Namespace) -> None:
     who.belongs_to(agreement)
     require_network(agreement)
     if agreement.rehearsal and options.seed is None:
-        raise LocalError(
+        raise BadCommand(
             f"{agreement.session!r} is a rehearsal, which gives no privacy: join it with --seed "
             "and invented data, or ask for an agreement without rehearsal = true"
         )

@@ -14,7 +14,7 @@ from party.noise import Noise
 from party.subproblem import Subproblem
 from protocol.agreement import TICKS, Agreement, Floats, Ticks
 from protocol.caps import floor_ticks
-from protocol.errors import BrokenInvariant, LocalError
+from protocol.errors import BadCommand, BrokenInvariant
 from protocol.messages import VALUE_LIMIT, Message, Release, Sealed
 from protocol.privacy import NoisePlan
 from protocol.transcript import Position
@@ -40,7 +40,7 @@ class Gate:
         pack: Callable[[Message], Sealed],
     ) -> None:
         if not noise.private and not agreement.rehearsal:
-            raise LocalError(
+            raise BadCommand(
                 f"seeded noise gives no privacy and {agreement.session!r} is not a rehearsal; "
                 "leave out the seed"
             )

@@ -10,11 +10,14 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
-import opendp.prelude as dp
+from opendp.domains import atom_domain, vector_domain  # not opendp.prelude, which loads
+from opendp.measurements import make_gaussian  # adapters for libraries that a party never uses
+from opendp.metrics import l2_distance
+from opendp.mod import enable_features
 
 from protocol.agreement import Floats, Ticks
 
-dp.enable_features("contrib")
+enable_features("contrib")
 
 
 class Noise(Protocol):
@@ -29,8 +32,8 @@ class Noise(Protocol):
 
 @lru_cache(maxsize=256)
 def _mechanism(scale: float) -> Any:
-    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
-    return dp.m.make_gaussian(*space, scale=scale)
+    space = vector_domain(atom_domain(T="i64")), l2_distance(T="f64")
+    return make_gaussian(*space, scale=scale)
 
 
 class DiscreteGaussian:

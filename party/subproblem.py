@@ -76,7 +76,7 @@ class Subproblem:
         demand = values[self._columns :]
         # At price 0 any amount from what is consumed up to the limit is optimal. The least is
         # taken, so that the answer does not depend on which corner the solver came from.
-        if not prices.all():
+        if np.count_nonzero(prices) < self._resources:
             free = np.flatnonzero(prices == 0.0)
             unused = np.array(solver.allConstrValues())[free]
             demand[free] = np.maximum(demand[free] + unused, 0.0)

@@ -16,6 +16,12 @@ class LocalError(SottoError):
     """Something on this machine is wrong, and the person in front of it can mend it."""
 
 
+class BadCommand(LocalError):
+    """The command asks for something that does not go together, or would overwrite a file."""
+
+    exit_code = 2
+
+
 class BadAgreement(LocalError):
     """The agreement file cannot be read or contradicts itself."""
 

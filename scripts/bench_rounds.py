@@ -3,6 +3,7 @@
 Every figure is a ratio of two medians measured in turn in one run, on loopback.
 """
 
+import argparse
 import json
 import statistics
 import subprocess
@@ -12,71 +13,81 @@ import time
 from pathlib import Path
 from typing import Any
 
-from scripts.demo import Cast, demo, demo_parser, free_ports, prepare
-from scripts.simulate import drawn, party_name
+from rich.console import Console
+from rich.table import Table
 
+from scripts.demo import Cast, demo, demo_parser, free_ports, prepare
+from scripts.simulate import drawn
+
+PARTIES = 10
+ROUNDS = 150
 IMPORTS = "import numpy, zmq, highspy, opendp.prelude"
 
 
-def measure(*, parties: int, rounds: int, repeats: int) -> list[dict[str, Any]]:
-    """One row for each topology."""
+def rounds(options: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
+    """K = 10, 150 rounds, everything on, beside a bare loop that does the same necessary work;
+    and the whole session from launch to the last result beside ten bare imports."""
     rows = []
     for topology in ("relay", "mesh"):
-        bare, ours, walls, imports = [], [], [], []
-        for _ in range(repeats):
-            with tempfile.TemporaryDirectory(prefix="sotto-bench-") as folder:
-                bare.append(_bare(Path(folder) / "bare", parties, rounds, topology))
-                figures = demo(Path(folder) / "ours", _options(parties, rounds, topology))
-            ours.append(figures["rounds_per_second"])
-            walls.append(figures["wall_seconds"])
-            imports.append(_imports(parties))
-        pace = statistics.median(ours)
-        allowed = 2.0 * statistics.median(imports) + rounds / pace
-        rows.append(
-            {
-                "topology": topology,
-                "parties": parties,
-                "rounds": rounds,
-                "rounds_per_second": pace,
-                "bare_rounds_per_second": statistics.median(bare),
-                "ratio": pace / statistics.median(bare),
-                "session_seconds": statistics.median(walls),
-                "imports_seconds": statistics.median(imports),
-                "session_over_allowed": statistics.median(walls) / allowed,
-            }
+        with console.status(f"rounds: {topology}"):
+            rows.append(_measure(topology, repeats=1 if options.quick else 5, seed=options.seed))
+    table = Table(
+        "topology", "rounds/s", "bare loop", "ratio", "session s", "imports s", "of allowed",
+        title=f"{PARTIES} parties, {ROUNDS} rounds, everything on",
+        caption="medians; allowed: twice as long as the bare imports, plus the rounds",
+    )  # fmt: skip
+    for row in rows:
+        table.add_row(
+            row["topology"],
+            f"{row['rounds_per_second']:.0f}",
+            f"{row['bare_rounds_per_second']:.0f}",
+            f"{row['ratio']:.2f}",
+            f"{row['session_seconds']:.2f}",
+            f"{row['imports_seconds']:.2f}",
+            f"{row['session_over_allowed']:.2f}",
         )
+    console.print(table)
     return rows
 
 
-def _options(parties: int, rounds: int, topology: str) -> Any:
-    return demo_parser().parse_args(
-        ["--parties", str(parties), "--rounds", str(rounds), "--topology", topology,
-         "--limit", "300"]
+def _measure(topology: str, *, repeats: int, seed: int) -> dict[str, Any]:
+    options = demo_parser().parse_args(
+        ["--parties", str(PARTIES), "--rounds", str(ROUNDS), "--topology", topology,
+         "--seed", str(seed), "--limit", "300"]
     )  # fmt: skip
+    bare, ours, walls, imports = [], [], [], []
+    for _ in range(repeats):
+        with tempfile.TemporaryDirectory(prefix="sotto-bench-") as folder:
+            bare.append(_bare(Path(folder) / "bare", options))
+            figures = demo(Path(folder) / "ours", options)
+        ours.append(figures["rounds_per_second"])
+        walls.append(figures["wall_seconds"])
+        imports.append(_imports())
+    pace, floor = statistics.median(ours), statistics.median(bare)
+    return {
+        "topology": topology,
+        "rounds_per_second": pace,
+        "bare_rounds_per_second": floor,
+        "ratio": pace / floor,
+        "session_seconds": statistics.median(walls),
+        "imports_seconds": statistics.median(imports),
+        "session_over_allowed": statistics.median(walls)
+        / (2.0 * statistics.median(imports) + ROUNDS / pace),
+    }
 
 
-def _bare(folder: Path, parties: int, rounds: int, topology: str) -> float:
+def _bare(folder: Path, options: argparse.Namespace) -> float:
     """Rounds per second of the bare loop: the median over its processes."""
-    options = _options(parties, rounds, topology)
     prepare(folder, drawn(options), options)
     cast = Cast(folder, options)
-    first = free_ports(parties) if topology == "mesh" else 0
-    ports = [first + k for k in range(parties)] if first else []
+    first = free_ports(PARTIES) if options.topology == "mesh" else 0
+    ports = json.dumps([first + k for k in range(PARTIES)] if first else [])
     try:
-        if topology == "relay":
+        if not first:
             cast.start_coordinator()
-        for k in range(parties):
-            name = party_name(k)
+        for name in cast.names:
             cast.processes[name] = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "scripts.bare",
-                    folder,
-                    name,
-                    f"{rounds}",
-                    json.dumps(ports),
-                ],
+                [sys.executable, "-m", "scripts.bare", folder, name, str(ROUNDS), ports],
                 stdout=subprocess.PIPE,
                 text=True,
             )
@@ -86,10 +97,10 @@ def _bare(folder: Path, parties: int, rounds: int, topology: str) -> float:
     return float(statistics.median(json.loads(line)["rounds_per_second"] for line in told))
 
 
-def _imports(parties: int) -> float:
+def _imports() -> float:
     """How long as many bare processes take that only load the libraries."""
     began = time.perf_counter()
-    started = [subprocess.Popen([sys.executable, "-c", IMPORTS]) for _ in range(parties)]
+    started = [subprocess.Popen([sys.executable, "-c", IMPORTS]) for _ in range(PARTIES)]
     for process in started:
         process.wait()
     return time.perf_counter() - began

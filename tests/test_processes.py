@@ -453,5 +453,5 @@ def test_seeded_noise_is_refused_in_a_real_session(tmp_path: Path) -> None:
         refused = subprocess.run(
             [*command, "--seed", "1"], capture_output=True, text=True, timeout=30, check=False
         )
-        assert refused.returncode == 1
+        assert refused.returncode == 2
         assert "seeded noise gives no privacy" in refused.stderr

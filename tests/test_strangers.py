@@ -372,6 +372,50 @@ def test_strangers_at_every_port_change_nothing(
             assert growth < GROWTH_BYTES, f"{who} grew by {growth >> 20} MB"
 
 
+@contextmanager
+def member_at_the_relay(session: Play) -> Iterator[zmq.Socket[bytes]]:
+    """A publisher with a member's transport key, once the relay lets it speak."""
+    keys = identity.load(key_file(session, "party1"))
+    transport = session.agreement.transport
+    with zmq.Context() as context, context.socket(zmq.XPUB) as mouth:
+        mouth.linger = 0
+        mouth.curve_publickey, mouth.curve_secretkey = keys.transport_key, keys.transport_secret
+        mouth.curve_serverkey = transport.coordinator_key.encode()
+        mouth.connect(transport.coordinator)
+        assert mouth.poll(10_000), "nobody listens to the relay"
+        yield mouth
+
+
+@pytest.mark.timeout(60)
+def test_a_message_in_parts_is_not_passed_on(tmp_path: Path) -> None:
+    """Parts have no limit and no message of a session has any: the relay keeps them back."""
+    with play(tmp_path / "s", options(rounds=5)) as session:
+        session.cast.start_coordinator()
+        with recording(session) as heard, member_at_the_relay(session) as mouth:
+            mouth.send_multipart([b"in", b"parts"])
+            mouth.send(b"whole")
+            until = time.monotonic() + LIMIT
+            while not heard and time.monotonic() < until:
+                time.sleep(0.02)
+        assert heard == [b"whole"]
+
+
+@pytest.mark.timeout(60)
+def test_a_flooded_relay_still_ends_when_told(tmp_path: Path) -> None:
+    """However busy a member keeps it, the coordinator obeys the first polite signal."""
+    with play(tmp_path / "s", options(rounds=5)) as session:
+        session.cast.start_coordinator()
+        coordinator = session.cast.processes["coordinator"]
+        with recording(session), member_at_the_relay(session) as mouth:
+            for count in range(100_000):
+                mouth.send(bytes(200))
+                if count == 20_000:
+                    coordinator.terminate()
+                if count % 1_000 == 0 and coordinator.poll() is not None:
+                    break
+            assert coordinator.wait(10) == INTERRUPTED
+
+
 def test_each_stranger_is_named_once_and_only_so_many() -> None:
     """However often strangers come, what is written about them has an end."""
     told: list[str] = []
