@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+import time
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -161,7 +162,7 @@ def _tell(
         (options.out / "result.json").write_text(json.dumps(result, indent=2) + "\n")
         (options.out / "session.transcript").write_bytes(dump(agreement, ledger.transcript()))
     if options.log_format == "json":
-        print(json.dumps({"event": "finished", **result}), flush=True)
+        print(json.dumps({"event": "finished", "at": time.time(), **result}), flush=True)
         return
     print(f"finished: {position.round} rounds, all members at head {position.head.hex()}")
     for resource, price in zip(agreement.resources, prices, strict=True):

@@ -29,6 +29,13 @@ def overrun(agreement: Agreement, releases: tuple[Sealed, ...]) -> list[float]:
     return [float(t) for t in (totals - TICKS) / TICKS]
 
 
+DROPPED_TOLD = 100
+"""Messages of strangers that are told one by one. After that nobody can fill a disk with them."""
+
+QUIET_SECONDS = 2.0
+"""How long people are not told that somebody is missing between two rounds."""
+
+
 class JsonView:
     """One event a line."""
 
@@ -36,6 +43,7 @@ class JsonView:
         self._agreement = agreement
         self._out = out
         self._last: Any = None
+        self._dropped = 0
 
     def event(self, kind: str, **content: Any) -> None:
         self._out.write(json.dumps({"event": kind, "at": time.time(), **content}) + "\n")
@@ -47,6 +55,7 @@ class JsonView:
             self.event("waiting", phase=phase.name.lower(), missing=missing)
 
     def round(self, position: Position, releases: tuple[Sealed, ...]) -> None:
+        self._last = None
         self.event(
             "round",
             round=position.round,
@@ -58,7 +67,9 @@ class JsonView:
         self.event("warning", text=text)
 
     def dropped(self, why: str) -> None:
-        self.event("dropped", why=why)
+        self._dropped += 1
+        if self._dropped <= DROPPED_TOLD:
+            self.event("dropped", why=why)
 
 
 class TextView:
@@ -80,7 +91,8 @@ class TextView:
             transient=True,
         )
         self._task = self._progress.add_task("rounds", total=agreement.rounds, prices="")
-        self._missing: Any = None
+        self._told: Any = None
+        self._round_at = 0.0
         self._shown_at = 0.0
         self._dropped = 0
 
@@ -94,17 +106,18 @@ class TextView:
             self._console.print(f"{self._dropped} messages that were not of this session dropped")
 
     def waiting(self, phase: Phase, missing: tuple[str, ...]) -> None:
-        if (phase, missing) == self._missing:
-            return
         greeting = phase is Phase.GREETING
-        if missing and (greeting or self._missing is not None):
-            names = [m.name for m in self._agreement.members if m.name not in missing]
-            here = f" (here: {', '.join(names)})" if greeting else ""
-            self._say(f"waiting for {', '.join(missing)}{here}")
-        self._missing = (phase, missing)
+        quiet = not greeting and time.monotonic() < self._round_at + QUIET_SECONDS
+        if not missing or quiet or (phase, missing) == self._told:
+            return
+        self._told = (phase, missing)
+        names = [m.name for m in self._agreement.members if m.name not in missing]
+        here = f" (here: {', '.join(names)})" if greeting else ""
+        self._say(f"waiting for {', '.join(missing)}{here}")
 
     def round(self, position: Position, releases: tuple[Sealed, ...]) -> None:
-        now = time.monotonic()
+        now = self._round_at = time.monotonic()
+        self._told = None
         last = position.round == self._agreement.rounds
         every = 0.1 if self._console.is_terminal else 5.0
         if now < self._shown_at + every and not last:
