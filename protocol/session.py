@@ -29,7 +29,10 @@ HELLO_SECONDS = 0.05
 """Answers to a burst of hellos are gathered for this long, then given in one."""
 
 RESEND_SECONDS = (0.1, 1.6)
-"""The first wait before re-sending, and the longest: it doubles in between."""
+"""The first wait without progress before re-sending, and the longest: it doubles in between."""
+
+PACE_SECONDS = 0.01
+"""With many members both are longer, so much for each: what is sent again costs everybody."""
 
 LINGER_SECONDS = 5.0
 """How long a finished party stays to answer peers that have not heard all seals."""
@@ -189,6 +192,7 @@ class Session:
         self._now_releases: dict[str, Sealed] = {}
         self._next_releases: dict[str, Sealed] = {}
         self._last_releases: tuple[Sealed, ...] = ()
+        self._held: set[bytes] = set()
         self._seals: dict[str, Sealed] = {}
         self._complete: set[str] = set()
         self._accused: str | None = None
@@ -198,9 +202,13 @@ class Session:
             self._step(releases)
         for name in self._peers:
             self._echoes[name] = Echo(heard=self.position.round)
+        pace = PACE_SECONDS * len(self._names)
+        self._gather_seconds = max(HELLO_SECONDS, pace)
+        self._first_wait = max(RESEND_SECONDS[0], pace)
+        self._longest_wait = max(RESEND_SECONDS[1], pace)
         self._progress_at = now
         self._sent_at = now
-        self._wait = RESEND_SECONDS[0]
+        self._wait = self._first_wait
         self._answer_due = False
         self._hello_at = now
         if past is not None and past.seals:
@@ -229,10 +237,14 @@ class Session:
     def deadline(self) -> float:
         """`tick` has nothing to do before this time."""
         patience = LINGER_SECONDS if self._lingering else self._patience
-        due = [self._sent_at + self._wait, self._progress_at + patience]
+        due = [self._resend_at, self._progress_at + patience]
         if self._answer_due:
-            due.append(self._hello_at + HELLO_SECONDS)
+            due.append(self._hello_at + self._gather_seconds)
         return min(due)
+
+    @property
+    def _resend_at(self) -> float:
+        return max(self._sent_at, self._progress_at) + self._wait
 
     @property
     def _patience(self) -> float:
@@ -241,6 +253,10 @@ class Session:
     @property
     def _lingering(self) -> bool:
         return self.phase in (Phase.FINISHED, Phase.HALTED)
+
+    def holds(self, data: bytes) -> bool:
+        """Whether these bytes are a release that is held already: to read it again says nothing."""
+        return data in self._held
 
     # Events
 
@@ -270,7 +286,7 @@ class Session:
         if message.sender == self.me:
             return self._receive_own(message)
         if self.phase is Phase.HALTED:
-            self._wait = RESEND_SECONDS[0]  # somebody still plays: say soon again why not
+            self._wait = self._first_wait  # somebody still plays: say soon again why not
         if isinstance(message, _IGNORED.get(self.phase, ())):
             return []
         if isinstance(message, Hello):
@@ -286,7 +302,7 @@ class Session:
     def tick(self, now: float) -> list[Effect]:
         """Time has passed. Re-sends, answers, and gives up when patience is at its end."""
         effects: list[Effect] = []
-        if self._answer_due and now >= self._hello_at + HELLO_SECONDS:
+        if self._answer_due and now >= self._hello_at + self._gather_seconds:
             effects.append(self._hello(now))
         if self.phase is Phase.RESPONDING:
             self._progress_at = now  # it is our own gate that takes its time: nobody is silent
@@ -297,8 +313,8 @@ class Session:
         elif now >= self._progress_at + self._patience:
             self._progress_at = now
             return [*effects, self._give_up()]
-        if now >= self._sent_at + self._wait and not self._left:
-            self._wait = min(2.0 * self._wait, RESEND_SECONDS[1])
+        if now >= self._resend_at and not self._left:
+            self._wait = min(2.0 * self._wait, self._longest_wait)
             self._sent_at = now
             if self.phase is Phase.GREETING:
                 effects.append(self._hello(now))
@@ -399,6 +415,7 @@ class Session:
         if ahead == 0 and message.head != self.position.head:
             return self._dispute(sealed, now)
         box[sender] = sealed
+        self._held.add(sealed.data)
         echo = self._echoes[sender]
         self._echoes[sender] = Echo(echo.nonce, max(echo.heard, message.round + 1))
         if ahead == 0:
@@ -417,6 +434,7 @@ class Session:
         releases = tuple(self._now_releases[name] for name in self._names)
         self._step(releases)
         self._now_releases, self._next_releases = self._next_releases, {}
+        self._held = {held.data for held in (*releases, *self._now_releases.values())}
         effects: list[Effect] = [Record(self.position.round - 1, releases)]
         for sealed in self._now_releases.values():
             if sealed.message.head != self.position.head:
@@ -466,7 +484,7 @@ class Session:
             self._complete.add(message.sender)
         elif self.phase is Phase.FINISHED and not message.complete and not self._left:
             # It has not heard all seals: say ours again, at most once in a while.
-            self._wait = min(self._wait, RESEND_SECONDS[0])
+            self._wait = min(self._wait, self._first_wait)
         return self._finish_if_sealed(now)
 
     def _finish_if_sealed(self, now: float) -> list[Effect]:
@@ -596,7 +614,7 @@ class Session:
 
     def _progressed(self, now: float) -> None:
         self._progress_at = now
-        self._wait = RESEND_SECONDS[0]
+        self._wait = self._first_wait
 
     def _send(self, sealed: Sealed, now: float) -> Send:
         self._sent_at = now

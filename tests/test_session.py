@@ -194,6 +194,31 @@ def test_a_waiting_party_says_its_two_newest_messages_again() -> None:
     assert story.waits(FIRST) == ["send release 0", "send release 1"], "progress shortens the wait"
 
 
+def test_nothing_is_repeated_while_releases_still_come_in() -> None:
+    """What is sent again costs everybody, so it waits until nothing new comes."""
+    story = Story(members=4).gathering()
+    assert story.waits(0.9 * FIRST) == []
+    story.hears(story.release("ben", 0))
+    assert story.waits(0.9 * FIRST) == []
+    story.hears(story.release("cyd", 0))
+    assert story.waits(0.9 * FIRST) == []
+    assert story.waits(0.2 * FIRST) == ["send release 0"]
+
+
+def test_a_release_is_held_from_its_arrival_until_its_round_is_out_of_reach() -> None:
+    """Only bytes that the session has kept count as held: what it ignored may come again."""
+    story = Story(rounds=4).gathering()
+    now, next_, far = (story.release("ben", t) for t in (0, 1, 2))
+    story.hears(now, next_, far)
+    held = story.session.holds
+    assert (held(now.data), held(next_.data), held(far.data)) == (True, True, False)
+    story.hears(story.release("cyd", 0))
+    story.answers()
+    assert (held(now.data), held(next_.data)) == (True, True)
+    story.hears(story.release("cyd", 1))
+    assert (held(now.data), held(next_.data)) == (False, True)
+
+
 def test_answering_hellos_does_not_put_off_repeating_releases() -> None:
     """A peer that keeps asking cannot keep the others from what they lack."""
     story = Story().gathering()
