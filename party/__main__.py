@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from protocol.agreement import Agreement
 from protocol.command import add_command, command_line, read_agreement, run
 from protocol.errors import BadCommand, PeerError
-from protocol.transcript import Course, Position, dump
+from protocol.transcript import Course, Position
 
 if TYPE_CHECKING:  # each command imports what it needs, so that it starts fast
     from party.ledger import Ledger
@@ -160,7 +160,7 @@ def _tell(
     if options.out:
         options.out.mkdir(parents=True, exist_ok=True)
         (options.out / "result.json").write_text(json.dumps(result, indent=2) + "\n")
-        (options.out / "session.transcript").write_bytes(dump(agreement, ledger.transcript()))
+        (options.out / "session.transcript").write_bytes(ledger.transcript_file())
     if options.log_format == "json":
         print(json.dumps({"event": "finished", "at": time.time(), **result}), flush=True)
         return

@@ -12,7 +12,7 @@ from typing import Any
 from protocol.agreement import Agreement
 from protocol.errors import BadLedger, BadMessage, BrokenInvariant, SottoError
 from protocol.messages import Sealed
-from protocol.transcript import Transcript
+from protocol.transcript import Transcript, frame
 from protocol.wire import Reader, release_bytes
 
 _VERSION = 1
@@ -23,10 +23,8 @@ CREATE TABLE sessions (
 );
 CREATE TABLE releases (
     session INTEGER, round INTEGER, message BLOB NOT NULL, PRIMARY KEY (session, round)
-);
-CREATE TABLE rounds (
-    session INTEGER, round INTEGER, messages BLOB NOT NULL, PRIMARY KEY (session, round)
-);
+) WITHOUT ROWID;
+CREATE TABLE rounds (session INTEGER, round INTEGER, messages BLOB NOT NULL);
 CREATE TABLE seals (
     session INTEGER, member INTEGER, message BLOB NOT NULL, PRIMARY KEY (session, member)
 );
@@ -81,9 +79,11 @@ class Ledger:
         self._session, owner = run(
             "SELECT id, member FROM sessions WHERE agreement = ?", (agreement.digest,)
         ).fetchone()
-        self._released: int = run(
-            "SELECT count(*) FROM releases WHERE session = ?", (self._session,)
-        ).fetchone()[0]
+        self._released, self._closed = run(
+            "SELECT (SELECT count(*) FROM releases WHERE session = ?1), "
+            "(SELECT count(*) FROM rounds WHERE session = ?1)",
+            (self._session,),
+        ).fetchone()
         run("COMMIT")
         if owner != member:
             raise BadLedger(
@@ -122,8 +122,11 @@ class Ledger:
 
     def record_round(self, round: int, releases: tuple[Sealed, ...]) -> None:  # noqa: A002
         """Keep a closed round. Durable with the next `record_release` or `commit`."""
+        if round != self._closed:
+            raise BrokenInvariant(f"round {round} would follow {self._closed} closed ones")
         data = b"".join(r.data for r in releases)  # all have the same length
-        self._write("INSERT OR IGNORE INTO rounds VALUES (?, ?, ?)", [(round, data)])
+        self._write("INSERT INTO rounds VALUES (?, ?, ?)", [(round, data)])
+        self._closed += 1
 
     def record_seals(self, seals: tuple[Sealed, ...]) -> None:
         """Keep the seals of all members: the session is over."""
@@ -156,17 +159,25 @@ class Ledger:
 
     def transcript(self) -> Transcript:
         """All closed rounds, and the seals where the session is over."""
+        rounds, seals = self._said()
+        return Transcript(
+            rounds=tuple(tuple(map(self._open, messages)) for messages in rounds),
+            seals=tuple(map(self._open, seals)),
+        )
+
+    def transcript_file(self) -> bytes:
+        """The same, as the file that anybody can audit."""
+        return frame(self._agreement, *self._said())
+
+    def _said(self) -> tuple[list[list[bytes]], list[bytes]]:
         size = release_bytes(self._agreement)
         rounds = self._rows(
             "SELECT CAST(messages AS BLOB) FROM rounds WHERE session = ? ORDER BY round"
         )
         seals = self._rows("SELECT message FROM seals WHERE session = ? ORDER BY member")
-        return Transcript(
-            rounds=tuple(
-                tuple(self._open(row[0][i : i + size]) for i in range(0, len(row[0]), size))
-                for row in rounds
-            ),
-            seals=tuple(self._open(row[0]) for row in seals),
+        return (
+            [[row[0][i : i + size] for i in range(0, len(row[0]), size)] for row in rounds],
+            [row[0] for row in seals],
         )
 
     def record_addresses(self, addresses: dict[str, str]) -> None:

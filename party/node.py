@@ -4,6 +4,7 @@ The only loop of a party process. It decides nothing: the session decides, the g
 releases, the ledger remembers.
 """
 
+import gc
 import os
 import time
 from collections.abc import Callable
@@ -71,6 +72,7 @@ class Node:
         Raises what the session fails with; the same call goes on in a later process.
         """
         runner, session = self._runner, self._runner.session
+        gc.freeze()  # what is loaded by now stays: no need to look through it between rounds
         try:
             self._publish(runner.begin(time.monotonic()))
             # A party that has found a fault stays for a while to tell the others.

@@ -126,12 +126,13 @@ class Transcript:
 
 def dump(agreement: Agreement, transcript: Transcript) -> bytes:
     """A transcript as one file."""
-    content = [
-        agreement.digest,
-        [[r.data for r in releases] for releases in transcript.rounds],
-        [s.data for s in transcript.seals],
-    ]
-    return MAGIC + bytes(msgpack.packb(content))
+    rounds = [[r.data for r in releases] for releases in transcript.rounds]
+    return frame(agreement, rounds, [s.data for s in transcript.seals])
+
+
+def frame(agreement: Agreement, rounds: list[list[bytes]], seals: list[bytes]) -> bytes:
+    """Signed messages as the file of a transcript."""
+    return MAGIC + bytes(msgpack.packb([agreement.digest, rounds, seals]))
 
 
 def load(agreement: Agreement, data: bytes) -> Transcript:

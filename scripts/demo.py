@@ -137,6 +137,7 @@ class Cast:
         self.names = [party_name(k) for k in range(options.parties)]
         self.events: dict[str, list[dict[str, Any]]] = {name: [] for name in self.names}
         self.processes: dict[str, subprocess.Popen[str]] = {}
+        self._rounds = dict.fromkeys(self.names, 0)
         self._readers: list[threading.Thread] = []
         self._environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
@@ -164,7 +165,9 @@ class Cast:
         with process:
             for line in process.stdout or ():
                 if line.endswith("}\n"):  # a killed process may leave half a line
-                    self.events[name].append(json.loads(line))
+                    event = json.loads(line)
+                    self.events[name].append(event)
+                    self._rounds[name] = event.get("round", self._rounds[name])
 
     def start(self) -> None:
         self.start_coordinator()
@@ -173,10 +176,7 @@ class Cast:
 
     def progress(self) -> int:
         """Rounds that every party has closed."""
-        return min(
-            max((e["round"] for e in list(self.events[n]) if e["event"] == "round"), default=0)
-            for n in self.names
-        )
+        return min(self._rounds.values())
 
     def wait(self, seconds: float, on_round: Callable[[int], None] = lambda _: None) -> None:
         """Until every party has ended. Raises if one fails or time runs out."""
@@ -185,7 +185,7 @@ class Cast:
             on_round(self.progress())
             if time.monotonic() > until:
                 raise TimeoutError(f"the session was at round {self.progress()} when time ran out")
-            time.sleep(0.02)
+            time.sleep(0.05)
         for reader in self._readers:
             reader.join(timeout=5.0)
         for name in self.names:

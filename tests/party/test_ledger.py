@@ -107,12 +107,14 @@ def test_one_release_for_each_round(tmp_path: Path) -> None:
 
 
 def test_closed_round_is_never_changed(tmp_path: Path) -> None:
-    """A round that is recorded again keeps what was recorded first."""
+    """Rounds are closed one after the other and once: anything else is refused."""
     agreement = make_agreement()
     transcript, _ = play(agreement)
     ledger = Ledger(tmp_path / "ledger", agreement, "ada")
     ledger.record_round(0, transcript.rounds[0])
-    ledger.record_round(0, transcript.rounds[0][::-1])
+    for wrong in (0, 2):
+        with pytest.raises(BrokenInvariant):
+            ledger.record_round(wrong, transcript.rounds[0][::-1])
     assert ledger.transcript().rounds == transcript.rounds[:1]
     ledger.close()
 
