@@ -16,7 +16,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from scripts.demo import Cast, demo, demo_parser, free_ports, prepare
+from scripts.demo import Cast, demo, demo_options, free_ports, prepare
 from scripts.simulate import drawn
 
 PARTIES = 10
@@ -51,10 +51,11 @@ def rounds(options: argparse.Namespace, console: Console) -> list[dict[str, Any]
 
 
 def _measure(topology: str, *, repeats: int, seed: int) -> dict[str, Any]:
-    options = demo_parser().parse_args(
+    options = demo_options(
         ["--parties", str(PARTIES), "--rounds", str(ROUNDS), "--topology", topology,
-         "--seed", str(seed), "--limit", "300"]
+         "--limit", "300"]
     )  # fmt: skip
+    options.seed = seed  # of the instance; the noise is the real one
     bare, ours, walls, imports = [], [], [], []
     for _ in range(repeats):
         with tempfile.TemporaryDirectory(prefix="sotto-bench-") as folder:

@@ -249,11 +249,13 @@ def demo(
     return measure(cast, agreement, instance, wall)
 
 
-def demo_parser() -> argparse.ArgumentParser:
+def demo_options(arguments: list[str] | None = None) -> argparse.Namespace:
+    """The options of a demonstration. A seed makes it a rehearsal, which can be repeated."""
     parser = argparse.ArgumentParser(
         prog="scripts/demo",
         description="Play a whole session over real processes on loopback: one coordinator and K "
-        "parties, each with its own keys, data set, noise and ledger.",
+        "parties, each with its own keys, data set, noise and ledger. With --seed the noise is "
+        "seeded as well: the same figures as scripts/simulate, and no privacy.",
     )
     session_options(parser)
     add = parser.add_argument
@@ -263,18 +265,14 @@ def demo_parser() -> argparse.ArgumentParser:
     add(
         "--limit", type=float, default=3600.0, metavar="SECONDS", help="give up after (%(default)s)"
     )
-    add(
-        "--rehearsal",
-        action="store_true",
-        default=False,
-        help="seeded noise: the same figures as scripts/simulate, and no privacy",
-    )
-    parser.set_defaults(rehearsal=False)
-    return parser
+    options = parser.parse_args(arguments)
+    options.rehearsal = options.seed is not None
+    options.seed = options.seed if options.rehearsal else 1
+    return options
 
 
 def main() -> None:
-    options = demo_parser().parse_args()
+    options = demo_options()
     console = Console()
     with ExitStack() as stack:
         temporary = stack.enter_context(tempfile.TemporaryDirectory(prefix="sotto-"))

@@ -259,9 +259,8 @@ def session_options(parser: argparse.ArgumentParser) -> None:
     add("--share-total", type=float, help="sum of all shares; equal ones without --share-first")
     add("--no-demands", dest="demands", action="store_false", help="no minimum demands")
     add("--share-objective", action="store_true", help="release noisy objectives as well")
-    add("--seed", type=int, default=1, help="of the instance and of the noise (%(default)s)")
+    add("--seed", type=int, help="of the instance and of the noise (the instance of seed 1)")
     add("--json", type=Path, metavar="FILE", help="write the figures to this file")
-    parser.set_defaults(rehearsal=True)
 
 
 def simulate(options: argparse.Namespace, on_round: Callable[[int], None]) -> dict[str, Any]:
@@ -290,6 +289,7 @@ def main() -> None:
         "compare it with the optimum that only an owner of all data could find.",
     )
     session_options(parser)
+    parser.set_defaults(rehearsal=True, seed=1)
     options = parser.parse_args()
     console = Console()
     with Progress(console=console, transient=True) as progress:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from protocol.agreement import Agreement
-from scripts.demo import Cast, demo_parser, measure, prepare
+from scripts.demo import Cast, demo_options, measure, prepare
 from scripts.instances import Instance
 from scripts.simulate import drawn, simulate
 
@@ -18,8 +18,8 @@ LIMIT = 60.0
 
 def options(*arguments: str, parties: int = 3, rounds: int = 30) -> argparse.Namespace:
     """Demo options with seeded noise, so that a run can be compared with the simulation."""
-    return demo_parser().parse_args(
-        ["--rehearsal", "--parties", str(parties), "--rounds", str(rounds), *arguments]
+    return demo_options(
+        ["--seed", "1", "--parties", str(parties), "--rounds", str(rounds), *arguments]
     )
 
 
