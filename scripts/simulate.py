@@ -23,6 +23,7 @@ from party.noise import SeededTwin
 from party.runner import Runner
 from party.subproblem import Subproblem
 from protocol import agreement as agreements
+from protocol.__main__ import plan_figures
 from protocol.agreement import TICKS, Agreement, Floats, Ticks
 from protocol.messages import Message, Sealed
 from protocol.privacy import NoisePlan
@@ -215,6 +216,7 @@ def summary(result: Run, instance: Instance, optimum: Optimum) -> dict[str, Any]
         "noise_std_over_capacity": (
             plan.scales(course.opening.caps)[:, : len(agreement.resources)].max() / TICKS
         ),
+        "verdict": plan_figures(agreement)["verdict"],
     }
 
 
@@ -234,6 +236,7 @@ def show(console: Console, figures: dict[str, Any]) -> None:
     ):
         table.add_row(label, text)
     console.print(table)
+    console.print(figures["verdict"])
 
 
 def session_options(parser: argparse.ArgumentParser) -> None:
