@@ -13,7 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from protocol.agreement import TICKS, Agreement, Floats, Ticks
-from protocol.privacy import NoisePlan, convergence_step, gradient_bound, prices_distance
+from protocol.privacy import (
+    NoisePlan,
+    convergence_step,
+    gradient_bound,
+    prices_distance,
+    shortened,
+)
 
 PRICE_LIMIT = 1e15
 """Prices stop here, so that no round can fail for a price that a solver cannot take."""
@@ -43,7 +49,7 @@ class PriceRule:
                 B=gradient_bound(NoisePlan(agreement)),
                 T=agreement.rounds,
             )
-            self._size = _shortened(step)
+            self._size = float(shortened(step))
         self._start: Floats = np.array(self._pricing.start)
         # How far `dog` moves first, in money for a whole capacity. It finds its scale by
         # itself, but sooner from a public guess.
@@ -76,9 +82,3 @@ class PriceRule:
         lowest = 0.0 if self._pricing.nonnegative else -PRICE_LIMIT
         moved = np.minimum(np.maximum(moved, lowest), PRICE_LIMIT)
         return Prices(prices.round + 1, moved, prices.current, farthest, squares)
-
-
-def _shortened(step: float) -> float:
-    """The step to 16 significant bits: what two math libraries may differ in is cut off."""
-    mantissa, exponent = math.frexp(step)
-    return math.ldexp(round(math.ldexp(mantissa, 16)), exponent - 16)

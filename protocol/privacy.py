@@ -185,6 +185,12 @@ class NoisePlan:
         return spread
 
 
+def shortened(values: Floats | float) -> Floats:
+    """To 16 significant bits: what two machines' mathematics libraries may differ in is cut off."""
+    mantissa, exponent = np.frexp(values)
+    return np.ldexp(np.rint(np.ldexp(mantissa, 16)), exponent - 16)
+
+
 def prices_distance(agreement: Agreement) -> float:
     """M of asmp: bound on lambda, from the public `worth`: ‖worth / c‖.
 

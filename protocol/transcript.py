@@ -18,6 +18,7 @@ from protocol.caps import first_caps, next_caps
 from protocol.errors import BadMessage, BadTranscript
 from protocol.messages import Release, Seal, Sealed
 from protocol.prices import PriceRule, Prices
+from protocol.privacy import NoisePlan
 from protocol.wire import Reader
 
 MAGIC = b"sotto transcript 1\n"
@@ -25,12 +26,18 @@ MAGIC = b"sotto transcript 1\n"
 
 @dataclass(frozen=True)
 class Position:
-    """Where the session stands before the releases of `round`."""
+    """Where the session stands before the releases of `round`.
+
+    `released` and `variance` are sums, members by resources, of what was released in the
+    `counted` rounds and of its noise (σ², in ticks): what the quota rests on.
+    """
 
     head: bytes
     prices: Prices
     caps: Ticks
+    counted: int
     released: Ticks
+    variance: Floats
     tail_sum: Floats
     best: tuple[float, Floats] | None = None
 
@@ -46,6 +53,9 @@ class Course:
         self.agreement = agreement
         self._rule = PriceRule(agreement)
         self._tail_from = agreement.rounds - (agreement.rounds + 1) // 2 + 1
+        self._noise = NoisePlan(agreement)
+        fixed = agreement.mode != "clipped"
+        self._fixed_variance = self._variance(agreement.share_ticks) if fixed else None
 
     @property
     def opening(self) -> Position:
@@ -56,7 +66,9 @@ class Course:
             head=digest.digest(),
             prices=prices,
             caps=first_caps(self.agreement),
+            counted=0,
             released=np.zeros((len(self.agreement.members), m), dtype=np.int64),
+            variance=np.zeros((len(self.agreement.members), m)),
             tail_sum=np.zeros(m),
         )
 
@@ -73,17 +85,29 @@ class Course:
         digest.update(struct.pack(">I", position.round))
         digest.update(values.astype(">i8").tobytes())
         digest.update(_floats(prices.current))
-        tail = position.tail_sum
-        if prices.round >= self._tail_from:
+        tail, late = position.tail_sum, prices.round >= self._tail_from
+        if late:
             tail = tail + prices.current
+        counted, released, variance = position.counted, position.released, position.variance
+        # Without noise the early demands, at prices far from the last, could only mislead.
+        if late or self.agreement.privacy is not None:
+            counted, released = counted + 1, released + demands
+            noise = self._fixed_variance
+            variance = variance + (self._variance(position.caps) if noise is None else noise)
         return Position(
             head=digest.digest(),
             prices=prices,
             caps=next_caps(self.agreement, demands),
-            released=position.released + demands,
+            counted=counted,
+            released=released,
+            variance=variance,
             tail_sum=tail,
             best=self._better(position, values),
         )
+
+    def _variance(self, caps: Ticks) -> Floats:
+        sigma = self._noise.scales(caps)[:, : len(self.agreement.resources)]
+        return sigma * sigma
 
     def _better(self, position: Position, values: Ticks) -> tuple[float, Floats] | None:
         """The Remark after thm:convergence_tight: the best noisy dual value so far."""

@@ -1,0 +1,171 @@
+"""What a company does with the outcome: its own plan within its quota, and what that is worth.
+
+Everything in a `Settlement` is un-noised and secret: it is for the company's own files and
+goes into no message, no log and no error. Nothing here draws noise or sends.
+"""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import highspy
+import numpy as np
+
+from party.dataset import DataSet
+from party.subproblem import Subproblem, loaded, model, subproblem
+from protocol.agreement import TICKS, Agreement, Floats, Ticks
+from protocol.errors import BadData
+from protocol.quota import prorata, quota
+from protocol.transcript import Course, Position
+
+_SNAP = 1e-9  # a value this near to its bound is put on it
+_MARGIN = 1e-9  # part of an allocation left free at first, for the solver's tolerance
+_ATTEMPTS = 8
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Plan:
+    """What to make, what it consumes of each resource, and what it earns. Secret."""
+
+    values: Floats
+    uses: Floats
+    utility: float
+
+    def __repr__(self) -> str:
+        return "<private plan>"
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class Settlement:
+    """One company's outcome. The quotas are public, everything else is secret.
+
+    `within_quota` and `within_prorata` are the best plans within the quota and within a split
+    in proportion to the shares, None where the private rows allow none; `extra_ticks` is then
+    the smallest addition to the quota that would do. `at_prices` is the plan that answers the
+    final prices, which all plans together may overrun, and `paid` what it would pay for.
+    """
+
+    quota_ticks: Ticks
+    prorata_ticks: Ticks
+    within_quota: Plan | None
+    within_prorata: Plan | None
+    at_prices: Plan | None
+    prices: Floats
+    extra_ticks: Ticks | None
+
+    def __repr__(self) -> str:
+        return "<private settlement>"
+
+    @property
+    def gain(self) -> float | None:
+        """What the quota earns above the split in proportion to the shares, where both do."""
+        if self.within_quota is None or self.within_prorata is None:
+            return None
+        return self.within_quota.utility - self.within_prorata.utility
+
+    @property
+    def paid(self) -> float | None:
+        """What the plan at the final prices costs at these prices."""
+        return None if self.at_prices is None else math.fsum(self.prices * self.at_prices.uses)
+
+
+def settle(data: DataSet, agreement: Agreement, name: str, position: Position) -> Settlement:
+    """What the outcome means for one company."""
+    row = agreement.position(name)
+    own, equal = quota(agreement, position)[row], prorata(agreement)[row]
+    prices = Course(agreement).final_prices(position)
+    within = plan_within(data, amounts(agreement, own))
+    answer = subproblem(data, agreement, name).answer(prices)
+    return Settlement(
+        quota_ticks=own,
+        prorata_ticks=equal,
+        within_quota=within,
+        within_prorata=plan_within(data, amounts(agreement, equal)),
+        at_prices=None if answer is None else _plan(data, answer.plan),
+        prices=prices,
+        extra_ticks=None if within else smallest_extra(data, agreement, row, own),
+    )
+
+
+def amounts(agreement: Agreement, ticks: Ticks) -> Floats:
+    """Ticks of each resource in its own unit, never rounded up.
+
+    Guarantee: amounts of ticks that add up to a capacity do not add up to more than it.
+    """
+
+    def rounded_down(ticks: int, capacity: float) -> float:
+        amount = ticks * capacity / TICKS
+        exact = Fraction(capacity) * ticks / TICKS
+        return amount if Fraction(amount) <= exact else math.nextafter(amount, 0.0)
+
+    pairs = zip(ticks.tolist(), agreement.capacity.tolist(), strict=True)
+    return np.array([rounded_down(*pair) for pair in pairs])
+
+
+def plan_within(data: DataSet, limit: Floats) -> Plan | None:
+    """The best plan that uses no more than `limit`, or None if there is none.
+
+    Guarantee: the uses of the plan are within the limit exactly, not to a tolerance: where
+    the solver goes over it, it is asked again for less.
+    """
+    allowed = limit * (1.0 - _MARGIN)
+    for _ in range(_ATTEMPTS):
+        try:
+            answer = Subproblem(data, np.maximum(allowed, 0.0)).answer(np.zeros(len(limit)))
+        except BadData:
+            return None
+        if answer is None:
+            return None
+        plan = _plan(data, answer.plan)
+        over = _at_most(data, plan.values) - limit
+        if (over <= 0.0).all():
+            return plan
+        allowed = allowed - 2.0 * np.maximum(over, 0.0)
+    return None
+
+
+def smallest_extra(data: DataSet, agreement: Agreement, row: int, own: Ticks) -> Ticks | None:
+    """The least a member needs above its quota, within its share: Σ of parts of the capacities.
+
+    None if the solver fails. Rounded up to whole ticks.
+    """
+    least = amounts(agreement, own)
+    most = np.maximum(agreement.share[row] * agreement.capacity, least)
+    lp = model(data, most)
+    n, m = data.columns, data.resources
+    lp.sense_ = highspy.ObjSense.kMinimize
+    lp.offset_ = 0.0
+    lp.col_cost_ = np.concatenate([np.zeros(n), 1.0 / agreement.capacity])
+    lp.col_lower_ = np.concatenate([data.lower, least])
+    solver = loaded(lp)
+    solver.run()
+    if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+        return None
+    uses = _plan(data, np.array(solver.getSolution().col_value)[:n]).uses
+    missing = (uses * (1.0 + 2.0 * _MARGIN) - least) / agreement.capacity * TICKS
+    extra = np.ceil(np.maximum(missing, 0.0)).astype(np.int64)
+    return np.minimum(extra, agreement.share_ticks[row] - own)
+
+
+def _plan(data: DataSet, values: Floats) -> Plan:
+    values = np.where(np.abs(values - data.lower) <= _SNAP, data.lower, values)
+    values = np.where(np.abs(values - data.upper) <= _SNAP, data.upper, values)
+    utility = math.fsum([*(data.utility * values), data.offset])
+    return Plan(values + 0.0, np.maximum(_consumption(data, values), 0.0), utility)
+
+
+def _consumption(data: DataSet, values: Floats) -> Floats:
+    return np.array([math.fsum(terms) for terms in _terms(data, values)])
+
+
+def _at_most(data: DataSet, values: Floats) -> Floats:
+    """A bound on the consumption that no rounding of float64 can pass."""
+    sums = [math.fsum([*t, 2.0**-51 * math.fsum(map(abs, t))]) for t in _terms(data, values)]
+    return np.array(sums)
+
+
+def _terms(data: DataSet, values: Floats) -> list[list[float]]:
+    """For each resource, what each column consumes of it."""
+    columns = np.repeat(np.arange(data.columns), np.diff(data.start))
+    terms = data.value * values[columns]
+    return [terms[data.index == j].tolist() for j in range(data.resources)]

@@ -1,0 +1,108 @@
+"""The feasible split of the capacities: what each member may use, from public releases alone.
+
+Post-processing of what everybody has heard, so it costs no privacy; whole ticks and
+elementwise float64 in a fixed order, so every machine gets the same. No private number, no
+function of the machine's mathematics library, and no float reductions of numpy.
+
+Symbols: y the average release of a member, s the noise left in it, θ what the estimates are
+scaled by so that they fill the capacity.
+"""
+
+from fractions import Fraction
+
+import numpy as np
+
+from protocol.agreement import TICKS, Agreement, Floats, Ticks
+from protocol.caps import apportion
+from protocol.privacy import shortened
+from protocol.transcript import Position
+
+_NODES = 128  # intervals of Simpson's rule over the part of [0, cap] where the posterior is
+_FAINT = 40.0  # e^-40 is nothing beside what a tick can tell apart
+
+
+def quota(agreement: Agreement, position: Position) -> Ticks:
+    """Members by resources: what each may use after this position, in ticks.
+
+    Guarantee: in every resource the quotas are within the members' shares and add up to the
+    capacity exactly, whatever was released (PRIVACY.md §9).
+    """
+    estimates = posterior_mean(*average(position), agreement.share_ticks)
+    return _split(estimates, agreement.share_ticks)
+
+
+def prorata(agreement: Agreement) -> Ticks:
+    """The split that listens to nobody: in proportion to the members' shares."""
+    return _split(agreement.share_ticks, agreement.share_ticks)
+
+
+def average(position: Position) -> tuple[Floats, Floats]:
+    """What each member released on average, and the noise (σ) left in that, in ticks."""
+    count = float(max(1, position.counted))
+    return position.released / count, shortened(np.sqrt(position.variance) / count)
+
+
+def posterior_mean(y: Floats, s: Floats, caps: Ticks) -> Ticks:
+    """What to expect of a demand in [0, cap] that shows as y through Gaussian noise s.
+
+    Without noise that is y itself, cut to [0, cap]; with ever more it tends to cap / 2. The
+    prior is uniform. Simpson's rule, where e^-z is a Taylor polynomial squared eight times:
+    sums and products alone, which every machine rounds alike.
+    """
+    cap = caps.astype(np.float64)
+    mode = np.minimum(np.maximum(y, 0.0), cap)
+    beyond = np.abs(y - mode)
+    spread = np.where(s > 0.0, s, 1.0)
+    room = 2.0 * _FAINT * spread * spread
+    reach = room / (beyond + np.sqrt(beyond * beyond + room))
+    low, high = np.maximum(mode - reach, 0.0), np.minimum(mode + reach, cap)
+    step = (high - low) / _NODES
+    mass, moment = np.zeros_like(low), np.zeros_like(low)
+    for node in range(_NODES + 1):
+        x = low + node * step
+        weight = 1.0 if node in (0, _NODES) else 2.0 + 2.0 * (node % 2)
+        density = weight * _exp_minus((x - mode) * (x + mode - 2.0 * y) / (2.0 * spread * spread))
+        mass = mass + density
+        moment = moment + density * (x - low)
+    mean = np.where(s > 0.0, low + moment / mass, mode)
+    whole: Ticks = np.rint(np.minimum(np.maximum(mean, 0.0), cap)).astype(np.int64)
+    return whole
+
+
+def _exp_minus(z: Floats) -> Floats:
+    """e^-z for z from 0 to 40, to nine digits."""
+    part, power = z / 256.0, np.ones_like(z)
+    for n in range(8, 0, -1):
+        power = 1.0 - part / n * power
+    for _ in range(8):
+        power = power * power
+    return power
+
+
+def filled(weights: list[int], caps: list[int]) -> list[int]:
+    """Split one capacity: min(cap, θ·weight) in whole ticks, with θ such that it is all used.
+
+    Guarantee: no part is below 0 or above its cap, and the parts add up to `TICKS` exactly,
+    if the caps together reach it. Among all such splits it is the one nearest to the
+    weights in relative entropy, to less than a tick. Members of weight 0 get something only
+    if the others cannot use it all, and then in proportion to their caps.
+    """
+    parts, left, total = [0] * len(caps), TICKS, sum(weights)
+    rest = [k for k, weight in enumerate(weights) if weight > 0]
+    rest.sort(key=lambda k: Fraction(caps[k], weights[k]), reverse=True)
+    while rest and left * weights[rest[-1]] >= caps[rest[-1]] * total:
+        full = rest.pop()
+        parts[full] = caps[full]
+        left, total = left - caps[full], total - weights[full]
+    shares = weights
+    if not rest:
+        rest, shares = [k for k, weight in enumerate(weights) if weight <= 0], caps
+    if left:
+        for k, part in zip(rest, apportion(left, [shares[k] for k in rest]), strict=True):
+            parts[k] = part
+    return parts
+
+
+def _split(weights: Ticks, caps: Ticks) -> Ticks:
+    columns = zip(weights.T.tolist(), caps.T.tolist(), strict=True)
+    return np.array([filled(*column) for column in columns], dtype=np.int64).T
