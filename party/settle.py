@@ -132,7 +132,7 @@ def smallest_extra(data: DataSet, agreement: Agreement, row: int, own: Ticks) ->
     least = amounts(agreement, own)
     most = np.maximum(agreement.share[row] * agreement.capacity, least)
     lp = model(data, most)
-    n, m = data.columns, data.resources
+    n = data.columns
     lp.sense_ = highspy.ObjSense.kMinimize
     lp.offset_ = 0.0
     lp.col_cost_ = np.concatenate([np.zeros(n), 1.0 / agreement.capacity])
@@ -143,8 +143,8 @@ def smallest_extra(data: DataSet, agreement: Agreement, row: int, own: Ticks) ->
         return None
     uses = _plan(data, np.array(solver.getSolution().col_value)[:n]).uses
     missing = (uses * (1.0 + 2.0 * _MARGIN) - least) / agreement.capacity * TICKS
-    extra = np.ceil(np.maximum(missing, 0.0)).astype(np.int64)
-    return np.minimum(extra, agreement.share_ticks[row] - own)
+    extra: Ticks = np.ceil(np.maximum(missing, 0.0)).astype(np.int64)
+    return np.minimum(extra, agreement.share_ticks[row] - own, out=extra)
 
 
 def _plan(data: DataSet, values: Floats) -> Plan:

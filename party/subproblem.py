@@ -1,7 +1,8 @@
 """The company's answer to prices: one linear program, kept warm in HiGHS.
 
-Between rounds only the m prices change, so that the last basis stays feasible and a few
-pivots give the new answer. What comes out is un-noised: only the gate and the settlement
+Between rounds only the m prices change. In a small problem one of the corners seen before is
+then mostly the best again; otherwise the last basis stays feasible, and a few pivots give the
+new answer. What comes out is un-noised: only the gate and the settlement
 may read it.
 """
 
@@ -11,8 +12,9 @@ from dataclasses import dataclass
 import highspy
 import numpy as np
 
+from party.corner import LARGEST, Corner, Corners
 from party.dataset import DataSet
-from protocol.agreement import Agreement, Floats
+from protocol.agreement import Agreement, Floats, frozen
 from protocol.errors import BadData
 
 _OPTIMAL = highspy.HighsModelStatus.kOptimal
@@ -42,7 +44,11 @@ class Subproblem:
         self._columns = data.columns
         self._resources = data.resources
         self._price_columns = np.arange(data.columns, data.columns + data.resources, dtype=np.int32)
-        self._solver = loaded(model(data, limit))
+        lp = model(data, limit)
+        self._utility, self._offset = data.utility, data.offset
+        self._solver = loaded(lp)
+        small = lp.num_col_ + lp.num_row_ <= LARGEST
+        self._corners = Corners(lp, data.resources) if small else None
         status = _status(self._solver)
         if status == _OPTIMAL:
             self._solver.setOptionValue("simplex_strategy", _PRIMAL_SIMPLEX)
@@ -64,6 +70,20 @@ class Subproblem:
 
     def answer(self, prices: Floats) -> Answer | None:
         """The best plan at these prices, or None if the solver fails for numerical reasons."""
+        corner = self._corners.best(prices) if self._corners else None
+        if corner is None:
+            corner = self._solved(prices)
+            if corner is None:
+                return None
+        demand = corner.demand
+        objective = corner.utility - float(prices @ demand)
+        # At price 0 any amount from what is consumed up to the limit is optimal. The least is
+        # taken, so that the answer does not depend on which corner the solver came from.
+        if np.count_nonzero(prices) < self._resources:
+            demand = np.where(prices == 0.0, corner.uses, demand)
+        return Answer(objective, demand, corner.plan)
+
+    def _solved(self, prices: Floats) -> Corner | None:
         solver = self._solver
         solver.changeColsCost(self._resources, self._price_columns, -prices)
         solver.run()
@@ -74,13 +94,17 @@ class Subproblem:
                 return None
         values = np.array(solver.getSolution().col_value)
         demand = values[self._columns :]
-        # At price 0 any amount from what is consumed up to the limit is optimal. The least is
-        # taken, so that the answer does not depend on which corner the solver came from.
-        if np.count_nonzero(prices) < self._resources:
-            free = np.flatnonzero(prices == 0.0)
-            unused = np.array(solver.allConstrValues())[free]
-            demand[free] = np.maximum(demand[free] + unused, 0.0)
-        return Answer(solver.getObjectiveValue(), demand, values[: self._columns])
+        unused = np.array(solver.allConstrValues())[: self._resources]
+        plan = values[: self._columns]
+        corner = Corner(
+            plan=frozen(plan),
+            demand=frozen(demand),
+            uses=frozen(np.maximum(demand + unused, 0.0)),
+            utility=float(self._utility @ plan) + self._offset,
+        )
+        if self._corners is not None:
+            self._corners.learn(corner, solver.getBasis(), prices)
+        return corner
 
 
 def subproblem(data: DataSet, agreement: Agreement, name: str) -> Subproblem:

@@ -188,7 +188,8 @@ class NoisePlan:
 def shortened(values: Floats | float) -> Floats:
     """To 16 significant bits: what two machines' mathematics libraries may differ in is cut off."""
     mantissa, exponent = np.frexp(values)
-    return np.ldexp(np.rint(np.ldexp(mantissa, 16)), exponent - 16)
+    short: Floats = np.ldexp(np.rint(np.ldexp(mantissa, 16)), exponent - 16)
+    return short
 
 
 def prices_distance(agreement: Agreement) -> float:
