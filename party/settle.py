@@ -144,7 +144,8 @@ def smallest_extra(data: DataSet, agreement: Agreement, row: int, own: Ticks) ->
     uses = _plan(data, np.array(solver.getSolution().col_value)[:n]).uses
     missing = (uses * (1.0 + 2.0 * _MARGIN) - least) / agreement.capacity * TICKS
     extra: Ticks = np.ceil(np.maximum(missing, 0.0)).astype(np.int64)
-    return np.minimum(extra, agreement.share_ticks[row] - own, out=extra)
+    np.minimum(extra, agreement.share_ticks[row] - own, out=extra)
+    return extra
 
 
 def _plan(data: DataSet, values: Floats) -> Plan:
