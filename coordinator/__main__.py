@@ -4,45 +4,35 @@ import argparse
 import math
 import sys
 import tomllib
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from protocol import agreement as agreements
+from protocol.agreement import Agreement
 from protocol.command import (
     add_command,
     command_line,
     read_agreement,
     read_private,
+    read_transcript,
     run,
     write_private,
 )
-from protocol.errors import BadAgreement, BadKey
+from protocol.errors import BadAgreement, BadCommand, BadKey
+from protocol.toml import written
 
-_TEMPLATE = """\
-# Agreement of the session {session!r}. Every member needs this very file.
-session = "{session}"
-mode = "{mode}"            # hidden: no noise; private: noise; clipped: noise with adaptive caps
-rounds = {rounds}             # each member releases exactly this many times
-{privacy}
-[prices]
-start = "{start}"           # zero, worth, or a table with a price for each resource
-# step = "{step}"        # constant, sqrt (both with step_size), theorem or dog
-momentum = 0.0
-nonnegative = true
-
-[transport]
-topology = "{topology}"       # relay: through the coordinator; mesh: directly
-coordinator = "{address}"
-coordinator_key = '{key}'
-patience_seconds = {patience:g}   # after so much silence a member stops and can go on later
-"""
-
-_PRIVACY = """
-[privacy]                # of each member, for all its releases of this session together
-epsilon = {epsilon:g}
-delta = {delta:g}
-accountant = "exact"     # or paper, which adds more noise for the same guarantee
-noise = "component"      # or norm, balanced
-"""
+_DEFAULTS: dict[str, Any] = {
+    "mode": "private",
+    "rounds": 150,
+    "epsilon": 1.0,
+    "delta": 1e-3,
+    "start": "zero",
+    "topology": "relay",
+    "patience": 120.0,
+    "rehearsal": False,
+}
+"""What a new agreement says where neither an option nor an earlier session says otherwise."""
 
 
 def main() -> None:
@@ -56,29 +46,34 @@ def main() -> None:
         "change. The coordinator's key is made on the way if it is not there yet.\n\n"
         "  coordinator new --session trucks --resource hours=120:9000 \\\n"
         "      --member acme.member.toml --member bolt.member.toml \\\n"
-        "      --address tcp://relay.example.org:5555 --key coordinator.key --out agreement.toml",
+        "      --address tcp://relay.example.org:5555 --key coordinator.key\n\n"
+        "With --from the next session begins where an earlier one ended, which is public: with\n"
+        "its final prices, its roster and all its terms.\n\n"
+        "  coordinator new --session trucks-43 --from session.transcript \\\n"
+        "      --agreement agreement.toml --key coordinator.key --out next.toml",
     )
     add = new.add_argument
     add("--session", required=True, metavar="NAME", help="a new name for every session")
+    add("--from", dest="earlier", type=Path, metavar="TRANSCRIPT", help="of the session before")
+    add("--agreement", type=Path, metavar="FILE", help="with --from: what that session agreed on")
     add(
         "--resource",
         action="append",
-        required=True,
         metavar="NAME=CAPACITY[:WORTH]",
         help="a shared capacity, and a public guess of what all of it would fetch",
     )
-    add("--member", action="append", required=True, type=Path, metavar="FILE[:SHARE]",
+    add("--member", action="append", type=Path, metavar="FILE[:SHARE]",
         help="a member's file from `party keygen`, and the largest part it may claim")  # fmt: skip
-    add("--mode", choices=agreements.MODES, default="private")
-    add("--rounds", type=int, default=150)
-    add("--epsilon", type=float, default=1.0)
-    add("--delta", type=float, default=1e-3)
-    add("--start", choices=("zero", "worth"), default="zero")
-    add("--topology", choices=agreements.TOPOLOGIES, default="relay")
-    add("--patience", type=float, default=120.0, metavar="SECONDS")
-    add("--address", required=True, metavar="tcp://HOST:PORT", help="where members reach you")
+    add("--mode", choices=agreements.MODES, help="(private)")
+    add("--rounds", type=int, help="(150)")
+    add("--epsilon", type=float, help="(1)")
+    add("--delta", type=float, help="(0.001)")
+    add("--start", choices=("zero", "worth"), help="the first prices (zero)")
+    add("--topology", choices=agreements.TOPOLOGIES, help="(relay)")
+    add("--patience", type=float, metavar="SECONDS", help="(120)")
+    add("--address", metavar="tcp://HOST:PORT", help="where members reach you")
     add("--key", type=Path, required=True, metavar="FILE", help="the coordinator's secret key")
-    add("--rehearsal", action="store_true", help="repeatable noise and no privacy")
+    add("--rehearsal", action="store_true", default=None, help="repeatable noise and no privacy")
     add("--out", type=Path, default=Path("agreement.toml"), metavar="FILE")
 
     serve = add_command(
@@ -103,29 +98,82 @@ def _new(options: argparse.Namespace) -> None:
     if not options.key.exists():
         write_private(options.key, zmq.curve_keypair()[1].decode() + "\n")
         print(f"{options.key}: secret, stays here")
-    noisy = options.mode != "hidden"
-    text = _TEMPLATE.format(
-        session=options.session,
-        mode=options.mode,
-        rounds=options.rounds,
-        privacy=_PRIVACY.format(epsilon=options.epsilon, delta=options.delta) if noisy else "",
-        start=options.start,
-        step="theorem" if noisy else "dog",
-        topology=options.topology,
-        address=options.address,
-        key=zmq.curve_public(_secret(options.key)).decode(),
-        patience=options.patience,
-    )
-    if options.rehearsal:
-        text = text.replace("\n", "\nrehearsal = true         # seeded noise: NO privacy\n", 1)
-    text += "".join(_resource_table(argument) for argument in options.resource)
-    text += "".join(_member_table(str(argument)) for argument in options.member)
+    key = zmq.curve_public(_secret(options.key)).decode()
+    draft = _first(options, key) if options.earlier is None else _next(options, key)
+    text = written(draft)
     agreement = agreements.parse(text)
     options.out.write_text(text)
     print(f"{options.out}: send it to all members; its digest is {agreement.digest.hex()}")
 
 
-def _resource_table(argument: str) -> str:
+def _first(options: argparse.Namespace, key: str) -> Agreement:
+    """The agreement that the options describe."""
+    for name in ("resource", "member", "address"):
+        if not getattr(options, name):
+            raise BadCommand(f"--{name} is missing; only with --from an earlier session says it")
+    terms = _DEFAULTS | {k: v for k, v in vars(options).items() if v is not None}
+    hidden = terms["mode"] == "hidden"
+    return agreements.from_table(
+        {
+            "session": options.session,
+            "mode": terms["mode"],
+            "rounds": terms["rounds"],
+            "rehearsal": terms["rehearsal"],
+            "privacy": {} if hidden else {k: terms[k] for k in ("epsilon", "delta")},
+            "prices": {"start": terms["start"]},
+            "transport": {
+                "topology": terms["topology"],
+                "coordinator": options.address,
+                "coordinator_key": key,
+                "patience_seconds": terms["patience"],
+            },
+            "resource": [_resource_table(argument) for argument in options.resource],
+            "member": [_member_table(str(argument)) for argument in options.member],
+        }
+    )
+
+
+def _next(options: argparse.Namespace, key: str) -> Agreement:
+    """The agreement of an earlier session, starting from the prices that it ended with."""
+    from protocol.transcript import Course, load, replay
+
+    for name in ("resource", "member", "mode", "start", "rehearsal"):
+        if getattr(options, name):
+            raise BadCommand(
+                f"--{name} is what the earlier session says; leave it out, and change the file "
+                "that is written where the next session is to differ"
+            )
+    if options.agreement is None:
+        raise BadCommand("--from needs --agreement beside it: what that session agreed on")
+    old = read_agreement(options.agreement)
+    position = replay(old, load(old, read_transcript(options.earlier)))
+    if position.round < old.rounds:
+        print(
+            f"{options.earlier} stops after {position.round} of {old.rounds} rounds: the prices "
+            "reached there are taken",
+            file=sys.stderr,
+        )
+    given = {k: v for k, v in vars(options).items() if v is not None}
+    privacy = old.privacy and replace(
+        old.privacy, **{k: given[k] for k in ("epsilon", "delta") if k in given}
+    )
+    return replace(
+        old,
+        session=options.session,
+        rounds=given.get("rounds", old.rounds),
+        privacy=privacy,
+        pricing=replace(old.pricing, start=tuple(Course(old).final_prices(position).tolist())),
+        transport=replace(
+            old.transport,
+            coordinator=given.get("address", old.transport.coordinator),
+            coordinator_key=key,
+            topology=given.get("topology", old.transport.topology),
+            patience_seconds=given.get("patience", old.transport.patience_seconds),
+        ),
+    )
+
+
+def _resource_table(argument: str) -> dict[str, Any]:
     name, _, numbers = argument.partition("=")
     capacity, _, worth = numbers.partition(":")
     try:
@@ -136,26 +184,25 @@ def _resource_table(argument: str) -> str:
         raise BadAgreement(
             f"--resource {argument!r}: it must be NAME=CAPACITY or NAME=CAPACITY:WORTH"
         ) from None
-    text = f'\n[[resource]]\nname = "{name}"\ncapacity = {values[0]!r}\n'
-    return text + (f"worth = {values[1]!r}\n" if worth else "")
+    table: dict[str, Any] = {"name": name, "capacity": values[0]}
+    return table | ({"worth": values[1]} if worth else {})
 
 
-def _member_table(argument: str) -> str:
+def _member_table(argument: str) -> dict[str, Any]:
     path, share = argument, ""
     if not Path(argument).exists() and ":" in argument:
         path, _, share = argument.rpartition(":")
     try:
-        text = Path(path).read_text()
-        [member] = tomllib.loads(text)["member"]
-        extra = f"share = {float(share)!r}\n" if share else ""
-    except (OSError, KeyError, ValueError):
+        [member] = tomllib.loads(Path(path).read_text())["member"]
+        member = dict(member) | ({"share": float(share)} if share else {})
+    except (OSError, KeyError, ValueError, TypeError):
         raise BadAgreement(
             f"--member {argument!r}: it must be a file that `party keygen` wrote, and where "
             "wanted a colon and a share"
         ) from None
     if "name" not in member:
         raise BadAgreement(f"--member {argument!r}: the file names no member")
-    return "\n" + text.rstrip() + "\n" + extra
+    return member
 
 
 def _secret(path: Path) -> bytes:

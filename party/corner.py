@@ -39,12 +39,16 @@ class Corner:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class _Region:
-    """Where a corner is best: level + slope·λ ≥ 0."""
+class Region:
+    """Where a corner is best: level + slope·λ ≥ lowest, which is 0 but for rounding. Secret."""
 
     corner: Corner
     level: Floats
     slope: Floats
+    lowest: float
+
+    def __repr__(self) -> str:
+        return "<private region>"
 
 
 class Corners:
@@ -68,13 +72,13 @@ class Corners:
             ]
         )
         self._tolerance = -_TOLERANCE * (1.0 + np.abs(cost).max(initial=0.0))
-        self._regions: list[_Region] = []
-        self._last: _Region | None = None
+        self._regions: list[Region] = []
+        self.last: Region | None = None
         self._level = self._slope = np.zeros(0)
 
     def best(self, prices: Floats) -> Corner | None:
         """A known corner that is best at these prices, or None."""
-        last = self._last
+        last = self.last
         if last is None:
             return None
         if (last.slope @ prices + last.level).min() >= self._tolerance:
@@ -83,16 +87,16 @@ class Corners:
         place = int(signs.argmax())
         if signs[place] < self._tolerance:
             return None
-        self._last = self._regions[place]
-        return self._last.corner
+        self.last = self._regions[place]
+        return self.last.corner
 
     def learn(self, corner: Corner, basis: highspy.HighsBasis, prices: Floats) -> None:
         """Remember the corner of this basis, if it is certain to be best at these prices."""
         signs = self._signs(np.array([*basis.col_status, *basis.row_status]))
         if signs is None or (signs[:, 1:] @ prices + signs[:, 0]).min() < self._tolerance:
             return
-        self._last = _Region(corner, signs[:, 0].copy(), signs[:, 1:].copy())
-        self._regions = [*self._regions[-KEPT + 1 :], self._last]
+        self.last = Region(corner, signs[:, 0].copy(), signs[:, 1:].copy(), self._tolerance)
+        self._regions = [*self._regions[-KEPT + 1 :], self.last]
         self._level = np.concatenate([r.level for r in self._regions])
         self._slope = np.concatenate([r.slope for r in self._regions])
 

@@ -136,6 +136,8 @@ def from_arrays(arrays: dict[str, Any], agreement: Agreement) -> DataSet:
         names = tuple(str(name) for name in np.ravel(arrays["names"]))
         if len(names) != n:
             raise BadData(f"the array 'names' must have one name for each of {n} columns of A")
+        if any("\ud800" <= letter <= "\udfff" for name in names for letter in name):
+            raise BadData("the array 'names' has a name that is no text: it cannot be written")
     _ordered(lower, upper)
     return dense(
         A=A, B=B, u=u, row_lower=np.full(r, -np.inf), row_upper=b, lower=lower, upper=upper,

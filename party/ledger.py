@@ -1,26 +1,34 @@
-"""The durable memory of one party: what it released and which rounds are closed.
+"""The durable memory of one party: what it released, which rounds are closed, what it spent.
 
 A release is on the disk before anybody else can see it, and what is there is never changed
-or taken away. One file holds all sessions of a party. Un-noised numbers never come here.
+or taken away. One file holds all sessions of a party, and the limits it has set for itself.
+Un-noised numbers never come here.
 """
 
 import os
 import sqlite3
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
+from party.budget import Account, Limit, opened
 from protocol.agreement import Agreement
 from protocol.errors import BadLedger, BadMessage, BrokenInvariant, SottoError
 from protocol.messages import Sealed
+from protocol.privacy import Discreteness, Spent
 from protocol.transcript import Transcript, frame
 from protocol.wire import Reader, release_bytes
 
-_VERSION = 1
+_VERSION = 2
 _TABLES = """
 CREATE TABLE sessions (
     id INTEGER PRIMARY KEY, agreement BLOB NOT NULL UNIQUE, name TEXT NOT NULL,
-    member TEXT NOT NULL, fault_code INTEGER, fault TEXT
+    member TEXT NOT NULL, data_set TEXT NOT NULL, rounds INTEGER NOT NULL,
+    epsilon REAL, delta REAL,
+    release_mu_squared REAL NOT NULL, release_epsilon REAL NOT NULL, release_delta REAL NOT NULL,
+    fault_code INTEGER, fault TEXT
 );
+CREATE TABLE limits (data_set TEXT PRIMARY KEY, epsilon REAL NOT NULL, delta REAL NOT NULL);
 CREATE TABLE releases (
     session INTEGER, round INTEGER, message BLOB NOT NULL, PRIMARY KEY (session, round)
 ) WITHOUT ROWID;
@@ -37,47 +45,55 @@ CREATE TABLE addresses (
 class Ledger:
     """A party's ledger, opened for one session. Only one process can have it open.
 
-    `path` is a file, or `":memory:"` for a simulation that need not survive.
+    `path` is a file, or `":memory:"` for a simulation that need not survive. `data_set` says
+    on whose budget the session goes, where the company tells its data sets apart.
     """
 
-    def __init__(self, path: str | os.PathLike[str], agreement: Agreement, member: str) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        agreement: Agreement,
+        member: str,
+        *,
+        data_set: str | None = None,
+    ) -> None:
         self._path = str(path)
         self._agreement = agreement
         self._reader = Reader(agreement)
         self._failed = False
+        self._base = _opened(self._path)
         try:
-            self._base = sqlite3.connect(self._path, isolation_level=None, timeout=0.2)
-            try:
-                self._prepare(agreement, member)
-            except BaseException:
-                self._base.close()  # so that a ledger that was refused is not locked as well
-                raise
-        except (sqlite3.Error, UnicodeDecodeError) as error:
-            raise self._unusable(error) from None
+            self._prepare(member, data_set)
+        except BaseException as error:
+            self._base.close()  # so that a ledger that was refused is not locked as well
+            if isinstance(error, sqlite3.Error):
+                raise _unusable(self._path, error) from None
+            raise
 
-    def _prepare(self, agreement: Agreement, member: str) -> None:
-        run = self._base.execute
-        run("PRAGMA locking_mode = EXCLUSIVE")  # held until the process ends, however it ends
-        run("PRAGMA journal_mode = WAL")
-        run("PRAGMA synchronous = FULL")
+    def _prepare(self, member: str, data_set: str | None) -> None:
+        run, agreement = self._base.execute, self._agreement
+        account = opened(agreement, data_set)
+        cost = account.per_release
         run("BEGIN EXCLUSIVE")
-        if run("PRAGMA integrity_check(1)").fetchone()[0] != "ok":
-            raise BadLedger(f"the ledger {self._path!r} is damaged; bring back the newest copy")
-        version = run("PRAGMA user_version").fetchone()[0]
-        if version == 0:
-            for statement in _TABLES.split(";"):
-                run(statement)
-            run(f"PRAGMA user_version = {_VERSION}")
-        elif version != _VERSION:
-            raise BadLedger(
-                f"the ledger {self._path!r} is of version {version}, this program reads {_VERSION}"
-            )
         run(
-            "INSERT OR IGNORE INTO sessions (agreement, name, member) VALUES (?, ?, ?)",
-            (agreement.digest, agreement.session, member),
+            "INSERT OR IGNORE INTO sessions (agreement, name, member, data_set, rounds, epsilon, "
+            "delta, release_mu_squared, release_epsilon, release_delta) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                account.agreement,
+                account.session,
+                member,
+                account.data_set,
+                account.rounds,
+                account.epsilon,
+                account.delta,
+                cost.mu_squared,
+                cost.cost.epsilon,
+                cost.cost.delta,
+            ),
         )
-        self._session, owner = run(
-            "SELECT id, member FROM sessions WHERE agreement = ?", (agreement.digest,)
+        self._session, owner, self.data_set = run(
+            "SELECT id, member, data_set FROM sessions WHERE agreement = ?", (agreement.digest,)
         ).fetchone()
         self._released, self._closed = run(
             "SELECT (SELECT count(*) FROM releases WHERE session = ?1), "
@@ -89,13 +105,23 @@ class Ledger:
             raise BadLedger(
                 f"the ledger {self._path!r} belongs to {owner!r} in this session, not to {member!r}"
             )
-
-    def _unusable(self, error: Exception) -> BadLedger:
-        if "locked" in str(error):
-            return BadLedger(
-                f"the ledger {self._path!r} is in use by another process; end that one first"
+        if data_set not in (None, self.data_set):
+            raise BadLedger(
+                f"the session {agreement.session!r} was begun with the data set "
+                f"{self.data_set!r}, not with {data_set!r}; what was released stays counted there"
             )
-        return BadLedger(f"the ledger {self._path!r} cannot be used: {error}")
+
+    def accounts(self) -> tuple[Account, ...]:
+        """What every session in this ledger has spent, this one included."""
+        return _accounts(self._base, self._path)
+
+    def set_limit(self, limit: Limit) -> None:
+        """Remember how much this session's data set may ever spend."""
+        _set_limit(self._base, self._path, self.data_set, limit)
+
+    def limit(self) -> Limit | None:
+        """The limit that the company has set for this session's data set."""
+        return _limits(self._base, self._path).get(self.data_set)
 
     def release(self, round: int) -> Sealed | None:  # noqa: A002
         """What was released in this round, or None."""
@@ -212,13 +238,13 @@ class Ledger:
         """After a failed write nothing more is read: it may not be on the disk."""
         self._failed = True
         self._base.close()
-        return self._unusable(error)
+        return _unusable(self._path, error)
 
     def _rows(self, query: str, *more: Any) -> list[Any]:
         try:
             return self._base.execute(query, (self._session, *more)).fetchall()
         except sqlite3.Error as error:
-            raise self._unusable(error) from None
+            raise _unusable(self._path, error) from None
 
     def _write(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
         try:
@@ -227,3 +253,116 @@ class Ledger:
             self._base.executemany(statement, [(self._session, *row) for row in rows])
         except sqlite3.Error as error:
             raise self._closed_by(error) from None
+
+
+def accounts(path: Path) -> tuple[tuple[Account, ...], dict[str, Limit]]:
+    """What every session in a ledger has spent, and the limits by data set."""
+    base = _existing(path)
+    try:
+        return _accounts(base, str(path)), _limits(base, str(path))
+    finally:
+        base.close()
+
+
+def set_limit(path: Path, data_set: str, limit: Limit) -> None:
+    """Remember how much a data set may ever spend."""
+    base = _existing(path)
+    try:
+        _set_limit(base, str(path), data_set, limit)
+    finally:
+        base.close()
+
+
+def _set_limit(base: sqlite3.Connection, path: str, data_set: str, limit: Limit) -> None:
+    try:
+        base.execute(
+            "INSERT OR REPLACE INTO limits VALUES (?, ?, ?)",
+            (data_set, limit.epsilon, limit.delta),
+        )
+    except sqlite3.Error as error:
+        raise _unusable(path, error) from None
+
+
+def _existing(path: Path) -> sqlite3.Connection:
+    if not path.is_file():
+        raise BadLedger(f"there is no ledger {str(path)!r}; `party join` makes it")
+    return _opened(str(path))
+
+
+def _opened(path: str) -> sqlite3.Connection:
+    """A ledger file with its tables, for this process alone."""
+    try:
+        base = sqlite3.connect(path, isolation_level=None, timeout=0.2)
+        try:
+            _check(base, path)
+        except BaseException:
+            base.close()
+            raise
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        raise _unusable(path, error) from None
+    return base
+
+
+def _check(base: sqlite3.Connection, path: str) -> None:
+    run = base.execute
+    run("PRAGMA locking_mode = EXCLUSIVE")  # held until the process ends, however it ends
+    run("PRAGMA journal_mode = WAL")
+    run("PRAGMA synchronous = FULL")
+    run("BEGIN EXCLUSIVE")
+    if run("PRAGMA integrity_check(1)").fetchone()[0] != "ok":
+        raise BadLedger(f"the ledger {path!r} is damaged; bring back the newest copy")
+    version = run("PRAGMA user_version").fetchone()[0]
+    if version == 0:
+        for statement in _TABLES.split(";"):
+            run(statement)
+        run(f"PRAGMA user_version = {_VERSION}")
+    elif version != _VERSION:
+        raise BadLedger(
+            f"the ledger {path!r} is of version {version}, this program reads {_VERSION}"
+        )
+    run("COMMIT")
+
+
+def _query(base: sqlite3.Connection, path: str, question: str) -> list[Any]:
+    try:
+        return base.execute(question).fetchall()
+    except sqlite3.Error as error:
+        raise _unusable(path, error) from None
+
+
+def _unusable(path: str, error: Exception) -> BadLedger:
+    if "locked" in str(error):
+        return BadLedger(f"the ledger {path!r} is in use by another process; end that one first")
+    return BadLedger(f"the ledger {path!r} cannot be used: {error}")
+
+
+def _accounts(base: sqlite3.Connection, path: str) -> tuple[Account, ...]:
+    rows = _query(
+        base,
+        path,
+        "SELECT agreement, name, data_set, rounds, "
+        "(SELECT count(*) FROM releases WHERE session = sessions.id), "
+        "epsilon, delta, release_mu_squared, release_epsilon, release_delta "
+        "FROM sessions ORDER BY id",
+    )
+    return tuple(
+        Account(
+            agreement=agreement,
+            session=name,
+            data_set=data_set,
+            rounds=rounds,
+            releases=releases,
+            epsilon=epsilon,
+            delta=delta,
+            per_release=Spent(mu_squared, Discreteness(cost_epsilon, cost_delta)),
+        )
+        for (
+            agreement, name, data_set, rounds, releases, epsilon, delta, mu_squared, cost_epsilon,
+            cost_delta,
+        ) in rows
+    )  # fmt: skip
+
+
+def _limits(base: sqlite3.Connection, path: str) -> dict[str, Limit]:
+    rows = _query(base, path, "SELECT data_set, epsilon, delta FROM limits")
+    return {data_set: Limit(epsilon, delta) for data_set, epsilon, delta in rows}

@@ -19,7 +19,7 @@ from protocol.quota import prorata, quota
 from protocol.transcript import Course, Position
 
 _SNAP = 1e-9  # a value this near to its bound is put on it
-_MARGIN = 1e-9  # part of an allocation left free at first, for the solver's tolerance
+_TRIFLE = 0.01  # part of a tick that a solver cannot tell from nothing
 _ATTEMPTS = 8
 
 
@@ -108,19 +108,19 @@ def plan_within(data: DataSet, limit: Floats) -> Plan | None:
     Guarantee: the uses of the plan are within the limit exactly, not to a tolerance: where
     the solver goes over it, it is asked again for less.
     """
-    allowed = limit * (1.0 - _MARGIN)
+    allowed = limit
     for _ in range(_ATTEMPTS):
         try:
-            answer = Subproblem(data, np.maximum(allowed, 0.0)).answer(np.zeros(len(limit)))
+            answer = Subproblem(data, allowed).answer(np.zeros(len(limit)))
         except BadData:
             return None
         if answer is None:
             return None
         plan = _plan(data, answer.plan)
-        over = _at_most(data, plan.values) - limit
-        if (over <= 0.0).all():
+        over = _over(data, plan.values, limit)
+        if not over.any():
             return plan
-        allowed = allowed - 2.0 * np.maximum(over, 0.0)
+        allowed = allowed - 2.0 * over
     return None
 
 
@@ -142,8 +142,11 @@ def smallest_extra(data: DataSet, agreement: Agreement, row: int, own: Ticks) ->
     if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
         return None
     uses = _plan(data, np.array(solver.getSolution().col_value)[:n]).uses
-    missing = (uses * (1.0 + 2.0 * _MARGIN) - least) / agreement.capacity * TICKS
-    extra: Ticks = np.ceil(np.maximum(missing, 0.0)).astype(np.int64)
+    missing = (uses - least) / agreement.capacity * TICKS
+    lacking = missing > _TRIFLE
+    if not lacking.any():
+        lacking = missing >= 0.0
+    extra: Ticks = np.where(lacking, np.ceil(missing + _TRIFLE), 0.0).astype(np.int64)
     np.minimum(extra, agreement.share_ticks[row] - own, out=extra)
     return extra
 
@@ -152,21 +155,31 @@ def _plan(data: DataSet, values: Floats) -> Plan:
     values = np.where(np.abs(values - data.lower) <= _SNAP, data.lower, values)
     values = np.where(np.abs(values - data.upper) <= _SNAP, data.upper, values)
     utility = math.fsum([*(data.utility * values), data.offset])
-    return Plan(values + 0.0, np.maximum(_consumption(data, values), 0.0), utility)
+    uses = [max(0.0, float(_exact_sum(*terms))) for terms in _terms(data, values)]
+    return Plan(values + 0.0, np.array(uses), utility)
 
 
-def _consumption(data: DataSet, values: Floats) -> Floats:
-    return np.array([math.fsum(terms) for terms in _terms(data, values)])
+def _over(data: DataSet, values: Floats, limit: Floats) -> Floats:
+    """How far the consumption is over the limit, and what rounding may add; 0 where it is not."""
+
+    def over(a: Floats, x: Floats, most: float) -> float:
+        above = _exact_sum(a, x) - Fraction(most)
+        # What is asked for less must be more than the solver's rounding takes back.
+        rounding = math.ulp(most) + 2.0**-51 * math.fsum(np.abs(a * x))
+        return float(above) + rounding if above > 0 else 0.0
+
+    pairs = zip(_terms(data, values), limit.tolist(), strict=True)
+    return np.array([over(*terms, most) for terms, most in pairs])
 
 
-def _at_most(data: DataSet, values: Floats) -> Floats:
-    """A bound on the consumption that no rounding of float64 can pass."""
-    sums = [math.fsum([*t, 2.0**-51 * math.fsum(map(abs, t))]) for t in _terms(data, values)]
-    return np.array(sums)
+def _exact_sum(a: Floats, x: Floats) -> Fraction:
+    """Σ a·x with nothing rounded."""
+    pairs = zip(a.tolist(), x.tolist(), strict=True)
+    return sum((Fraction(p) * Fraction(q) for p, q in pairs), start=Fraction(0))
 
 
-def _terms(data: DataSet, values: Floats) -> list[list[float]]:
-    """For each resource, what each column consumes of it."""
+def _terms(data: DataSet, values: Floats) -> list[tuple[Floats, Floats]]:
+    """For each resource, its coefficients and the values of their columns."""
     columns = np.repeat(np.arange(data.columns), np.diff(data.start))
-    terms = data.value * values[columns]
-    return [terms[data.index == j].tolist() for j in range(data.resources)]
+    rows = [data.index == j for j in range(data.resources)]
+    return [(data.value[row], values[columns[row]]) for row in rows]

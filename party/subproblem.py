@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import highspy
 import numpy as np
 
-from party.corner import LARGEST, Corner, Corners
+from party.corner import LARGEST, Corner, Corners, Region
 from party.dataset import DataSet
 from protocol.agreement import Agreement, Floats, frozen
 from protocol.errors import BadData
@@ -68,6 +68,11 @@ class Subproblem:
             )
         raise BadData("HiGHS finds neither a solution nor a reason why there is none")
 
+    @property
+    def region(self) -> Region | None:
+        """The corner remembered last, and at which prices it stays the answer. Secret."""
+        return self._corners.last if self._corners else None
+
     def answer(self, prices: Floats) -> Answer | None:
         """The best plan at these prices, or None if the solver fails for numerical reasons."""
         corner = self._corners.best(prices) if self._corners else None
@@ -121,7 +126,7 @@ def model(data: DataSet, limit: Floats) -> highspy.HighsLp:
     lp.sense_ = highspy.ObjSense.kMaximize
     lp.offset_ = data.offset
     lp.col_cost_ = np.concatenate([data.utility, np.zeros(m)])
-    lp.col_lower_ = np.concatenate([data.lower, np.zeros(m)])
+    lp.col_lower_ = np.concatenate([data.lower, np.minimum(limit, 0.0)])
     lp.col_upper_ = np.concatenate([data.upper, limit])
     lp.row_lower_ = np.concatenate([np.full(m, -math.inf), data.row_lower])
     lp.row_upper_ = np.concatenate([np.zeros(m), data.row_upper])

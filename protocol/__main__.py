@@ -2,22 +2,25 @@
 
 import argparse
 import json
-import math
 from pathlib import Path
 
-import numpy as np
-
-from protocol import privacy
-from protocol.agreement import TICKS, Agreement
-from protocol.caps import first_caps
-from protocol.command import add_command, command_line, read_agreement, run
-from protocol.errors import BadTranscript
-from protocol.transcript import Course, load, replay
-from protocol.wire import release_bytes
+from protocol.agreement import TICKS, Agreement, Ticks
+from protocol.command import (
+    add_command,
+    command_line,
+    read_agreement,
+    read_transcript,
+    run,
+)
+from protocol.errors import BadCommand
+from protocol.plan import plan_figures, statement
+from protocol.transcript import Course, Transcript, load, replay
 
 
 def main() -> None:
-    parser, commands = command_line("protocol", "Plan and audit sessions from public files.")
+    parser, commands = command_line(
+        "protocol", "Plan, audit and report sessions from public files."
+    )
     plan = add_command(
         commands,
         "plan",
@@ -33,12 +36,23 @@ def main() -> None:
         "audit",
         _audit,
         "verify the transcript of a session",
-        "Check every signature, recompute every price and head, and print the privacy\n"
+        "Check every signature, recompute every price, head and quota, and print the privacy\n"
         "statement. A single changed byte is found and located (exit code 9).",
     )
     audit.add_argument("transcript", type=Path, metavar="TRANSCRIPT")
     audit.add_argument("--agreement", type=Path, required=True, metavar="FILE")
     audit.add_argument("--json", action="store_true", help="print the figures as JSON")
+    report = add_command(
+        commands,
+        "report",
+        _report,
+        "a page for people about a session",
+        "Verify a transcript as `protocol audit` does and write what it came to as one HTML page,\n"
+        "which loads nothing from anywhere and can be read, printed and sent on by anybody.",
+    )
+    report.add_argument("transcript", type=Path, metavar="TRANSCRIPT")
+    report.add_argument("--agreement", type=Path, required=True, metavar="FILE")
+    report.add_argument("--out", type=Path, metavar="FILE", help="(TRANSCRIPT with .html)")
     run(parser)
 
 
@@ -64,62 +78,6 @@ def _plan(options: argparse.Namespace) -> None:
     print(f"\n{figures['verdict']}")
 
 
-def plan_figures(agreement: Agreement) -> dict[str, float | int | str | None]:
-    """The figures of `protocol plan`. Noise is that of the noisiest party and resource."""
-    noise = privacy.NoisePlan(agreement)
-    m, T = len(agreement.resources), agreement.rounds
-    sigma = noise.scales(first_caps(agreement))[:, :m] / TICKS
-    party = float(sigma.max())
-    total = float(np.sqrt((sigma**2).sum(axis=0)).max())
-    share = float((sigma / np.maximum(agreement.share, 1e-12)).max())
-    gap = step = None
-    if agreement.worth is not None and agreement.mode != "clipped":
-        M, B = privacy.prices_distance(agreement), privacy.gradient_bound(noise)
-        gap = privacy.convergence_gap(M=M, B=B, T=T)
-        step = privacy.convergence_step(M=M, B=B, T=T) if M else None
-    return {
-        "digest": agreement.digest.hex(),
-        "party_release": party,
-        "party_average": party / math.sqrt(T),
-        "total_release": total,
-        "total_average": total / math.sqrt(T),
-        "party_average_over_share": share / math.sqrt(T),
-        "theorem_gap": gap,
-        "theorem_step": step,
-        "release_bytes": release_bytes(agreement),
-        "messages_per_party": T,
-        "messages_received": T * (len(agreement.members) - 1),
-        "verdict": _verdict(agreement, total / math.sqrt(T), share / math.sqrt(T)),
-    }
-
-
-def _verdict(agreement: Agreement, total: float, share: float) -> str:
-    """In plain words: does the noise drown the data?"""
-    if agreement.privacy is None:
-        return (
-            "Verdict: no noise and no privacy guarantee. The releases show each company's demand "
-            "at every price; choose mode 'private' if that must stay hidden."
-        )
-    if total > 1.0:
-        return (
-            f"Verdict: the noise drowns the data. Averaged over all {agreement.rounds} rounds, the "
-            f"noise on the total demand is {total:.3g} times the capacity: prices learned here "
-            "will be no better than prices learned from other companies' data. Give a good public "
-            "worth and start from it, take in more parties with smaller shares, or agree on a "
-            "larger epsilon."
-        )
-    if total > 0.1:
-        return (
-            "Verdict: faint. Averaged over all rounds, the noise on the total demand is "
-            f"{total:.3g} times the capacity (on one party's demand {share:.3g} times its share): "
-            "prices will follow the data roughly, single quotas hardly."
-        )
-    return (
-        f"Verdict: clear. Averaged over all rounds, the noise on the total demand is {total:.3g} "
-        f"times the capacity (on one party's demand {share:.3g} times its share)."
-    )
-
-
 def _print_terms(agreement: Agreement) -> None:
     print(f"session    {agreement.session}   digest {agreement.digest.hex()}")
     print(
@@ -129,38 +87,23 @@ def _print_terms(agreement: Agreement) -> None:
     print(f"privacy    {statement(agreement)}\n")
 
 
-def statement(agreement: Agreement) -> str:
-    """The privacy statement of a session, for people."""
-    if agreement.rehearsal:
-        return "none: this is a rehearsal with noise that can be repeated"
-    if agreement.privacy is None:
-        return "none: mode 'hidden' shows the demands without noise"
-    p = agreement.privacy
-    return (
-        f"all releases of each party together are (ε={p.epsilon:g}, δ={p.delta:g})-locally "
-        f"differentially private ({p.accountant} accountant, {p.noise} noise)"
-    )
-
-
 def _audit(options: argparse.Namespace) -> None:
-    agreement = read_agreement(options.agreement)
-    try:
-        data = options.transcript.read_bytes()
-    except OSError as error:
-        raise BadTranscript(
-            f"the transcript {str(options.transcript)!r} cannot be read: {error.strerror}"
-        ) from None
-    transcript = load(agreement, data)
+    from protocol.quota import quota
+
+    agreement, transcript = _read(options)
     position = replay(agreement, transcript)
     prices = Course(agreement).final_prices(position)
+    split = quota(agreement, position)
     sealed = len(transcript.seals) == len(agreement.members)
     if options.json:
+        names = [member.name for member in agreement.members]
         figures = {
             "digest": agreement.digest.hex(),
             "rounds": position.round,
             "head": position.head.hex(),
             "sealed": sealed,
             "prices": prices.tolist(),
+            "quota": dict(zip(names, split.tolist(), strict=True)),
             "privacy": statement(agreement),
         }
         print(json.dumps(figures, indent=2))
@@ -175,6 +118,38 @@ def _audit(options: argparse.Namespace) -> None:
     print(f"head       {position.head.hex()}")
     for resource, price in zip(agreement.resources, prices.tolist(), strict=True):
         print(f"price      {resource.name}: {price!r}")
+    _print_quota(agreement, split)
+
+
+def _print_quota(agreement: Agreement, split: Ticks) -> None:
+    print("quota      in % of each capacity, which they fill exactly")
+    first = max(len(member.name) for member in agreement.members)
+    widths = [max(7, len(resource.name)) for resource in agreement.resources]
+    head = (f"{r.name:>{w}}" for r, w in zip(agreement.resources, widths, strict=True))
+    print(f"  {'':{first}}  {'  '.join(head)}")
+    for member, row in zip(agreement.members, split.tolist(), strict=True):
+        cells = (f"{q / TICKS:{w}.3%}" for q, w in zip(row, widths, strict=True))
+        print(f"  {member.name:{first}}  {'  '.join(cells)}")
+
+
+def _report(options: argparse.Namespace) -> None:
+    from protocol.report import public_page
+
+    page = public_page(*_read(options))
+    path = options.out or options.transcript.with_suffix(".html")
+    if path.resolve() in (options.transcript.resolve(), options.agreement.resolve()):
+        raise BadCommand(f"the report would overwrite {str(path)!r}; name another file with --out")
+    try:
+        path.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise BadCommand(f"{str(path)!r} cannot be written: {error.strerror}") from None
+    print(path)
+
+
+def _read(options: argparse.Namespace) -> tuple[Agreement, Transcript]:
+    """The agreement and the transcript that a command names; every signature is checked."""
+    agreement = read_agreement(options.agreement)
+    return agreement, load(agreement, read_transcript(options.transcript))
 
 
 if __name__ == "__main__":

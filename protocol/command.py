@@ -15,7 +15,7 @@ from types import FrameType
 
 from protocol import agreement as agreements
 from protocol.agreement import Agreement
-from protocol.errors import BadAgreement, BadKey, SottoError
+from protocol.errors import BadAgreement, BadKey, BadTranscript, SottoError
 
 INTERRUPTED = 130
 
@@ -89,6 +89,16 @@ def read_agreement(path: Path) -> Agreement:
         raise BadAgreement(f"{path}: {error}") from None
 
 
+def read_transcript(path: Path) -> bytes:
+    """The bytes of a transcript file, not yet verified."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise BadTranscript(
+            f"the transcript {str(path)!r} cannot be read: {error.strerror}"
+        ) from None
+
+
 def write_private(path: Path, text: str) -> None:
     """A new file that only its owner can read. An existing one is never overwritten."""
     try:
@@ -99,6 +109,15 @@ def write_private(path: Path, text: str) -> None:
         raise BadKey(f"{str(path)!r} cannot be written: {error.strerror}") from None
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         file.write(text)
+
+
+def replace_private(path: Path, text: str) -> None:
+    """A file that only its owner can read, whole or not at all; takes the place of an older one."""
+    draft = path.with_name(f".{path.name}.new")
+    draft.unlink(missing_ok=True)
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(text.encode())
+    draft.replace(path)
 
 
 def read_private(path: Path) -> str:

@@ -93,6 +93,60 @@ def discreteness(sigma: Floats, *, rounds: int, mu: float) -> Discreteness:
     return Discreteness(rounds * ratio, rounds * lost)
 
 
+@dataclass(frozen=True)
+class Spent:
+    """What releases have cost in privacy. Sessions with one data set add up, and exactly so.
+
+    `mu_squared` is infinite where something was released with no noise, or with noise that
+    can be repeated.
+    """
+
+    mu_squared: float = 0.0
+    cost: Discreteness = Discreteness(0.0, 0.0)
+
+    def __add__(self, other: "Spent") -> "Spent":
+        return Spent(
+            self.mu_squared + other.mu_squared,
+            Discreteness(
+                self.cost.epsilon + other.cost.epsilon, self.cost.delta + other.cost.delta
+            ),
+        )
+
+    def times(self, count: int) -> "Spent":
+        """So many times this."""
+        if not count:
+            return Spent()
+        cost = Discreteness(self.cost.epsilon * count, self.cost.delta * count)
+        return Spent(self.mu_squared * count, cost)
+
+    def delta(self, epsilon: float) -> float:
+        """The smallest δ that goes with this ε.
+
+        Guarantee: all releases counted here together are (ε, δ)-LDP, in whatever sessions
+        and however later ones were chosen in the light of earlier ones (PRIVACY.md §6).
+        """
+        mu, rho = math.sqrt(self.mu_squared), self.mu_squared / 2.0
+        if math.isinf(mu):
+            return 1.0
+        zcdp = exact = 1.0
+        if epsilon >= rho:
+            zcdp = math.exp(-((epsilon - rho) ** 2) / (4.0 * rho)) if rho else 0.0
+        if epsilon >= self.cost.epsilon:
+            exact = gaussian_delta(mu=mu, epsilon=epsilon - self.cost.epsilon) + self.cost.delta
+        return min(zcdp, exact, 1.0)
+
+    def epsilon(self, delta: float) -> float:
+        """The smallest ε that goes with this δ; infinite where there is no guarantee."""
+        mu, rho = math.sqrt(self.mu_squared), self.mu_squared / 2.0
+        if math.isinf(mu):
+            return math.inf
+        zcdp = rho + 2.0 * math.sqrt(rho * math.log(1.0 / delta))
+        rest = delta - self.cost.delta
+        if rest <= 0.0:
+            return zcdp
+        return min(zcdp, gaussian_epsilon(mu=mu, delta=rest) + self.cost.epsilon)
+
+
 class NoisePlan:
     """The noise of every number of a session, known before it begins.
 
@@ -133,9 +187,7 @@ class NoisePlan:
         paper = math.sqrt(2.0 * rho(epsilon=privacy.epsilon, delta=privacy.delta)) * (1.0 - 1e-13)
         if privacy.accountant == "paper":
             return paper
-        spread = self._spread(self._smallest_caps())
-        smallest = np.where(spread > 0.0, spread, math.inf).min(axis=0)
-        smallest = smallest[np.isfinite(smallest)]
+        smallest = self._smallest_spread()
 
         def holds(mu: float) -> bool:
             cost = discreteness(smallest / mu, rounds=rounds, mu=mu)
@@ -146,6 +198,24 @@ class NoisePlan:
             )
 
         return max(paper, _last_true(holds) * (1.0 - _SLACK))
+
+    @property
+    def per_release(self) -> Spent:
+        """What each release of a party costs it.
+
+        Guarantee: all T of them together cost no more than the (ε, δ) of the agreement; a
+        session that stops early has spent the releases it made and no more.
+        """
+        if not self.mu or self.agreement.rehearsal:
+            return Spent(mu_squared=math.inf)
+        cost = discreteness(self._smallest_spread() / self.mu, rounds=1, mu=self.mu)
+        return Spent(self.mu**2 / self.agreement.rounds, cost)
+
+    def _smallest_spread(self) -> Floats:
+        """The smallest σ·μ that each number of a release can ever have, where it has noise."""
+        spread = self._spread(self._smallest_caps())
+        smallest: Floats = np.where(spread > 0.0, spread, math.inf).min(axis=0)
+        return smallest[np.isfinite(smallest)]
 
     def _smallest_caps(self) -> Ticks:
         """No cap of any member in any round is below these."""

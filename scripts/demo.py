@@ -27,8 +27,9 @@ from rich.table import Table
 
 from party import identity
 from party.dataset import DataSet
-from protocol.agreement import TOPOLOGIES, Agreement
+from protocol.agreement import TOPOLOGIES, Agreement, from_table
 from protocol.command import read_agreement
+from protocol.toml import written
 from protocol.transcript import load, numbers, replay
 from scripts.instances import Instance, central
 from scripts.simulate import (
@@ -39,7 +40,6 @@ from scripts.simulate import (
     session_options,
     show,
     summary,
-    to_toml,
 )
 
 
@@ -105,7 +105,7 @@ def prepare(folder: Path, instance: Instance, options: argparse.Namespace) -> Ag
     key = folder / "coordinator.key"
     key.touch(mode=0o600)
     key.write_text(secret.decode() + "\n")
-    (folder / "agreement.toml").write_text(to_toml(table))
+    (folder / "agreement.toml").write_text(written(from_table(table)))
     return read_agreement(folder / "agreement.toml")
 
 

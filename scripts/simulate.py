@@ -7,12 +7,14 @@ signatures are left out. Noise is seeded, so that a run can be repeated.
 import argparse
 import hashlib
 import json
+import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -21,11 +23,12 @@ from party.gate import Gate
 from party.ledger import Ledger
 from party.noise import SeededTwin
 from party.runner import Runner
+from party.settle import settle
 from party.subproblem import Subproblem
 from protocol import agreement as agreements
-from protocol.__main__ import plan_figures
 from protocol.agreement import TICKS, Agreement, Floats, Ticks
 from protocol.messages import Message, Sealed
+from protocol.plan import plan_figures
 from protocol.privacy import NoisePlan
 from protocol.transcript import Course, Position, numbers
 from protocol.wire import pack
@@ -79,28 +82,6 @@ def agreement_table(instance: Instance, options: argparse.Namespace) -> dict[str
             for k, row in enumerate(instance.share.tolist())
         ],
     }
-
-
-def to_toml(table: dict[str, Any]) -> str:
-    """An agreement's table as a file. Text in agreements has no quotes, so JSON's form fits."""
-    lines, tables = [], []
-    for key, value in table.items():
-        if isinstance(value, dict):
-            tables.append(f"[{key}]\n" + _inline(value, "\n"))
-        elif isinstance(value, list):
-            tables.extend(f"[[{key}]]\n" + _inline(entry, "\n") for entry in value)
-        else:
-            lines.append(f"{key} = {json.dumps(value)}")
-    return "\n".join(lines) + "\n\n" + "\n\n".join(tables) + "\n"
-
-
-def _inline(table: dict[str, Any], separator: str) -> str:
-    return separator.join(
-        f"{key} = {{ {_inline(value, ', ')} }}"
-        if isinstance(value, dict)
-        else f"{key} = {json.dumps(value)}"
-        for key, value in table.items()
-    )
 
 
 def drawn(options: argparse.Namespace) -> Instance:
@@ -216,7 +197,33 @@ def summary(result: Run, instance: Instance, optimum: Optimum) -> dict[str, Any]
         "noise_std_over_capacity": (
             plan.scales(course.opening.caps)[:, : len(agreement.resources)].max() / TICKS
         ),
+        **settled(agreement, result.position, instance),
         "verdict": plan_figures(agreement)["verdict"],
+    }
+
+
+def settled(agreement: Agreement, position: Position, instance: Instance) -> dict[str, Any]:
+    """What the companies together get out of the quota, of a split by shares, and of the prices.
+
+    Utilities are sums over the companies that have a plan at all; `shortfall` is what the others
+    need above their quotas, and `price_plan_overrun` what the plans at the final prices take
+    above the capacity: each a part of the capacity, the largest of all resources.
+    """
+    parts = [
+        settle(data, agreement, member.name, position)
+        for data, member in zip(instance.data, agreement.members, strict=True)
+    ]
+    quota = [p.within_quota.utility for p in parts if p.within_quota is not None]
+    prorata = [p.within_prorata.utility for p in parts if p.within_prorata is not None]
+    uses = np.sum([p.at_prices.uses for p in parts if p.at_prices is not None], axis=0)
+    extra = np.sum([p.extra_ticks for p in parts if p.extra_ticks is not None], axis=0)
+    return {
+        "quota_utility": math.fsum(quota),
+        "quota_plans": len(quota),
+        "prorata_utility": math.fsum(prorata),
+        "prorata_plans": len(prorata),
+        "price_plan_overrun": max(0.0, float((uses / agreement.capacity).max()) - 1.0),
+        "shortfall": float(np.max(extra)) / TICKS,
     }
 
 
@@ -229,6 +236,10 @@ def show(console: Console, figures: dict[str, Any]) -> None:
         ("gap at the final prices", f"{figures['dual_gap_last']:.3%}"),
         ("gap at the average of the last half", f"{figures['dual_gap_average']:.3%}"),
         ("gap at the best round (an oracle)", f"{figures['dual_gap_best']:.3%}"),
+        ("utility within the quotas", _plans(figures, "quota")),
+        ("utility if split by shares", _plans(figures, "prorata")),
+        ("too small quotas lack / capacity", f"{figures['shortfall']:.3%}"),
+        ("plans at final prices over capacity", f"{figures['price_plan_overrun']:.3%}"),
         ("noise of one release / capacity", f"{figures['noise_std_over_capacity']:.4g}"),
         ("releases of each party", str(figures["releases_per_party"])),
         ("final prices", "  ".join(f"{p:.4g}" for p in figures["prices"])),
@@ -237,6 +248,12 @@ def show(console: Console, figures: dict[str, Any]) -> None:
         table.add_row(label, text)
     console.print(table)
     console.print(figures["verdict"])
+
+
+def _plans(figures: dict[str, Any], kind: str) -> str:
+    part = figures[f"{kind}_utility"] / figures["optimum"]
+    without = figures["parties"] - figures[f"{kind}_plans"]
+    return f"{part:.2%} of the optimum" + (f", {without} companies without" if without else "")
 
 
 def session_options(parser: argparse.ArgumentParser) -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from protocol.agreement import MODES, STEPS, TICKS, Pricing, from_table, parse
 from protocol.errors import BadAgreement
+from protocol.toml import written
 
 MISSING = object()
 """Stands for a field that is left out."""
@@ -706,6 +707,7 @@ def agreements(draw: st.DrawFn) -> dict[str, Any]:
                 "name": f"r{j}",
                 "capacity": draw(numbers(1e-9, 1e12)),
                 "worth": draw(numbers(1e-3, 1e9)),
+                "unit": draw(st.text(st.characters(exclude_categories=["Cc", "Cs"]), max_size=9)),
             }
             for j in range(draw(st.integers(1, 4)))
         ],
@@ -715,8 +717,19 @@ def agreements(draw: st.DrawFn) -> dict[str, Any]:
             for k in range(draw(st.integers(1, 4)))
         ],
     }
+    names = [resource["name"] for resource in table["resource"]]
+    table["member"][1]["share"] = {name: draw(numbers(0.0, 1.0)) for name in names}
+    if draw(st.booleans()):
+        prices["start"] = {name: draw(numbers(-1e12, 1e12)) for name in names}
     if mode != "hidden":
-        table["privacy"] = {"epsilon": draw(numbers(1e-6, 100.0)), "delta": 0.001}
+        table["privacy"] = {
+            "epsilon": draw(numbers(1e-6, 100.0)),
+            "delta": 0.001,
+            "truncate": draw(st.booleans()),
+            "share_objective": draw(st.booleans()),
+            "alpha": draw(numbers(1.0, 2.0)),
+            "tau": draw(numbers(1e-4, 0.5)),
+        }
     return table
 
 
@@ -727,3 +740,22 @@ def test_any_order_of_keys(table: dict[str, Any], seed: int) -> None:
     shuffled = parse(toml(table, random.Random(seed)))
     assert shuffled == parse(toml(table))
     assert shuffled.digest == parse(toml(table)).digest
+
+
+@given(agreements())
+@settings(max_examples=200, deadline=None, derandomize=True)
+def test_written_and_read_again(table: dict[str, Any]) -> None:
+    """The file that is written for people reads back as the very same agreement."""
+    agreement = from_table(table)
+    again = parse(written(agreement))
+    assert again.transport == agreement.transport
+    assert again.digest == agreement.digest
+
+
+def test_written_for_people() -> None:
+    """The file says in a word what each term means, and tables where members or resources differ."""
+    text = written(from_table(full()))
+    assert text.startswith("# Agreement of the session")
+    for line in text.splitlines():
+        if line.startswith(("mode =", "rounds =", "epsilon =", "topology =", "start =")):
+            assert " # " in line

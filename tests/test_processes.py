@@ -335,8 +335,12 @@ def test_an_audit_verifies_the_transcript_and_locates_a_changed_byte(tmp_path: P
         assert "member" in bad.stderr
 
 
+PRIVATE = {"model.npz", "report.html", "plan.csv", "result.json"}
+"""The files of a company that hold un-noised numbers. They are its own."""
+
+
 def test_no_private_number_is_written_or_sent(tmp_path: Path) -> None:
-    """Recognisable numbers planted in a data set are found in no file and no message."""
+    """Numbers planted in a data set are in no message, log, public file or file of another party."""
     planted = [7919.2671, 104729.8313, 1299709.4447]
     with play(tmp_path / "s", options("--mode", "private", rounds=25)) as session:
         cast, agreement = session.cast, session.agreement
@@ -352,8 +356,11 @@ def test_no_private_number_is_written_or_sent(tmp_path: Path) -> None:
         written = [
             path.read_bytes()
             for path in cast.folder.rglob("*")
-            if path.is_file() and path.name != "model.npz"
+            if path.is_file() and path.name not in PRIVATE
         ]
+        for name in PRIVATE - {"model.npz"}:  # what the others keep is private, and not of this one
+            written += [(cast.folder / p / "out" / name).read_bytes() for p in cast.names[1:]]
+            assert (cast.folder / "party1" / "out" / name).stat().st_mode & 0o077 == 0
         told = json.dumps(cast.events).encode()
         assert len(heard) >= 25 * 3, "the eavesdropper heard too little"
         everything = b"".join([*written, *heard, told])

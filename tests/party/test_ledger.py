@@ -288,7 +288,7 @@ def test_ledger_of_another_member(tmp_path: Path) -> None:
     ledger.close()
 
 
-@pytest.mark.parametrize("version", [2, 99, -1])
+@pytest.mark.parametrize("version", [1, 99, -1])
 def test_ledger_of_another_version(tmp_path: Path, version: int) -> None:
     """A ledger that another version wrote is refused with both versions, and is not locked."""
     path = tmp_path / "ledger"
@@ -296,10 +296,10 @@ def test_ledger_of_another_version(tmp_path: Path, version: int) -> None:
     base = sqlite3.connect(path)
     base.execute(f"PRAGMA user_version = {version}")
     base.close()
-    with pytest.raises(BadLedger, match=f"is of version {version}, this program reads 1"):
+    with pytest.raises(BadLedger, match=f"is of version {version}, this program reads 2"):
         Ledger(path, make_agreement(), "ada")
     base = sqlite3.connect(path)
-    base.execute("PRAGMA user_version = 1")
+    base.execute("PRAGMA user_version = 2")
     base.close()
     Ledger(path, make_agreement(), "ada").close()
 

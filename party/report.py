@@ -1,0 +1,293 @@
+"""What a company keeps of a session: its private page, its plan as a table, its result file.
+
+All of it holds un-noised numbers and is for the company's own files: nothing made here goes
+into a message, a log or an error. `RESULT.md` is the page about the files.
+"""
+
+import csv
+import io
+from collections.abc import Mapping
+from typing import Any
+from xml.etree.ElementTree import Element
+
+import numpy as np
+
+from party.dataset import DataSet
+from party.settle import Plan, Settlement, amounts
+from protocol.agreement import TICKS, Agreement, Floats
+from protocol.page import (
+    Content,
+    bar,
+    callout,
+    element,
+    facts,
+    figure,
+    grid,
+    number,
+    page,
+    paragraph,
+    section,
+    table,
+)
+from protocol.quota import quota
+from protocol.report import (
+    ROWS,
+    Outcome,
+    amount_text,
+    header,
+    left_out,
+    outcome,
+    public_sections,
+    quota_texts,
+    titled,
+)
+from protocol.transcript import Course, Position, Transcript
+
+VARIABLES = 50
+"""Variables of the plan that the page shows. `plan.csv` has all."""
+
+
+def private_page(
+    agreement: Agreement,
+    transcript: Transcript,
+    member: str,
+    data: DataSet,
+    settlement: Settlement,
+    *,
+    this_session: str,
+    lifetime: str,
+) -> str:
+    """The page for one company, with all that the public page says below its own figures.
+
+    `this_session` and `lifetime` say in a sentence what privacy was spent. Secret. Raises
+    `BadTranscript` where the transcript does not fit.
+    """
+    known = outcome(agreement, transcript)
+    return page(
+        f"PRIVATE: {agreement.session} for {member}",
+        element(
+            "p",
+            f"PRIVATE — for {member} only, do not forward",
+            class_="banner",
+            role="alert",
+        ),
+        header(known, f"Private report for {member}"),
+        *_shortfall(agreement, settlement),
+        _worth(settlement),
+        _uses(known, member, settlement),
+        _plan(data, settlement),
+        section("What privacy was spent", paragraph(this_session), paragraph(lifetime)),
+        element("p", "From here on: what every company sees", class_="part"),
+        *public_sections(known),
+        kind="private",
+    )
+
+
+def _worth(settlement: Settlement) -> Element:
+    gain, paid = settlement.gain, settlement.paid
+    base = settlement.within_prorata
+    part = ""
+    if gain is not None and base is not None and base.utility:
+        part = f" ({_signed(100.0 * gain / abs(base.utility), digits=3)} %)"
+    at_prices = settlement.at_prices
+    net = None if at_prices is None or paid is None else at_prices.utility - paid
+    return section(
+        "What the session is worth to you",
+        paragraph(
+            "Utilities are values of your own objective. Within your quota the capacity is there, "
+            "as long as all companies keep to theirs."
+        ),
+        facts(
+            ("Your best plan within your quota", _utility(settlement.within_quota)),
+            ("With the pro-rata split", _utility(base)),
+            ("Quota above pro rata", "no plan" if gain is None else _signed(gain) + part),
+        ),
+        paragraph(
+            "At the final prices you would choose another plan. It is not guaranteed to be "
+            "available: what all companies want at these prices may together exceed a capacity."
+        ),
+        facts(
+            ("Your price plan (not guaranteed)", _utility(at_prices)),
+            ("Payment at the final prices", "no plan" if paid is None else figure(paid, digits=6)),
+            ("Left after payment", "no plan" if net is None else figure(net, digits=6)),
+        ),
+    )
+
+
+def _shortfall(agreement: Agreement, settlement: Settlement) -> list[Element]:
+    """What to say where the quota is too small for any plan."""
+    if settlement.within_quota is not None:
+        return []
+    warning = callout(
+        "Your quota is too small: your model has no plan that stays within it, because its own "
+        "rows and bounds ask for more."
+    )
+    heading = "What you need above your quota"
+    if settlement.extra_ticks is None:
+        failed = "The smallest addition that would do could not be computed."
+        return [section(heading, warning, paragraph(failed))]
+    rows = [
+        (
+            titled(resource),
+            number(f"+{amount_text(resource, extra)}"),
+            number(f"+{100.0 * part:.4f} %"),
+        )
+        for resource, extra, part in zip(
+            agreement.resources,
+            amounts(agreement, settlement.extra_ticks).tolist(),
+            (settlement.extra_ticks / TICKS).tolist(),
+            strict=True,
+        )
+        if part
+    ]
+    return [
+        section(
+            heading,
+            warning,
+            paragraph(
+                "The smallest addition that would do, in parts of the capacities. Nobody else "
+                "knows of it: to ask the others for it is to tell them something about your data."
+            ),
+            table(("Resource", "Addition", "Of the capacity"), rows),
+        )
+    ]
+
+
+def _uses(known: Outcome, member: str, settlement: Settlement) -> Element:
+    """Quota, pro-rata split and what the plans use of each resource, as bars."""
+    agreement, row = known.agreement, known.agreement.position(member)
+    equal = amounts(agreement, settlement.prorata_ticks)
+    own = amounts(agreement, settlement.quota_ticks)
+    plans = (settlement.within_quota, settlement.at_prices)
+    uses = [own, equal, *(plan.uses for plan in plans if plan is not None)]
+    longest = max(float((use / agreement.capacity).max()) for use in uses) or 1.0
+
+    def line(name: str, kind: str, use: Floats | None, j: int) -> tuple[Content, ...]:
+        if use is None:
+            return name, "", "–", "–"
+        resource, amount = agreement.resources[j], float(use[j])
+        part = amount / resource.capacity
+        texts = (amount_text(resource, amount), f"{part:.2%}".replace("%", " %"))
+        if use is own:
+            texts = quota_texts(known, row, j)
+        return name, bar(part / longest, kind), *map(number, texts)
+
+    within, wanted = (None if plan is None else plan.uses for plan in plans)
+    cards = [
+        table(
+            (),
+            [
+                line("Pro-rata split", "half", equal, j),
+                line("Your quota", "full", own, j),
+                line("Your plan uses", "full", within, j),
+                line("At final prices", "open", wanted, j),
+            ],
+            caption=titled(resource),
+        )
+        for j, resource in enumerate(agreement.resources[:ROWS])
+    ]
+    return section(
+        "Your quota and what you make of it",
+        paragraph(
+            "In units and in percent of the whole capacity; all bars have one scale. The pro-rata "
+            "split is in proportion to what each company may claim. What you would take at the "
+            "final prices is not guaranteed to be available."
+        ),
+        grid(cards),
+        *left_out(len(cards), len(agreement.resources), "resources", "result.json"),
+    )
+
+
+def _plan(data: DataSet, settlement: Settlement) -> Element:
+    chosen = settlement.within_quota or settlement.at_prices
+    heading = "Your plan"
+    if chosen is None:
+        return section(heading, paragraph("There is no plan."))
+    order = np.argsort(-np.abs(chosen.values), kind="stable")[:VARIABLES].tolist()
+    columns = [
+        None if plan is None else plan.values.tolist()
+        for plan in (settlement.within_quota, settlement.at_prices)
+    ]
+    rows = [
+        (data.names[i], *(number("–" if c is None else figure(c[i], digits=6)) for c in columns))
+        for i in order
+    ]
+    count = f"The {len(rows)} largest of {data.columns} variables"
+    shown = f"All {data.columns} variables" if len(rows) == data.columns else count
+    return section(
+        heading,
+        paragraph(f"{shown}, by size. plan.csv has all of them to the last digit."),
+        table(("Variable", "Within your quota", "At the final prices (not guaranteed)"), rows),
+    )
+
+
+def plan_csv(data: DataSet, settlement: Settlement) -> str:
+    """Every variable of the model with its values in both plans, as a CSV file. Secret."""
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(("variable", "within_quota", "at_prices"))
+    blank = [""] * data.columns
+    columns = [
+        blank if plan is None else [repr(value) for value in plan.values.tolist()]
+        for plan in (settlement.within_quota, settlement.at_prices)
+    ]
+    rows.writerows(zip(data.names, *columns, strict=True))
+    return text.getvalue()
+
+
+def public_result(agreement: Agreement, position: Position, member: str) -> dict[str, Any]:
+    """What everybody knows of the outcome: the part of `result.json` that is no secret."""
+    course, split = Course(agreement), quota(agreement, position)
+    names = [m.name for m in agreement.members]
+    return {
+        "session": agreement.session,
+        "agreement": agreement.digest.hex(),
+        "member": member,
+        "rounds": position.round,
+        "head": position.head.hex(),
+        "resources": [r.name for r in agreement.resources],
+        "prices": course.final_prices(position).tolist(),
+        "average_prices": course.average_prices(position).tolist(),
+        "quota": {n: amounts(agreement, q).tolist() for n, q in zip(names, split, strict=True)},
+        "quota_ticks": dict(zip(names, split.tolist(), strict=True)),
+    }
+
+
+def result(
+    agreement: Agreement,
+    position: Position,
+    member: str,
+    settlement: Settlement,
+    *,
+    privacy: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The content of `result.json`, as `RESULT.md` says. What is under "private" is secret."""
+    public = public_result(agreement, position, member)
+    return public | {"privacy": dict(privacy), "private": _private(settlement)}
+
+
+def _private(settlement: Settlement) -> dict[str, Any]:
+    within, equal, wanted = (
+        settlement.within_quota,
+        settlement.within_prorata,
+        settlement.at_prices,
+    )
+    extra = settlement.extra_ticks
+    return {
+        "utility_within_quota": within and within.utility,
+        "utility_prorata": equal and equal.utility,
+        "gain": settlement.gain,
+        "utility_at_prices": wanted and wanted.utility,
+        "paid_at_prices": settlement.paid,
+        "uses_within_quota": within and within.uses.tolist(),
+        "uses_at_prices": wanted and wanted.uses.tolist(),
+        "extra": None if extra is None else (extra / TICKS).tolist(),
+    }
+
+
+def _utility(plan: Plan | None) -> str:
+    return "no plan" if plan is None else figure(plan.utility, digits=6)
+
+
+def _signed(value: float, *, digits: int = 6) -> str:
+    return ("+" if value > 0.0 else "") + figure(value, digits=digits)
