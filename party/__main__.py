@@ -125,6 +125,7 @@ def _keygen(options: argparse.Namespace) -> None:
 
 def _check(options: argparse.Namespace) -> None:
     from party import dataset, identity
+    from party.settle import takes_nothing
     from party.subproblem import subproblem
     from protocol.privacy import NoisePlan
 
@@ -138,8 +139,12 @@ def _check(options: argparse.Namespace) -> None:
         f"model      {data.columns} columns, {data.private_rows} private rows, all "
         f"{data.resources} shared resources found"
     )
-    subproblem(data, agreement, options.name)
+    problem = subproblem(data, agreement, options.name)
     print("           feasible and bounded at every price")
+    if takes_nothing(problem, data):
+        print(
+            "           takes NOTHING of any resource even for free: has the file lost its maximise?"
+        )
     if options.key:
         identity.load(options.key).belongs_to(agreement)
         print("key        is the one in the agreement")

@@ -7,6 +7,7 @@ as Gaussian mechanisms do, exactly, and not by adding their ε. Public numbers o
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from decimal import ROUND_DOWN, Context
 from typing import Any
 
 from protocol.agreement import Agreement
@@ -110,7 +111,12 @@ def require_room(
 
 
 def room(spent: Spent, limit: Limit) -> float:
-    """The largest ε of one more session, at the limit's δ, that the limit leaves room for."""
+    """The largest ε of one more session, at the limit's δ, that the limit leaves room for.
+
+    Rounded down to four digits: what whole ticks cost depends on the agreement, and is less.
+    """
+    if not spent.mu_squared:
+        return limit.epsilon
     if not limit.allows(spent):
         return 0.0
     low, high = 0.0, 1.0
@@ -119,7 +125,8 @@ def room(spent: Spent, limit: Limit) -> float:
     while high - low > 1e-9 * high:
         middle = (low + high) / 2.0
         low, high = (middle, high) if limit.allows(spent + Spent(middle)) else (low, middle)
-    return Spent(low).epsilon(limit.delta)
+    epsilon = Spent(low).epsilon(limit.delta) * (1.0 - 1e-6)
+    return float(Context(prec=4, rounding=ROUND_DOWN).create_decimal_from_float(epsilon))
 
 
 def figures(

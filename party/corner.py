@@ -22,7 +22,7 @@ KEPT = 32
 LARGEST = 250
 """Rows and columns up to which remembering pays: beyond, few corners are ever seen again."""
 
-_TOLERANCE = 1e-9  # relative to the largest utility, as finely as the solver itself can tell
+_TOLERANCE = 1e-12  # of the largest utility: rounding, and nothing beside the smallest ones
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -181,7 +181,8 @@ def _from_highs(path: Path, agreement: Agreement) -> DataSet:
         f"HiGHS cannot read {path.name!r} as a model: check that it is a valid {kind} file "
         "that is not empty and has finite coefficients only"
     )
-    _refuse_misread(path.name, _text(path), kind)
+    text = _text(path)
+    _refuse_misread(path.name, text, kind)
     model = highspy.Highs()
     said = _overheard(model)
     try:
@@ -195,6 +196,11 @@ def _from_highs(path: Path, agreement: Agreement) -> DataSet:
     for sign, what in _WARNINGS:
         if any(sign in line for line in said):
             raise BadData(f"{path.name!r} has {what}; HiGHS would leave one out")
+    if kind == "MPS" and _MAXIMISE.search(text) and lp.sense_ != highspy.ObjSense.kMaximize:
+        raise BadData(
+            f"{path.name!r} says maximise where no reader looks, and would be read as minimise; "
+            "write OBJSENSE on one line and MAX on the next (in PuLP: with_objsense=True), or LP"
+        )
     if model.getModel().hessian_.dim_:
         raise BadData(f"{path.name!r} has a quadratic objective; only linear ones can be used")
     columns, rows = list(lp.col_names_), list(lp.row_names_)
@@ -233,6 +239,7 @@ _WARNINGS = (
     ("not defined", "a value for a row or column that it does not define"),
     ("duplicate", "two values for the same place"),
 )
+_MAXIMISE = re.compile(r"^\s*(?:OBJSENSE\s+|\*.*\bSENSE\W+)MAX", re.IGNORECASE | re.MULTILINE)
 _SECTIONS = ("ROWS", "COLUMNS", "ENDATA")
 _NAN = re.compile(r"(?<![^\s:<>=+-])nan(?![^\s<>=+-])", re.IGNORECASE)
 _COMMENT = re.compile(r"\\.*")
@@ -296,7 +303,7 @@ def _arranged(lp: Any, columns: list[str], rows: list[str], agreement: Agreement
 
     order, sign = [], np.ones(len(rows))
     for resource in agreement.resources:
-        found = [i for i, row in enumerate(rows) if row == resource.name]
+        found = _rows_of(resource.name, rows)
         if len(found) != 1:
             here = "no row" if not found else f"{len(found)} rows"
             raise BadData(
@@ -326,6 +333,16 @@ def _arranged(lp: Any, columns: list[str], rows: list[str], agreement: Agreement
         index=place[index],
         value=value * sign[index],
     )
+
+
+def _rows_of(resource: str, rows: list[str]) -> list[int]:
+    """The rows of a shared resource: of its very name, or of that name as a tool spells it.
+
+    Pyomo writes `c_u_NAME_` or `c_l_NAME_`, linopy `NAME#` with a number.
+    """
+    exact = [i for i, row in enumerate(rows) if row == resource]
+    spelt = re.compile(rf"c_[ul]_{re.escape(resource)}_|{re.escape(resource)}#\d+")
+    return exact or [i for i, row in enumerate(rows) if spelt.fullmatch(row)]
 
 
 def _direction(name: str, lower: float, upper: float, coefficients: Floats) -> float:

@@ -87,6 +87,12 @@ def settle(data: DataSet, agreement: Agreement, name: str, position: Position) -
     )
 
 
+def takes_nothing(problem: Subproblem, data: DataSet) -> bool:
+    """Whether the company wants none of the resources at price 0: a sign of a mistaken model."""
+    answer = problem.answer(np.zeros(data.resources))
+    return answer is not None and not answer.demand.any()
+
+
 def amounts(agreement: Agreement, ticks: Ticks) -> Floats:
     """Ticks of each resource in its own unit, never rounded up.
 

@@ -253,7 +253,7 @@ def show(console: Console, figures: dict[str, Any]) -> None:
 def _plans(figures: dict[str, Any], kind: str) -> str:
     part = figures[f"{kind}_utility"] / figures["optimum"]
     without = figures["parties"] - figures[f"{kind}_plans"]
-    return f"{part:.2%} of the optimum" + (f", {without} companies without" if without else "")
+    return f"{part:.2%} of the optimum" + (f", {without} without a plan" if without else "")
 
 
 def session_options(parser: argparse.ArgumentParser) -> None:

@@ -753,7 +753,7 @@ def test_written_and_read_again(table: dict[str, Any]) -> None:
 
 
 def test_written_for_people() -> None:
-    """The file says in a word what each term means, and tables where members or resources differ."""
+    """The file says in a word what each term means."""
     text = written(from_table(full()))
     assert text.startswith("# Agreement of the session")
     for line in text.splitlines():

@@ -340,7 +340,7 @@ PRIVATE = {"model.npz", "report.html", "plan.csv", "result.json"}
 
 
 def test_no_private_number_is_written_or_sent(tmp_path: Path) -> None:
-    """Numbers planted in a data set are in no message, log, public file or file of another party."""
+    """Numbers planted in a data set are in no message, log, public file or another party's file."""
     planted = [7919.2671, 104729.8313, 1299709.4447]
     with play(tmp_path / "s", options("--mode", "private", rounds=25)) as session:
         cast, agreement = session.cast, session.agreement

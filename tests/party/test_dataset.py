@@ -576,6 +576,25 @@ def test_arrays_that_cannot_be_used(tmp_path: Path, content: bytes, expected: st
     assert expected in tell(lambda: dataset.read(path, SHARED))
 
 
+@pytest.mark.parametrize(
+    "sense", ["OBJSENSE MAXIMIZE\n", "OBJSENSE MAXIMISE\n", "*SENSE:Maximize\n", "* sense = max\n"]
+)
+def test_maximise_that_would_get_lost(tmp_path: Path, sense: str) -> None:
+    """A file that says maximise where HiGHS does not look is refused, for its plan is the worst."""
+    path = write(tmp_path, "lost.mps", MPS.replace("OBJSENSE\n    MAX\n", sense))
+    with pytest.raises(BadData, match="would be read as minimise"):
+        dataset.read(path, agree("steel", "power"))
+
+
+@pytest.mark.parametrize("sense", ["OBJSENSE MAX\n", "OBJSENSE\n  MAXIMISE\n", "OBJSENSE\n max\n"])
+def test_maximise_in_all_its_spellings(tmp_path: Path, sense: str) -> None:
+    """A sense that HiGHS understands is taken, with a comment that says the same or without."""
+    text = MPS.replace("OBJSENSE\n    MAX\n", "*SENSE:Maximize\n" + sense)
+    maximised = dataset.read(write(tmp_path, "kept.mps", text), agree("steel", "power"))
+    usual = dataset.read(write(tmp_path, "usual.mps", MPS), agree("steel", "power"))
+    assert maximised.utility.tolist() == usual.utility.tolist()
+
+
 def test_file_that_is_not_there(tmp_path: Path) -> None:
     """A missing file, or a folder in its place, is told by its path."""
     (tmp_path / "folder.mps").mkdir()
