@@ -142,9 +142,7 @@ def _check(options: argparse.Namespace) -> None:
     problem = subproblem(data, agreement, options.name)
     print("           feasible and bounded at every price")
     if takes_nothing(problem, data):
-        print(
-            "           takes NOTHING of any resource even for free: has the file lost its maximise?"
-        )
+        print("           takes NOTHING even for free: has the file lost its maximise?")
     if options.key:
         identity.load(options.key).belongs_to(agreement)
         print("key        is the one in the agreement")

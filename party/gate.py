@@ -20,6 +20,33 @@ from protocol.privacy import NoisePlan
 from protocol.transcript import Position
 
 
+def clamped(agreement: Agreement, demand: Floats, objective: Floats, caps: Ticks) -> Ticks:
+    """Demands, and objectives where they are shared, in whole ticks within [0, cap].
+
+    For one party, or for any number of them along the leading axes. Un-noised.
+    """
+    ticks, limits = demand / agreement.capacity * TICKS, caps
+    if agreement.objective_limit is not None:
+        last = objective[..., None] / agreement.objective_limit * TICKS
+        ticks = np.concatenate([ticks, last], axis=-1)
+        limits = np.concatenate([caps, np.full_like(caps[..., :1], TICKS)], axis=-1)
+    # fmax takes the other side where a number is not one.
+    whole: Ticks = np.rint(np.fmin(np.fmax(ticks, 0.0), limits)).astype(np.int64)
+    return whole
+
+
+def truncated(agreement: Agreement, noisy: Ticks) -> Ticks:
+    """Noisy numbers as they are released, for any number of parties along the leading axes.
+
+    Post-processing: it costs no privacy.
+    """
+    if agreement.truncate:
+        m = len(agreement.resources)
+        demands = np.minimum(np.maximum(noisy[..., :m], floor_ticks(agreement)), TICKS)
+        noisy = np.concatenate([demands, noisy[..., m:]], axis=-1)
+    return np.minimum(np.maximum(noisy, -VALUE_LIMIT), VALUE_LIMIT)
+
+
 class Gate:
     """Releases a party's demand, once for each round.
 
@@ -67,40 +94,39 @@ class Gate:
             raise BrokenInvariant("one release more than agreed was asked for")
         caps = position.caps[self._row]
         noisy = self._noise.add(
-            self._clamped(position.prices.current, caps),
+            self._demanded(position.prices.current, caps),
             self._plan.scales(caps) if self._agreement.mode == "clipped" else self._scales,
             member=self._member,
             round=position.round,
         )
-        if self._agreement.truncate:
-            m = len(self._agreement.resources)
-            noisy[:m] = np.clip(noisy[:m], floor_ticks(self._agreement), TICKS)
         release = self._pack(
             Release(
                 sender=self._member,
                 agreement=self._agreement.digest,
                 round=position.round,
                 head=position.head,
-                values=tuple(np.clip(noisy, -VALUE_LIMIT, VALUE_LIMIT).tolist()),
+                values=tuple(truncated(self._agreement, noisy).tolist()),
             )
         )
         self._ledger.record_release(release)
         return release
 
-    def _clamped(self, prices: Floats, caps: Ticks) -> Ticks:
-        """The demand at these prices in ticks, within [0, cap]. Un-noised.
+    def prepare(self) -> None:
+        """Draw the noise of the next release while there is nothing else to do.
+
+        The noise does not depend on the data, and is used once or never. In `clipped` mode
+        it depends on caps that are not known yet.
+        """
+        if self._agreement.mode == "private":
+            self._noise.ahead(self._scales)
+
+    def _demanded(self, prices: Floats, caps: Ticks) -> Ticks:
+        """The answer to these prices in ticks, within the caps. Un-noised.
 
         A solver that fails counts as no demand. That too is a function of the data with
         the same range, so that the guarantee covers it and nobody outside can tell.
         """
-        m = len(self._agreement.resources)
-        ticks = np.zeros(self._agreement.width)
         answer = self._subproblem.answer(prices)
-        if answer is not None:
-            ticks[:m] = answer.demand / self._agreement.capacity * TICKS
-            if self._agreement.objective_limit is not None:
-                ticks[m] = answer.objective / self._agreement.objective_limit * TICKS
-        limits = np.append(caps, np.full(self._agreement.width - m, TICKS))
-        # fmax takes the other side where a number is not one.
-        whole: Ticks = np.rint(np.fmin(np.fmax(ticks, 0.0), limits)).astype(np.int64)
-        return whole
+        demand = np.zeros(len(self._agreement.resources)) if answer is None else answer.demand
+        objective = np.array(0.0 if answer is None else answer.objective)
+        return clamped(self._agreement, demand, objective, caps)

@@ -111,6 +111,10 @@ class Link:
         self._watches.append(watch)
         return watch
 
+    def idle(self) -> bool:
+        """Whether nothing waits to be read."""
+        return not self._poller.poll(0)
+
     def publish(self, data: bytes) -> None:
         raise NotImplementedError
 

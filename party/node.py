@@ -77,6 +77,8 @@ class Node:
             self._publish(runner.begin(time.monotonic()))
             # A party that has found a fault stays for a while to tell the others.
             while not runner.left and (runner.error is None or session.phase is Phase.HALTED):
+                if self._link.idle():
+                    runner.prepare()
                 for data in self._link.receive(session.deadline - time.monotonic()):
                     self._hear(data)
                 if time.monotonic() >= session.deadline:

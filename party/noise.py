@@ -29,6 +29,10 @@ class Noise(Protocol):
         """Each value plus an independent draw with the σ of the same place."""
         ...
 
+    def ahead(self, scales: Floats) -> None:
+        """Draw now what the next `add` with the same σ will need. A source need not do so."""
+        return
+
 
 @lru_cache(maxsize=256)
 def _mechanism(scale: float) -> Any:
@@ -36,7 +40,7 @@ def _mechanism(scale: float) -> Any:
     return make_gaussian(*space, scale=scale)
 
 
-class DiscreteGaussian:
+class DiscreteGaussian(Noise):
     """Noise for real sessions.
 
     Guarantee: each number is perturbed by an exact draw from the discrete Gaussian N_Z(0, σ²)
@@ -46,18 +50,34 @@ class DiscreteGaussian:
 
     private = True
 
+    def __init__(self) -> None:
+        self._waiting: dict[bytes, Ticks] = {}
+
     def add(self, values: Ticks, scales: Floats, *, member: str, round: int) -> Ticks:  # noqa: A002, ARG002
-        places = defaultdict(list)
-        for place, scale in enumerate(scales.tolist()):
-            places[scale].append(place)
-        noisy = values.copy()
-        for scale, where in places.items():
-            if scale > 0.0:
-                noisy[where] = _mechanism(scale)(values[where].tolist())
-        return noisy
+        # A draw is taken out before it is used: no value can ever meet the noise of another.
+        drawn = self._waiting.pop(scales.tobytes(), None)
+        self._waiting.clear()
+        return values + (_draw(scales) if drawn is None else drawn)
+
+    def ahead(self, scales: Floats) -> None:
+        key = scales.tobytes()
+        if key not in self._waiting:
+            self._waiting = {key: _draw(scales)}
 
 
-class SeededTwin:
+def _draw(scales: Floats) -> Ticks:
+    """One draw for each place, 0 where σ is 0."""
+    places = defaultdict(list)
+    for place, scale in enumerate(scales.tolist()):
+        places[scale].append(place)
+    drawn = np.zeros(len(scales), dtype=np.int64)
+    for scale, where in places.items():
+        if scale > 0.0:
+            drawn[where] = _mechanism(scale)([0] * len(where))
+    return drawn
+
+
+class SeededTwin(Noise):
     """Noise that can be repeated, keyed by (seed, member, round), for rehearsals only.
 
     Guarantee: none. Whoever knows the seed can subtract the noise.

@@ -17,6 +17,7 @@ from protocol.session import (
     Finish,
     Leave,
     Pack,
+    Phase,
     Record,
     Respond,
     Send,
@@ -69,6 +70,11 @@ class Runner:
 
     def tick(self, now: float) -> list[Sealed]:
         return self._carried(self.session.tick(now), now)
+
+    def prepare(self) -> None:
+        """There is a moment's time: do what the next round will need and need not wait for."""
+        if self.session.phase is Phase.GATHERING:
+            self._gate.prepare()
 
     def _carried(self, effects: list[Effect], now: float) -> list[Sealed]:
         """Guarantee: whatever is returned rests on records that survive a crash."""

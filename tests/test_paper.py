@@ -270,7 +270,7 @@ def test_eq_subup_with_the_default_step_ends_within_one_percent(parties: int) ->
 # Differential privacy
 
 
-class Recorder:
+class Recorder(Noise):
     """Adds nothing and keeps what the gate would have hidden."""
 
     private = False

@@ -5,6 +5,7 @@ PRIVACY.md, by summing the discrete Gaussian itself, or by another library's acc
 """
 
 import hashlib
+import itertools
 import math
 from typing import Any
 
@@ -382,6 +383,27 @@ def test_real_noise_differs_each_time() -> None:
     zeros, scales = np.zeros(8, dtype=np.int64), np.full(8, 1e9)
     once, again = (DiscreteGaussian().add(zeros, scales, member="a", round=1) for _ in range(2))
     assert (once != again).all()
+
+
+def test_noise_drawn_ahead_is_the_same_noise_and_used_once() -> None:
+    """Draws made ahead have their law, go to the next value of their σ, and to no other."""
+    noise, values, scales = DiscreteGaussian(), np.arange(1000), np.full(1000, 41.5)
+    sample = []
+    for t in range(10):
+        noise.ahead(scales)
+        noise.ahead(scales)
+        sample.append(noise.add(values, scales, member="a", round=t) - values)
+    z, p = discrete_gaussian(41.5)
+    variance = float((z**2 * p).sum())
+    together = np.concatenate(sample).astype(float)
+    assert together.std() == pytest.approx(math.sqrt(variance), rel=0.05)
+    for one, other in itertools.pairwise(sample):
+        assert abs(np.corrcoef(one, other)[0, 1]) < 0.2
+    noise.ahead(scales)
+    once = noise.add(values, scales, member="a", round=10)
+    assert (noise.add(values, scales, member="a", round=11) != once).any()
+    noise.ahead(scales)
+    assert (noise.add(values, np.zeros(1000), member="a", round=12) == values).all()
 
 
 def test_seeded_noise_repeats_for_its_key_and_only_for_it() -> None:

@@ -19,6 +19,7 @@ import numpy as np
 
 from party.gate import Gate
 from party.ledger import Ledger
+from party.noise import Noise
 from party.runner import Runner
 from party.subproblem import Answer, Subproblem
 from protocol.agreement import Agreement, Floats, Ticks
@@ -160,7 +161,7 @@ class Problem:
         return Answer(objective=0.0, demand=demand, plan=demand)
 
 
-class FreshNoise:
+class FreshNoise(Noise):
     """Noise that is never the same again: a round answered twice cannot go unseen."""
 
     private = True

@@ -10,7 +10,7 @@ import pytest
 
 from party.gate import Gate
 from party.ledger import Ledger
-from party.noise import SeededTwin
+from party.noise import Noise, SeededTwin
 from party.subproblem import Answer, Subproblem
 from protocol.agreement import TICKS, Agreement, Floats, Ticks
 from protocol.errors import BadAgreement, BadLedger, BrokenInvariant, LocalError
@@ -39,7 +39,7 @@ class Problem:
         return self._answer
 
 
-class Shift:
+class Shift(Noise):
     """Noise that adds a fixed number of ticks and counts how often it was drawn."""
 
     private = True
