@@ -29,7 +29,7 @@ class Noise(Protocol):
         """Each value plus an independent draw with the σ of the same place."""
         ...
 
-    def ahead(self, scales: Floats) -> None:
+    def ahead(self, scales: Floats) -> None:  # noqa: ARG002
         """Draw now what the next `add` with the same σ will need. A source need not do so."""
         return
 
