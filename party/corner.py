@@ -14,7 +14,7 @@ from typing import Any
 import highspy
 import numpy as np
 
-from protocol.agreement import Floats
+from protocol.arrays import Floats
 
 KEPT = 32
 """Corners remembered of one problem. A session rarely sees more than ten."""

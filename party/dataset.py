@@ -18,7 +18,8 @@ from typing import Any
 import highspy
 import numpy as np
 
-from protocol.agreement import Agreement, Floats
+from protocol.agreement import Agreement
+from protocol.arrays import Floats
 from protocol.errors import BadData
 
 Indices = np.ndarray[Any, np.dtype[np.int32]]

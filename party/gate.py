@@ -12,7 +12,8 @@ import numpy as np
 from party.ledger import Ledger
 from party.noise import Noise
 from party.subproblem import Subproblem
-from protocol.agreement import TICKS, Agreement, Floats, Ticks
+from protocol.agreement import TICKS, Agreement
+from protocol.arrays import Floats, Ticks
 from protocol.caps import floor_ticks
 from protocol.errors import BadCommand, BrokenInvariant
 from protocol.messages import VALUE_LIMIT, Message, Release, Sealed

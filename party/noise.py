@@ -15,7 +15,7 @@ from opendp.measurements import make_gaussian  # adapters for libraries that a p
 from opendp.metrics import l2_distance
 from opendp.mod import enable_features
 
-from protocol.agreement import Floats, Ticks
+from protocol.arrays import Floats, Ticks
 
 enable_features("contrib")
 

@@ -14,7 +14,8 @@ import numpy as np
 
 from party.dataset import DataSet
 from party.settle import Plan, Settlement, amounts
-from protocol.agreement import TICKS, Agreement, Floats
+from protocol.agreement import TICKS, Agreement
+from protocol.arrays import Floats
 from protocol.page import (
     Content,
     bar,

@@ -13,7 +13,8 @@ import numpy as np
 
 from party.dataset import DataSet
 from party.subproblem import Subproblem, loaded, model, subproblem
-from protocol.agreement import TICKS, Agreement, Floats, Ticks
+from protocol.agreement import TICKS, Agreement
+from protocol.arrays import Floats, Ticks
 from protocol.errors import BadData
 from protocol.quota import prorata, quota
 from protocol.transcript import Course, Position

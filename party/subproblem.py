@@ -14,7 +14,8 @@ import numpy as np
 
 from party.corner import LARGEST, Corner, Corners, Region
 from party.dataset import DataSet
-from protocol.agreement import Agreement, Floats, frozen
+from protocol.agreement import Agreement
+from protocol.arrays import Floats, frozen
 from protocol.errors import BadData
 
 _OPTIMAL = highspy.HighsModelStatus.kOptimal

@@ -4,7 +4,8 @@ import argparse
 import json
 from pathlib import Path
 
-from protocol.agreement import TICKS, Agreement, Ticks
+from protocol.agreement import TICKS, Agreement
+from protocol.arrays import Ticks
 from protocol.command import (
     add_command,
     command_line,

@@ -13,11 +13,12 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from protocol.errors import BadAgreement
+
+if TYPE_CHECKING:
+    from protocol.arrays import Floats, Ticks
 
 TICKS = 1 << 20
 """Ticks in one whole capacity. A released number counts ticks."""
@@ -32,10 +33,6 @@ MAX_ROUNDS = 1_000_000
 MAX_MEMBERS = 10_000
 MAX_RESOURCES = 10_000
 MAX_START = 1e12
-
-Ticks = np.ndarray[Any, np.dtype[np.int64]]
-Floats = np.ndarray[Any, np.dtype[np.float64]]
-_Array = TypeVar("_Array", bound=np.ndarray[Any, Any])
 
 
 @dataclass(frozen=True)
@@ -119,27 +116,31 @@ class Agreement:
         return len(self.resources) + (self.objective_limit is not None)
 
     @cached_property
-    def capacity(self) -> Floats:
-        return frozen(np.array([r.capacity for r in self.resources]))
+    def capacity(self) -> "Floats":
+        array: Floats = _array([r.capacity for r in self.resources])
+        return array
 
     @cached_property
-    def worth(self) -> Floats | None:
+    def worth(self) -> "Floats | None":
         """What each whole capacity may fetch, or None if any resource does not say."""
         known = [r.worth for r in self.resources if r.worth is not None]
-        return frozen(np.array(known)) if len(known) == len(self.resources) else None
+        array: Floats = _array(known)
+        return array if len(known) == len(self.resources) else None
 
     @cached_property
-    def share(self) -> Floats:
+    def share(self) -> "Floats":
         """Members by resources: the part of each capacity a member may claim."""
-        return frozen(np.array([m.share for m in self.members]))
+        array: Floats = _array([m.share for m in self.members])
+        return array
 
     @cached_property
-    def share_ticks(self) -> Ticks:
+    def share_ticks(self) -> "Ticks":
         """`share` in ticks: no release is computed from more than this.
 
         Rounded up, so that shares which add up to 1 leave no tick of a capacity unused.
         """
-        return frozen(np.ceil(self.share * TICKS).astype(np.int64))
+        array: Ticks = _array([_share_ticks(m) for m in self.members])
+        return array
 
     def position(self, name: str) -> int:
         """Where a member stands in the roster."""
@@ -150,10 +151,17 @@ class Agreement:
         raise BadAgreement(f"{name!r} is not a member of {self.session!r}; the members are {names}")
 
 
-def frozen(array: _Array) -> _Array:
-    """Make an array that many share safe to share."""
-    array.flags.writeable = False
-    return array
+def _share_ticks(member: Member) -> list[int]:
+    return [math.ceil(part * TICKS) for part in member.share]
+
+
+def _array(values: list[Any]) -> Any:
+    """Loads numpy only here: a coordinator reads agreements and never computes."""
+    import numpy as np
+
+    from protocol.arrays import frozen
+
+    return frozen(np.array(values))
 
 
 def canonical(agreement: Agreement) -> str:
@@ -243,8 +251,9 @@ def from_table(table: Mapping[str, Any]) -> Agreement:
         rehearsal=rehearsal,
         transport=transport,
     )
-    for j, resource in enumerate(resources):
-        if agreement.share_ticks[:, j].sum() < TICKS:
+    totals = map(sum, zip(*map(_share_ticks, members), strict=True))
+    for resource, total in zip(resources, totals, strict=True):
+        if total < TICKS:
             raise BadAgreement(
                 f"the shares in resource {resource.name!r} add up to less than 1, "
                 "so part of it could never be used; raise the share of some member"

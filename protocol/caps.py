@@ -10,7 +10,8 @@ import math
 
 import numpy as np
 
-from protocol.agreement import TICKS, Agreement, Ticks
+from protocol.agreement import TICKS, Agreement
+from protocol.arrays import Ticks
 
 
 def apportion(total: int, weights: list[int]) -> list[int]:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from protocol.agreement import TICKS, Agreement, Floats, Ticks
+from protocol.agreement import TICKS, Agreement
+from protocol.arrays import Floats, Ticks
 from protocol.privacy import (
     NoisePlan,
     convergence_step,

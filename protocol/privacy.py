@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from protocol.agreement import TICKS, Agreement, Floats, Ticks
+from protocol.agreement import TICKS, Agreement
+from protocol.arrays import Floats, Ticks
 from protocol.caps import first_caps, smallest_cap
 from protocol.errors import BadAgreement
 

@@ -12,7 +12,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from protocol.agreement import TICKS, Agreement, Floats, Ticks
+from protocol.agreement import TICKS, Agreement
+from protocol.arrays import Floats, Ticks
 from protocol.caps import apportion
 from protocol.privacy import shortened
 from protocol.transcript import Position

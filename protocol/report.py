@@ -12,7 +12,8 @@ from xml.etree.ElementTree import Element
 
 import numpy as np
 
-from protocol.agreement import TICKS, Agreement, Floats, Resource, Ticks
+from protocol.agreement import TICKS, Agreement, Resource
+from protocol.arrays import Floats, Ticks
 from protocol.caps import apportion
 from protocol.page import (
     Content,

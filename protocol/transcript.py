@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import msgpack
 import numpy as np
 
-from protocol.agreement import TICKS, Agreement, Floats, Ticks
+from protocol.agreement import TICKS, Agreement
+from protocol.arrays import Floats, Ticks
 from protocol.caps import first_caps, next_caps
 from protocol.errors import BadMessage, BadTranscript
 from protocol.messages import Release, Seal, Sealed

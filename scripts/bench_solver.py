@@ -17,7 +17,8 @@ from scipy.optimize import linprog
 
 from party.dataset import DataSet
 from party.subproblem import Subproblem, loaded, model
-from protocol.agreement import TICKS, Agreement, Floats, from_table
+from protocol.agreement import TICKS, Agreement, from_table
+from protocol.arrays import Floats
 from protocol.prices import PriceRule
 from scripts.instances import RESOURCES, draw
 

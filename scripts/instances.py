@@ -13,7 +13,7 @@ import numpy as np
 
 from party.dataset import DataSet, dense
 from party.subproblem import Subproblem, loaded, model
-from protocol.agreement import Floats
+from protocol.arrays import Floats
 
 RESOURCES = 5
 
@@ -55,14 +55,25 @@ def draw(
     data = tuple(_draw_data(rng) for _ in range(parties))
     share = _draw_shares(rng, parties, share_first, share_total)
     instance = Instance(capacity, np.repeat(share[:, None], RESOURCES, axis=1), data)
-    if not demands:
-        return instance
+    return _with_demands(rng, instance) if demands else instance
+
+
+def placebo(instance: Instance, seed: int, *, demands: bool = True) -> Instance:
+    """Other companies at the same table: the same capacities and shares, unrelated data sets."""
+    parties = len(instance.data)
+    rng = np.random.default_rng([seed, parties, 1])
+    other = replace(instance, data=tuple(_draw_data(rng) for _ in range(parties)))
+    return _with_demands(rng, other) if demands else other
+
+
+def _with_demands(rng: np.random.Generator, instance: Instance) -> Instance:
+    """At least 75 to 100 % of what each product gets in the optimum without such demands."""
     plans = central(instance).plans
     return replace(
         instance,
         data=tuple(
             replace(d, lower=np.maximum(plan, 0.0) * rng.uniform(0.75, 1.0, d.columns))
-            for d, plan in zip(data, plans, strict=True)
+            for d, plan in zip(instance.data, plans, strict=True)
         ),
     )
 

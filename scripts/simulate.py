@@ -26,7 +26,8 @@ from party.runner import Runner
 from party.settle import settle
 from party.subproblem import Subproblem
 from protocol import agreement as agreements
-from protocol.agreement import TICKS, Agreement, Floats, Ticks
+from protocol.agreement import TICKS, Agreement
+from protocol.arrays import Floats, Ticks
 from protocol.messages import Message, Sealed
 from protocol.plan import plan_figures
 from protocol.privacy import NoisePlan

@@ -114,8 +114,8 @@ def test_only_gate_and_settlement_read_the_solution(path: Path) -> None:
     ("folder", "strangers"),
     [
         ("protocol", ["zmq", "highspy", "opendp", "sqlite3", "party", "coordinator"]),
-        ("coordinator", ["highspy", "opendp", "sqlite3", "party"]),
-        ("party", ["coordinator", "scripts", "tests"]),
+        ("coordinator", ["highspy", "opendp", "sqlite3", "party", "numpy", "nacl", "rich"]),
+        ("party", ["coordinator", "scripts", "tests", "matplotlib", "scipy", "pandas"]),
     ],
 )
 def test_nothing_comes_in_by_a_back_door(folder: str, strangers: list[str]) -> None:

@@ -11,7 +11,8 @@ import pytest
 
 from party.dataset import DataSet
 from party.settle import settle
-from protocol.agreement import Agreement, Floats, from_table
+from protocol.agreement import Agreement, from_table
+from protocol.arrays import Floats
 from protocol.transcript import Position
 from scripts.instances import Instance
 from scripts.simulate import Member, agreement_table, drawn, run, session_options, simulate

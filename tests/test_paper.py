@@ -23,7 +23,8 @@ from party.gate import Gate
 from party.ledger import Ledger
 from party.noise import Noise, SeededTwin
 from party.subproblem import Answer, Subproblem
-from protocol.agreement import TICKS, Agreement, Floats, Ticks, from_table
+from protocol.agreement import TICKS, Agreement, from_table
+from protocol.arrays import Floats, Ticks
 from protocol.caps import adaptive_caps, first_caps
 from protocol.errors import BrokenInvariant
 from protocol.messages import Message, Sealed

@@ -22,7 +22,8 @@ from party.gate import Gate
 from party.ledger import Ledger
 from party.noise import DiscreteGaussian, Noise, SeededTwin
 from party.subproblem import Subproblem
-from protocol.agreement import TICKS, Agreement, Floats, Ticks, from_table
+from protocol.agreement import TICKS, Agreement, from_table
+from protocol.arrays import Floats, Ticks
 from protocol.caps import next_caps
 from protocol.errors import BadAgreement, LocalError
 from protocol.privacy import (

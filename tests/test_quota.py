@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.agreement import TICKS, Agreement, Floats, Ticks, from_table
+from protocol.agreement import TICKS, Agreement, from_table
+from protocol.arrays import Floats, Ticks
 from protocol.messages import VALUE_LIMIT
 from protocol.quota import average, filled, posterior_mean, prorata, quota
 from protocol.transcript import Course, Position, dump, load, numbers, replay

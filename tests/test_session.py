@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.agreement import Agreement, Ticks
+from protocol.agreement import Agreement
+from protocol.arrays import Ticks
 from protocol.errors import (
     BadLedger,
     BrokenInvariant,

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from protocol import agreement as agreements
-from protocol.agreement import Agreement, Floats
+from protocol.agreement import Agreement
+from protocol.arrays import Floats
 from protocol.errors import BadTranscript
 from protocol.messages import Release, Seal, Sealed
 from protocol.transcript import MAGIC, Course, Position, Transcript, dump, load, replay

@@ -22,7 +22,8 @@ from party.ledger import Ledger
 from party.noise import Noise
 from party.runner import Runner
 from party.subproblem import Answer, Subproblem
-from protocol.agreement import Agreement, Floats, Ticks
+from protocol.agreement import Agreement
+from protocol.arrays import Floats, Ticks
 from protocol.errors import (
     BadLedger,
     BadMessage,

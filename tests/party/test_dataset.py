@@ -20,7 +20,8 @@ from scipy.optimize import linprog
 from party import dataset
 from party.dataset import DataSet
 from party.subproblem import Subproblem, subproblem
-from protocol.agreement import Agreement, Floats, from_table
+from protocol.agreement import Agreement, from_table
+from protocol.arrays import Floats
 from protocol.errors import BadData
 
 INF = math.inf

@@ -12,7 +12,8 @@ from party.gate import Gate
 from party.ledger import Ledger
 from party.noise import Noise, SeededTwin
 from party.subproblem import Answer, Subproblem
-from protocol.agreement import TICKS, Agreement, Floats, Ticks
+from protocol.agreement import TICKS, Agreement
+from protocol.arrays import Floats, Ticks
 from protocol.errors import BadAgreement, BadLedger, BrokenInvariant, LocalError
 from protocol.messages import VALUE_LIMIT, Message, Release, Sealed
 from protocol.transcript import Course, Position

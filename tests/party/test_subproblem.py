@@ -10,7 +10,7 @@ from scipy.optimize import linprog
 
 from party.dataset import DataSet, dense
 from party.subproblem import Subproblem
-from protocol.agreement import Floats
+from protocol.arrays import Floats
 from protocol.errors import BadData
 from scripts.instances import draw
 
