@@ -335,12 +335,11 @@ def _budget(options: argparse.Namespace) -> None:
 
 def _show_budget(figures: dict[str, Any]) -> None:
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
-    delta = figures["delta"]
-    table = Table(
-        title=f"data set {figures['data_set']}: what its sessions have spent", title_justify="left"
-    )
+    delta, name = figures["delta"], escape(figures["data_set"])
+    table = Table(title=f"data set {name}: what its sessions have spent", title_justify="left")
     for column in ("session", "agreed", "releases", f"spent: ε at δ = {delta:g}"):
         table.add_column(column, justify="left" if column == "session" else "right")
     for row in figures["sessions"]:

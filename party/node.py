@@ -63,8 +63,8 @@ class Node:
             now=time.monotonic(),
             on_round=view.round,
             on_warning=view.warn,
-            on_finish=on_finish,
         )
+        self._on_finish: Callable[[Position], None] | None = on_finish
 
     def run(self) -> None:
         """Play until the session is over and nobody needs this party any more.
@@ -108,6 +108,10 @@ class Node:
         for sealed in outgoing:
             self._said = sealed.data
             self._link.publish(sealed.data)
+        if self._on_finish is not None and self._runner.finished is not None:
+            # Only now: nobody has to wait for our last seal while we look at the outcome.
+            tell, self._on_finish = self._on_finish, None
+            tell(self._runner.finished)
 
 
 def _link(

@@ -42,7 +42,6 @@ class Runner:
         now: float = 0.0,
         on_round: Callable[[Position, tuple[Sealed, ...]], None] = lambda *_: None,
         on_warning: Callable[[str], None] = lambda _: None,
-        on_finish: Callable[[Position], None] = lambda _: None,
     ) -> None:
         self.session = Session(
             agreement,
@@ -60,7 +59,6 @@ class Runner:
         self._ledger = ledger
         self._on_round = on_round
         self._on_warning = on_warning
-        self._on_finish = on_finish
 
     def begin(self, now: float) -> list[Sealed]:
         return self._carried(self.session.begin(now), now)
@@ -95,7 +93,6 @@ class Runner:
             elif isinstance(effect, Finish):
                 self._ledger.record_seals(effect.seals)
                 self.finished = effect.position
-                self._on_finish(effect.position)
             elif isinstance(effect, Leave):
                 self.left = True
             elif isinstance(effect, Warn):
