@@ -95,13 +95,15 @@ def _new(options: argparse.Namespace) -> None:
 
     if options.out.exists():
         raise BadAgreement(f"{str(options.out)!r} exists already and is not overwritten")
-    if not options.key.exists():
-        write_private(options.key, zmq.curve_keypair()[1].decode() + "\n")
-        print(f"{options.key}: secret, stays here")
-    key = zmq.curve_public(_secret(options.key)).decode()
+    known = options.key.exists()
+    secret = _secret(options.key) if known else zmq.curve_keypair()[1]
+    key = zmq.curve_public(secret).decode()
     draft = _first(options, key) if options.earlier is None else _next(options, key)
     text = written(draft)
     agreement = agreements.parse(text)
+    if not known:
+        write_private(options.key, secret.decode() + "\n")
+        print(f"{options.key}: secret, stays here")
     options.out.write_text(text)
     print(f"{options.out}: send it to all members; its digest is {agreement.digest.hex()}")
 
@@ -111,6 +113,10 @@ def _first(options: argparse.Namespace, key: str) -> Agreement:
     for name in ("resource", "member", "address"):
         if not getattr(options, name):
             raise BadCommand(f"--{name} is missing; only with --from an earlier session says it")
+    if options.agreement is not None:
+        raise BadCommand("--agreement goes with --from: without it there is no earlier session")
+    if options.mode == "hidden" and (options.epsilon, options.delta) != (None, None):
+        raise BadCommand("mode hidden has no noise, so that --epsilon and --delta mean nothing")
     terms = _DEFAULTS | {k: v for k, v in vars(options).items() if v is not None}
     hidden = terms["mode"] == "hidden"
     return agreements.from_table(

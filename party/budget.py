@@ -5,7 +5,7 @@ as Gaussian mechanisms do, exactly, and not by adding their ε. Public numbers o
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_DOWN, Context
 from typing import Any
@@ -87,14 +87,14 @@ def spent(accounts: Iterable[Account], data_set: str) -> Spent:
 
 
 def require_room(
-    accounts: Iterable[Account], agreement: bytes, data_set: str, limit: Limit | None
+    accounts: Sequence[Account], agreement: bytes, data_set: str, limit: Limit | None
 ) -> None:
     """Refuse a session that would take its data set past the limit, were it played to the end.
 
     Guarantee: with a limit, no sequence of sessions that pass here costs more than it.
     """
-    if limit is None:
-        return
+    if limit is None or any(a.agreement == agreement and a.releases >= a.rounds for a in accounts):
+        return  # a finished session that is joined again releases nothing
     before, after = Spent(), Spent()
     for account in accounts:
         if account.data_set == data_set:
@@ -171,4 +171,4 @@ def in_words(spent: Spent, delta: float) -> str:
     epsilon = spent.epsilon(delta)
     if math.isinf(epsilon):
         return "everything: something was released without a guarantee"
-    return f"epsilon {epsilon:.4g} at delta {delta:g}" if epsilon else "nothing"
+    return f"epsilon {epsilon:.4g} at delta {delta:g}" if epsilon > 1e-9 else "nothing"

@@ -284,7 +284,7 @@ def _set_limit(base: sqlite3.Connection, path: str, data_set: str, limit: Limit)
 
 
 def _existing(path: Path) -> sqlite3.Connection:
-    if not path.is_file():
+    if not path.is_file() or not path.stat().st_size:
         raise BadLedger(f"there is no ledger {str(path)!r}; `party join` makes it")
     return _opened(str(path))
 

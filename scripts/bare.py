@@ -1,127 +1,241 @@
 """A bare lock-step loop that does the work no session can avoid, with nothing around it.
 
-CURVE sockets, one warm solve, one noise draw, one signature, K−1 verifications and one
-durable append a round: no state machine, no ledger, no agreement checks, no recovery. It is
-the floor that `scripts/bench rounds` compares the real session with.
+The floor that `scripts/bench rounds` compares the real session with. Counted, a round and
+a party: one warm solve in HiGHS (change the costs, run, read), one draw of OpenDP's discrete
+Gaussian, one Ed25519 signature, one durable append (the K releases of the round before and
+the own one of this round, one write, one fdatasync), one message to everybody over CURVE, K−1
+verifications, the sum and the next prices. Messages are as long as those of a session, and
+prices move by the same step. The noise of the next round is drawn once the message has left.
+Left out: state machine, hash chain, agreement checks, strangers, logs, recovery. Over the
+relay everybody's bytes pass one more process, `relay`, which is libzmq's own proxy.
 """
 
 import json
 import os
+import resource
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import zmq
 from nacl.bindings import crypto_sign, crypto_sign_open
+from opendp.domains import atom_domain, vector_domain
+from opendp.measurements import make_gaussian
+from opendp.metrics import l2_distance
+from opendp.mod import enable_features
 
 from party import dataset, identity
-from party.noise import DiscreteGaussian
-from party.subproblem import Subproblem
-from protocol.agreement import TICKS
+from party.subproblem import loaded, model
+from protocol.agreement import TICKS, Agreement
+from protocol.arrays import Floats, Ticks
 from protocol.command import read_agreement
+from protocol.prices import PriceRule
+from protocol.privacy import NoisePlan
 from protocol.transport import address, socket_options
+from protocol.wire import SIGNATURE_BYTES, release_bytes
+
+enable_features("contrib")
+
+GREETING = -1
+"""The round before the first: everybody is connected once it has closed."""
+
+Box = dict[int, bytes]
+"""The signed messages of one round, by their sender's place in the roster."""
 
 
-def main(folder: Path, name: str, rounds: int, ports: list[int]) -> None:
-    """Play `rounds` rounds; `ports` are the members' own in a mesh, else empty."""
-    agreement = read_agreement(folder / "agreement.toml")
-    keys = identity.load(folder / name / f"{name}.key")
+def solving(folder: Path, name: str, agreement: Agreement) -> Callable[[Floats], Ticks]:
+    """The demand at some prices, in ticks: costs changed, run, read."""
     data = dataset.read(folder / name / "model.npz", agreement)
-    index, K = agreement.position(name), len(agreement.members)
-    problem = Subproblem(data, agreement.share[index] * agreement.capacity)
-    noise = DiscreteGaussian()
-    publics = [m.signing_key for m in agreement.members]
-    context: zmq.Context[Any] = zmq.Context()
-    options = socket_options(agreement)
+    limit = agreement.share[agreement.position(name)] * agreement.capacity
+    solver = loaded(model(data, limit))
+    solver.run()
+    solver.setOptionValue("simplex_strategy", 4)  # primal, as the kept subproblem of a party
+    n, m = data.columns, data.resources
+    places = np.arange(n, n + m, dtype=np.int32)
+    capacity = agreement.capacity
 
-    def socket(kind: int, server_key: str = "") -> zmq.Socket[bytes]:
-        made: zmq.Socket[bytes] = context.socket(kind)
-        for option, value in options.items():
+    def demand(prices: Floats) -> Ticks:
+        solver.changeColsCost(m, places, -prices)
+        solver.run()
+        values = np.array(solver.allVariableValues())[n:]
+        ticks: Ticks = np.rint(values / capacity * TICKS).astype(np.int64)
+        return ticks
+
+    return demand
+
+
+def drawing(agreement: Agreement, index: int) -> Callable[[], Ticks]:
+    """One draw for each number of a release, with the σ of the agreement."""
+    scales = NoisePlan(agreement).scales(agreement.share_ticks[index])
+    space = vector_domain(atom_domain(T="i64")), l2_distance(T="f64")
+    draws = {s: make_gaussian(*space, scale=s) for s in scales.tolist()}
+    counts = [(draws[s], int((scales == s).sum())) for s in draws]
+    return lambda: np.concatenate([draw([0] * count) for draw, count in counts])
+
+
+class Voice:
+    """CURVE sockets to everybody: to the relay, or in a mesh to each of the others."""
+
+    def __init__(self, agreement: Agreement, keys: identity.Identity, ports: list[int]) -> None:
+        self._context: zmq.Context[Any] = zmq.Context()
+        self._keys, self._options = keys, socket_options(agreement)
+        self._poller = zmq.Poller()
+        if ports:
+            self._out = self._socket(zmq.PUB)
+            self._out.bind(f"tcp://127.0.0.1:{ports[agreement.position(keys.name)]}")
+            for member, port in zip(agreement.members, ports, strict=True):
+                if member.name != keys.name:
+                    self._listen(member.transport_key, f"tcp://127.0.0.1:{port}")
+        else:
+            transport = agreement.transport
+            self._out = self._socket(zmq.PUB, transport.coordinator_key)
+            self._out.connect(address(transport.coordinator))
+            self._listen(transport.coordinator_key, address(transport.coordinator, 1))
+        self.say = self._out.send
+
+    def _socket(self, kind: int, server_key: str = "") -> zmq.Socket[bytes]:
+        made: zmq.Socket[bytes] = self._context.socket(kind)
+        for option, value in self._options.items():
             setattr(made, option, value)
-        made.curve_secretkey, made.curve_publickey = keys.transport_secret, keys.transport_key
+        made.curve_secretkey = self._keys.transport_secret
+        made.curve_publickey = self._keys.transport_key
         if server_key:
             made.curve_serverkey = server_key.encode()
         else:
             made.curve_server = True
         return made
 
-    if ports:
-        out = socket(zmq.PUB)
-        out.bind(f"tcp://127.0.0.1:{ports[index]}")
-        ears = [
-            (socket(zmq.SUB, m.transport_key), f"tcp://127.0.0.1:{port}")
-            for m, port in zip(agreement.members, ports, strict=True)
-            if m.name != name
-        ]
-    else:
-        transport = agreement.transport
-        out = socket(zmq.PUB, transport.coordinator_key)
-        out.connect(address(transport.coordinator))
-        ears = [(socket(zmq.SUB, transport.coordinator_key), address(transport.coordinator, 1))]
-    poller = zmq.Poller()
-    for ear, place in ears:
+    def _listen(self, server_key: str, place: str) -> None:
+        ear = self._socket(zmq.SUB, server_key)
         ear.subscribe(b"")
         ear.connect(place)
-        poller.register(ear, zmq.POLLIN)
+        self._poller.register(ear, zmq.POLLIN)
 
-    log = os.open(folder / name / "bare.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    padding = bytes(150)  # the payload of a release is about as long
-    scales = np.full(len(agreement.resources), 8.0 * TICKS)
-    inbox: dict[int, dict[int, bytes]] = {}
-    sent: list[bytes] = []
-    prices = np.zeros(len(agreement.resources))
-    began = 0.0
-    for t in range(-1, rounds):  # round -1 is the greeting: everybody connects and is heard
-        if t == 1:
-            began = time.perf_counter()
-        answer = problem.answer(prices)
-        demand = np.zeros_like(prices) if answer is None else answer.demand
-        ticks = np.rint(demand / agreement.capacity * TICKS).astype(np.int64)
-        noisy = noise.add(ticks, scales, member=name, round=t)
-        payload = (t + 1).to_bytes(4, "big") + index.to_bytes(4, "big") + noisy.tobytes() + padding
-        signed = crypto_sign(payload, keys.signing_secret)
-        os.write(log, signed)
-        os.fdatasync(log)
-        sent = [*sent[-1:], signed]
-        out.send(signed)
-        box = inbox.setdefault(t, {})
-        box[index] = noisy.tobytes()
-        while len(box) < K:
-            ready = poller.poll(100 if t > 0 else 20)
-            if not ready:
-                for message in sent:
-                    out.send(message)
-            for ear, _ in ready:
+    def hear(self, milliseconds: int) -> list[bytes]:
+        """All that waits, after waiting at most so long for something to come."""
+        heard = []
+        for ear, _ in self._poller.poll(milliseconds):
+            try:
                 while True:
-                    try:
-                        message = ear.recv(zmq.NOBLOCK)
-                    except zmq.Again:
-                        break
-                    when = int.from_bytes(message[64:68], "big") - 1
-                    who = int.from_bytes(message[68:72], "big")
-                    if when < t or who in inbox.setdefault(when, {}):
-                        continue
-                    crypto_sign_open(message, publics[who])
-                    inbox[when][who] = message[72 : 72 + 8 * len(prices)]
-        total = np.zeros(len(prices), dtype=np.int64)
-        for numbers in inbox.pop(t).values():
-            total += np.frombuffer(numbers, dtype=np.int64)
-        excess = (total - TICKS) / TICKS
-        prices = np.maximum(0.0, prices + 0.001 * np.clip(excess, -100, 100))
-    seconds = time.perf_counter() - began
-    print(json.dumps({"rounds_per_second": (rounds - 1) / seconds}), flush=True)
-    deadline = time.monotonic() + 1.0  # the last messages must leave, and late ones be answered
-    while time.monotonic() < deadline:
-        if poller.poll(50):
-            for ear, _ in ears:
-                while ear.poll(0):
-                    ear.recv()
-        for message in sent:
-            out.send(message)
-    context.destroy(linger=200)
+                    heard.append(ear.recv(zmq.NOBLOCK))
+            except zmq.Again:
+                continue
+        return heard
+
+    def close(self) -> None:
+        self._context.destroy(linger=200)
+
+
+class Loop:
+    """One party of the bare loop."""
+
+    def __init__(self, folder: Path, name: str, ports: list[int]) -> None:
+        agreement = read_agreement(folder / "agreement.toml")
+        keys = identity.load(folder / name / f"{name}.key")
+        self._index, self._K = agreement.position(name), len(agreement.members)
+        self._publics = [m.signing_key for m in agreement.members]
+        self._secret = keys.signing_secret
+        self._demand = solving(folder, name, agreement)
+        self._draw = drawing(agreement, self._index)
+        self._step = PriceRule(agreement).step_size(0) * agreement.capacity
+        self._m = len(agreement.resources)
+        self._voice = Voice(agreement, keys, ports)
+        self._log = os.open(folder / name / "bare.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self._padding = bytes(release_bytes(agreement) - SIGNATURE_BYTES - 8 - 8 * self._m)
+        self._boxes: dict[int, Box] = {}
+        self._last: Box = {}
+        self._sent: list[bytes] = []
+        self._prices = np.zeros(self._m)
+        self._noise = self._draw()
+
+    def round(self, t: int) -> None:
+        numbers = self._demand(self._prices) + self._noise
+        payload = (t + 1).to_bytes(4, "big") + self._index.to_bytes(4, "big") + numbers.tobytes()
+        signed = crypto_sign(payload + self._padding, self._secret)
+        os.write(self._log, b"".join([*self._last.values(), signed]))
+        os.fdatasync(self._log)
+        self._sent = [*self._sent[-1:], signed]
+        self._voice.say(signed)
+        self._noise = self._draw()
+        box = self._boxes.setdefault(t, {})
+        box[self._index] = signed
+        while len(box) < self._K:
+            heard = self._voice.hear(100 if t > 0 else 20)
+            for message in heard:
+                self._keep(message, t)
+            if not heard:
+                self.repeat()
+        self._last = self._boxes.pop(t)
+        total = np.zeros(self._m, dtype=np.int64)
+        for message in self._last.values():
+            total += np.frombuffer(message, np.int64, self._m, SIGNATURE_BYTES + 8)
+        if t != GREETING:
+            excess = (total - TICKS) / TICKS
+            self._prices = np.maximum(0.0, self._prices + self._step * excess)
+
+    def _keep(self, message: bytes, t: int) -> None:
+        start = SIGNATURE_BYTES
+        when = int.from_bytes(message[start : start + 4], "big") - 1
+        who = int.from_bytes(message[start + 4 : start + 8], "big")
+        box = self._boxes.setdefault(when, {}) if when >= t else None
+        if box is not None and who not in box:
+            crypto_sign_open(message, self._publics[who])
+            box[who] = message
+
+    def repeat(self) -> None:
+        for message in self._sent:
+            self._voice.say(message)
+
+    def leave(self, seconds: float) -> None:
+        """The last messages must arrive, and late ones be answered."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            self._voice.hear(50)
+            self.repeat()
+        self._voice.close()
+
+
+def party(folder: Path, name: str, rounds: int, ports: list[int]) -> None:
+    """Play `rounds` rounds; `ports` are the members' own in a mesh, else empty."""
+    loop = Loop(folder, name, ports)
+    loop.round(GREETING)
+    loop.round(0)
+    began, spent = time.perf_counter(), _cpu_seconds()
+    for t in range(1, rounds):
+        loop.round(t)
+    seconds, spent = time.perf_counter() - began, _cpu_seconds() - spent
+    count = rounds - 1
+    figures = {"rounds_per_second": count / seconds, "cpu_seconds_per_round": spent / count}
+    print(json.dumps(figures), flush=True)
+    loop.leave(1.0)
+
+
+def _cpu_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def relay(folder: Path) -> None:
+    """What everybody says to everybody, as fast as libzmq can."""
+    agreement = read_agreement(folder / "agreement.toml")
+    context: zmq.Context[Any] = zmq.Context()
+    sockets = []
+    for offset, kind in enumerate((zmq.XSUB, zmq.XPUB)):
+        socket: zmq.Socket[bytes] = context.socket(kind)
+        for option, value in socket_options(agreement).items():
+            setattr(socket, option, value)
+        socket.curve_server = True
+        socket.curve_secretkey = (folder / "coordinator.key").read_text().strip().encode()
+        socket.bind(address(agreement.transport.coordinator, offset))
+        sockets.append(socket)
+    zmq.proxy(*sockets)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), json.loads(sys.argv[4]))
+    if sys.argv[1] == "relay":
+        relay(Path(sys.argv[2]))
+    else:
+        party(Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]), json.loads(sys.argv[5]))

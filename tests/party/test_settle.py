@@ -1,0 +1,467 @@
+"""What a company makes of the outcome: plans that fit to the last bit, and are the best that do."""
+
+import itertools
+import math
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+
+from party.corner import Corner
+from party.dataset import DataSet, dense
+from party.settle import Plan, amounts, plan_within, settle, smallest_extra
+from party.subproblem import subproblem
+from protocol.agreement import TICKS, Agreement
+from protocol.arrays import Floats
+from protocol.transcript import Course, Position
+from tests.builders import NAMES, make_agreement, public_key
+from tests.party.test_subproblem import drawn, other_solver
+
+INF = math.inf
+HALF = TICKS // 2
+
+
+def members(*shares: Any) -> list[dict[str, Any]]:
+    """The roster of an agreement: a share for each member."""
+    return [
+        {"name": name, "signing_key": public_key(name).hex(), "share": share}
+        for name, share in zip(NAMES, shares, strict=False)
+    ]
+
+
+def company(
+    A: list[list[float]], u: list[float], *, lower: list[float], upper: list[float]
+) -> DataSet:
+    """A model without private rows."""
+    return dense(
+        A=np.array(A),
+        B=np.zeros((0, len(u))),
+        u=np.array(u),
+        row_lower=np.zeros(0),
+        row_upper=np.zeros(0),
+        lower=np.array(lower),
+        upper=np.array(upper),
+    )
+
+
+def rows(data: DataSet) -> Floats:
+    """The whole matrix, one number after the other."""
+    matrix = np.zeros((data.resources + data.private_rows, data.columns))
+    for column in range(data.columns):
+        for entry in range(data.start[column], data.start[column + 1]):
+            matrix[data.index[entry], column] = data.value[entry]
+    return matrix
+
+
+def trading(seed: int) -> DataSet:
+    """A model of every kind of row and bound that gives back resources as well as it uses them."""
+    data = drawn(seed, columns=12, rows=6, density=0.6)
+    return dense(
+        A=np.random.default_rng(seed).uniform(-1.0, 2.0, (3, 12)),
+        B=rows(data)[3:],
+        u=data.utility,
+        row_lower=data.row_lower,
+        row_upper=data.row_upper,
+        lower=data.lower,
+        upper=data.upper,
+    )
+
+
+def using(seed: int) -> DataSet:
+    """The same kind of model, with resource rows that only use."""
+    return drawn(seed, columns=12, rows=6, density=0.6)
+
+
+def consumed(data: DataSet, values: Floats) -> list[Fraction]:
+    """What a plan takes of each resource, with nothing rounded."""
+    numbers = [Fraction(x) for x in values.tolist()]
+    return [
+        sum((Fraction(a) * x for a, x in zip(row, numbers, strict=True)), start=Fraction(0))
+        for row in rows(data)[: data.resources].tolist()
+    ]
+
+
+def assert_within(data: DataSet, plan: Plan, limit: Floats) -> None:
+    """What the plan takes, and what it says it takes, is within the limit exactly."""
+    for exact, told, most in zip(consumed(data, plan.values), plan.uses, limit, strict=True):
+        assert exact <= Fraction(float(most))
+        assert Fraction(float(told)) <= Fraction(float(most))
+        assert float(told) == max(0.0, float(exact))
+
+
+def assert_feasible(data: DataSet, plan: Plan) -> None:
+    """The plan keeps the private rows and the bounds, up to what a solver can tell."""
+    private = rows(data)[data.resources :] @ plan.values
+    assert (private <= data.row_upper + 1e-6).all()
+    assert (private >= data.row_lower - 1e-6).all()
+    assert (plan.values <= data.upper + 1e-6).all()
+    assert (plan.values >= data.lower - 1e-6).all()
+
+
+def inequalities(data: DataSet) -> tuple[Floats, Floats, dict[str, Any]]:
+    """The private rows as scipy wants them: matrix and limits of ≤, and the equalities."""
+    B = rows(data)[data.resources :]
+    equal = data.row_lower == data.row_upper
+    below, above = np.isfinite(data.row_upper) & ~equal, np.isfinite(data.row_lower) & ~equal
+    equalities = {"A_eq": B[equal], "b_eq": data.row_upper[equal]} if equal.any() else {}
+    return (
+        np.vstack([B[below], -B[above]]),
+        np.concatenate([data.row_upper[below], -data.row_lower[above]]),
+        equalities,
+    )
+
+
+def best_utility(data: DataSet, limit: Floats) -> float | None:
+    """What another solver finds within the limit, or None."""
+    private, most, equalities = inequalities(data)
+    found = linprog(
+        -data.utility,
+        A_ub=np.vstack([rows(data)[: data.resources], private]),
+        b_ub=np.concatenate([limit, most]),
+        bounds=list(zip(data.lower, data.upper, strict=True)),
+        **equalities,
+    )
+    assert found.status in (0, 2)
+    return data.offset - float(found.fun) if found.status == 0 else None
+
+
+def least_extra(data: DataSet, least: Floats, most: Floats, capacity: Floats) -> float | None:
+    """The smallest addition, as a sum of parts of the capacities, that another solver finds."""
+    m, n = data.resources, data.columns
+    private, limits, equalities = inequalities(data)
+    if equalities:
+        padding = np.zeros((len(equalities["b_eq"]), m))
+        equalities["A_eq"] = np.hstack([equalities["A_eq"], padding])
+    found = linprog(
+        np.concatenate([np.zeros(n), 1.0 / capacity]),
+        A_ub=np.block(
+            [[rows(data)[:m], -np.eye(m)], [private, np.zeros((len(private), m))]],
+        ),
+        b_ub=np.concatenate([least, limits]),
+        bounds=[*zip(data.lower, data.upper, strict=True), *((0.0, x) for x in most - least)],
+        **equalities,
+    )
+    assert found.status in (0, 2)
+    return float(found.fun) if found.status == 0 else None
+
+
+def any_limit(rng: np.random.Generator) -> Floats:
+    return rng.uniform(0.0, 20.0, 3)
+
+
+def one_nothing(rng: np.random.Generator) -> Floats:
+    return np.where(np.arange(3) == rng.integers(3), 0.0, any_limit(rng))
+
+
+def nothing(rng: np.random.Generator) -> Floats:  # noqa: ARG001
+    return np.zeros(3)
+
+
+def uneven(rng: np.random.Generator) -> Floats:
+    sizes: Floats = rng.choice([1e-9, 1e-3, 1.0, 1e3], 3)
+    return any_limit(rng) * sizes
+
+
+@pytest.mark.parametrize("limits", [any_limit, one_nothing, nothing, uneven])
+@pytest.mark.parametrize("model", [using, trading])
+def test_plan_is_the_best_that_fits(
+    model: Callable[[int], DataSet], limits: Callable[[np.random.Generator], Floats]
+) -> None:
+    """A plan fits exactly, earns what another solver finds, and is there wherever there is one."""
+    found = 0
+    for seed in range(20):
+        data, limit = model(seed), limits(np.random.default_rng(seed))
+        plan, best = plan_within(data, limit), best_utility(data, limit)
+        assert (plan is None) == (best is None)
+        if plan is not None:
+            found += 1
+            assert_within(data, plan, limit)
+            assert_feasible(data, plan)
+            assert plan.utility == pytest.approx(best, rel=1e-7, abs=1e-7)
+    assert found >= 4
+
+
+coefficients = st.one_of(st.just(0.0), st.floats(-5.0, -1e-3), st.floats(1e-3, 5.0))
+
+
+@st.composite
+def small_models(draw: st.DrawFn) -> tuple[DataSet, Floats]:
+    """A model of four columns and two resources, and a limit of any size or none."""
+    lower = draw(st.lists(st.floats(-3.0, 3.0), min_size=4, max_size=4))
+    widths = draw(st.lists(st.floats(0.0, 9.0), min_size=4, max_size=4))
+    row = st.lists(coefficients, min_size=4, max_size=4)
+    data = company(
+        [draw(row), draw(row)],
+        draw(row),
+        lower=lower,
+        upper=[low + width for low, width in zip(lower, widths, strict=True)],
+    )
+    sizes = st.one_of(st.just(0.0), st.floats(0.0, 30.0), st.floats(0.0, 1e-6))
+    return data, np.array([draw(sizes), draw(sizes)])
+
+
+@given(small_models())
+@settings(max_examples=150)
+def test_no_plan_is_over_its_limit_by_a_single_bit(case: tuple[DataSet, Floats]) -> None:
+    """Whatever the coefficients and the limit, the exact consumption is within the exact limit."""
+    data, limit = case
+    plan = plan_within(data, limit)
+    if plan is not None:
+        assert_within(data, plan, limit)
+        assert_feasible(data, plan)
+
+
+@pytest.mark.parametrize("limit", [0.0, 1.0, 30.0, 1e6, 2.0**40])
+def test_minimum_that_takes_all_of_the_limit(limit: float) -> None:
+    """A company that must use exactly what it has been given has a plan."""
+    data = company([[1.0, 2.0]], [3.0, 5.0], lower=[limit, 0.0], upper=[INF, INF])
+    plan = plan_within(data, np.array([limit]))
+    assert plan is not None
+    assert plan.values.tolist() == [limit, 0.0]
+    assert plan.uses.tolist() == [limit]
+
+
+def test_nothing_given_and_something_given_back() -> None:
+    """With a limit of 0 a company may use what it gives back itself."""
+    data = company([[0.3, -0.7]], [1.0, -0.1], lower=[0.0, 0.0], upper=[10.0, 1.0])
+    plan = plan_within(data, np.array([0.0]))
+    assert plan is not None
+    assert plan.values.tolist() == pytest.approx([7.0 / 3.0, 1.0])
+    assert_within(data, plan, np.array([0.0]))
+
+
+def test_no_plan_where_the_minimum_is_above_the_limit() -> None:
+    """A minimum that the limit does not cover leaves no plan."""
+    data = company([[2.0]], [1.0], lower=[3.0], upper=[9.0])
+    assert plan_within(data, np.array([5.9])) is None
+    assert plan_within(data, np.array([6.1])) is not None
+
+
+def test_plan_has_the_order_of_the_model() -> None:
+    """Values come in the order of the columns, whatever these are called."""
+    data = company([[1.0, 1.0, 1.0]], [1.0, 1.0, 1.0], lower=[0.0] * 3, upper=[3.0, 1.0, 2.0])
+    data = replace(data, names=("zinc", "alum", "lead"))
+    plan = plan_within(data, np.array([100.0]))
+    assert plan is not None
+    assert dict(zip(data.names, plan.values.tolist(), strict=True)) == {
+        "zinc": 3.0,
+        "alum": 1.0,
+        "lead": 2.0,
+    }
+
+
+def test_utility_counts_the_constant_of_the_objective() -> None:
+    """What a plan earns includes what the model earns whatever is made."""
+    data = company([[1.0]], [2.0], lower=[0.0], upper=[INF])
+    plan = plan_within(replace(data, offset=-50.0), np.array([10.0]))
+    assert plan is not None
+    assert plan.utility == pytest.approx(-30.0)
+
+
+# Ticks in units
+
+
+@given(
+    capacity=st.floats(1e-9, 1e12),
+    cuts=st.lists(st.integers(0, TICKS), min_size=0, max_size=12),
+)
+@settings(max_examples=300)
+def test_amounts_never_add_up_to_more_than_the_capacity(capacity: float, cuts: list[int]) -> None:
+    """Any split of all ticks is within the capacity in units, and each part as large as can be."""
+    agreement = make_agreement(resource=[{"name": "r0", "capacity": capacity}])
+    edges = [0, *sorted(cuts), TICKS]
+    parts = [high - low for low, high in itertools.pairwise(edges)]
+    units = [amounts(agreement, np.array([part]))[0] for part in parts]
+    assert sum(map(Fraction, units)) <= Fraction(capacity)
+    for part, unit in zip(parts, units, strict=True):
+        exact = Fraction(capacity) * part / TICKS
+        assert Fraction(unit) <= exact
+        assert exact < Fraction(math.nextafter(unit, INF))
+
+
+def test_all_and_nothing_in_units() -> None:
+    """All ticks are the capacity itself, and none are nothing."""
+    agreement = make_agreement(resources=3)
+    assert amounts(agreement, np.full(3, TICKS)).tolist() == [10.0, 20.0, 30.0]
+    assert amounts(agreement, np.zeros(3, dtype=np.int64)).tolist() == [0.0, 0.0, 0.0]
+
+
+# What is missing
+
+
+def short(seed: int, model: Callable[[int], DataSet]) -> tuple[DataSet, Agreement, Any]:
+    """A model, and a quota that is small."""
+    rng = np.random.default_rng(seed)
+    shares = {f"r{j}": float(rng.choice([1.0, 0.7, 0.5])) for j in range(3)}
+    agreement = make_agreement(
+        resource=[{"name": f"r{j}", "capacity": c} for j, c in enumerate((20.0, 33.3, 70.0))],
+        member=members(shares, 1.0, 1.0),
+    )
+    own = agreement.share_ticks[0] * rng.uniform(0.0, 0.4, 3) * (rng.random(3) < 0.8)
+    return model(seed), agreement, own.astype(np.int64)
+
+
+@pytest.mark.parametrize("model", [using, trading])
+def test_smallest_extra_is_enough_and_no_smaller_one_is(
+    model: Callable[[int], DataSet],
+) -> None:
+    """With it there is a plan, with 1 % less there is none, and another solver finds no less."""
+    cases = 0
+    for seed in range(60):
+        data, agreement, own = short(seed, model)
+        least = amounts(agreement, own)
+        most = agreement.share[0] * agreement.capacity
+        smallest = least_extra(data, least, most, agreement.capacity)
+        if not smallest or smallest < 0.01:
+            continue
+        cases += 1
+        assert plan_within(data, least) is None
+        extra = smallest_extra(data, agreement, 0, own)
+        assert extra is not None
+        assert (extra >= 0).all()
+        assert (own + extra <= agreement.share_ticks[0]).all()
+        assert smallest - 1e-9 <= extra.sum() / TICKS <= smallest + 4 / TICKS
+        assert plan_within(data, amounts(agreement, own + extra)) is not None
+        assert plan_within(data, amounts(agreement, own + extra * 99 // 100)) is None
+    assert cases >= 8
+
+
+def test_extra_asks_only_for_what_is_lacking() -> None:
+    """A resource that is used to the last tick, and suffices, is not asked for."""
+    agreement = make_agreement()
+    data = company([[1.0, 0.0], [0.0, 1.0]], [1.0, 1.0], lower=[6.0, 5.0], upper=[INF, INF])
+    extra = smallest_extra(data, agreement, 0, np.array([HALF, TICKS // 4]))
+    assert extra is not None
+    assert extra.tolist() == [math.ceil(TICKS / 10), 0]
+
+
+def test_extra_takes_the_cheaper_way() -> None:
+    """Where two resources can do, the one of which the smaller part is needed is asked for."""
+    agreement = make_agreement()
+    data = dense(
+        A=np.array([[2.0, 0.0], [0.0, 2.0]]),
+        B=np.array([[1.0, 1.0]]),
+        u=np.array([9.0, 1.0]),
+        row_lower=np.array([4.0]),
+        row_upper=np.array([INF]),
+        lower=np.zeros(2),
+        upper=np.full(2, INF),
+    )
+    extra = smallest_extra(data, agreement, 0, np.array([0, 0]))
+    assert extra is not None
+    assert extra.tolist() == [0, math.ceil(0.4 * TICKS)]
+
+
+def test_extra_ends_at_the_share() -> None:
+    """What takes the whole share is asked for up to it and not beyond; what takes more, never."""
+    agreement = make_agreement(member=members(0.5, 1.0))
+    own = np.array([HALF // 2, 0])
+    whole = company([[1.0], [0.0]], [1.0], lower=[5.0], upper=[INF])
+    extra = smallest_extra(whole, agreement, 0, own)
+    assert extra is not None
+    assert extra.tolist() == [HALF // 2, 0]
+    more = company([[1.0], [0.0]], [1.0], lower=[5.1], upper=[INF])
+    assert smallest_extra(more, agreement, 0, own) is None
+
+
+# The whole settlement
+
+
+def ended(agreement: Agreement, *releases: list[int]) -> Position:
+    """Where a session of one round ends with these releases."""
+    return Course(agreement).advance(Course(agreement).opening, np.array(releases))
+
+
+def needing(units: float) -> DataSet:
+    """A company that must use at least so much of the first resource and earns 2 for each unit."""
+    return company([[1.0], [0.0]], [2.0], lower=[units], upper=[INF])
+
+
+def test_settlement_where_the_split_by_shares_has_no_plan() -> None:
+    """A minimum above the equal part leaves no plan there, and no gain to speak of."""
+    agreement = make_agreement(members=2, rounds=1)
+    position = ended(agreement, [TICKS * 3 // 4, 0], [TICKS // 4, 0])
+    settlement = settle(needing(7.0), agreement, "ada", position)
+    assert settlement.quota_ticks.tolist()[0] == TICKS * 3 // 4
+    assert settlement.within_prorata is None
+    assert settlement.gain is None
+    assert settlement.extra_ticks is None
+    assert settlement.within_quota is not None
+    assert settlement.within_quota.uses.tolist() == [7.5, 0.0]
+    assert settlement.within_quota.utility == pytest.approx(15.0)
+
+
+def test_settlement_where_the_quota_has_no_plan() -> None:
+    """A quota that is too small is told with what it lacks."""
+    agreement = make_agreement(members=2, rounds=1)
+    position = ended(agreement, [TICKS // 4, 0], [TICKS * 3 // 4, 0])
+    settlement = settle(needing(4.0), agreement, "ada", position)
+    assert settlement.within_quota is None
+    assert settlement.gain is None
+    assert settlement.extra_ticks is not None
+    assert settlement.extra_ticks.tolist() == [math.ceil(0.15 * TICKS), 0]
+    assert settlement.within_prorata is not None
+    assert settlement.within_prorata.utility == pytest.approx(10.0)
+
+
+def test_gain_is_what_the_quota_earns_above_the_split_by_shares() -> None:
+    """With three quarters instead of half of ten units at 2 each, a company gains 5."""
+    agreement = make_agreement(members=2, rounds=1)
+    position = ended(agreement, [TICKS * 3 // 4, 0], [TICKS // 4, 0])
+    settlement = settle(needing(0.0), agreement, "ada", position)
+    assert settlement.gain == pytest.approx(5.0)
+
+
+def test_paid_is_the_price_of_what_the_price_plan_uses() -> None:
+    """At a price of 0.5 the ten units that a company takes cost 5, and earn 20 before that."""
+    prices = {"step": "constant", "step_size": 1e-9, "start": {"r0": 0.5, "r1": 3.0}}
+    agreement = make_agreement(members=2, rounds=1, prices=prices)
+    position = ended(agreement, [HALF, HALF], [HALF, HALF])
+    settlement = settle(needing(0.0), agreement, "ada", position)
+    assert settlement.at_prices is not None
+    assert settlement.at_prices.utility == pytest.approx(20.0)
+    assert settlement.at_prices.uses.tolist() == [10.0, 0.0]
+    assert settlement.paid == pytest.approx(5.0)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_price_plan_answers_the_final_prices(seed: int) -> None:
+    """The plan at the final prices is the subproblem's answer, and as good as another solver's."""
+    rng = np.random.default_rng(seed)
+    data = drawn(seed)
+    agreement = make_agreement(
+        rounds=1,
+        resource=[{"name": f"r{j}", "capacity": 60.0} for j in range(3)],
+        prices={"start": {f"r{j}": float(p) for j, p in enumerate(rng.uniform(0.0, 2.0, 3))}},
+    )
+    position = ended(agreement, *rng.integers(0, TICKS, (3, 3)).tolist())
+    settlement = settle(data, agreement, "ben", position)
+    prices = position.prices.current
+    assert settlement.prices.tolist() == prices.tolist()
+    answer = subproblem(data, agreement, "ben").answer(prices)
+    plan, paid = settlement.at_prices, settlement.paid
+    assert answer is not None
+    assert plan is not None
+    assert paid is not None
+    assert plan.values.tolist() == pytest.approx(answer.plan.tolist(), abs=1e-8)
+    expected = other_solver(data, agreement.capacity, prices)
+    assert plan.utility - paid == pytest.approx(expected, rel=1e-7)
+
+
+def test_nothing_private_can_be_printed() -> None:
+    """Plans, settlements and corners have a printed form without any number."""
+    agreement = make_agreement(members=2, rounds=1)
+    settlement = settle(needing(1.0), agreement, "ada", ended(agreement, [HALF, 0], [HALF, 0]))
+    assert settlement.within_quota is not None
+    ones = np.ones(2)
+    for secret in (settlement, settlement.within_quota, Corner(ones, ones, ones, 1.0)):
+        for text in (repr(secret), str(secret), f"{secret}"):
+            assert "private" in text
+            assert not re.search(r"\d", text)
