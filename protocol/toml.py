@@ -41,7 +41,7 @@ def written(agreement: Agreement) -> str:
         *(_table("[[resource]]", _resource(r)) for r in agreement.resources),
         *(_table("[[member]]", _member(m, names)) for m in agreement.members),
     ]
-    return "\n".join(part for part in parts if part)
+    return "\n".join(part for part in parts if part) + "\n"
 
 
 def _privacy(agreement: Agreement) -> dict[str, Any]:

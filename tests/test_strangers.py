@@ -263,9 +263,9 @@ def earlier_session(session: Play) -> list[bytes]:
     """Let the same members play another session to its end, and return all that was said."""
     text = agreement_text(session)
     path = session.cast.folder / "agreement.toml"
-    rounds = f"rounds = {session.options.rounds}\n"
+    rounds = f"rounds = {session.options.rounds} "
     assert rounds in text
-    path.write_text(text.replace(rounds, "rounds = 5\n").replace("demo-", "earlier-"))
+    path.write_text(text.replace(rounds, "rounds = 5 ").replace("demo-", "earlier-"))
     cast = demo.Cast(session.cast.folder, session.options)
     try:
         with recording(session) as heard:
