@@ -264,14 +264,16 @@ def shortened(values: Floats | float) -> Floats:
 
 
 def prices_distance(agreement: Agreement) -> float:
-    """M of asmp: bound on lambda, from the public `worth`: ‖worth / c‖.
+    """M of asmp: bound on lambda: how far the best prices may be from the first ones.
 
-    Covers every best price between 0 and twice the start where the start is the worth, and
-    between 0 and the worth where it is 0. It is a guess that the parties agree on.
+    From the public `worth`: ‖worth / c‖ for a start at 0, and half of that for a start at
+    public prices, the worth or those of an earlier session, which nobody would start from
+    if they were not about right. It is a guess that the parties agree on.
     """
     if agreement.worth is None:
         raise BadAgreement("every resource needs a worth to bound the distance to the best prices")
-    return math.sqrt(math.fsum((agreement.worth / agreement.capacity) ** 2))
+    distance = math.sqrt(math.fsum((agreement.worth / agreement.capacity) ** 2))
+    return distance / 2.0 if any(agreement.pricing.start) else distance
 
 
 def gradient_bound(plan: NoisePlan) -> float:

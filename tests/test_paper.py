@@ -523,6 +523,8 @@ def test_eq_expecnoisy_covers_every_demand_within_smaller_shares() -> None:
 def test_asmp_bound_on_lambda_uses_the_public_worth() -> None:
     """asmp: bound on lambda: M is the norm of worth over capacity, both public."""
     assert prices_distance(agree((10.0, 20.0), worth=60.0)) == pytest.approx(math.hypot(6.0, 3.0))
+    near = agree((10.0, 20.0), worth=60.0, prices={"start": "worth"})
+    assert prices_distance(near) == pytest.approx(math.hypot(6.0, 3.0) / 2.0)
 
 
 def test_thm_convergence_formulas() -> None:
