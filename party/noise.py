@@ -19,6 +19,9 @@ from protocol.arrays import Floats, Ticks
 
 enable_features("contrib")
 
+DRAWN_AHEAD = 16
+"""Releases for which noise is drawn at once: most of the cost of a draw is the call."""
+
 
 class Noise(Protocol):
     """A source of noise."""
@@ -51,29 +54,31 @@ class DiscreteGaussian(Noise):
     private = True
 
     def __init__(self) -> None:
-        self._waiting: dict[bytes, Ticks] = {}
+        self._scales = b""
+        self._drawn: list[Ticks] = []
 
     def add(self, values: Ticks, scales: Floats, *, member: str, round: int) -> Ticks:  # noqa: A002, ARG002
-        # A draw is taken out before it is used: no value can ever meet the noise of another.
-        drawn = self._waiting.pop(scales.tobytes(), None)
-        self._waiting.clear()
-        return values + (_draw(scales) if drawn is None else drawn)
+        if self._drawn and self._scales == scales.tobytes():
+            # Taken out before it is used: no two values can ever meet the same noise.
+            return values + self._drawn.pop()
+        drawn: Ticks = _draw(scales, 1)[0]
+        return values + drawn
 
     def ahead(self, scales: Floats) -> None:
-        key = scales.tobytes()
-        if key not in self._waiting:
-            self._waiting = {key: _draw(scales)}
+        if not self._drawn or self._scales != scales.tobytes():
+            self._scales, self._drawn = scales.tobytes(), list(_draw(scales, DRAWN_AHEAD))
 
 
-def _draw(scales: Floats) -> Ticks:
-    """One draw for each place, 0 where σ is 0."""
+def _draw(scales: Floats, count: int) -> Ticks:
+    """So many rows of one draw for each place, 0 where σ is 0."""
     places = defaultdict(list)
     for place, scale in enumerate(scales.tolist()):
         places[scale].append(place)
-    drawn = np.zeros(len(scales), dtype=np.int64)
+    drawn = np.zeros((count, len(scales)), dtype=np.int64)
     for scale, where in places.items():
         if scale > 0.0:
-            drawn[where] = _mechanism(scale)([0] * len(where))
+            draws = _mechanism(scale)([0] * (count * len(where)))
+            drawn[:, where] = np.array(draws, dtype=np.int64).reshape(count, -1)
     return drawn
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from protocol.agreement import Agreement, from_table
 from protocol.arrays import Floats
 from protocol.prices import PriceRule
-from scripts.instances import Instance, draw
+from scripts.instances import RESOURCES, Instance, draw
 
 WORTH = 100.0
 """The public guess of what a whole capacity fetches: the same for every resource and cell."""
@@ -115,7 +115,7 @@ class Setting:
         text = f"sotto study\n{seed}\n{self}"
         key = int.from_bytes(hashlib.sha256(text.encode()).digest()[:16], "big")
         generator = np.random.Generator(np.random.Philox(key=key))
-        return generator.standard_normal((rounds, self.parties, 5))
+        return generator.standard_normal((rounds, self.parties, RESOURCES))
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,6 @@ from tests import test_paper
 
 ROOT = Path(__file__).parents[1]
 COMMITTED = ROOT / "scripts" / "results" / "study"
-TIE = (Setting(5, 0.15, 1.5), 0.1)
 LIMIT = 60.0
 NAMES = [e.name for e in EXPERIMENTS]
 
@@ -325,15 +324,7 @@ def test_committed_default_step_is_within_one_percent_by_round_100(parties: int)
     assert rows["gap_100"].mean() <= 0.01
 
 
-TIED = pytest.mark.xfail(
-    strict=True,
-    reason="noise alone decides this cell: 0.04 ± 0.46 points above the standard variant",
-)
-GRID = [
-    pytest.param(setting, epsilon, marks=TIED if (setting, epsilon) == TIE else ())
-    for setting in settings("privacy")
-    for epsilon in PAPER_EPSILONS
-]
+GRID = [(setting, epsilon) for setting in settings("privacy") for epsilon in PAPER_EPSILONS]
 
 
 @pytest.mark.parametrize(("setting", "epsilon"), GRID)

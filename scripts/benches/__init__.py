@@ -1,0 +1,1 @@
+"""The benchmarks of scripts/bench: what each measures, and what it is measured against."""

@@ -1,0 +1,63 @@
+"""DISROPT's dual subgradient method on the companies of a session; runs under mpirun.
+
+The nearest thing that a user could pick instead: each agent solves its linear program at its
+prices, all exchange prices with all, and nothing is signed, hidden, kept or checked. Needs
+disropt and numpy alone, whatever interpreter has them; the companies come as the files that
+the parties of the session read.
+"""
+
+import json
+import sys
+import time
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from disropt.agents import Agent
+from disropt.algorithms import DualSubgradientMethod
+from disropt.functions import Variable
+from disropt.problems import ConstraintCoupledProblem
+from mpi4py import MPI
+
+STEP = 0.1
+
+
+def problem(home: Path, capacity: Any, parties: int) -> Any:
+    """One company: its model, no more than each capacity, and its part of the coupling."""
+    with np.load(home / "model.npz") as model:
+        A, B, b, u, lower = (model[key] for key in ("A", "B", "b", "u", "lower"))
+    x = Variable(len(u))
+    column = (-1, 1)
+    return ConstraintCoupledProblem(
+        objective_function=(-u.reshape(column)) @ x,
+        constraints=[
+            B.T @ x <= b.reshape(column),
+            A.T @ x <= capacity.reshape(column),
+            x >= lower.reshape(column),
+        ],
+        coupling_function=A.T @ x - (capacity / parties).reshape(column),
+    )
+
+
+def main(folder: Path, rounds: int) -> None:
+    world = MPI.COMM_WORLD
+    parties, me = world.Get_size(), world.Get_rank()
+    agreement = tomllib.loads((folder / "agreement.toml").read_text())
+    capacity = np.array([r["capacity"] for r in agreement["resource"]])
+    others = [k for k in range(parties) if k != me]
+    agent = Agent(list(others), list(others), in_weights=[1.0 / parties] * parties)
+    agent.set_problem(problem(folder / f"party{me + 1}", capacity, parties))
+    method = DualSubgradientMethod(agent, initial_condition=np.zeros((len(capacity), 1)))
+    method.run(iterations=2, stepsize=STEP)
+    world.Barrier()
+    began = time.perf_counter()
+    method.run(iterations=rounds, stepsize=STEP)
+    world.Barrier()
+    if me == 0:
+        pace = rounds / (time.perf_counter() - began)
+        print(json.dumps({"rounds_per_second": pace}))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))
