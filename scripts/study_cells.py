@@ -46,8 +46,9 @@ class Variant:
     caps: bool = False
     """Whether the shares are agreed, and so bound the sensitivity, or only kept in private."""
 
-    normalised: bool = False
-    """Whether the step is 1/√t on the excess over ‖c‖, as in the paper's code."""
+    divided: int = 0
+    """Where the step is 1/√t: how often it is divided by ‖c‖. Twice is the paper's code, which
+    divides consumption and capacities by ‖c‖, so that its prices are ‖c‖ times ours."""
 
     tuned: bool = False
     """Whether the theorem's step is made K^1.5 times as long, as in the paper's code."""
@@ -67,13 +68,21 @@ VARIANTS: Mapping[str, Variant] = {
     "tuned": Variant("standard, tuned step", "private", _PAPER, tuned=True),
     "recommended": Variant("recommended", "private", prices={"start": "worth"}, caps=True),
     "hidden": Variant("without noise", "hidden", prices={"start": "worth"}, caps=True),
-    "paper": Variant("paper, 1/√t", "hidden", worth=False, normalised=True),
+    "paper": Variant("paper, 1/√t", "hidden", worth=False, divided=2),
     "paper-momentum": Variant(
         "paper, with momentum",
         "hidden",
         prices={"momentum": MOMENTUM_HIDDEN},
         worth=False,
-        normalised=True,
+        divided=2,
+    ),
+    "paper-long": Variant("paper, steps ‖c‖ times as long", "hidden", worth=False, divided=1),
+    "paper-long-momentum": Variant(
+        "the same, with momentum",
+        "hidden",
+        prices={"momentum": MOMENTUM_HIDDEN},
+        worth=False,
+        divided=1,
     ),
     "default": Variant("default step", "hidden"),
     "default-momentum": Variant(
@@ -84,7 +93,8 @@ VARIANTS: Mapping[str, Variant] = {
 
 PAPER_VARIANTS = ("standard", "momentum", "clipped")
 CONVERGENCE_VARIANTS = (
-    "paper", "paper-momentum", "default", "default-momentum", "default-blind",
+    "paper", "paper-momentum", "paper-long", "paper-long-momentum",
+    "default", "default-momentum", "default-blind",
 )  # fmt: skip
 
 
@@ -175,8 +185,9 @@ def agree(
         privacy |= {"epsilon": epsilon, "delta": DELTA}
     if variant.mode == "clipped":
         privacy["alpha"] = buffer
-    if variant.normalised:
-        prices |= {"step": "sqrt", "step_size": 1.0 / math.sqrt(float(capacity @ capacity))}
+    if variant.divided:
+        norm = math.sqrt(float(capacity @ capacity))
+        prices |= {"step": "sqrt", "step_size": norm**-variant.divided}
     if variant.tuned:
         plain = replace(variant, tuned=False)
         untuned = agree(plain, instance, rounds=rounds, epsilon=epsilon, buffer=buffer)
