@@ -146,7 +146,7 @@ def convergence(curves: Columns) -> Figure:
                     linewidth=0,
                 )
                 place.plot(table["round"], 100 * table["mean"], color=look.colour)
-            at, above = {"paper": (560, 3), "paper-long": (330, 12), "default": (160, 3)}[variant]
+            at, above = {"paper": (560, 3), "paper-long": (560, 12), "default": (160, 3)}[variant]
             plot.annotate(
                 "steps ‖c‖ times as long" if variant == "paper-long" else VARIANTS[variant].label,
                 (at, 100 * table["mean"][at]),
