@@ -141,7 +141,7 @@ def _first(options: argparse.Namespace, key: str) -> Agreement:
 
 def _next(options: argparse.Namespace, key: str) -> Agreement:
     """The agreement of an earlier session, starting from the prices that it ended with."""
-    from protocol.transcript import Course, load, replay
+    from protocol.transcript import load, replay
 
     for name in ("resource", "member", "mode", "start", "rehearsal"):
         if getattr(options, name):
@@ -168,7 +168,7 @@ def _next(options: argparse.Namespace, key: str) -> Agreement:
         session=options.session,
         rounds=given.get("rounds", old.rounds),
         privacy=privacy,
-        pricing=replace(old.pricing, start=tuple(Course(old).final_prices(position).tolist())),
+        pricing=replace(old.pricing, start=tuple(position.final_prices.tolist())),
         transport=replace(
             old.transport,
             coordinator=given.get("address", old.transport.coordinator),

@@ -20,6 +20,7 @@ from protocol.transcript import Transcript, frame
 from protocol.wire import Reader, release_bytes
 
 _VERSION = 2
+_WAL_PAGES = 200  # then the log begins anew: to overwrite is cheaper than to let it grow
 _TABLES = """
 CREATE TABLE sessions (
     id INTEGER PRIMARY KEY, agreement BLOB NOT NULL UNIQUE, name TEXT NOT NULL,
@@ -308,6 +309,7 @@ def _check(base: sqlite3.Connection, path: str) -> None:
     run("PRAGMA locking_mode = EXCLUSIVE")  # held until the process ends, however it ends
     run("PRAGMA journal_mode = WAL")
     run("PRAGMA synchronous = FULL")
+    run(f"PRAGMA wal_autocheckpoint = {_WAL_PAGES}")
     run("BEGIN EXCLUSIVE")
     if run("PRAGMA integrity_check(1)").fetchone()[0] != "ok":
         raise BadLedger(f"the ledger {path!r} is damaged; bring back the newest copy")

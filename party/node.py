@@ -77,11 +77,10 @@ class Node:
             self._publish(runner.begin(time.monotonic()))
             # A party that has found a fault stays for a while to tell the others.
             while not runner.left and (runner.error is None or session.phase is Phase.HALTED):
-                if self._link.idle():
-                    runner.prepare()
-                for data in self._link.receive(session.deadline - time.monotonic()):
+                deadline = session.deadline
+                for data in self._link.receive(deadline - time.monotonic()):
                     self._hear(data)
-                if time.monotonic() >= session.deadline:
+                if time.monotonic() >= deadline:
                     self._publish(runner.tick(time.monotonic()))
                     self._look_around()
         finally:
@@ -105,9 +104,12 @@ class Node:
         self._view.waiting(self._runner.session.phase, self._runner.session.missing)
 
     def _publish(self, outgoing: list[Sealed]) -> None:
+        if not outgoing:
+            return
         for sealed in outgoing:
             self._said = sealed.data
             self._link.publish(sealed.data)
+        self._runner.afterwards()
         if self._on_finish is not None and self._runner.finished is not None:
             # Only now: nobody has to wait for our last seal while we look at the outcome.
             tell, self._on_finish = self._on_finish, None

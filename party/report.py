@@ -42,7 +42,7 @@ from protocol.report import (
     quota_texts,
     titled,
 )
-from protocol.transcript import Course, Position, Transcript
+from protocol.transcript import Position, Transcript
 
 VARIABLES = 50
 """Variables of the plan that the page shows. `plan.csv` has all."""
@@ -238,7 +238,7 @@ def plan_csv(data: DataSet, settlement: Settlement) -> str:
 
 def public_result(agreement: Agreement, position: Position, member: str) -> dict[str, Any]:
     """What everybody knows of the outcome: the part of `result.json` that is no secret."""
-    course, split = Course(agreement), quota(agreement, position)
+    split = quota(agreement, position)
     names = [m.name for m in agreement.members]
     return {
         "session": agreement.session,
@@ -247,8 +247,8 @@ def public_result(agreement: Agreement, position: Position, member: str) -> dict
         "rounds": position.round,
         "head": position.head.hex(),
         "resources": [r.name for r in agreement.resources],
-        "prices": course.final_prices(position).tolist(),
-        "average_prices": course.average_prices(position).tolist(),
+        "prices": position.final_prices.tolist(),
+        "average_prices": position.average_prices.tolist(),
         "quota": {n: amounts(agreement, q).tolist() for n, q in zip(names, split, strict=True)},
         "quota_ticks": dict(zip(names, split.tolist(), strict=True)),
     }

@@ -57,6 +57,7 @@ class Runner:
         self.error: SottoError | None = None
         self._gate = gate
         self._ledger = ledger
+        self._closed: list[tuple[Position, tuple[Sealed, ...]]] = []
         self._on_round = on_round
         self._on_warning = on_warning
 
@@ -64,13 +65,18 @@ class Runner:
         return self._carried(self.session.begin(now), now)
 
     def receive(self, sealed: Sealed, now: float) -> list[Sealed]:
-        return self._carried(self.session.receive(sealed, now), now)
+        effects = self.session.receive(sealed, now)
+        return self._carried(effects, now) if effects else []
 
     def tick(self, now: float) -> list[Sealed]:
         return self._carried(self.session.tick(now), now)
 
-    def prepare(self) -> None:
-        """There is a moment's time: do what the next round will need and need not wait for."""
+    def afterwards(self) -> None:
+        """Do what nobody has to wait for, once everything returned so far has been published:
+        tell of closed rounds, and draw the noise that the next releases will need."""
+        for position, releases in self._closed:
+            self._on_round(position, releases)
+        self._closed.clear()
         if self.session.phase is Phase.GATHERING:
             self._gate.prepare()
 
@@ -86,7 +92,7 @@ class Runner:
                 yield effect.sealed
             elif isinstance(effect, Record):
                 self._ledger.record_round(effect.round, effect.releases)
-                self._on_round(self.session.position, effect.releases)
+                self._closed.append((self.session.position, effect.releases))
             elif isinstance(effect, Respond):
                 release = self._gate.release(effect.position)
                 yield from self._carry(self.session.submit(release, now), now)

@@ -17,7 +17,7 @@ from protocol.agreement import TICKS, Agreement
 from protocol.arrays import Floats, Ticks
 from protocol.errors import BadData
 from protocol.quota import prorata, quota
-from protocol.transcript import Course, Position
+from protocol.transcript import Position
 
 _SNAP = 1e-9  # a value this near to its bound is put on it
 _TRIFLE = 0.01  # part of a tick that a solver cannot tell from nothing
@@ -74,7 +74,7 @@ def settle(data: DataSet, agreement: Agreement, name: str, position: Position) -
     """What the outcome means for one company."""
     row = agreement.position(name)
     own, equal = quota(agreement, position)[row], prorata(agreement)[row]
-    prices = Course(agreement).final_prices(position)
+    prices = position.final_prices
     within = plan_within(data, amounts(agreement, own))
     answer = subproblem(data, agreement, name).answer(prices)
     return Settlement(

@@ -15,7 +15,7 @@ from protocol.command import (
 )
 from protocol.errors import BadCommand
 from protocol.plan import plan_figures, statement
-from protocol.transcript import Course, Transcript, load, replay
+from protocol.transcript import Transcript, load, replay
 
 
 def main() -> None:
@@ -93,7 +93,7 @@ def _audit(options: argparse.Namespace) -> None:
 
     agreement, transcript = _read(options)
     position = replay(agreement, transcript)
-    prices = Course(agreement).final_prices(position)
+    prices = position.final_prices
     split = quota(agreement, position)
     sealed = len(transcript.seals) == len(agreement.members)
     if options.json:

@@ -142,12 +142,15 @@ class Agreement:
         array: Ticks = _array([_share_ticks(m) for m in self.members])
         return array
 
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {member.name: index for index, member in enumerate(self.members)}
+
     def position(self, name: str) -> int:
         """Where a member stands in the roster."""
-        for index, member in enumerate(self.members):
-            if member.name == name:
-                return index
-        names = ", ".join(repr(m.name) for m in self.members)
+        if name in self._places:
+            return self._places[name]
+        names = ", ".join(map(repr, self._places))
         raise BadAgreement(f"{name!r} is not a member of {self.session!r}; the members are {names}")
 
 

@@ -6,6 +6,7 @@ private data.
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from protocol.errors import BadMessage
 
@@ -26,8 +27,7 @@ class Reason(IntEnum):
     HEADS_DIFFER = 2
 
 
-@dataclass(frozen=True)
-class Echo:
+class Echo(NamedTuple):
     """What one party has heard from another: its newest nonce, and how many releases."""
 
     nonce: bytes = NO_NONCE
@@ -44,9 +44,12 @@ class Message:
     head: bytes
 
     def __post_init__(self) -> None:
-        _require(0 <= self.round <= MAX_ROUND, "the round is out of range")
-        _require(len(self.agreement) == HEAD_BYTES, "the agreement's digest has a wrong length")
-        _require(len(self.head) == HEAD_BYTES, "the head has a wrong length")
+        if not 0 <= self.round <= MAX_ROUND:
+            raise BadMessage("the round is out of range")
+        if len(self.agreement) != HEAD_BYTES:
+            raise BadMessage("the agreement's digest has a wrong length")
+        if len(self.head) != HEAD_BYTES:
+            raise BadMessage("the head has a wrong length")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,10 +67,13 @@ class Hello(Message):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _require(len(self.nonce) == NONCE_BYTES, "the nonce has a wrong length")
+        if len(self.nonce) != NONCE_BYTES:
+            raise BadMessage("the nonce has a wrong length")
         for echo in self.echoes:
-            _require(len(echo.nonce) == NONCE_BYTES, "an echoed nonce has a wrong length")
-            _require(0 <= echo.heard <= MAX_ROUND, "an echo counts out of range")
+            if len(echo.nonce) != NONCE_BYTES:
+                raise BadMessage("an echoed nonce has a wrong length")
+            if not 0 <= echo.heard <= MAX_ROUND:
+                raise BadMessage("an echo counts out of range")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,8 +84,8 @@ class Release(Message):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for value in self.values:
-            _require(-VALUE_LIMIT <= value <= VALUE_LIMIT, "a released number is out of range")
+        if max(map(abs, self.values), default=0) > VALUE_LIMIT:
+            raise BadMessage("a released number is out of range")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,14 +106,8 @@ class Halt(Message):
     evidence: tuple[bytes, ...]
 
 
-@dataclass(frozen=True)
-class Sealed:
+class Sealed(NamedTuple):
     """A message together with the signed bytes that carry it."""
 
     message: Message
     data: bytes
-
-
-def _require(condition: bool, text: str) -> None:
-    if not condition:
-        raise BadMessage(text)

@@ -6,7 +6,7 @@ prices and releases only, and there is no second implementation of the protocol 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum, auto
 
 from protocol.agreement import Agreement
@@ -21,7 +21,7 @@ from protocol.errors import (
     SottoError,
     Unavailable,
 )
-from protocol.messages import Echo, Halt, Hello, Message, Reason, Release, Seal, Sealed
+from protocol.messages import NO_NONCE, Echo, Halt, Hello, Message, Reason, Release, Seal, Sealed
 from protocol.transcript import Course, Position, Transcript, numbers
 from protocol.wire import Reader
 
@@ -39,6 +39,8 @@ LINGER_SECONDS = 5.0
 
 
 class Phase(Enum):
+    __hash__ = object.__hash__  # each is one object, and asked for with every message
+
     GREETING = auto()
     RESPONDING = auto()
     GATHERING = auto()
@@ -186,7 +188,7 @@ class Session:
         agreement.position(me)
         self._own_count = len(own)
         self._newest: tuple[Sealed, ...] = own[-2:]
-        self._echoes = {name: Echo() for name in self._peers}
+        self._nonces: dict[str, bytes] = {}
         self._answered: set[str] = set()
         self._foreign: dict[str, bytes] = {}
         self._now_releases: dict[str, Sealed] = {}
@@ -200,8 +202,6 @@ class Session:
         self.position = self.course.opening
         for releases in () if past is None else past.rounds:
             self._step(releases)
-        for name in self._peers:
-            self._echoes[name] = Echo(heard=self.position.round)
         pace = PACE_SECONDS * len(self._names)
         self._gather_seconds = max(HELLO_SECONDS, pace)
         self._first_wait = max(RESEND_SECONDS[0], pace)
@@ -287,12 +287,12 @@ class Session:
             return self._receive_own(message)
         if self.phase is Phase.HALTED:
             self._wait = self._first_wait  # somebody still plays: say soon again why not
-        if isinstance(message, _IGNORED.get(self.phase, ())):
+        if self.phase in _IGNORED and isinstance(message, _IGNORED[self.phase]):
             return []
-        if isinstance(message, Hello):
-            return self._receive_hello(sealed, message, now)
         if isinstance(message, Release):
             return self._receive_release(sealed, message, now)
+        if isinstance(message, Hello):
+            return self._receive_hello(sealed, message, now)
         if isinstance(message, Seal):
             return self._receive_seal(sealed, message, now)
         if isinstance(message, Halt):
@@ -325,7 +325,6 @@ class Session:
     # Greeting
 
     def _hello(self, now: float) -> Send:
-        echoes = tuple(self._echoes.get(name, Echo(heard=self._own_count)) for name in self._names)
         hello = Hello(
             sender=self.me,
             agreement=self.agreement.digest,
@@ -333,7 +332,7 @@ class Session:
             head=self.position.head,
             nonce=self._nonce,
             asking=self.phase is Phase.GREETING,
-            echoes=echoes,
+            echoes=tuple(map(self._echo, self._names)),
         )
         self._answer_due = False
         self._hello_at = now
@@ -341,11 +340,17 @@ class Session:
             self._sent_at = now  # an answer must not put off what is due to be sent again
         return Send(self._pack(hello))
 
+    def _echo(self, name: str) -> Echo:
+        heard = self.position.round + (name in self._now_releases)
+        if name == self.me:
+            heard = self._own_count
+        elif name in self._next_releases:
+            heard = self.position.round + 2
+        return Echo(self._nonces.get(name, NO_NONCE), heard)
+
     def _receive_hello(self, sealed: Sealed, hello: Hello, now: float) -> list[Effect]:
-        known = self._echoes[hello.sender]
-        if hello.asking or known.nonce != hello.nonce:
-            self._echoes[hello.sender] = replace(known, nonce=hello.nonce)
-            self._answer_due = hello.asking or self._answer_due
+        self._nonces[hello.sender] = hello.nonce
+        self._answer_due = hello.asking or self._answer_due
         if hello.agreement != self.agreement.digest:
             return self._receive_foreign(hello)
         mine = hello.echoes[self.agreement.position(self.me)]
@@ -416,8 +421,6 @@ class Session:
             return self._dispute(sealed, now)
         box[sender] = sealed
         self._held.add(sealed.data)
-        echo = self._echoes[sender]
-        self._echoes[sender] = Echo(echo.nonce, max(echo.heard, message.round + 1))
         if ahead == 0:
             self._progressed(now)
         return self._close_if_full(now)

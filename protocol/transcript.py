@@ -30,7 +30,8 @@ class Position:
     """Where the session stands before the releases of `round`.
 
     `released` and `variance` are sums, members by resources, of what was released in the
-    `counted` rounds and of its noise (σ², in ticks): what the quota rests on.
+    `counted` rounds and of its noise (σ², in ticks): what the quota rests on. `tail_sum` is that
+    of the `tail_count` prices that belong to the last half of the rounds.
     """
 
     head: bytes
@@ -39,12 +40,23 @@ class Position:
     counted: int
     released: Ticks
     variance: Floats
+    tail_count: int
     tail_sum: Floats
     best: tuple[float, Floats] | None = None
 
     @property
     def round(self) -> int:
         return self.prices.round
+
+    @property
+    def final_prices(self) -> Floats:
+        """The prices a session that ends here ends with: the last, or the best noisy ones."""
+        return self.prices.current if self.best is None else self.best[1]
+
+    @property
+    def average_prices(self) -> Floats:
+        """The mean of λ(t) over the last half of the rounds."""
+        return self.tail_sum / self.tail_count if self.tail_count else self.prices.current
 
 
 class Course:
@@ -70,6 +82,7 @@ class Course:
             counted=0,
             released=np.zeros((len(self.agreement.members), m), dtype=np.int64),
             variance=np.zeros((len(self.agreement.members), m)),
+            tail_count=0,
             tail_sum=np.zeros(m),
         )
 
@@ -86,9 +99,8 @@ class Course:
         digest.update(struct.pack(">I", position.round))
         digest.update(values.astype(">i8").tobytes())
         digest.update(_floats(prices.current))
-        tail, late = position.tail_sum, prices.round >= self._tail_from
-        if late:
-            tail = tail + prices.current
+        late = prices.round >= self._tail_from
+        tail = position.tail_sum + prices.current if late else position.tail_sum
         counted, released, variance = position.counted, position.released, position.variance
         # Without noise the early demands, at prices far from the last, could only mislead.
         if late or self.agreement.privacy is not None:
@@ -102,6 +114,7 @@ class Course:
             counted=counted,
             released=released,
             variance=variance,
+            tail_count=position.tail_count + late,
             tail_sum=tail,
             best=self._better(position, values),
         )
@@ -120,15 +133,6 @@ class Course:
         if position.best is not None and position.best[0] <= dual:
             return position.best
         return dual, position.prices.current
-
-    def final_prices(self, position: Position) -> Floats:
-        """The prices the session ends with: the last, or the best noisy ones where known."""
-        return position.prices.current if position.best is None else position.best[1]
-
-    def average_prices(self, position: Position) -> Floats:
-        """The mean of λ(t) over the last half of the rounds."""
-        count = position.round - self._tail_from + 1
-        return position.tail_sum / count if count > 0 else position.prices.current
 
 
 def _floats(values: Floats) -> bytes:

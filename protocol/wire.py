@@ -13,6 +13,7 @@ import msgpack
 from protocol.agreement import Agreement
 from protocol.errors import BadMessage
 from protocol.messages import (
+    HEAD_BYTES,
     NONCE_BYTES,
     Echo,
     Halt,
@@ -50,10 +51,7 @@ def pack(message: Message, *, key: bytes, sign: Sign) -> Sealed:
 
 def release_bytes(agreement: Agreement) -> int:
     """The length of every release of this session, whatever it says."""
-    empty = Release(
-        sender="", agreement=bytes(32), round=0, head=bytes(32), values=(0,) * agreement.width
-    )
-    return len(_payload(empty, bytes(32))) + SIGNATURE_BYTES
+    return len(_payload(_empty_release(agreement), bytes(32))) + SIGNATURE_BYTES
 
 
 def longest(agreement: Agreement) -> int:
@@ -72,25 +70,19 @@ class Reader:
         self._agreement = agreement
         self._longest = longest(agreement)
         self._names = {m.signing_key: m.name for m in agreement.members if m.signing_key}
-        self._release_bytes = release_bytes(agreement)
-        self._values = struct.Struct(f">{agreement.width}q")
-        # All releases of a session are alike but for the bytes of round, head and values, so
-        # that a sender's releases can be told by how they begin.
-        self._openings: dict[bytes, tuple[str, bytes]] = {}
+        # All releases of a session are alike but for round, head, values and signature, so that
+        # a sender's can be told by the bytes around these.
+        numbers = 8 * agreement.width + SIGNATURE_BYTES
+        between = release_bytes(agreement) - _HEAD - HEAD_BYTES - numbers
+        self._form = struct.Struct(
+            f">{_ROUND}sI{_HEAD - _ROUND - 4}s{HEAD_BYTES}s{between}s"
+            f"{agreement.width}q{SIGNATURE_BYTES}s"
+        )
+        self._around: dict[tuple[bytes, bytes, bytes], tuple[str, bytes]] = {}
         for key, name in self._names.items():
-            form = _payload(
-                Release(
-                    sender=name,
-                    agreement=agreement.digest,
-                    round=0,
-                    head=bytes(32),
-                    values=(0,) * agreement.width,
-                ),
-                key,
-            )
-            self._openings[form[:_ROUND]] = (name, key)
-            self._before_head = form[_ROUND + 4 : _HEAD]
-            self._before_values = form[_HEAD + 32 : -self._values.size]
+            empty = _payload(_empty_release(agreement), key) + bytes(SIGNATURE_BYTES)
+            first, _, second, _, third, *_ = self._form.unpack(empty)
+            self._around[first, second, third] = name, key
 
     def unpack(self, data: bytes, *, verified: bool = False) -> Sealed:
         """The message in these bytes, its signature verified against the roster.
@@ -104,13 +96,12 @@ class Reader:
         if len(data) <= SIGNATURE_BYTES:
             raise BadMessage("too short to be signed")
         payload, signature = data[:-SIGNATURE_BYTES], data[-SIGNATURE_BYTES:]
-        opening = self._openings.get(data[:_ROUND])
-        if opening is not None and len(data) == self._release_bytes:
-            release = self._release(payload, opening[0])
-            if release is not None:
-                if not verified:
-                    self._verify(signature, CONTEXT + payload, *opening)
-                return Sealed(release, data)
+        found = self._release(data)
+        if found is not None:
+            release, key = found
+            if not verified:
+                self._verify(signature, CONTEXT + payload, release.sender, key)
+            return Sealed(release, data)
         kind, key, agreement, round_bytes, head, body = self._frame(payload)
         sender = self._names.get(key)
         if sender is None:
@@ -125,23 +116,29 @@ class Reader:
             raise BadMessage(f"from {sender!r}: not in canonical form", sender=sender)
         return Sealed(message, data)
 
-    def _release(self, payload: bytes, sender: str) -> Release | None:
-        """A release in its only form; None where the long way must say what is wrong with it."""
-        values = len(payload) - self._values.size
-        if payload[_ROUND + 4 : _HEAD] != self._before_head:
+    def _release(self, data: bytes) -> tuple[Release, bytes] | None:
+        """A release in its only form and its sender's key, not verified.
+
+        None where it is something else, or the long way must say what is wrong with it.
+        """
+        if len(data) != self._form.size:
             return None
-        if payload[_HEAD + 32 : values] != self._before_values:
+        first, when, second, head, third, *values, _ = self._form.unpack(data)
+        known = self._around.get((first, second, third))
+        if known is None:
             return None
+        name, key = known
         try:
-            return Release(
-                sender=sender,
+            release = Release(
+                sender=name,
                 agreement=self._agreement.digest,
-                round=int.from_bytes(payload[_ROUND : _ROUND + 4], "big"),
-                head=payload[_HEAD : _HEAD + 32],
-                values=self._values.unpack_from(payload, values),
+                round=when,
+                head=head,
+                values=tuple(values),
             )
         except BadMessage:
             return None
+        return release, key
 
     def _frame(self, payload: bytes) -> tuple[type[Message], bytes, bytes, bytes, bytes, bytes]:
         try:
@@ -200,6 +197,16 @@ class Reader:
                 raise BadMessage("a seal is complete or not")
             return Seal(**common, complete=body == b"\1")
         return Halt(**common, **_read_halt(body, len(self._agreement.members)))
+
+
+def _empty_release(agreement: Agreement) -> Release:
+    return Release(
+        sender="",
+        agreement=agreement.digest,
+        round=0,
+        head=bytes(HEAD_BYTES),
+        values=(0,) * agreement.width,
+    )
 
 
 def _payload(message: Message, key: bytes) -> bytes:

@@ -28,6 +28,7 @@ from party.subproblem import Subproblem
 from protocol import agreement as agreements
 from protocol.agreement import TICKS, Agreement
 from protocol.arrays import Floats, Ticks
+from protocol.caps import first_caps
 from protocol.messages import Message, Sealed
 from protocol.plan import plan_figures
 from protocol.privacy import NoisePlan
@@ -141,6 +142,7 @@ def run(members: list[Member]) -> None:
             sealed = mail.popleft()
             for member in members:
                 mail.extend(member.receive(sealed, now))
+                member.afterwards()
         staying = [member for member in members if not member.left]
         now = min((member.session.deadline for member in staying), default=now)
         for member in staying:
@@ -170,7 +172,7 @@ class Run:
 
 def summary(result: Run, instance: Instance, optimum: Optimum) -> dict[str, Any]:
     """The figures of one session. Gaps are fractions of the optimum: 0.01 is 1 %."""
-    agreement, course = result.agreement, Course(result.agreement)
+    agreement = result.agreement
     problems = instance.subproblems()
 
     def gap(prices: Floats) -> float:
@@ -187,16 +189,16 @@ def summary(result: Run, instance: Instance, optimum: Optimum) -> dict[str, Any]
         "mode": agreement.mode,
         "step": agreement.pricing.step,
         "optimum": optimum.utility,
-        "dual_gap_last": gap(course.final_prices(result.position)),
-        "dual_gap_average": gap(course.average_prices(result.position)),
+        "dual_gap_last": gap(result.position.final_prices),
+        "dual_gap_average": gap(result.position.average_prices),
         "dual_gap_best": min(gap(prices) for prices in path),
         "dual_gap_best_note": "an oracle: nobody can know which round was best",
-        "prices": course.final_prices(result.position).tolist(),
+        "prices": result.position.final_prices.tolist(),
         "head": result.position.head.hex(),
         "releases_digest": digest.hexdigest(),
         "releases_per_party": len(result.rounds),
         "noise_std_over_capacity": (
-            plan.scales(course.opening.caps)[:, : len(agreement.resources)].max() / TICKS
+            plan.scales(first_caps(agreement))[:, : len(agreement.resources)].max() / TICKS
         ),
         **settled(agreement, result.position, instance),
         "verdict": plan_figures(agreement)["verdict"],

@@ -199,8 +199,7 @@ def _sessions(unit: Unit) -> list[Row]:
             buffer=setting.buffer,
         )
         own, other = (session(agreement, t, draws) for t in (table, others))
-        course = Course(agreement)
-        average = course.average_prices(own.position)
+        average = own.position.average_prices
         row: dict[str, Any] = {
             "experiment": unit.experiment,
             "parties": setting.parties,
@@ -214,7 +213,7 @@ def _sessions(unit: Unit) -> list[Row]:
             "gap_average": gap(table.dual(average)),
             "gap_best": gap(own.dual.min()),
             "placebo_last": gap(table.dual(other.prices[-1])),
-            "placebo_average": gap(table.dual(course.average_prices(other.position))),
+            "placebo_average": gap(table.dual(other.position.average_prices)),
             "overrun_last": table.overrun(own.prices[-1]),
             "overrun_average": table.overrun(average),
         }

@@ -241,7 +241,7 @@ def lying(sealed: Sealed, **changes: object) -> Sealed:
 def forged(sealed: Sealed, **changes: object) -> Sealed:
     """The same message with other content and a signature that does not fit."""
     other = lying(sealed, **changes)
-    return replace(other, data=other.data[:-64] + sealed.data[-64:])
+    return other._replace(data=other.data[:-64] + sealed.data[-64:])
 
 
 def assert_invariants(story: Story) -> None:

@@ -263,7 +263,7 @@ def test_eq_subup_with_the_default_step_ends_within_one_percent(parties: int) ->
         for _ in range(agreement.rounds):
             demanded = ticks_demanded(problems, position.prices.current, instance.capacity)
             position = course.advance(position, demanded)
-        value = dual_value(instance, problems, course.final_prices(position))
+        value = dual_value(instance, problems, position.final_prices)
         gaps.append(value / central(instance).utility - 1.0)
     assert sum(gaps) / len(gaps) <= 0.01
 
@@ -708,11 +708,11 @@ def test_remark_the_best_noisy_dual_value_gives_the_final_prices() -> None:
         rows = [[TICKS, objective * TICKS // 128] for objective in objectives]
         position = course.advance(position, np.array(rows))
     assert position.prices.current.tolist() == [5.0]
-    assert course.final_prices(position).tolist() == [2.0]
+    assert position.final_prices.tolist() == [2.0]
 
 
 def test_remark_without_objectives_the_last_price_is_final() -> None:
     """The Remark: where only s̃ is shared, the session ends with λ(T)."""
     course = Course(agree((10.0,), mode="hidden", prices={"step": "constant", "step_size": 0.1}))
     position = course.advance(course.opening, np.array([[TICKS], [TICKS]]))
-    assert course.final_prices(position).tolist() == [1.0]
+    assert position.final_prices.tolist() == [1.0]

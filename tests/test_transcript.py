@@ -48,12 +48,12 @@ def course_of(case: dict[str, Any]) -> tuple[Course, list[Position]]:
 @every_case
 def test_prices_are_those_of_the_vectors(case: dict[str, Any]) -> None:
     """The same releases give the same prices and heads on every machine, bit for bit."""
-    course, positions = course_of(case)
+    _, positions = course_of(case)
     assert [bits(p.prices.current) for p in positions] == case["prices"]
     assert [p.head.hex() for p in positions] == case["heads"]
     assert [p.round for p in positions] == list(range(len(case["releases"]) + 1))
-    assert bits(course.final_prices(positions[-1])) == case["final"]
-    assert bits(course.average_prices(positions[-1])) == case["average"]
+    assert bits(positions[-1].final_prices) == case["final"]
+    assert bits(positions[-1].average_prices) == case["average"]
 
 
 @every_case
@@ -156,15 +156,15 @@ def test_the_average_is_over_the_last_half_of_the_rounds(rounds: int, averaged: 
     # Each round demands twice the capacity of 10: the price rises by 0.1 · 10 = 1.
     for _ in range(rounds):
         position = course.advance(position, np.full((2, 1), 1 << 20))
-    assert course.average_prices(position).tolist() == [sum(averaged) / len(averaged)]
-    assert course.final_prices(position).tolist() == [float(rounds)]
+    assert position.average_prices.tolist() == [sum(averaged) / len(averaged)]
+    assert position.final_prices.tolist() == [float(rounds)]
 
 
 def test_before_the_last_half_the_average_is_the_present_price() -> None:
     """While there is nothing to average, the average is where the prices stand."""
     course = Course(make_agreement(members=2, rounds=9, resources=1))
     position = course.advance(course.opening, np.full((2, 1), 1 << 20))
-    assert course.average_prices(position).tolist() == position.prices.current.tolist()
+    assert position.average_prices.tolist() == position.prices.current.tolist()
 
 
 def test_with_shared_objectives_the_best_noisy_prices_are_final() -> None:
@@ -189,7 +189,7 @@ def test_with_shared_objectives_the_best_noisy_prices_are_final() -> None:
         rows = np.array([[1 << 20, objective], [1 << 20, 0]], dtype=np.int64)
         position = course.advance(position, rows)
     assert position.prices.current.tolist() == [3.0]
-    assert course.final_prices(position).tolist() == [1.0]
+    assert position.final_prices.tolist() == [1.0]
     assert position.best is not None
     assert position.best[0] == 50.0
 

@@ -118,8 +118,10 @@ class Party:
 
     def hear(self, messages: list[bytes]) -> None:
         for data in messages:
-            if not self.runner.session.holds(data):
-                self.runner.receive(self._reader.unpack(data), 0.0)
+            if self.runner.session.holds(data):
+                continue
+            if self.runner.receive(self._reader.unpack(data), 0.0):
+                self.runner.afterwards()
 
 
 class Peers:
@@ -198,7 +200,6 @@ def play(setting: Setting, folder: Path) -> dict[str, Any]:
             clock.reset()
         releases = peers.releases()
         began = time.thread_time()
-        party.runner.prepare()
         party.hear(releases)
         seconds += time.thread_time() - began
     if party.runner.session.position.round != setting.skipped + setting.rounds:

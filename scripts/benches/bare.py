@@ -85,6 +85,7 @@ class Voice:
         self._context: zmq.Context[Any] = zmq.Context()
         self._keys, self._options = keys, socket_options(agreement)
         self._poller = zmq.Poller()
+        self._at_once = 1 if ports else 1_000  # from each ear: the others of a mesh say one a round
         if ports:
             self._out = self._socket(zmq.PUB)
             self._out.bind(f"tcp://127.0.0.1:{ports[agreement.position(keys.name)]}")
@@ -119,9 +120,11 @@ class Voice:
     def hear(self, seconds: float) -> list[bytes]:
         """All that waits, after waiting at most so long for something to come."""
         heard = []
-        for ear, _ in self._poller.poll(max(0, math.ceil(seconds * 1e3))):
+        ready = self._poller.poll(max(0, math.ceil(seconds * 1e3)))
+        os.sched_yield()  # as a party does
+        for ear, _ in ready:
             try:
-                while True:
+                for _ in range(self._at_once):
                     heard.append(ear.recv(zmq.NOBLOCK))
             except zmq.Again:
                 continue

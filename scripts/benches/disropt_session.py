@@ -21,6 +21,8 @@ from disropt.problems import ConstraintCoupledProblem
 from mpi4py import MPI
 
 STEP = 0.1
+WARM_UP = 40
+"""Python looks through all that was loaded in one of these rounds, and hardly ever again."""
 
 
 def problem(home: Path, capacity: Any, parties: int) -> Any:
@@ -49,7 +51,7 @@ def main(folder: Path, rounds: int) -> None:
     agent = Agent(list(others), list(others), in_weights=[1.0 / parties] * parties)
     agent.set_problem(problem(folder / f"party{me + 1}", capacity, parties))
     method = DualSubgradientMethod(agent, initial_condition=np.zeros((len(capacity), 1)))
-    method.run(iterations=2, stepsize=STEP)
+    method.run(iterations=WARM_UP, stepsize=STEP)
     world.Barrier()
     began = time.perf_counter()
     method.run(iterations=rounds, stepsize=STEP)

@@ -46,7 +46,6 @@ PLACES: dict[str, tuple[str, ...]] = {
         "party.link:RelayLink.receive",
         "party.link:MeshLink.publish",
         "party.link:MeshLink.receive",
-        "party.link:Link.idle",
     ),
     "log": ("party.view:JsonView.round",),
 }
