@@ -34,7 +34,7 @@ class Echo(NamedTuple):
     heard: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Message:
     """Common to all: who, in which session, at which round, on top of which head."""
 
@@ -52,7 +52,7 @@ class Message:
             raise BadMessage("the head has a wrong length")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Hello(Message):
     """I am here, at this round and head.
 
@@ -66,7 +66,7 @@ class Hello(Message):
     echoes: tuple[Echo, ...]
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        Message.__post_init__(self)
         if len(self.nonce) != NONCE_BYTES:
             raise BadMessage("the nonce has a wrong length")
         for echo in self.echoes:
@@ -76,19 +76,19 @@ class Hello(Message):
                 raise BadMessage("an echo counts out of range")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Release(Message):
     """My noisy demand at the prices of this round, in ticks."""
 
     values: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        Message.__post_init__(self)
         if max(map(abs, self.values), default=0) > VALUE_LIMIT:
             raise BadMessage("a released number is out of range")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Seal(Message):
     """All rounds are closed and this is my final head.
 
@@ -98,7 +98,7 @@ class Seal(Message):
     complete: bool
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Halt(Message):
     """I stop for good. `evidence` holds the signed messages that show why, as they came."""
 

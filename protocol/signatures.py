@@ -7,9 +7,9 @@ from nacl.exceptions import ValueError as NaClValueError
 from protocol.errors import BadMessage
 
 
-def verify(signature: bytes, signed: bytes, sender: str, key: bytes) -> None:
-    """Raise `BadMessage` unless this is the signature of these bytes under this key."""
+def verify(signed: bytes, sender: str, key: bytes) -> None:
+    """Raise `BadMessage` unless these bytes begin with the signature of the rest under this key."""
     try:
-        crypto_sign_open(signature + signed, key)
+        crypto_sign_open(signed, key)
     except (BadSignatureError, NaClValueError):
         raise BadMessage(f"the signature of {sender!r} does not fit", sender=sender) from None

@@ -95,19 +95,20 @@ class Reader:
             raise BadMessage(f"{len(data)} bytes are more than any message of this session has")
         if len(data) <= SIGNATURE_BYTES:
             raise BadMessage("too short to be signed")
-        payload, signature = data[:-SIGNATURE_BYTES], data[-SIGNATURE_BYTES:]
+        payload = data[:-SIGNATURE_BYTES]
+        signed = b"".join((data[-SIGNATURE_BYTES:], CONTEXT, payload))
         found = self._release(data)
         if found is not None:
             release, key = found
             if not verified:
-                self._verify(signature, CONTEXT + payload, release.sender, key)
+                self._verify(signed, release.sender, key)
             return Sealed(release, data)
         kind, key, agreement, round_bytes, head, body = self._frame(payload)
         sender = self._names.get(key)
         if sender is None:
             raise BadMessage("signed by somebody who is not in the roster")
         if not verified:
-            self._verify(signature, CONTEXT + payload, sender, key)
+            self._verify(signed, sender, key)
         try:
             message = self._message(kind, sender, agreement, round_bytes, head, body)
         except BadMessage as error:
