@@ -21,7 +21,7 @@ from party.dataset import DataSet
 from party.gate import Gate
 from party.identity import Identity, generate
 from party.ledger import Ledger
-from party.noise import DiscreteGaussian
+from party.noise import DRAWN_AHEAD, DiscreteGaussian
 from party.runner import Runner
 from party.subproblem import subproblem
 from protocol.agreement import TICKS, Agreement, from_table, parse
@@ -46,7 +46,7 @@ class Setting:
     parties: int = 5
     resources: int = 5
     columns: int = 15
-    rounds: int = 60
+    rounds: int = 4 * DRAWN_AHEAD
     skipped: int = 10
     seed: int = 1
 

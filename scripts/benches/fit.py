@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from scipy.optimize import nnls
 from scipy.stats import t as student
 
 
@@ -61,8 +62,9 @@ class Line:
 
 
 def line(x: Sequence[float], y: Sequence[float]) -> Line:
-    """Errors count in proportion, so that the smallest point says as much as the largest."""
+    """Errors count in proportion, so that the smallest point says as much as the largest. No
+    cost falls: neither number is below 0."""
     xs, ys = np.asarray(x, float), np.asarray(y, float)
     rows = np.column_stack([np.ones_like(xs), xs]) / ys[:, None]
-    fixed, each = np.linalg.lstsq(rows, np.ones_like(ys), rcond=None)[0].tolist()
+    fixed, each = nnls(rows, np.ones_like(ys))[0].tolist()
     return Line(fixed, each)

@@ -23,6 +23,7 @@ import zmq
 from rich.console import Console
 from rich.table import Table
 
+from party.noise import DRAWN_AHEAD
 from scripts.benches.alone import Setting
 from scripts.benches.bytes import relayed
 from scripts.benches.fit import Power, power, upper
@@ -61,8 +62,8 @@ FULL = Plan(
     long=5_000,
     turns=3,
     far=(
-        Setting(parties=10_000, rounds=4, skipped=1),
-        Setting(parties=1_000, resources=1_000, columns=60, rounds=4, skipped=1),
+        Setting(parties=10_000, rounds=DRAWN_AHEAD, skipped=1),
+        Setting(parties=1_000, resources=1_000, columns=60, rounds=DRAWN_AHEAD, skipped=1),
     ),
 )
 QUICK = Plan(
@@ -139,10 +140,10 @@ def sweeps(plan: Plan, seed: int) -> dict[str, Any]:
     settings = {
         **{f"parties {k}": _among(simple, k) for k in plan.parties},
         **{
-            f"resources {m}": replace(simple, parties=10, resources=m, columns=60, rounds=40)
+            f"resources {m}": replace(simple, parties=10, resources=m, columns=60)
             for m in plan.resources
         },
-        **{f"columns {n}": replace(simple, columns=n, rounds=100) for n in plan.columns},
+        **{f"columns {n}": replace(simple, columns=n) for n in plan.columns},
     }
     ways = {name: partial(alone, setting) for name, setting in settings.items()}
     got = {name: _median(values) for name, values in in_turns(ways, plan.turns).items()}
@@ -153,8 +154,9 @@ def sweeps(plan: Plan, seed: int) -> dict[str, Any]:
 
 
 def _among(setting: Setting, parties: int) -> Setting:
-    """Fewer rounds with many parties, so that no point takes for ever."""
-    return replace(setting, parties=parties, rounds=max(5, min(100, 4_000 // parties)))
+    """Fewer rounds with many parties, so that no point takes for ever. Always whole batches of
+    noise: one round in so many draws for all of them."""
+    return replace(setting, parties=parties, rounds=DRAWN_AHEAD * max(1, min(6, 300 // parties)))
 
 
 def _median(values: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -166,22 +168,20 @@ def _median(values: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def network(parties: int, seed: int) -> dict[str, Any]:
     """A session over the relay: CPU a round of a party and of the coordinator, memory, files."""
-    rounds = max(30, 1_000 // parties)
-    short, _ = _watched(parties, rounds // 5, "relay", seed)
-    long, watch = _watched(parties, rounds, "relay", seed)
-    count = rounds - rounds // 5
-
-    def party_cpu(played: Played) -> float:
-        return statistics.mean(ended.cpu_seconds for ended in played.parties)
-
+    rounds = 4_000 // parties
+    played, watch = _watched(parties, rounds, "relay", seed)
+    begin, end = (played.launched + played.closed[i] for i in (0, -1))
+    rates = {
+        name: _rate([s for s in seen if begin <= s.at <= end], played.closed, played.launched)
+        for name, seen in watch.samples.items()
+    }
+    of_parties = [r for name, r in rates.items() if name != "coordinator" and r is not None]
     return {
         "parties": parties,
         "rounds": rounds,
-        "rounds_per_second": long.rounds_per_second,
-        "party_cpu_microseconds": (party_cpu(long) - party_cpu(short)) / count * 1e6,
-        "coordinator_cpu_microseconds": (
-            (long.coordinator.cpu_seconds - short.coordinator.cpu_seconds) / count * 1e6
-        ),
+        "rounds_per_second": played.rounds_per_second,
+        "party_cpu_microseconds": statistics.mean(of_parties),
+        "coordinator_cpu_microseconds": rates["coordinator"],
         **_held(watch),
     }
 
