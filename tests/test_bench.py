@@ -92,8 +92,8 @@ def test_missing_peers_are_named() -> None:
 
 
 def test_rounds_of_two_parties() -> None:
-    """A tiny session, its bare loop and its parts give every figure, and each is a number."""
-    size = Size(2, rounds=12, turns=1, topologies=("relay",))
+    """A session of two, its bare loop and its parts give every figure, and each is a number."""
+    size = Size(2, rounds=1_500, turns=1, topologies=("relay",))
     [row] = plain(measure(size, 1, Mpi(sys.executable, False, False, ())))
     assert set(row["parts"]) == set(PARTS)
     assert row["rounds_per_second"]["median"] > 0.0

@@ -24,8 +24,9 @@ from protocol.command import read_agreement
 from protocol.wire import release_bytes
 from scripts.benches.mpi import Mpi, found
 from scripts.benches.parts import PARTS
-from scripts.benches.sessions import Played, Processes, play, session
+from scripts.benches.sessions import Processes, play, session
 from scripts.benches.turns import in_turns, plain, ratio, spread
+from scripts.benches.watch import Watch
 from scripts.demo import free_ports, prepare
 from scripts.simulate import drawn, party_name
 
@@ -41,11 +42,6 @@ class Size:
     disropt: bool = True
     topologies: tuple[str, ...] = TOPOLOGIES
 
-    @property
-    def short(self) -> int:
-        """Rounds of the session that is taken off the long one, so that its start cancels."""
-        return max(2, self.rounds // 5)
-
 
 SIZES = (
     Size(5, rounds=600, turns=3),
@@ -54,7 +50,7 @@ SIZES = (
     Size(40, rounds=60, turns=1, disropt=False),
 )
 QUICK = (
-    Size(5, rounds=200, turns=1),
+    Size(5, rounds=400, turns=1),
     Size(10, rounds=100, turns=1, parts=False, disropt=False, topologies=("relay",)),
 )
 
@@ -73,9 +69,8 @@ class Bench:
         ways: dict[str, Way] = {}
         for topology in size.topologies:
             ways |= {
-                f"{topology} ours": partial(self._ours, topology, size.rounds),
+                f"{topology} ours": partial(self._ours, topology),
                 f"{topology} bare": partial(self._bare, topology),
-                f"{topology} short": partial(self._ours, topology, size.short),
                 f"{topology} pyzmq": partial(self._pyzmq, topology),
             }
             if size.parts:
@@ -86,10 +81,21 @@ class Bench:
             ways["disropt"] = self._disropt
         return ways
 
-    def _ours(self, topology: str, rounds: int) -> Played:
-        options = session(self._size.parties, rounds, topology, self._seed)
+    def _ours(self, topology: str) -> dict[str, float]:
+        """Rounds a second, and CPU of a round: the median of the parties, and the coordinator's."""
+        options = session(self._size.parties, self._size.rounds, topology, self._seed)
+        watch = Watch()
         with tempfile.TemporaryDirectory(prefix="sotto-bench-") as folder:
-            return play(Path(folder) / "session", options)
+            played = play(Path(folder) / "session", options, watch=watch)
+        cpu = watch.cpu_per_round(played.closed_at)
+        if len(cpu) < 2 or "coordinator" not in cpu:
+            raise RuntimeError("the session was over before its CPU could be looked at twice")
+        coordinator = cpu.pop("coordinator")
+        return {
+            "rounds_per_second": played.rounds_per_second,
+            "cpu_seconds_per_round": statistics.median(cpu.values()),
+            "coordinator_cpu_seconds_per_round": coordinator,
+        }
 
     def _parts(self, topology: str) -> dict[str, Any]:
         options = session(self._size.parties, self._size.rounds, topology, self._seed)
@@ -185,15 +191,11 @@ def _row(size: Size, topology: str, got: dict[str, list[Any]]) -> dict[str, Any]
     def of(way: str) -> list[Any]:
         return got[f"{topology} {way}"]
 
-    ours = [played.rounds_per_second for played in of("ours")]
-    bare = [figures["rounds_per_second"] for figures in of("bare")]
-    bare_cpu = [figures["cpu_seconds_per_round"] for figures in of("bare")]
-    pairs = list(zip(of("short"), of("ours"), strict=True))
-    party = [_slope(size, _parties(short), _parties(long)) for short, long in pairs]
-    coordinator = [
-        _slope(size, short.coordinator.cpu_seconds, long.coordinator.cpu_seconds)
-        for short, long in pairs
-    ]
+    ours, bare = ([figures["rounds_per_second"] for figures in of(w)] for w in ("ours", "bare"))
+    party, bare_cpu = (
+        [figures["cpu_seconds_per_round"] for figures in of(w)] for w in ("ours", "bare")
+    )
+    coordinator = [figures["coordinator_cpu_seconds_per_round"] for figures in of("ours")]
     spreads = {
         "rounds_per_second": spread(ours),
         "bare_rounds_per_second": spread(bare),
@@ -223,14 +225,6 @@ def _row(size: Size, topology: str, got: dict[str, list[Any]]) -> dict[str, Any]
         clocks = [figures["clocks_cpu_microseconds"] for figures in of("parts")]
         row["clocks_cpu_microseconds"] = spread(clocks)
     return row
-
-
-def _parties(played: Played) -> float:
-    return statistics.mean(ended.cpu_seconds for ended in played.parties)
-
-
-def _slope(size: Size, short: float, long: float) -> float:
-    return (long - short) / (size.rounds - size.short)
 
 
 def rounds(options: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
@@ -289,7 +283,7 @@ def _paces(rows: list[dict[str, Any]]) -> Table:
 def _cpu(rows: list[dict[str, Any]]) -> Table:
     table = _table(
         "milliseconds of CPU a round: what counts on separate machines",
-        "session: a long one less a short one; bare loop: its own count; coordinator: all of it",
+        "from the first round to the last: session, as the system counts; bare loop: its own count",
         "parties", "topology", "a party", "bare loop", "party ÷ bare", "coordinator",
     )  # fmt: skip
     for row in rows:

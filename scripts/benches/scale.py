@@ -29,7 +29,7 @@ from scripts.benches.bytes import relayed
 from scripts.benches.fit import Power, power, upper
 from scripts.benches.sessions import LIMIT_SECONDS, Played, environment, play, session
 from scripts.benches.turns import in_turns
-from scripts.benches.watch import Watch
+from scripts.benches.watch import Watch, cpu_per_round
 
 RESULTS = Path(__file__).parents[1] / "results"
 WINDOWS = 10
@@ -170,18 +170,14 @@ def network(parties: int, seed: int) -> dict[str, Any]:
     """A session over the relay: CPU a round of a party and of the coordinator, memory, files."""
     rounds = 4_000 // parties
     played, watch = _watched(parties, rounds, "relay", seed)
-    begin, end = (played.launched + played.closed[i] for i in (0, -1))
-    rates = {
-        name: _rate([s for s in seen if begin <= s.at <= end], played.closed, played.launched)
-        for name, seen in watch.samples.items()
-    }
-    of_parties = [r for name, r in rates.items() if name != "coordinator" and r is not None]
+    rates = watch.cpu_per_round(played.closed_at)
+    coordinator = rates.pop("coordinator")
     return {
         "parties": parties,
         "rounds": rounds,
         "rounds_per_second": played.rounds_per_second,
-        "party_cpu_microseconds": statistics.mean(of_parties),
-        "coordinator_cpu_microseconds": rates["coordinator"],
+        "party_cpu_microseconds": statistics.mean(rates.values()) * 1e6,
+        "coordinator_cpu_microseconds": coordinator * 1e6,
         **_held(watch),
     }
 
@@ -215,33 +211,24 @@ def _held(watch: Watch) -> dict[str, Any]:
 def endurance(rounds: int, seed: int) -> dict[str, Any]:
     """A long session of three: does a late round cost more than an early one, or hold more?"""
     played, watch = _watched(3, rounds, "relay", seed)
-    closed = played.closed
+    closed = played.closed_at
     seen = watch.samples.get("party2", [])
     windows = []
     for w in range(WINDOWS):
         first, last = w * rounds // WINDOWS, (w + 1) * rounds // WINDOWS - 1
-        begin, end = (played.launched + closed[i] for i in (first, last))
         times = [closed[i + 1] - closed[i] for i in range(first, last)]
-        inside = [s for s in seen if begin <= s.at <= end]
+        inside = [s for s in seen if closed[first] <= s.at <= closed[last]]
+        cpu = cpu_per_round(inside, closed)
         windows.append(
             {
                 "first_round": first + 1,
                 "last_round": last + 1,
                 "median_round_microseconds": statistics.median(times) * 1e6,
-                "cpu_microseconds_per_round": _rate(inside, closed, played.launched),
+                "cpu_microseconds_per_round": None if cpu is None else cpu * 1e6,
                 "memory_bytes": inside[-1].memory_bytes if inside else None,
             }
         )
     return {"rounds": rounds, "parties": 3, "windows": windows}
-
-
-def _rate(samples: list[Any], closed: Sequence[float], launched: float) -> float | None:
-    """CPU a round between the first and the last look."""
-    if len(samples) < 2:
-        return None
-    first, last = samples[0], samples[-1]
-    passed = sum(first.at < launched + at <= last.at for at in closed)
-    return (last.cpu_seconds - first.cpu_seconds) / passed * 1e6 if passed else None
 
 
 def wire_bytes(parties: int, seed: int) -> dict[str, Any]:

@@ -43,6 +43,11 @@ class Played:
     coordinator: Ended
 
     @property
+    def closed_at(self) -> tuple[float, ...]:
+        """When rounds closed, by the wall clock."""
+        return tuple(self.launched + at for at in self.closed)
+
+    @property
     def rounds_per_second(self) -> float:
         """From the first closed round to the last."""
         return (len(self.closed) - 1) / (self.closed[-1] - self.closed[0])

@@ -5,7 +5,7 @@ From /proc, so that on systems without it there is nothing to see, and nothing i
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -41,9 +41,31 @@ class Watch:
                     self.samples.setdefault(name, []).append(sample)
             time.sleep(self.every_seconds)
 
+    def cpu_per_round(self, closed: Sequence[float]) -> dict[str, float]:
+        """CPU seconds of a round by process, from looks between the first round and the last.
+
+        `closed` has the times of the wall clock at which rounds closed. The start of a process
+        takes as much as hundreds of rounds, and never the same.
+        """
+        inside = {
+            name: [s for s in seen if closed[0] <= s.at <= closed[-1]]
+            for name, seen in self.samples.items()
+        }
+        rates = {name: cpu_per_round(seen, closed) for name, seen in inside.items()}
+        return {name: rate for name, rate in rates.items() if rate is not None}
+
     def most(self, name: str, what: str) -> int | None:
         """The most of it that a process was seen to hold."""
         return max((getattr(s, what) for s in self.samples.get(name, ())), default=None)
+
+
+def cpu_per_round(samples: Sequence[Sample], closed: Sequence[float]) -> float | None:
+    """CPU seconds a round between the first and the last look, if there were two."""
+    if len(samples) < 2:
+        return None
+    first, last = samples[0], samples[-1]
+    passed = sum(first.at < at <= last.at for at in closed)
+    return (last.cpu_seconds - first.cpu_seconds) / passed if passed else None
 
 
 def look(number: int) -> Sample | None:
