@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -266,7 +267,7 @@ def test_a_two_faced_party_is_named_with_evidence(
             if not isinstance(message, Release) or message.round != 7:
                 return None
             values = (message.values[0] + 1, *message.values[1:])
-            return keys.pack(type(message)(**{**vars(message), "values": values})).data
+            return keys.pack(replace(message, values=values)).data
 
         monkeypatch.setattr(
             "party.node.RelayLink", lambda a, k: TwoFaced(a, k, lie=lie), raising=True
