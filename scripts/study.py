@@ -39,6 +39,9 @@ ROOT = Path(__file__).parents[1]
 QUICK = 6
 """Replications of a quick study."""
 
+WORKER_SECONDS = 30
+"""How long the first worker of a Dask cluster is waited for: it may just be starting."""
+
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "convergence": (
         "parties", "variant", "seed",
@@ -166,10 +169,14 @@ def cluster(work: Sequence[Unit], address: str) -> Iterator[tuple[Unit, Rows]]:
     except (OSError, ValueError) as error:
         raise Unavailable(f"no Dask scheduler answers at {address}: {error}") from None
     with client:
-        theirs = client.run(versions)
-        if not theirs:
-            raise Unavailable(f"the scheduler at {address} has no workers yet; start some")
-        for worker, found in theirs.items():
+        try:
+            client.wait_for_workers(1, timeout=WORKER_SECONDS)
+        except TimeoutError:
+            raise Unavailable(
+                f"the scheduler at {address} has had no workers for {WORKER_SECONDS} seconds; "
+                "start some"
+            ) from None
+        for worker, found in client.run(versions).items():
             if found != versions():
                 raise BadCommand(f"worker {worker} has {found}, this machine has {versions()}")
         futures = {client.submit(play, unit, pure=False): unit for unit in work}
