@@ -55,8 +55,6 @@ class Outcome:
     agreement: Agreement
     position: Position
     sealed: bool
-    final: Floats
-    average: Floats
     prices: Floats
     overrun: Floats
     quota: Ticks
@@ -76,8 +74,6 @@ def outcome(agreement: Agreement, transcript: Transcript) -> Outcome:
         agreement=agreement,
         position=last,
         sealed=len(transcript.seals) == len(agreement.members),
-        final=last.final_prices,
-        average=last.average_prices,
         prices=np.array(path),
         overrun=(np.array(totals, dtype=np.int64).reshape(-1, m) - TICKS) / TICKS,
         quota=quota(agreement, last),
@@ -137,7 +133,8 @@ def public_sections(known: Outcome) -> list[Element]:
 
 def _terms(known: Outcome) -> Element:
     agreement = known.agreement
-    shown = list(zip(agreement.resources, known.final, known.average, strict=True))[:ROWS]
+    final, average = known.position.final_prices, known.position.average_prices
+    shown = list(zip(agreement.resources, final, average, strict=True))[:ROWS]
     rows = [
         (
             titled(resource),
@@ -272,7 +269,9 @@ def _courses(known: Outcome) -> list[Element]:
 
 def _price_chart(known: Outcome, j: int) -> Element:
     resource = known.agreement.resources[j]
-    note = f"final price {figure(float(known.final[j]))} per {resource.unit or 'unit'}"
+    note = (
+        f"final price {figure(float(known.position.final_prices[j]))} per {resource.unit or 'unit'}"
+    )
     return chart(resource.name, note, [Line(known.prices[:, j].tolist())], first=0)
 
 
