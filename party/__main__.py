@@ -127,13 +127,13 @@ def _check(options: argparse.Namespace) -> None:
     from party import dataset, identity
     from party.settle import takes_nothing
     from party.subproblem import subproblem
-    from protocol.privacy import NoisePlan
+    from protocol.privacy import Calibration
 
     agreement = read_agreement(options.agreement)
-    agreement.position(options.name)
+    agreement.place(options.name)
     print(f"agreement  {agreement.session}: valid, {options.name!r} is a member")
     print(f"           digest {agreement.digest.hex()}")
-    NoisePlan(agreement)
+    Calibration(agreement)
     data = dataset.read(options.data, agreement)
     print(
         f"model      {data.columns} columns, {data.private_rows} private rows, all "

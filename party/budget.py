@@ -12,7 +12,7 @@ from typing import Any
 
 from protocol.agreement import Agreement
 from protocol.errors import BadCommand, BudgetExceeded
-from protocol.privacy import NoisePlan, Spent
+from protocol.privacy import Calibration, Spent
 
 DATA_SET = "main"
 """What a company's data are called as long as it does not tell data sets apart."""
@@ -77,7 +77,7 @@ def opened(agreement: Agreement, data_set: str | None = None) -> Account:
         releases=0,
         epsilon=privacy.epsilon if privacy else None,
         delta=privacy.delta if privacy else None,
-        per_release=NoisePlan(agreement).per_release,
+        per_release=Calibration(agreement).per_release,
     )
 
 

@@ -16,8 +16,8 @@ from protocol.agreement import TICKS, Agreement
 from protocol.arrays import Floats, Ticks
 from protocol.caps import floor_ticks
 from protocol.errors import BadCommand, BrokenInvariant
-from protocol.messages import VALUE_LIMIT, Message, Release, Sealed
-from protocol.privacy import NoisePlan
+from protocol.messages import VALUE_LIMIT, Message, Release, Signed
+from protocol.privacy import Calibration
 from protocol.transcript import Position
 
 
@@ -53,7 +53,7 @@ class Gate:
 
     Guarantee: all that ever comes out for one session is (ε, δ)-LDP in the data set, for
     the ε and δ of the agreement (PRIVACY.md §3): every release is a function of the data
-    clamped to public caps, plus the noise of `NoisePlan`, and there are at most T of them.
+    clamped to public caps, plus the noise of `Calibration`, and there are at most T of them.
     In `hidden` mode there is no noise and no guarantee.
     """
 
@@ -65,7 +65,7 @@ class Gate:
         subproblem: Subproblem,
         noise: Noise,
         ledger: Ledger,
-        pack: Callable[[Message], Sealed],
+        pack: Callable[[Message], Signed],
     ) -> None:
         if not noise.private and not agreement.rehearsal:
             raise BadCommand(
@@ -74,15 +74,15 @@ class Gate:
             )
         self._agreement = agreement
         self._member = member
-        self._row = agreement.position(member)
+        self._row = agreement.place(member)
         self._subproblem = subproblem
         self._noise = noise
         self._ledger = ledger
         self._pack = pack
-        self._plan = NoisePlan(agreement)
-        self._scales = self._plan.scales(agreement.share_ticks[self._row])
+        self._calibration = Calibration(agreement)
+        self._scales = self._calibration.scales(agreement.share_ticks[self._row])
 
-    def release(self, position: Position) -> Sealed:
+    def release(self, position: Position) -> Signed:
         """The release of this position's round: the recorded one, or a new one.
 
         Guarantee: calling this again, in this process or after any crash, gives the same
@@ -96,7 +96,7 @@ class Gate:
         caps = position.caps[self._row]
         noisy = self._noise.add(
             self._demanded(position.prices.current, caps),
-            self._plan.scales(caps) if self._agreement.mode == "clipped" else self._scales,
+            self._calibration.scales(caps) if self._agreement.mode == "clipped" else self._scales,
             member=self._member,
             round=position.round,
         )

@@ -15,7 +15,7 @@ from nacl.signing import SigningKey
 from protocol.agreement import Agreement
 from protocol.command import read_private, write_private
 from protocol.errors import BadKey
-from protocol.messages import Message, Sealed
+from protocol.messages import Message, Signed
 from protocol.wire import SIGNATURE_BYTES, pack
 
 
@@ -32,7 +32,7 @@ class Identity:
     def __repr__(self) -> str:
         return f"<identity of {self.name!r}>"
 
-    def pack(self, message: Message) -> Sealed:
+    def pack(self, message: Message) -> Signed:
         """Sign a message."""
         return pack(message, key=self.signing_key, sign=self._sign)
 
@@ -50,7 +50,7 @@ class Identity:
 
     def belongs_to(self, agreement: Agreement) -> None:
         """Refuse an agreement that names another key for this party."""
-        member = agreement.members[agreement.position(self.name)]
+        member = agreement.members[agreement.place(self.name)]
         for what, ours, theirs in (
             ("signing_key", self.signing_key.hex(), member.signing_key.hex()),
             ("transport_key", self.transport_key.decode(), member.transport_key),

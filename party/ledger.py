@@ -14,7 +14,7 @@ from typing import Any
 from party.budget import Account, Limit, opened
 from protocol.agreement import Agreement
 from protocol.errors import BadLedger, BadMessage, BrokenInvariant, SottoError
-from protocol.messages import Sealed
+from protocol.messages import Signed
 from protocol.privacy import Discreteness, Spent
 from protocol.transcript import Transcript, frame
 from protocol.wire import Reader, release_bytes
@@ -74,7 +74,7 @@ class Ledger:
     def _prepare(self, member: str, data_set: str | None) -> None:
         run, agreement = self._base.execute, self._agreement
         account = opened(agreement, data_set)
-        cost = account.per_release
+        each = account.per_release
         run("BEGIN EXCLUSIVE")
         run(
             "INSERT OR IGNORE INTO sessions (agreement, name, member, data_set, rounds, epsilon, "
@@ -88,15 +88,15 @@ class Ledger:
                 account.rounds,
                 account.epsilon,
                 account.delta,
-                cost.mu_squared,
-                cost.cost.epsilon,
-                cost.cost.delta,
+                each.mu_squared,
+                each.discreteness.epsilon,
+                each.discreteness.delta,
             ),
         )
         self._session, owner, self.data_set = run(
             "SELECT id, member, data_set FROM sessions WHERE agreement = ?", (agreement.digest,)
         ).fetchone()
-        self._released, self._closed = run(
+        self._released, self._rounds_closed = run(
             "SELECT (SELECT count(*) FROM releases WHERE session = ?1), "
             "(SELECT count(*) FROM rounds WHERE session = ?1)",
             (self._session,),
@@ -124,14 +124,14 @@ class Ledger:
         """The limit that the company has set for this session's data set."""
         return _limits(self._base, self._path).get(self.data_set)
 
-    def release(self, round: int) -> Sealed | None:  # noqa: A002
+    def release(self, round: int) -> Signed | None:  # noqa: A002
         """What was released in this round, or None."""
         if round >= self._released and not self._failed:
             return None
         found = self._rows("SELECT message FROM releases WHERE session = ? AND round = ?", round)
         return self._open(found[0][0]) if found else None
 
-    def record_release(self, release: Sealed) -> None:
+    def record_release(self, release: Signed) -> None:
         """Make a release durable, with whatever was recorded before it.
 
         Guarantee: when this returns, the release survives any crash; a round that has one
@@ -147,15 +147,15 @@ class Ledger:
         self.commit()
         self._released += 1
 
-    def record_round(self, round: int, releases: tuple[Sealed, ...]) -> None:  # noqa: A002
+    def record_round(self, round: int, releases: tuple[Signed, ...]) -> None:  # noqa: A002
         """Keep a closed round. Durable with the next `record_release` or `commit`."""
-        if round != self._closed:
-            raise BrokenInvariant(f"round {round} would follow {self._closed} closed ones")
+        if round != self._rounds_closed:
+            raise BrokenInvariant(f"round {round} would follow {self._rounds_closed} closed ones")
         data = b"".join(r.data for r in releases)  # all have the same length
         self._write("INSERT INTO rounds VALUES (?, ?, ?)", [(round, data)])
-        self._closed += 1
+        self._rounds_closed += 1
 
-    def record_seals(self, seals: tuple[Sealed, ...]) -> None:
+    def record_seals(self, seals: tuple[Signed, ...]) -> None:
         """Keep the seals of all members: the session is over."""
         rows = list(enumerate(s.data for s in seals))
         self._write("INSERT OR REPLACE INTO seals VALUES (?, ?, ?)", rows)
@@ -179,7 +179,7 @@ class Ledger:
         error.exit_code = code
         return error
 
-    def own(self) -> tuple[Sealed, ...]:
+    def own(self) -> tuple[Signed, ...]:
         """All own releases of this session."""
         rows = self._rows("SELECT message FROM releases WHERE session = ? ORDER BY round")
         return tuple(self._open(row[0]) for row in rows)
@@ -222,20 +222,20 @@ class Ledger:
             if self._base.in_transaction:
                 self._base.execute("COMMIT")
         except sqlite3.Error as error:
-            raise self._closed_by(error) from None
+            raise self._broken_by(error) from None
 
     def close(self) -> None:
         if not self._failed:
             self.commit()
         self._base.close()
 
-    def _open(self, data: bytes) -> Sealed:
+    def _open(self, data: bytes) -> Signed:
         try:
             return self._reader.unpack(data, verified=True)
         except (BadMessage, TypeError) as error:
             raise BadLedger(f"the ledger {self._path!r} is damaged: {error}") from None
 
-    def _closed_by(self, error: sqlite3.Error) -> BadLedger:
+    def _broken_by(self, error: sqlite3.Error) -> BadLedger:
         """After a failed write nothing more is read: it may not be on the disk."""
         self._failed = True
         self._base.close()
@@ -253,7 +253,7 @@ class Ledger:
                 self._base.execute("BEGIN")
             self._base.executemany(statement, [(self._session, *row) for row in rows])
         except sqlite3.Error as error:
-            raise self._closed_by(error) from None
+            raise self._broken_by(error) from None
 
 
 def accounts(path: Path) -> tuple[tuple[Account, ...], dict[str, Limit]]:

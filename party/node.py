@@ -1,4 +1,4 @@
-"""Runs one party over the network: link, runner, view, until the session ends.
+"""Runs one party over the network: link, executor, view, until the session ends.
 
 The only loop of a party process. It decides nothing: the session decides, the gate
 releases, the ledger remembers.
@@ -9,17 +9,17 @@ import os
 import time
 from collections.abc import Callable
 
+from party.executor import Executor
 from party.gate import Gate
 from party.identity import Identity
 from party.ledger import Ledger
 from party.link import Link, MeshLink, RelayLink
 from party.noise import Noise
-from party.runner import Runner
 from party.subproblem import Subproblem
 from party.view import View
 from protocol.agreement import Agreement
 from protocol.errors import BadMessage
-from protocol.messages import NONCE_BYTES, Sealed
+from protocol.messages import NONCE_BYTES, Signed
 from protocol.session import Phase
 from protocol.transcript import Position
 from protocol.wire import Reader
@@ -46,7 +46,7 @@ class Node:
         self._said = b""
         self._reader = Reader(agreement)
         self._link = _link(agreement, identity, ledger, listen, view)
-        self._runner = Runner(
+        self._executor = Executor(
             agreement,
             identity.name,
             nonce=os.urandom(NONCE_BYTES),
@@ -71,49 +71,49 @@ class Node:
 
         Raises what the session fails with; the same call goes on in a later process.
         """
-        runner, session = self._runner, self._runner.session
+        executor, session = self._executor, self._executor.session
         gc.freeze()  # what is loaded by now stays: no need to look through it between rounds
         try:
-            self._publish(runner.begin(time.monotonic()))
+            self._publish(executor.begin(time.monotonic()))
             # A party that has found a fault stays for a while to tell the others.
-            while not runner.left and (runner.error is None or session.phase is Phase.HALTED):
+            while not executor.left and (executor.error is None or session.phase is Phase.HALTED):
                 deadline = session.deadline
                 for data in self._link.receive(deadline - time.monotonic()):
                     self._hear(data)
                 if time.monotonic() >= deadline:
-                    self._publish(runner.tick(time.monotonic()))
+                    self._publish(executor.tick(time.monotonic()))
                     self._look_around()
         finally:
             self._link.close()
-        if runner.error is not None:
-            raise runner.error
+        if executor.error is not None:
+            raise executor.error
 
     def _hear(self, data: bytes) -> None:
-        if data == self._said or self._runner.session.holds(data):
+        if data == self._said or self._executor.session.holds(data):
             return  # our own from the relay, or a release sent again: nothing to verify anew
         try:
-            sealed = self._reader.unpack(data)
+            signed = self._reader.unpack(data)
         except BadMessage as error:
             self._view.dropped(str(error))
         else:
-            self._publish(self._runner.receive(sealed, time.monotonic()))
+            self._publish(self._executor.receive(signed, time.monotonic()))
 
     def _look_around(self) -> None:
         for sentence in self._link.troubles():
             self._view.warn(sentence)
-        self._view.waiting(self._runner.session.phase, self._runner.session.missing)
+        self._view.waiting(self._executor.session.phase, self._executor.session.missing)
 
-    def _publish(self, outgoing: list[Sealed]) -> None:
+    def _publish(self, outgoing: list[Signed]) -> None:
         if not outgoing:
             return
-        for sealed in outgoing:
-            self._said = sealed.data
-            self._link.publish(sealed.data)
-        self._runner.afterwards()
-        if self._on_finish is not None and self._runner.finished is not None:
+        for signed in outgoing:
+            self._said = signed.data
+            self._link.publish(signed.data)
+        self._executor.afterwards()
+        if self._on_finish is not None and self._executor.finished is not None:
             # Only now: nobody has to wait for our last seal while we look at the outcome.
             tell, self._on_finish = self._on_finish, None
-            tell(self._runner.finished)
+            tell(self._executor.finished)
 
 
 def _link(

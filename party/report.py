@@ -156,7 +156,7 @@ def _shortfall(agreement: Agreement, settlement: Settlement) -> list[Element]:
 
 def _uses(known: Outcome, member: str, settlement: Settlement) -> Element:
     """Quota, pro-rata split and what the plans use of each resource, as bars."""
-    agreement, row = known.agreement, known.agreement.position(member)
+    agreement, row = known.agreement, known.agreement.place(member)
     equal = amounts(agreement, settlement.prorata_ticks)
     own = amounts(agreement, settlement.quota_ticks)
     plans = (settlement.within_quota, settlement.at_prices)

@@ -72,7 +72,7 @@ class Settlement:
 
 def settle(data: DataSet, agreement: Agreement, name: str, position: Position) -> Settlement:
     """What the outcome means for one company."""
-    row = agreement.position(name)
+    row = agreement.place(name)
     own, equal = quota(agreement, position)[row], prorata(agreement)[row]
     prices = position.final_prices
     within = plan_within(data, amounts(agreement, own))

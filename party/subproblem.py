@@ -115,7 +115,7 @@ class Subproblem:
 
 def subproblem(data: DataSet, agreement: Agreement, name: str) -> Subproblem:
     """The subproblem of a member, within its share of each capacity."""
-    share = agreement.share[agreement.position(name)]
+    share = agreement.share[agreement.place(name)]
     return Subproblem(data, share * agreement.capacity)
 
 

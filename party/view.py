@@ -9,7 +9,7 @@ import time
 from typing import Any, Protocol, TextIO
 
 from protocol.agreement import TICKS, Agreement
-from protocol.messages import Sealed
+from protocol.messages import Signed
 from protocol.session import Phase
 from protocol.transcript import Position, numbers
 
@@ -18,12 +18,12 @@ class View(Protocol):
     """What a node tells while it runs."""
 
     def waiting(self, phase: Phase, missing: tuple[str, ...]) -> None: ...
-    def round(self, position: Position, releases: tuple[Sealed, ...]) -> None: ...
+    def round(self, position: Position, releases: tuple[Signed, ...]) -> None: ...
     def warn(self, text: str) -> None: ...
     def dropped(self, why: str) -> None: ...
 
 
-def overrun(agreement: Agreement, releases: tuple[Sealed, ...]) -> list[float]:
+def overrun(agreement: Agreement, releases: tuple[Signed, ...]) -> list[float]:
     """How far the noisy total of a round is above (below) each capacity, as a part of it."""
     totals = numbers(releases)[:, : len(agreement.resources)].sum(axis=0)
     return [float(t) for t in (totals - TICKS) / TICKS]
@@ -54,7 +54,7 @@ class JsonView:
             self._last = (phase, missing)
             self.event("waiting", phase=phase.name.lower(), missing=missing)
 
-    def round(self, position: Position, releases: tuple[Sealed, ...]) -> None:
+    def round(self, position: Position, releases: tuple[Signed, ...]) -> None:
         self._last = None
         self.event(
             "round",
@@ -115,7 +115,7 @@ class TextView:
         here = f" (here: {', '.join(names)})" if greeting else ""
         self._say(f"waiting for {', '.join(missing)}{here}")
 
-    def round(self, position: Position, releases: tuple[Sealed, ...]) -> None:
+    def round(self, position: Position, releases: tuple[Signed, ...]) -> None:
         now = self._round_at = time.monotonic()
         self._told = None
         last = position.round == self._agreement.rounds

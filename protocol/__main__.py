@@ -14,7 +14,7 @@ from protocol.command import (
     run,
 )
 from protocol.errors import BadCommand
-from protocol.plan import plan_figures, statement
+from protocol.forecast import forecast, statement
 from protocol.transcript import Transcript, load, replay
 
 
@@ -59,7 +59,7 @@ def main() -> None:
 
 def _plan(options: argparse.Namespace) -> None:
     agreement = read_agreement(options.agreement)
-    figures = plan_figures(agreement)
+    figures = forecast(agreement)
     if options.json:
         print(json.dumps(figures, indent=2))
         return

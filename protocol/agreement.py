@@ -146,7 +146,7 @@ class Agreement:
     def _places(self) -> dict[str, int]:
         return {member.name: index for index, member in enumerate(self.members)}
 
-    def position(self, name: str) -> int:
+    def place(self, name: str) -> int:
         """Where a member stands in the roster."""
         if name in self._places:
             return self._places[name]

@@ -106,7 +106,7 @@ class Halt(Message):
     evidence: tuple[bytes, ...]
 
 
-class Sealed(NamedTuple):
+class Signed(NamedTuple):
     """A message together with the signed bytes that carry it."""
 
     message: Message

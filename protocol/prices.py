@@ -15,7 +15,7 @@ import numpy as np
 from protocol.agreement import TICKS, Agreement
 from protocol.arrays import Floats, Ticks
 from protocol.privacy import (
-    NoisePlan,
+    Calibration,
     convergence_step,
     gradient_bound,
     prices_distance,
@@ -47,7 +47,7 @@ class PriceRule:
         if self._pricing.step == "theorem":
             step = convergence_step(
                 M=prices_distance(agreement),
-                B=gradient_bound(NoisePlan(agreement)),
+                B=gradient_bound(Calibration(agreement)),
                 T=agreement.rounds,
             )
             self._size = float(shortened(step))

@@ -76,6 +76,12 @@ class Discreteness:
     epsilon: float
     delta: float
 
+    def __add__(self, other: "Discreteness") -> "Discreteness":
+        return Discreteness(self.epsilon + other.epsilon, self.delta + other.delta)
+
+    def times(self, count: int) -> "Discreteness":
+        return Discreteness(self.epsilon * count, self.delta * count)
+
 
 def discreteness(sigma: Floats, *, rounds: int, mu: float) -> Discreteness:
     """The cost of the discrete Gaussian over the rounded continuous one, in all rounds.
@@ -103,22 +109,16 @@ class Spent:
     """
 
     mu_squared: float = 0.0
-    cost: Discreteness = Discreteness(0.0, 0.0)
+    discreteness: Discreteness = Discreteness(0.0, 0.0)
 
     def __add__(self, other: "Spent") -> "Spent":
-        return Spent(
-            self.mu_squared + other.mu_squared,
-            Discreteness(
-                self.cost.epsilon + other.cost.epsilon, self.cost.delta + other.cost.delta
-            ),
-        )
+        return Spent(self.mu_squared + other.mu_squared, self.discreteness + other.discreteness)
 
     def times(self, count: int) -> "Spent":
         """So many times this."""
         if not count:
             return Spent()
-        cost = Discreteness(self.cost.epsilon * count, self.cost.delta * count)
-        return Spent(self.mu_squared * count, cost)
+        return Spent(self.mu_squared * count, self.discreteness.times(count))
 
     def delta(self, epsilon: float) -> float:
         """The smallest δ that goes with this ε.
@@ -132,8 +132,11 @@ class Spent:
         zcdp = exact = 1.0
         if epsilon >= rho:
             zcdp = math.exp(-((epsilon - rho) ** 2) / (4.0 * rho)) if rho else 0.0
-        if epsilon >= self.cost.epsilon:
-            exact = gaussian_delta(mu=mu, epsilon=epsilon - self.cost.epsilon) + self.cost.delta
+        if epsilon >= self.discreteness.epsilon:
+            exact = (
+                gaussian_delta(mu=mu, epsilon=epsilon - self.discreteness.epsilon)
+                + self.discreteness.delta
+            )
         return min(zcdp, exact, 1.0)
 
     def epsilon(self, delta: float) -> float:
@@ -142,13 +145,13 @@ class Spent:
         if math.isinf(mu):
             return math.inf
         zcdp = rho + 2.0 * math.sqrt(rho * math.log(1.0 / delta))
-        rest = delta - self.cost.delta
+        rest = delta - self.discreteness.delta
         if rest <= 0.0:
             return zcdp
-        return min(zcdp, gaussian_epsilon(mu=mu, delta=rest) + self.cost.epsilon)
+        return min(zcdp, gaussian_epsilon(mu=mu, delta=rest) + self.discreteness.epsilon)
 
 
-class NoisePlan:
+class Calibration:
     """The noise of every number of a session, known before it begins.
 
     Guarantee: if in each of at most T rounds a party releases its values, clamped to
@@ -276,15 +279,15 @@ def prices_distance(agreement: Agreement) -> float:
     return distance / 2.0 if any(agreement.pricing.start) else distance
 
 
-def gradient_bound(plan: NoisePlan) -> float:
+def gradient_bound(calibration: Calibration) -> float:
     """B of eq: B bound: no expected squared noisy subgradient exceeds B².
 
     With every share 1, component noise and the paper's accountant this is the paper's
     ‖c‖·√(TmK/2ρ + (K−1)²); smaller shares mean less noise and less overrun. In `clipped`
     mode it takes the caps of the first round, and the theorems make no promise.
     """
-    agreement = plan.agreement
-    sigma = plan.scales(first_caps(agreement)) / TICKS
+    agreement = calibration.agreement
+    sigma = calibration.scales(first_caps(agreement)) / TICKS
     total = 0.0
     for j, c in enumerate(agreement.capacity.tolist()):
         overrun = max(1.0, math.fsum(agreement.share[:, j]) - 1.0)

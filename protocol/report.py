@@ -15,6 +15,7 @@ import numpy as np
 from protocol.agreement import TICKS, Agreement, Resource
 from protocol.arrays import Floats, Ticks
 from protocol.caps import apportion
+from protocol.forecast import forecast, statement
 from protocol.page import (
     Content,
     Line,
@@ -33,7 +34,6 @@ from protocol.page import (
     section,
     table,
 )
-from protocol.plan import plan_figures, statement
 from protocol.quota import average, quota
 from protocol.transcript import Course, Position, Transcript, numbers, replay
 
@@ -311,7 +311,7 @@ def _privacy(known: Outcome) -> Element:
         "Privacy",
         paragraph(element("strong", "The guarantee"), f" — {statement(known.agreement)}."),
         *_plain_words(known.agreement),
-        paragraph(str(plan_figures(known.agreement)["verdict"])),
+        paragraph(str(forecast(known.agreement)["verdict"])),
     )
 
 

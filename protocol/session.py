@@ -21,7 +21,7 @@ from protocol.errors import (
     SottoError,
     Unavailable,
 )
-from protocol.messages import NO_NONCE, Echo, Halt, Hello, Message, Reason, Release, Seal, Sealed
+from protocol.messages import NO_NONCE, Echo, Halt, Hello, Message, Reason, Release, Seal, Signed
 from protocol.transcript import Course, Position, Transcript, numbers
 from protocol.wire import Reader
 
@@ -90,14 +90,14 @@ _IGNORED: dict[Phase, tuple[type[Message], ...]] = {
 
 
 class Effect:
-    """Something the runner must do, in the order given."""
+    """Something the executor must do, in the order given."""
 
 
 @dataclass(frozen=True)
 class Respond(Effect):
     """Ask the gate for the release at this position, then `submit` it.
 
-    The runner must have made it durable before it comes back: persist, then send.
+    The executor must have made it durable before it comes back: persist, then send.
     """
 
     position: Position
@@ -108,14 +108,14 @@ class Record(Effect):
     """A round is closed. Must be durable no later than the next release or the seal."""
 
     round: int
-    releases: tuple[Sealed, ...]
+    releases: tuple[Signed, ...]
 
 
 @dataclass(frozen=True)
 class Send(Effect):
     """Publish these bytes to everyone. May be lost: the session sends again by itself."""
 
-    sealed: Sealed
+    signed: Signed
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class Finish(Effect):
     """
 
     position: Position
-    seals: tuple[Sealed, ...]
+    seals: tuple[Signed, ...]
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ class Warn(Effect):
     text: str
 
 
-Pack = Callable[[Message], Sealed]
+Pack = Callable[[Message], Signed]
 
 
 class Session:
@@ -173,7 +173,7 @@ class Session:
         nonce: bytes,
         pack: Pack,
         past: Transcript | None = None,
-        own: tuple[Sealed, ...] = (),
+        own: tuple[Signed, ...] = (),
         now: float = 0.0,
     ) -> None:
         self.agreement = agreement
@@ -185,17 +185,17 @@ class Session:
         self._reader = Reader(agreement)
         self._names = tuple(m.name for m in agreement.members)
         self._peers = frozenset(self._names) - {me}
-        agreement.position(me)
+        agreement.place(me)
         self._own_count = len(own)
-        self._newest: tuple[Sealed, ...] = own[-2:]
+        self._newest: tuple[Signed, ...] = own[-2:]
         self._nonces: dict[str, bytes] = {}
         self._answered: set[str] = set()
         self._foreign: dict[str, bytes] = {}
-        self._now_releases: dict[str, Sealed] = {}
-        self._next_releases: dict[str, Sealed] = {}
-        self._last_releases: tuple[Sealed, ...] = ()
+        self._now_releases: dict[str, Signed] = {}
+        self._next_releases: dict[str, Signed] = {}
+        self._last_releases: tuple[Signed, ...] = ()
         self._held: set[bytes] = set()
-        self._seals: dict[str, Sealed] = {}
+        self._seals: dict[str, Signed] = {}
         self._complete: set[str] = set()
         self._accused: str | None = None
         self._left = False
@@ -213,10 +213,10 @@ class Session:
         self._hello_at = now
         if past is not None and past.seals:
             self.phase = Phase.FINISHED
-            self._seals = {sealed.message.sender: sealed for sealed in past.seals}
+            self._seals = {signed.message.sender: signed for signed in past.seals}
             self._newest = (*own[-1:], self._seals[me])
 
-    # What the runner may ask
+    # What the executor may ask
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -264,10 +264,10 @@ class Session:
         """The process has started."""
         self._progressed(now)
         if self.phase is Phase.FINISHED:
-            return [self._finish(), *(self._send(sealed, now) for sealed in self._newest)]
+            return [self._finish(), *(self._send(signed, now) for signed in self._newest)]
         return [self._hello(now)]
 
-    def submit(self, release: Sealed, now: float) -> list[Effect]:
+    def submit(self, release: Signed, now: float) -> list[Effect]:
         """The gate has answered `Respond`."""
         message = release.message
         right = isinstance(message, Release) and message.sender == self.me
@@ -280,9 +280,9 @@ class Session:
         self._progressed(now)
         return [self._send(release, now), *self._close_if_full(now)]
 
-    def receive(self, sealed: Sealed, now: float) -> list[Effect]:
+    def receive(self, signed: Signed, now: float) -> list[Effect]:
         """A message has come in, its signature verified."""
-        message = sealed.message
+        message = signed.message
         if message.sender == self.me:
             return self._receive_own(message)
         if self.phase is Phase.HALTED:
@@ -290,13 +290,13 @@ class Session:
         if self.phase in _IGNORED and isinstance(message, _IGNORED[self.phase]):
             return []
         if isinstance(message, Release):
-            return self._receive_release(sealed, message, now)
+            return self._receive_release(signed, message, now)
         if isinstance(message, Hello):
-            return self._receive_hello(sealed, message, now)
+            return self._receive_hello(signed, message, now)
         if isinstance(message, Seal):
-            return self._receive_seal(sealed, message, now)
+            return self._receive_seal(signed, message, now)
         if isinstance(message, Halt):
-            return self._receive_halt(sealed, message, now)
+            return self._receive_halt(signed, message, now)
         raise BrokenInvariant(f"no rule for a {type(message).__name__}")
 
     def tick(self, now: float) -> list[Effect]:
@@ -319,7 +319,7 @@ class Session:
             if self.phase is Phase.GREETING:
                 effects.append(self._hello(now))
             else:
-                effects.extend(self._send(sealed, now) for sealed in self._newest)
+                effects.extend(self._send(signed, now) for signed in self._newest)
         return effects
 
     # Greeting
@@ -348,18 +348,18 @@ class Session:
             heard = self.position.round + 2
         return Echo(self._nonces.get(name, NO_NONCE), heard)
 
-    def _receive_hello(self, sealed: Sealed, hello: Hello, now: float) -> list[Effect]:
+    def _receive_hello(self, signed: Signed, hello: Hello, now: float) -> list[Effect]:
         self._nonces[hello.sender] = hello.nonce
         self._answer_due = hello.asking or self._answer_due
         if hello.agreement != self.agreement.digest:
             return self._receive_foreign(hello)
-        mine = hello.echoes[self.agreement.position(self.me)]
+        mine = hello.echoes[self.agreement.place(self.me)]
         if mine.nonce != self._nonce or self.phase is Phase.FINISHED:
             return []  # an old hello, or one from before this party was heard: proves nothing
         if max(mine.heard, hello.round) > self._own_count:
             return self._stale_ledger(repr(hello.sender), max(mine.heard, hello.round))
         if hello.round == self.position.round and hello.head != self.position.head:
-            return self._dispute(sealed, now)
+            return self._dispute(signed, now)
         if self.phase is not Phase.GREETING or hello.sender in self._answered:
             return []
         self._foreign.pop(hello.sender, None)
@@ -407,25 +407,25 @@ class Session:
 
     # Rounds
 
-    def _receive_release(self, sealed: Sealed, message: Release, now: float) -> list[Effect]:
+    def _receive_release(self, signed: Signed, message: Release, now: float) -> list[Effect]:
         sender, ahead = message.sender, message.round - self.position.round
         if ahead == -1:
-            index = self.agreement.position(sender)
-            return self._compare(self._last_releases[index], sealed, now)
+            index = self.agreement.place(sender)
+            return self._compare(self._last_releases[index], signed, now)
         if ahead not in (0, 1):
             return []  # older rounds are closed; nobody honest is further ahead
         box = self._now_releases if ahead == 0 else self._next_releases
         if sender in box:
-            return self._compare(box[sender], sealed, now)
+            return self._compare(box[sender], signed, now)
         if ahead == 0 and message.head != self.position.head:
-            return self._dispute(sealed, now)
-        box[sender] = sealed
-        self._held.add(sealed.data)
+            return self._dispute(signed, now)
+        box[sender] = signed
+        self._held.add(signed.data)
         if ahead == 0:
             self._progressed(now)
         return self._close_if_full(now)
 
-    def _compare(self, known: Sealed, new: Sealed, now: float) -> list[Effect]:
+    def _compare(self, known: Signed, new: Signed, now: float) -> list[Effect]:
         """An identical duplicate is nothing; a different one is equivocation."""
         if known.message == new.message:
             return []
@@ -439,15 +439,15 @@ class Session:
         self._now_releases, self._next_releases = self._next_releases, {}
         self._held = {held.data for held in (*releases, *self._now_releases.values())}
         effects: list[Effect] = [Record(self.position.round - 1, releases)]
-        for sealed in self._now_releases.values():
-            if sealed.message.head != self.position.head:
-                return [*effects, *self._dispute(sealed, now)]
+        for signed in self._now_releases.values():
+            if signed.message.head != self.position.head:
+                return [*effects, *self._dispute(signed, now)]
         if self.position.round == self.agreement.rounds:
             return [*effects, *self._seal(now)]
         self._go(Event.ROUND_CLOSED)
         return [*effects, Respond(self.position)]
 
-    def _step(self, releases: tuple[Sealed, ...]) -> None:
+    def _step(self, releases: tuple[Signed, ...]) -> None:
         self._last_releases = releases
         self.position = self.course.advance(self.position, numbers(releases))
 
@@ -472,16 +472,16 @@ class Session:
         self._newest = (*releases, seal)[-2:]
         return self._send(seal, now)
 
-    def _receive_seal(self, sealed: Sealed, message: Seal, now: float) -> list[Effect]:
+    def _receive_seal(self, signed: Signed, message: Seal, now: float) -> list[Effect]:
         if message.round != self.agreement.rounds or self.position.round < message.round - 1:
             return []
         known = self._seals.get(message.sender)
-        if known is not None and _clash(known, sealed):
-            return [] if self.phase is Phase.FINISHED else self._convict(known, sealed, now)
+        if known is not None and _clash(known, signed):
+            return [] if self.phase is Phase.FINISHED else self._convict(known, signed, now)
         if self.position.round == message.round and message.head != self.position.head:
-            return self._dispute(sealed, now)
+            return self._dispute(signed, now)
         if known is None:
-            self._seals[message.sender] = sealed
+            self._seals[message.sender] = signed
             self._progressed(now)
         if message.complete and message.sender not in self._complete:
             self._complete.add(message.sender)
@@ -493,13 +493,13 @@ class Session:
     def _finish_if_sealed(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
         if self.phase is Phase.SEALING and self._peers <= self._seals.keys():
-            for sealed in self._seals.values():
-                if sealed.message.head != self.position.head:
-                    return self._dispute(sealed, now)
+            for signed in self._seals.values():
+                if signed.message.head != self.position.head:
+                    return self._dispute(signed, now)
             self._go(Event.EVERYONE_SEALED)
             self._progressed(now)
             last = self._send_seal(now)
-            self._seals[self.me] = last.sealed
+            self._seals[self.me] = last.signed
             effects = [self._finish(), last]
         if self.phase is Phase.FINISHED and self._complete == self._peers and not self._left:
             self._left = True
@@ -511,7 +511,7 @@ class Session:
 
     # Faults
 
-    def _dispute(self, cause: Sealed, now: float) -> list[Effect]:
+    def _dispute(self, cause: Signed, now: float) -> list[Effect]:
         """Heads differ: show the last round and what differs, so that the liar can be named."""
         if self.phase is Phase.DISPUTING:
             return []
@@ -521,7 +521,7 @@ class Session:
         differing = () if isinstance(cause.message, Halt) else (cause,)
         return [self._send_halt(Reason.HEADS_DIFFER, (*self._last_releases, *differing), now)]
 
-    def _convict(self, one: Sealed, other: Sealed, now: float) -> list[Effect]:
+    def _convict(self, one: Signed, other: Signed, now: float) -> list[Effect]:
         sender = one.message.sender
         self._go(Event.FAULT)
         self._progressed(now)
@@ -533,7 +533,7 @@ class Session:
         )
         return [self._send_halt(Reason.EQUIVOCATION, (one, other), now), Fail(error, final=True)]
 
-    def _send_halt(self, reason: Reason, evidence: tuple[Sealed, ...], now: float) -> Send:
+    def _send_halt(self, reason: Reason, evidence: tuple[Signed, ...], now: float) -> Send:
         halt = self._pack(
             Halt(
                 sender=self.me,
@@ -541,13 +541,13 @@ class Session:
                 round=self.position.round,
                 head=self.position.head,
                 reason=reason,
-                evidence=tuple(sealed.data for sealed in evidence),
+                evidence=tuple(signed.data for signed in evidence),
             )
         )
         self._newest = (halt,)
         return self._send(halt, now)
 
-    def _receive_halt(self, sealed: Sealed, halt: Halt, now: float) -> list[Effect]:
+    def _receive_halt(self, signed: Signed, halt: Halt, now: float) -> list[Effect]:
         """Somebody stopped. Look for two clashing messages, in its evidence and against ours."""
         shown = self._opened(halt)
         ours = (*self._last_releases, *self._now_releases.values(), *self._next_releases.values())
@@ -564,20 +564,20 @@ class Session:
                 f"{halt.sender!r} got other prices than {self.me!r} from the same releases of "
                 f"round {self.position.round - 1}; compare versions and machines",
                 sender=halt.sender,
-                evidence=(sealed.data,),
+                evidence=(signed.data,),
             )
             ours_too = self._send_halt(Reason.HEADS_DIFFER, self._last_releases, now)
             return [ours_too, Fail(error, final=True)]
         # Show our side, and wait for proof.
-        return self._dispute(next(filter(self._differs, shown), sealed), now)
+        return self._dispute(next(filter(self._differs, shown), signed), now)
 
-    def _differs(self, sealed: Sealed) -> bool:
+    def _differs(self, signed: Signed) -> bool:
         """Whether somebody stands on another head in the round in which we stand."""
-        message = sealed.message
+        message = signed.message
         here = message.round == self.position.round and message.agreement == self.agreement.digest
         return here and message.head != self.position.head
 
-    def _opened(self, halt: Halt) -> tuple[Sealed, ...]:
+    def _opened(self, halt: Halt) -> tuple[Signed, ...]:
         shown = []
         for data in halt.evidence:
             try:
@@ -619,12 +619,12 @@ class Session:
         self._progress_at = now
         self._wait = self._first_wait
 
-    def _send(self, sealed: Sealed, now: float) -> Send:
+    def _send(self, signed: Signed, now: float) -> Send:
         self._sent_at = now
-        return Send(sealed)
+        return Send(signed)
 
 
-def _clash(one: Sealed, other: Sealed) -> bool:
+def _clash(one: Signed, other: Signed) -> bool:
     """Two different releases of one party for one round, or seals on two heads."""
     a, b = one.message, other.message
     if a.sender != b.sender or a.round != b.round:

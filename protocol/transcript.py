@@ -17,9 +17,9 @@ from protocol.agreement import TICKS, Agreement
 from protocol.arrays import Floats, Ticks
 from protocol.caps import first_caps, next_caps
 from protocol.errors import BadMessage, BadTranscript
-from protocol.messages import Release, Seal, Sealed
+from protocol.messages import Release, Seal, Signed
 from protocol.prices import PriceRule, Prices
-from protocol.privacy import NoisePlan
+from protocol.privacy import Calibration
 from protocol.wire import Reader
 
 MAGIC = b"sotto transcript 1\n"
@@ -66,7 +66,7 @@ class Course:
         self.agreement = agreement
         self._rule = PriceRule(agreement)
         self._tail_from = agreement.rounds - (agreement.rounds + 1) // 2 + 1
-        self._noise = NoisePlan(agreement)
+        self._noise = Calibration(agreement)
         fixed = agreement.mode != "clipped"
         self._fixed_variance = self._variance(agreement.share_ticks) if fixed else None
 
@@ -139,7 +139,7 @@ def _floats(values: Floats) -> bytes:
     return values.astype(">f8").tobytes()
 
 
-def numbers(releases: tuple[Sealed, ...]) -> Ticks:
+def numbers(releases: tuple[Signed, ...]) -> Ticks:
     """The released numbers of one round, members by numbers."""
     rows = [r.message.values for r in releases if isinstance(r.message, Release)]
     return np.array(rows, dtype=np.int64)
@@ -149,8 +149,8 @@ def numbers(releases: tuple[Sealed, ...]) -> Ticks:
 class Transcript:
     """All that was said in a session: the signed releases of each round, then the seals."""
 
-    rounds: tuple[tuple[Sealed, ...], ...]
-    seals: tuple[Sealed, ...] = ()
+    rounds: tuple[tuple[Signed, ...], ...]
+    seals: tuple[Signed, ...] = ()
 
 
 def dump(agreement: Agreement, transcript: Transcript) -> bytes:
@@ -196,20 +196,20 @@ def load(agreement: Agreement, data: bytes) -> Transcript:
 
 def _verified(
     reader: Reader, agreement: Agreement, parts: list[bytes], where: str
-) -> tuple[Sealed, ...]:
+) -> tuple[Signed, ...]:
     if len(parts) != len(agreement.members):
         raise BadTranscript(f"{where}: {len(parts)} messages for {len(agreement.members)} members")
     opened = []
     for member, data in zip(agreement.members, parts, strict=True):
         try:
-            sealed = reader.unpack(data)
+            signed = reader.unpack(data)
         except BadMessage as error:
             raise BadTranscript(f"{where}, member {member.name!r}: {error}") from None
-        if sealed.message.sender != member.name:
+        if signed.message.sender != member.name:
             raise BadTranscript(
-                f"{where}: the message of {member.name!r} is signed by {sealed.message.sender!r}"
+                f"{where}: the message of {member.name!r} is signed by {signed.message.sender!r}"
             )
-        opened.append(sealed)
+        opened.append(signed)
     return tuple(opened)
 
 
@@ -227,18 +227,18 @@ def replay(agreement: Agreement, transcript: Transcript) -> Position:
             f"{agreement.rounds}"
         )
     for releases in transcript.rounds:
-        for sealed in releases:
-            _check(sealed, position, Release)
+        for signed in releases:
+            _check(signed, position, Release)
         position = course.advance(position, numbers(releases))
-    for sealed in transcript.seals:
+    for signed in transcript.seals:
         if position.round < agreement.rounds:
             raise BadTranscript(f"sealed after {position.round} of {agreement.rounds} rounds")
-        _check(sealed, position, Seal)
+        _check(signed, position, Seal)
     return position
 
 
-def _check(sealed: Sealed, position: Position, kind: type) -> None:
-    message = sealed.message
+def _check(signed: Signed, position: Position, kind: type) -> None:
+    message = signed.message
     where = f"round {position.round}, member {message.sender!r}"
     if not isinstance(message, kind) or message.round != position.round:
         raise BadTranscript(f"{where}: a message of another kind or round stands here")

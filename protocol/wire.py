@@ -22,7 +22,7 @@ from protocol.messages import (
     Reason,
     Release,
     Seal,
-    Sealed,
+    Signed,
 )
 
 VERSION = 1
@@ -43,10 +43,10 @@ Sign = Callable[[bytes], bytes]
 """Makes the Ed25519 signature (64 bytes) of some bytes."""
 
 
-def pack(message: Message, *, key: bytes, sign: Sign) -> Sealed:
+def pack(message: Message, *, key: bytes, sign: Sign) -> Signed:
     """Sign a message. `key` is the sender's public signing key."""
     payload = _payload(message, key)
-    return Sealed(message, payload + sign(CONTEXT + payload))
+    return Signed(message, payload + sign(CONTEXT + payload))
 
 
 def release_bytes(agreement: Agreement) -> int:
@@ -84,7 +84,7 @@ class Reader:
             first, _, second, _, third, *_ = self._form.unpack(empty)
             self._around[first, second, third] = name, key
 
-    def unpack(self, data: bytes, *, verified: bool = False) -> Sealed:
+    def unpack(self, data: bytes, *, verified: bool = False) -> Signed:
         """The message in these bytes, its signature verified against the roster.
 
         A Hello may belong to another agreement, so that the difference can be told; any
@@ -102,7 +102,7 @@ class Reader:
             release, key = found
             if not verified:
                 self._verify(signed, release.sender, key)
-            return Sealed(release, data)
+            return Signed(release, data)
         kind, key, agreement, round_bytes, head, body = self._frame(payload)
         sender = self._names.get(key)
         if sender is None:
@@ -115,7 +115,7 @@ class Reader:
             raise BadMessage(f"from {sender!r}: {error}", sender=sender) from None
         if _payload(message, key) != payload:
             raise BadMessage(f"from {sender!r}: not in canonical form", sender=sender)
-        return Sealed(message, data)
+        return Signed(message, data)
 
     def _release(self, data: bytes) -> tuple[Release, bytes] | None:
         """A release in its only form and its sender's key, not verified.

@@ -19,19 +19,19 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from party.executor import Executor
 from party.gate import Gate
 from party.ledger import Ledger
 from party.noise import SeededTwin
-from party.runner import Runner
 from party.settle import settle
 from party.subproblem import Subproblem
 from protocol import agreement as agreements
 from protocol.agreement import TICKS, Agreement
 from protocol.arrays import Floats, Ticks
 from protocol.caps import first_caps
-from protocol.messages import Message, Sealed
-from protocol.plan import plan_figures
-from protocol.privacy import NoisePlan
+from protocol.forecast import forecast
+from protocol.messages import Message, Signed
+from protocol.privacy import Calibration
 from protocol.transcript import Course, Position, numbers
 from protocol.wire import pack
 from scripts.instances import Instance, Optimum, central, draw, dual_value
@@ -97,7 +97,7 @@ def drawn(options: argparse.Namespace) -> Instance:
     )
 
 
-class Member(Runner):
+class Player(Executor):
     """One party of the simulation, unsigned and with seeded noise."""
 
     def __init__(
@@ -110,7 +110,7 @@ class Member(Runner):
     ) -> None:
         member = agreement.members[index]
 
-        def unsigned(message: Message) -> Sealed:
+        def unsigned(message: Message) -> Signed:
             return pack(message, key=member.signing_key, sign=lambda _: bytes(64))
 
         self.ledger = Ledger(":memory:", agreement, member.name)
@@ -133,15 +133,15 @@ class Member(Runner):
         )
 
 
-def run(members: list[Member]) -> None:
+def run(members: list[Player]) -> None:
     """Let the members talk until all have left."""
     now = 0.0
-    mail = deque(sealed for member in members for sealed in member.begin(now))
+    mail = deque(signed for member in members for signed in member.begin(now))
     while not all(member.left for member in members):
         while mail:
-            sealed = mail.popleft()
+            signed = mail.popleft()
             for member in members:
-                mail.extend(member.receive(sealed, now))
+                mail.extend(member.receive(signed, now))
                 member.afterwards()
         staying = [member for member in members if not member.left]
         now = min((member.session.deadline for member in staying), default=now)
@@ -182,7 +182,7 @@ def summary(result: Run, instance: Instance, optimum: Optimum) -> dict[str, Any]
     digest = hashlib.sha256()
     for values, prices in zip(result.rounds, path[1:], strict=True):
         digest.update(values.astype(">i8").tobytes() + prices.astype(">f8").tobytes())
-    plan = NoisePlan(agreement)
+    calibration = Calibration(agreement)
     return {
         "parties": len(agreement.members),
         "rounds": agreement.rounds,
@@ -198,10 +198,10 @@ def summary(result: Run, instance: Instance, optimum: Optimum) -> dict[str, Any]
         "releases_digest": digest.hexdigest(),
         "releases_per_party": len(result.rounds),
         "noise_std_over_capacity": (
-            plan.scales(first_caps(agreement))[:, : len(agreement.resources)].max() / TICKS
+            calibration.scales(first_caps(agreement))[:, : len(agreement.resources)].max() / TICKS
         ),
         **settled(agreement, result.position, instance),
-        "verdict": plan_figures(agreement)["verdict"],
+        "verdict": forecast(agreement)["verdict"],
     }
 
 
@@ -291,7 +291,7 @@ def simulate(options: argparse.Namespace, on_round: Callable[[int], None]) -> di
     instance = drawn(options)
     agreement = agreements.from_table(agreement_table(instance, options))
     members = [
-        Member(agreement, k, problem, options.seed, on_round if k == 0 else lambda _: None)
+        Player(agreement, k, problem, options.seed, on_round if k == 0 else lambda _: None)
         for k, problem in enumerate(instance.subproblems())
     ]
     run(members)

@@ -1,8 +1,8 @@
 """The paper's study, reproduced and extended: command line, scheduling and resumption.
 
 Every unit of work leaves one file in `.work` as it ends, so that a study that was stopped,
-however hard, goes on where it was. What is played stands in `study_cells`, and how in
-`study_play`; nothing here may touch a number.
+however hard, goes on where it was. What is played stands in `studies.cells`, and how in
+`studies.play`; nothing here may touch a number.
 """
 
 import argparse
@@ -32,8 +32,8 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from protocol.command import run
 from protocol.errors import BadCommand, SottoError, Unavailable
-from scripts.study_cells import EXPERIMENTS
-from scripts.study_play import LEVELS, MARKS, Rows, Unit, play
+from scripts.studies.cells import EXPERIMENTS
+from scripts.studies.play import LEVELS, MARKS, Rows, Unit, play
 
 ROOT = Path(__file__).parents[1]
 QUICK = 6
@@ -293,7 +293,7 @@ def manifest(
 def study(options: argparse.Namespace) -> None:
     """Play what is missing, then write the tables, the figures and the page."""
     try:
-        from scripts import study_figures, study_tables
+        from scripts.studies import figures, tables
     except ModuleNotFoundError as error:
         raise BadCommand(f"no {error.name}: pip install '.[study]' brings it") from None
     console, out = Console(), options.out
@@ -301,8 +301,8 @@ def study(options: argparse.Namespace) -> None:
         _play(options, console)
     if not (out / "manifest.json").exists():
         raise BadCommand(f"{out} holds no finished study; leave out --redraw to make one")
-    study_figures.draw_all(out)
-    study_tables.write(out)
+    figures.draw_all(out)
+    tables.write(out)
     console.print(f"the results are in {out}: read {out / 'results.md'} first")
 
 

@@ -1,1 +1,1 @@
-"""Tests, in the folders of what they test. `builders` makes agreements and signed messages."""
+"""Tests, in the folders of what they test. `kit` is what they are made of."""

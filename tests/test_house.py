@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from protocol import errors
+from tests.kit import ROOT
 
-ROOT = Path(__file__).parents[1]
 FOLDERS = ("protocol", "party", "coordinator", "scripts", "tests")
 FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 SHELL = {"__main__", "command"}

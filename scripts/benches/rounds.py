@@ -22,11 +22,11 @@ from rich.table import Table
 from protocol.agreement import TOPOLOGIES
 from protocol.command import read_agreement
 from protocol.wire import release_bytes
-from scripts.benches.mpi import Mpi, found
-from scripts.benches.parts import PARTS
-from scripts.benches.sessions import Processes, play, session
-from scripts.benches.turns import in_turns, plain, ratio, spread
-from scripts.benches.watch import Watch
+from scripts.benches.instruments.parts import PARTS
+from scripts.benches.instruments.sessions import Processes, play, session
+from scripts.benches.instruments.turns import in_turns, plain, ratio, spread
+from scripts.benches.instruments.watch import Watch
+from scripts.benches.rivals.mpi import Mpi, found
 from scripts.demo import free_ports, prepare
 from scripts.simulate import drawn, party_name
 
@@ -102,7 +102,9 @@ class Bench:
         with tempfile.TemporaryDirectory(prefix="sotto-bench-") as folder:
             file = Path(folder) / "parts.json"
             play(
-                Path(folder) / "session", options, first=("-m", "scripts.benches.parts", str(file))
+                Path(folder) / "session",
+                options,
+                first=("-m", "scripts.benches.instruments.parts", str(file)),
             )
             figures: dict[str, Any] = json.loads(file.read_text())
             return figures
@@ -124,7 +126,7 @@ class Bench:
                 party: ["party", name, party, str(self._size.rounds), ports]
                 for party in map(party_name, range(self._size.parties))
             }
-            return _medians(folder, "scripts.benches.bare", relay, parties)
+            return _medians(folder, "scripts.benches.rivals.bare", relay, parties)
 
     def _pyzmq(self, topology: str) -> float:
         """The same of a loop that only carries the bytes."""
@@ -139,7 +141,7 @@ class Bench:
                 party_name(k): ["party", str(k), rounds, str(length), topology, ports]
                 for k in range(count)
             }
-            medians = _medians(folder, "scripts.benches.lockstep", relay, parties)
+            medians = _medians(folder, "scripts.benches.rivals.lockstep", relay, parties)
             return medians["rounds_per_second"]
 
     def _allgather(self) -> float:
@@ -229,8 +231,8 @@ def _row(size: Size, topology: str, got: dict[str, list[Any]]) -> dict[str, Any]
 
 def rounds(options: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
     """The whole session with all security on beside a bare loop that does the same necessary
-    work (scripts/benches/bare.py says what is counted), beside loops that only carry the bytes, and
-    beside DISROPT's dual subgradient where it is installed."""
+    work (rivals/bare.py says what is counted), beside loops that only carry the bytes, and beside
+    DISROPT's dual subgradient where it is installed."""
     mpi = found(options.mpi_python)
     rows = []
     for size in QUICK if options.quick else SIZES:

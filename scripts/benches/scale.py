@@ -24,12 +24,12 @@ from rich.console import Console
 from rich.table import Table
 
 from party.noise import DRAWN_AHEAD
-from scripts.benches.alone import Setting
-from scripts.benches.bytes import relayed
-from scripts.benches.fit import Power, power, upper
-from scripts.benches.sessions import LIMIT_SECONDS, Played, environment, play, session
-from scripts.benches.turns import in_turns
-from scripts.benches.watch import Watch, cpu_per_round
+from scripts.benches.instruments.alone import Setting
+from scripts.benches.instruments.bytes import relayed
+from scripts.benches.instruments.fit import Power, power, upper
+from scripts.benches.instruments.sessions import LIMIT_SECONDS, Played, environment, play, session
+from scripts.benches.instruments.turns import in_turns
+from scripts.benches.instruments.watch import Watch, cpu_per_round
 
 RESULTS = Path(__file__).parents[1] / "results"
 WINDOWS = 10
@@ -123,7 +123,7 @@ def alone(setting: Setting) -> dict[str, Any]:
     """The figures of one party at one setting, in a process of its own."""
     words = json.dumps(asdict(setting))
     done = subprocess.run(
-        [sys.executable, "-m", "scripts.benches.alone", words],
+        [sys.executable, "-m", "scripts.benches.instruments.alone", words],
         env=environment(),
         stdout=subprocess.PIPE,
         text=True,

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from scripts.study_figures import BLACK, BLUE, GREEN, ORANGE, PURPLE, STYLE, Look, panels
+from scripts.studies.figures import BLACK, BLUE, GREEN, ORANGE, PURPLE, STYLE, Look, panels
 
 LOOKS = {
     "all": Look(BLUE, "D"),

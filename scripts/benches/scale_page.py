@@ -12,7 +12,7 @@ from typing import Any
 
 from protocol.transport import QUEUE
 from protocol.wire import HARD_LIMIT
-from scripts.benches.fit import Line, line
+from scripts.benches.instruments.fit import Line, line
 from scripts.benches.scale import curves
 
 GIGABIT = 125e6

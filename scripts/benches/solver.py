@@ -23,9 +23,9 @@ from party.subproblem import Subproblem, loaded, model
 from protocol.agreement import TICKS, Agreement, from_table
 from protocol.arrays import Floats
 from protocol.prices import PriceRule
-from protocol.privacy import NoisePlan
-from scripts.benches.companies import draw_sparse
-from scripts.benches.turns import plain, ratio, spread
+from protocol.privacy import Calibration
+from scripts.benches.instruments.companies import draw_sparse
+from scripts.benches.instruments.turns import plain, ratio, spread
 from scripts.instances import RESOURCES, draw
 
 Solve = Callable[[Floats], float]
@@ -78,7 +78,7 @@ def price_path(
     """The prices of a session among these companies, with noise or without."""
     agreement = _agreement(capacity, len(data), count, private=noise is not None)
     rule = PriceRule(agreement)
-    sigma = NoisePlan(agreement).scales(agreement.share_ticks)
+    sigma = Calibration(agreement).scales(agreement.share_ticks)
     problems = [Subproblem(d, capacity) for d in data]
     prices = rule.first
     path = []

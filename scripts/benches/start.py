@@ -22,8 +22,15 @@ from rich.console import Console
 from rich.table import Table
 
 from protocol.agreement import TOPOLOGIES
-from scripts.benches.sessions import Played, Processes, environment, party_command, play, session
-from scripts.benches.turns import in_turns, plain, ratio, spread
+from scripts.benches.instruments.sessions import (
+    Played,
+    Processes,
+    environment,
+    party_command,
+    play,
+    session,
+)
+from scripts.benches.instruments.turns import in_turns, plain, ratio, spread
 from scripts.demo import coordinator_command, prepare
 from scripts.simulate import drawn, party_name
 

@@ -10,14 +10,14 @@ from typing import Any
 import highspy
 import numpy as np
 from rich.console import Console
-from rich.table import Table as Sheet
+from rich.table import Table
 
 from party.dataset import DataSet
 from party.subproblem import loaded, model
 from protocol.arrays import Floats
 from scripts.instances import Instance
-from scripts.study_cells import VARIANTS, Setting, agree
-from scripts.study_play import Table, session
+from scripts.studies.cells import VARIANTS, Setting, agree
+from scripts.studies.play import Companies, session
 
 Answer = tuple[Floats, float]
 """What a party would take, and what it would earn."""
@@ -27,7 +27,7 @@ SLOW_ROUNDS = 10
 """Rounds of the contestants that build models: enough for the time of one."""
 
 
-class Rebuilt(Table):
+class Rebuilt(Companies):
     """The same parties, each of which makes its model anew in every round."""
 
     def __init__(self, instance: Instance, answer: Callable[[DataSet, Floats, Floats], Answer]):
@@ -80,7 +80,7 @@ def study(options: argparse.Namespace, console: Console) -> list[dict[str, Any]]
     for parties in (5, 10) if options.quick else (5, 10, 100):
         with console.status(f"study: {parties} parties"):
             results.append(_measure(parties, options.seed, passes=3 if options.quick else 9))
-    sheet = Sheet(
+    sheet = Table(
         "parties", "study", "rebuilt from arrays", "rebuilt by expressions",
         title="one round of one party; times beside the study = 1",
         caption="medians of CPU time of whole sessions with noise at ε = 4, measured in turns",
@@ -99,8 +99,8 @@ def study(options: argparse.Namespace, console: Console) -> list[dict[str, Any]]
 def _measure(parties: int, seed: int, *, passes: int) -> dict[str, Any]:
     setting = Setting(parties, None, 2.0)
     instance, draws = setting.instance(seed), setting.draws(seed, ROUNDS)
-    ways: dict[str, Callable[[], Table]] = {
-        "study": lambda: Table(instance),
+    ways: dict[str, Callable[[], Companies]] = {
+        "study": lambda: Companies(instance),
         "arrays": lambda: Rebuilt(instance, from_arrays),
         "expressions": lambda: Rebuilt(instance, by_expressions),
     }

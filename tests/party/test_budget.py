@@ -31,13 +31,13 @@ from party.budget import Account, Limit, figures, opened, require_room, room, sp
 from party.ledger import Ledger, accounts, set_limit
 from protocol.agreement import Agreement
 from protocol.errors import BadCommand, BadLedger, BudgetExceeded
-from protocol.privacy import NoisePlan, Spent
+from protocol.privacy import Calibration, Spent
 from scripts.demo import party_command
-from tests.builders import make_agreement
+from tests.kit import ROOT
+from tests.kit.builders import make_agreement
+from tests.kit.processes import LIMIT, Play, options, play
 from tests.party.test_ledger import release
-from tests.processes import LIMIT, Play, options, play
 
-ROOT = Path(__file__).parents[2]
 DELTA = 1e-3
 
 
@@ -72,7 +72,7 @@ def played(agreement: Agreement, releases: int | None = None) -> Account:
 def multiplier(agreement: Agreement) -> float:
     """μ as the noise has it: √(Σ cap²/σ²) over all numbers and rounds of a member."""
     caps = agreement.share_ticks[0]
-    sigma = NoisePlan(agreement).scales(caps)
+    sigma = Calibration(agreement).scales(caps)
     return math.sqrt(agreement.rounds * float(((caps / sigma) ** 2).sum()))
 
 

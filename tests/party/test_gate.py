@@ -15,10 +15,10 @@ from party.subproblem import Answer, Subproblem
 from protocol.agreement import TICKS, Agreement
 from protocol.arrays import Floats, Ticks
 from protocol.errors import BadAgreement, BadLedger, BrokenInvariant, LocalError
-from protocol.messages import VALUE_LIMIT, Message, Release, Sealed
+from protocol.messages import VALUE_LIMIT, Message, Release, Signed
 from protocol.transcript import Course, Position
 from protocol.wire import Reader, release_bytes
-from tests.builders import make_agreement, signer
+from tests.kit.builders import make_agreement, signer
 
 HALF = TICKS // 2
 KEYS = {m.name: m.signing_key.hex() for m in make_agreement().members}
@@ -71,12 +71,12 @@ def gate(
     )
 
 
-def values(sealed: Sealed) -> tuple[int, ...]:
-    assert isinstance(sealed.message, Release)
-    return sealed.message.values
+def values(signed: Signed) -> tuple[int, ...]:
+    assert isinstance(signed.message, Release)
+    return signed.message.values
 
 
-def after(agreement: Agreement, position: Position, release: Sealed) -> Position:
+def after(agreement: Agreement, position: Position, release: Signed) -> Position:
     """The next position, if all members released the same."""
     rows = np.array([values(release)] * len(agreement.members), dtype=np.int64)
     return Course(agreement).advance(position, rows)
@@ -88,12 +88,12 @@ def test_release_is_a_signed_message_of_its_round() -> None:
     door = gate(agreement, Problem(5.0, 5.0), Shift(0, 0))
     position = Course(agreement).opening
     for t in range(3):
-        sealed = door.release(position)
-        opened = Reader(agreement).unpack(sealed.data).message
-        assert opened == sealed.message
+        signed = door.release(position)
+        opened = Reader(agreement).unpack(signed.data).message
+        assert opened == signed.message
         assert (opened.sender, opened.round, opened.head) == ("ada", t, position.head)
         assert opened.agreement == agreement.digest
-        position = after(agreement, position, sealed)
+        position = after(agreement, position, signed)
 
 
 def test_asks_at_the_prices_of_the_round() -> None:
@@ -335,12 +335,12 @@ class FullDisk:
     """A ledger that cannot write."""
 
     def __init__(self) -> None:
-        self.tried: list[Sealed] = []
+        self.tried: list[Signed] = []
 
     def release(self, round: int) -> None:  # noqa: A002, ARG002
         return None
 
-    def record_release(self, release: Sealed) -> None:
+    def record_release(self, release: Signed) -> None:
         self.tried.append(release)
         raise BadLedger("the disk is full")
 
@@ -362,7 +362,7 @@ def test_nothing_is_recorded_that_is_not_signed() -> None:
     ledger = Ledger(":memory:", agreement, "ada")
     opening = Course(agreement).opening
 
-    def broken(message: Message) -> Sealed:
+    def broken(message: Message) -> Signed:
         raise LocalError(f"no key for {message.sender}")
 
     door = Gate(

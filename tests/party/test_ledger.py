@@ -14,14 +14,13 @@ import pytest
 from party.ledger import Ledger
 from protocol.agreement import Agreement
 from protocol.errors import BadLedger, BrokenInvariant, Equivocation, PeerHalted
-from protocol.messages import Release, Sealed
+from protocol.messages import Release, Signed
 from protocol.transcript import Transcript, replay
-from tests.builders import make_agreement, play, sign
+from tests.kit import ROOT
+from tests.kit.builders import make_agreement, play, sign
 
-ROOT = Path(__file__).parents[2]
 
-
-def release(agreement: Agreement, round: int, first: int = 0, member: str = "ada") -> Sealed:  # noqa: A002
+def release(agreement: Agreement, round: int, first: int = 0, member: str = "ada") -> Signed:  # noqa: A002
     return sign(
         Release(
             sender=member,
@@ -142,7 +141,7 @@ OPEN = """
 import sys
 from party.ledger import Ledger
 from protocol.errors import BadLedger
-from tests.builders import make_agreement
+from tests.kit.builders import make_agreement
 try:
     Ledger(sys.argv[1], make_agreement(), "ada")
 except BadLedger as error:
@@ -171,7 +170,7 @@ import json, os, random, signal, sys, time
 from party.ledger import Ledger
 from protocol.messages import Release
 from protocol.wire import pack
-from tests.builders import make_agreement, public_key
+from tests.kit.builders import make_agreement, public_key
 
 path, kills = sys.argv[1], int(sys.argv[2])
 agreement = make_agreement(rounds=1_000_000)
@@ -183,10 +182,10 @@ def work(out, trial):
     for round in range(len(mine), 1_000_000):
         message = Release(sender="ada", agreement=agreement.digest, round=round, head=bytes(32),
                           values=(trial, round))
-        sealed = pack(message, key=key, sign=lambda _: bytes(64))
+        signed = pack(message, key=key, sign=lambda _: bytes(64))
         if round:
             ledger.record_round(round - 1, (ledger.release(round - 1),) * 3)
-        ledger.record_release(sealed)
+        ledger.record_release(signed)
         os.write(out, b"%d %d\\n" % (round, trial))
 
 chance = random.Random(7)
@@ -236,7 +235,7 @@ FULL = """
 import resource, sys
 from party.ledger import Ledger
 from protocol.errors import BadLedger
-from tests.builders import make_agreement
+from tests.kit.builders import make_agreement
 from tests.party.test_ledger import release
 
 path, agreement = sys.argv[1], make_agreement(rounds=1000)

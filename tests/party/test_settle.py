@@ -21,7 +21,7 @@ from party.subproblem import subproblem
 from protocol.agreement import TICKS, Agreement
 from protocol.arrays import Floats
 from protocol.transcript import Course, Position
-from tests.builders import NAMES, make_agreement, public_key
+from tests.kit.builders import NAMES, make_agreement, public_key
 from tests.party.test_subproblem import drawn, other_solver
 
 INF = math.inf

@@ -1,0 +1,109 @@
+"""Carries out what a session asks for: the gate's answers, the ledger's records.
+
+The same executor serves a networked party and a simulated one. It moves no bytes itself: it
+returns what must be published, and by then everything that had to be durable is.
+"""
+
+from collections.abc import Callable, Iterable
+
+from party.gate import Gate
+from party.ledger import Ledger
+from protocol.agreement import Agreement
+from protocol.errors import SottoError
+from protocol.messages import Signed
+from protocol.session import (
+    Effect,
+    Fail,
+    Finish,
+    Leave,
+    Pack,
+    Phase,
+    Record,
+    Respond,
+    Send,
+    Session,
+    Warn,
+)
+from protocol.transcript import Position
+
+
+class Executor:
+    """One party's session together with its gate and ledger."""
+
+    def __init__(
+        self,
+        agreement: Agreement,
+        member: str,
+        *,
+        nonce: bytes,
+        pack: Pack,
+        gate: Gate,
+        ledger: Ledger,
+        now: float = 0.0,
+        on_round: Callable[[Position, tuple[Signed, ...]], None] = lambda *_: None,
+        on_warning: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.session = Session(
+            agreement,
+            member,
+            nonce=nonce,
+            pack=pack,
+            past=ledger.transcript(),
+            own=ledger.own(),
+            now=now,
+        )
+        self.finished: Position | None = None
+        self.left = False
+        self.error: SottoError | None = None
+        self._gate = gate
+        self._ledger = ledger
+        self._closed: list[tuple[Position, tuple[Signed, ...]]] = []
+        self._on_round = on_round
+        self._on_warning = on_warning
+
+    def begin(self, now: float) -> list[Signed]:
+        return self._carried(self.session.begin(now), now)
+
+    def receive(self, signed: Signed, now: float) -> list[Signed]:
+        effects = self.session.receive(signed, now)
+        return self._carried(effects, now) if effects else []
+
+    def tick(self, now: float) -> list[Signed]:
+        return self._carried(self.session.tick(now), now)
+
+    def afterwards(self) -> None:
+        """Do what nobody has to wait for, once everything returned so far has been published:
+        tell of closed rounds, and draw the noise that the next releases will need."""
+        for position, releases in self._closed:
+            self._on_round(position, releases)
+        self._closed.clear()
+        if self.session.phase is Phase.GATHERING:
+            self._gate.prepare()
+
+    def _carried(self, effects: list[Effect], now: float) -> list[Signed]:
+        """Guarantee: whatever is returned rests on records that survive a crash."""
+        outgoing = list(self._carry(effects, now))
+        self._ledger.commit()
+        return outgoing
+
+    def _carry(self, effects: list[Effect], now: float) -> Iterable[Signed]:
+        for effect in effects:
+            if isinstance(effect, Send):
+                yield effect.signed
+            elif isinstance(effect, Record):
+                self._ledger.record_round(effect.round, effect.releases)
+                self._closed.append((self.session.position, effect.releases))
+            elif isinstance(effect, Respond):
+                release = self._gate.release(effect.position)
+                yield from self._carry(self.session.submit(release, now), now)
+            elif isinstance(effect, Finish):
+                self._ledger.record_seals(effect.seals)
+                self.finished = effect.position
+            elif isinstance(effect, Leave):
+                self.left = True
+            elif isinstance(effect, Warn):
+                self._on_warning(effect.text)
+            elif isinstance(effect, Fail):
+                self.error = effect.error
+                if effect.final:
+                    self._ledger.record_fault(effect.error)

@@ -1,0 +1,1 @@
+"""How the benchmarks play, watch, count and fit."""

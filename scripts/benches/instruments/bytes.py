@@ -1,0 +1,84 @@
+"""Counts the bytes between the parties and their relay: a forwarder in front of the coordinator.
+
+`python -m scripts.benches.instruments.bytes PORT TARGET` forwards the two ports from PORT on to
+those from TARGET on, and when told to end prints how many bytes went up to the relay and down
+from it: encryption, framing and heartbeats included.
+"""
+
+import asyncio
+import json
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+from protocol.command import read_agreement
+from scripts.benches.instruments.sessions import Processes, party_command, session
+from scripts.demo import coordinator_command, free_ports, prepare
+from scripts.simulate import drawn, party_name
+
+COUNTED = {"up": 0, "down": 0}
+
+
+async def _pour(source: asyncio.StreamReader, sink: asyncio.StreamWriter, way: str) -> None:
+    while data := await source.read(1 << 16):
+        COUNTED[way] += len(data)
+        sink.write(data)
+        await sink.drain()
+    sink.close()
+
+
+async def _forward(port: int, target: int, stopped: asyncio.Event) -> None:
+    async def connected(above: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
+        try:
+            below, forth = await asyncio.open_connection("127.0.0.1", target)
+            await asyncio.gather(_pour(above, forth, "up"), _pour(below, back, "down"))
+        except OSError:  # the coordinator is not there yet, or no longer: the party asks again
+            back.close()
+
+    async with await asyncio.start_server(connected, "127.0.0.1", port):
+        await stopped.wait()
+
+
+async def _serve(port: int, target: int) -> None:
+    stopped = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+    await asyncio.gather(*(_forward(port + k, target + k, stopped) for k in (0, 1)))
+
+
+def relayed(parties: int, rounds: int, seed: int) -> dict[str, int]:
+    """The bytes of a whole session over the relay."""
+    options = session(parties, rounds, "relay", seed)
+    with tempfile.TemporaryDirectory(prefix="sotto-bench-") as name:
+        folder = Path(name)
+        prepare(folder, drawn(options), options)
+        agreement = read_agreement(folder / "agreement.toml")
+        port, target = agreement.transport.coordinator.rpartition(":")[2], free_ports(2)
+        names = [party_name(k) for k in range(parties)]
+        with Processes(folder) as processes:
+            counting = [
+                sys.executable,
+                "-m",
+                "scripts.benches.instruments.bytes",
+                port,
+                str(target),
+            ]
+            processes.start("counter", counting)
+            relay = [*coordinator_command(folder), "--listen", f"tcp://127.0.0.1:{target}"]
+            processes.start("coordinator", relay)
+            for party in names:
+                command = party_command(folder, party, "relay")
+                processes.start(party, [sys.executable, "-m", "party", *command])
+            for party in names:
+                processes.done(party)
+            processes.stop("coordinator")
+            processes.stop("counter")
+            counted: dict[str, int] = json.loads(processes.log("counter", "out").read_text())
+            return counted
+
+
+if __name__ == "__main__":
+    try:
+        asyncio.run(_serve(int(sys.argv[1]), int(sys.argv[2])))
+    finally:
+        print(json.dumps(COUNTED))

@@ -1,0 +1,1 @@
+"""What a user could pick instead of this project, or a floor below which nobody gets."""

@@ -1,0 +1,1 @@
+"""The parts of `scripts/study`: its cells, how they are played, tables and figures."""

@@ -1,0 +1,264 @@
+"""One replication of the study: an instance, every session with it, and the rows they give.
+
+The same public course, noise plan, clamping and subproblem as in a real session, without
+the sockets, signatures and ledgers. The central optimum is the yardstick of the rows and
+never reaches a session.
+"""
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from party.gate import clamped, truncated
+from party.settle import amounts, plan_within
+from party.subproblem import Subproblem
+from protocol.agreement import Agreement
+from protocol.arrays import Floats, Ticks
+from protocol.privacy import Calibration
+from protocol.quota import prorata, quota
+from protocol.transcript import Course, Position
+from scripts.instances import Instance, central, placebo
+from scripts.studies.cells import EXPERIMENTS, VARIANTS, Setting, agree
+
+Row = Mapping[str, Any]
+MARKS = (10, 50, 100, 150, 284, 500, 790, 1000)
+"""Rounds whose gap is kept of every replication; 284 and 790 are those the paper names."""
+
+LEVELS = (25.0, 15.0, 5.0, 1.0, 0.1)
+"""Gaps in percent for which the rounds needed are counted."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """The smallest piece of work: all sessions of one experiment with one instance."""
+
+    experiment: str
+    setting: Setting
+    seed: int
+
+    @property
+    def name(self) -> str:
+        s = self.setting
+        return f"{self.experiment}-{s.parties}-{s.share_first}-{s.buffer}-{self.seed}"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What a unit leaves: rows by table, for convergence the gap at every round, and its cost."""
+
+    tables: Mapping[str, Sequence[Row]]
+    curves: Mapping[str, Sequence[float]]
+    cpu_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Played:
+    """λ(0) … λ(T), the dual value of each for those who played, and where the session ended."""
+
+    prices: Floats
+    dual: Floats
+    position: Position
+
+
+class Companies:
+    """The parties of one instance, asked all at once.
+
+    From one round to the next nearly all give the answer they gave before. Whether a party
+    does is read off the region of its last corner, for all parties in one multiplication;
+    only the others are asked.
+    """
+
+    def __init__(self, instance: Instance, problems: Sequence[Subproblem] | None = None) -> None:
+        self.capacity = instance.capacity
+        self._problems = instance.subproblems() if problems is None else problems
+        parties, m = instance.share.shape
+        width = max(data.columns for data in instance.data) + m
+        self._slope = np.zeros((parties, width, m))
+        self._level = np.full((parties, width), -math.inf)
+        self._lowest = np.zeros(parties)
+        self._demand, self._uses = np.zeros((parties, m)), np.zeros((parties, m))
+        self._utility = np.zeros(parties)
+
+    def answers(self, prices: Floats) -> tuple[Floats, Floats]:
+        """What each would take and earn at these prices: parties by resources, and parties.
+
+        A solver that fails counts as no demand, as in the gate, and gives no dual value.
+        """
+        margin = (self._slope @ prices + self._level).min(axis=1)
+        for k in np.flatnonzero(margin < self._lowest).tolist():
+            self._ask(k, prices)
+        free = prices == 0.0
+        demand = np.where(free, self._uses, self._demand) if free.any() else self._demand.copy()
+        return demand, self._utility - self._demand @ prices
+
+    def _ask(self, k: int, prices: Floats) -> None:
+        answer, region = self._problems[k].answer(prices), self._problems[k].region
+        self._level[k] = -math.inf
+        if answer is None:
+            self._demand[k] = self._uses[k] = 0.0
+            self._utility[k] = math.inf
+        elif region is None or region.corner.plan is not answer.plan:
+            self._demand[k] = self._uses[k] = answer.demand
+            self._utility[k] = answer.objective + float(prices @ answer.demand)
+        else:
+            corner, rows = region.corner, len(region.level)
+            self._demand[k], self._uses[k] = corner.demand, corner.uses
+            self._utility[k] = corner.utility
+            self._level[k] = math.inf
+            self._level[k, :rows], self._slope[k, :rows] = region.level, region.slope
+            self._lowest[k] = region.lowest
+
+    def dual(self, prices: Floats) -> float:
+        """c·λ + Σ g_k(λ): never below the optimum."""
+        return float(prices @ self.capacity + self.answers(prices)[1].sum())
+
+    def overrun(self, prices: Floats) -> float:
+        """By how much of a capacity the plans at these prices overrun it, at worst."""
+        total = self.answers(prices)[0].sum(axis=0) / self.capacity
+        return max(0.0, float(total.max()) - 1.0)
+
+
+def session(agreement: Agreement, companies: Companies, draws: Floats) -> Played:
+    """Play a whole session; `draws` is the noise in units of σ, rounds by parties by numbers."""
+    course, calibration = Course(agreement), Calibration(agreement)
+    position = course.opening
+    scales, adaptive = calibration.scales(position.caps), agreement.mode == "clipped"
+    path, dual = [], []
+    while True:
+        prices = position.prices.current
+        demand, objective = companies.answers(prices)
+        path.append(prices)
+        dual.append(float(prices @ companies.capacity + objective.sum()))
+        if position.round == agreement.rounds:
+            return Played(np.array(path), np.array(dual), position)
+        if adaptive:
+            scales = calibration.scales(position.caps)
+        noise = np.rint(draws[position.round] * scales).astype(np.int64)
+        values = clamped(agreement, demand, objective, position.caps) + noise
+        position = course.advance(position, truncated(agreement, values))
+
+
+def play(unit: Unit) -> Rows:
+    """All rows of a unit. The same unit gives the same rows."""
+    begin = time.process_time()
+    if unit.experiment == "convergence":
+        rows = _convergence(unit)
+    else:
+        rows = Rows({"sessions": _sessions(unit), "shares": _shares(unit)}, {})
+    return replace(rows, cpu_seconds=time.process_time() - begin)
+
+
+def _convergence(unit: Unit) -> Rows:
+    experiment = next(e for e in EXPERIMENTS if e.name == unit.experiment)
+    instance = unit.setting.instance(unit.seed)
+    companies, optimum = Companies(instance), central(instance).utility
+    silence = np.zeros((experiment.rounds, *instance.share.shape))
+    rows, curves = [], {}
+    for epsilon, name in experiment.sessions:
+        agreement = agree(
+            VARIANTS[name], instance, rounds=experiment.rounds, epsilon=epsilon, buffer=None
+        )
+        gap = session(agreement, companies, silence).dual / optimum - 1.0
+        curves[name] = gap.tolist()
+        rows.append(
+            {"parties": unit.setting.parties, "variant": name, "seed": unit.seed}
+            | {f"gap_{mark}": gap[mark] for mark in MARKS}
+            | {f"rounds_{level:g}": first_below(gap, level / 100.0) for level in LEVELS}
+        )
+    return Rows({"convergence": rows}, curves)
+
+
+def first_below(gap: Floats, level: float) -> int | None:
+    """The first round with a gap of at most `level`, if there is one."""
+    reached = np.flatnonzero(gap <= level)
+    return int(reached[0]) if len(reached) else None
+
+
+def _sessions(unit: Unit) -> list[Row]:
+    experiment = next(e for e in EXPERIMENTS if e.name == unit.experiment)
+    setting, instance = unit.setting, unit.setting.instance(unit.seed)
+    companies, optimum = Companies(instance), central(instance).utility
+    others = Companies(placebo(instance, unit.seed, demands=setting.demands))
+    draws = setting.draws(unit.seed, experiment.rounds)
+    equal: dict[str, Any] = {}
+
+    def gap(dual: float) -> float:
+        return dual / optimum - 1.0
+
+    rows: list[Row] = []
+    for epsilon, name in experiment.sessions:
+        agreement = agree(
+            VARIANTS[name],
+            instance,
+            rounds=experiment.rounds,
+            epsilon=epsilon,
+            buffer=setting.buffer,
+        )
+        own, other = (session(agreement, t, draws) for t in (companies, others))
+        average = own.position.average_prices
+        row: dict[str, Any] = {
+            "experiment": unit.experiment,
+            "parties": setting.parties,
+            "share_first": setting.share_first,
+            "buffer": setting.buffer,
+            "epsilon": epsilon,
+            "variant": name,
+            "seed": unit.seed,
+            "gap_start": gap(own.dual[0]),
+            "gap_last": gap(own.dual[-1]),
+            "gap_average": gap(companies.dual(average)),
+            "gap_best": gap(own.dual.min()),
+            "placebo_last": gap(companies.dual(other.prices[-1])),
+            "placebo_average": gap(companies.dual(other.position.average_prices)),
+            "overrun_last": companies.overrun(own.prices[-1]),
+            "overrun_average": companies.overrun(average),
+        }
+        if experiment.hindsight:
+            row["placebo_best"] = gap(min(companies.dual(prices) for prices in other.prices))
+        if experiment.quota and VARIANTS[name].caps:
+            equal = equal or _within(instance, agreement, prorata(agreement), "prorata", optimum)
+            split = quota(agreement, own.position)
+            row |= equal | _within(instance, agreement, split, "quota", optimum)
+        if experiment.quota and not setting.demands:
+            split = quota(agreement, other.position)
+            row |= _within(instance, agreement, split, "placebo_quota", optimum)
+        rows.append(row)
+    return rows
+
+
+def _within(
+    instance: Instance, agreement: Agreement, split: Ticks, name: str, optimum: float
+) -> dict[str, Any]:
+    """The utility over the optimum if each keeps to its part of a split.
+
+    It is missing where some party has no plan within its part, for its minimum demands; how
+    many of the parties have none is the second number.
+    """
+    plans = [
+        plan_within(data, amounts(agreement, part))
+        for data, part in zip(instance.data, split, strict=True)
+    ]
+    found = [p.utility for p in plans if p is not None]
+    lacking = 1.0 - len(found) / len(plans)
+    return {
+        name: None if lacking else math.fsum(found) / optimum,
+        f"{name}_lacking": lacking,
+    }
+
+
+def _shares(unit: Unit) -> list[Row]:
+    setting = unit.setting
+    if setting.share_first is None:
+        return []
+    share = setting.instance(unit.seed).share[:, 0].tolist()
+    market = {
+        "parties": setting.parties,
+        "share_first": setting.share_first,
+        "buffer": setting.buffer,
+        "seed": unit.seed,
+    }
+    return [{**market, "party": k + 1, "share": part} for k, part in enumerate(share)]

@@ -1,0 +1,284 @@
+"""The next session: the terms of the last one, and the prices with which it ended."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from argparse import Namespace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocol.agreement import TICKS, Agreement
+from protocol.command import read_agreement
+from protocol.transcript import Transcript, dump, load, numbers
+from scripts.demo import Cast
+from tests.kit import ROOT
+from tests.kit.processes import LIMIT, options, play
+
+STEP, MOMENTUM, ROUNDS = 0.05, 0.25, 6
+
+
+def coordinator_new(*arguments: Any) -> subprocess.CompletedProcess[str]:
+    """Run the real command."""
+    return subprocess.run(
+        [sys.executable, "-m", "coordinator", "new", *map(str, arguments)],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """A real session that is over: what was agreed, where its files are, what it told."""
+
+    options: Namespace
+    agreement: Agreement
+    folder: Path
+    prices: list[float]
+    by_round: dict[int, list[float]]
+
+    @property
+    def transcript(self) -> Path:
+        return self.folder / "party2" / "out" / "session.transcript"
+
+    def next(self, out: Path, *more: Any, **instead: Path) -> subprocess.CompletedProcess[str]:
+        """`coordinator new --from` this session, with some files replaced."""
+        return coordinator_new(
+            "--session", "later",
+            "--from", instead.get("transcript", self.transcript),
+            "--agreement", instead.get("agreement", self.folder / "agreement.toml"),
+            "--key", self.folder / "coordinator.key",
+            "--out", out,
+            *more,
+        )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def earlier(tmp_path_factory: pytest.TempPathFactory) -> Earlier:
+    """Two parties with real noise and terms that are not the default ones, played to the end."""
+    chosen = options(
+        "--epsilon", "4", "--accountant", "paper", "--noise", "norm", "--step", "sqrt",
+        "--step-size", str(STEP), "--momentum", str(MOMENTUM), "--negative", "--truncate",
+        "--share-first", "0.75", "--no-demands", parties=2, rounds=ROUNDS,
+    )  # fmt: skip
+    chosen.rehearsal = False
+    folder = tmp_path_factory.mktemp("next") / "s"
+    with play(folder, chosen) as session:
+        session.cast.start()
+        session.cast.wait(LIMIT)
+        rounds = {e["round"]: e["prices"] for e in session.cast.events["party1"] if "round" in e}
+        prices = session.cast.result("party1")["prices"]
+    return Earlier(chosen, session.agreement, folder, prices, rounds)
+
+
+@pytest.fixture(scope="module")
+def later(earlier: Earlier, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of the next agreement, with nothing but its name chosen."""
+    out = tmp_path_factory.mktemp("next") / "next.toml"
+    made = earlier.next(out)
+    assert (made.returncode, made.stderr) == (0, "")
+    return out
+
+
+def test_next_session_starts_with_the_final_prices(earlier: Earlier, later: Path) -> None:
+    """It starts, bit for bit, with the prices in the result of the last one."""
+    assert list(read_agreement(later).pricing.start) == earlier.prices
+    assert earlier.prices == earlier.by_round[ROUNDS] != earlier.by_round[1]
+
+
+def test_next_session_has_the_same_roster(earlier: Earlier, later: Path) -> None:
+    """Names, keys and shares are those of the last session."""
+    members = read_agreement(later).members
+    assert members == earlier.agreement.members
+    assert [m.share[0] for m in members] == [0.75, 1.0]
+    assert all(m.signing_key and m.transport_key for m in members)
+
+
+def test_next_session_has_the_same_terms(earlier: Earlier, later: Path) -> None:
+    """But for its name and first prices it is the same agreement."""
+    new, old = read_agreement(later), earlier.agreement
+    pricing = replace(new.pricing, start=old.pricing.start)
+    assert replace(new, session=old.session, pricing=pricing) == old
+    assert (old.pricing.step, old.pricing.momentum, old.truncate) == ("sqrt", MOMENTUM, True)
+
+
+def test_next_session_is_another_one(earlier: Earlier, tmp_path: Path) -> None:
+    """It has its own name and digest, and the command tells the digest."""
+    told = earlier.next(tmp_path / "next.toml")
+    new = read_agreement(tmp_path / "next.toml")
+    assert new.session == "later"
+    assert new.digest != earlier.agreement.digest
+    assert new.digest.hex() in told.stdout
+
+
+def test_options_change_the_terms(earlier: Earlier, tmp_path: Path) -> None:
+    """What is said on the command line holds instead of what was agreed before."""
+    out = tmp_path / "next.toml"
+    made = earlier.next(
+        out, "--rounds", 9, "--epsilon", 2, "--delta", 1e-5, "--topology", "mesh",
+        "--patience", 7, "--address", "tcp://relay.example.org:1234",
+    )  # fmt: skip
+    assert made.returncode == 0
+    new, old = read_agreement(out), earlier.agreement
+    assert old.privacy is not None
+    assert new.rounds == 9
+    assert new.privacy == replace(old.privacy, epsilon=2.0, delta=1e-5)
+    assert new.transport == replace(
+        old.transport,
+        topology="mesh",
+        patience_seconds=7.0,
+        coordinator="tcp://relay.example.org:1234",
+    )
+    assert list(new.pricing.start) == earlier.prices
+
+
+def test_next_session_is_played_from_these_prices(
+    earlier: Earlier, later: Path, tmp_path: Path
+) -> None:
+    """The same companies play it with the same keys and ledgers, on from the old prices."""
+    folder = tmp_path / "s"
+    shutil.copytree(earlier.folder, folder, ignore=shutil.ignore_patterns("out", "*.log"))
+    shutil.copy(later, folder / "agreement.toml")
+    cast = Cast(folder, earlier.options)
+    try:
+        cast.start()
+        cast.wait(LIMIT)
+    finally:
+        cast.stop()
+    new = read_agreement(later)
+    transcript = load(new, (folder / "party1" / "out" / "session.transcript").read_bytes())
+    assert len(transcript.rounds) == ROUNDS
+    told = next(e["prices"] for e in cast.events["party1"] if e.get("round") == 1)
+    totals = numbers(transcript.rounds[0]).sum(axis=0).tolist()
+    for price, start, total, resource in zip(
+        told, earlier.prices, totals, new.resources, strict=True
+    ):
+        overrun = (total / TICKS - 1.0) * resource.capacity
+        assert price == pytest.approx(start + STEP * overrun, rel=1e-12)
+
+
+def test_unfinished_session_gives_the_prices_it_reached(earlier: Earlier, tmp_path: Path) -> None:
+    """A transcript that stops early is said to, and the prices of its last round are taken."""
+    whole = load(earlier.agreement, earlier.transcript.read_bytes())
+    part = tmp_path / "part.transcript"
+    part.write_bytes(dump(earlier.agreement, Transcript(rounds=whole.rounds[:3])))
+    made = earlier.next(tmp_path / "next.toml", transcript=part)
+    assert made.returncode == 0
+    assert f"stops after 3 of {ROUNDS} rounds: the prices reached there are taken" in made.stderr
+    assert list(read_agreement(tmp_path / "next.toml").pricing.start) == earlier.by_round[3]
+
+
+# What is refused
+
+
+def test_transcript_without_its_agreement(earlier: Earlier, tmp_path: Path) -> None:
+    """A transcript says nothing by itself: what was agreed must be given too."""
+    refused = coordinator_new(
+        "--session", "later", "--from", earlier.transcript,
+        "--key", earlier.folder / "coordinator.key", "--out", tmp_path / "next.toml",
+    )  # fmt: skip
+    assert refused.returncode == 2
+    assert "--from needs --agreement beside it" in refused.stderr
+    assert not (tmp_path / "next.toml").exists()
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        ("--member", "acme.member.toml"),
+        ("--resource", "hours=120"),
+        ("--rehearsal",),
+    ],
+)
+def test_terms_that_the_earlier_session_says(
+    earlier: Earlier, tmp_path: Path, option: tuple[str, ...]
+) -> None:
+    """Roster, resources and mode come from the last session, and are refused beside it."""
+    refused = earlier.next(tmp_path / "next.toml", *option)
+    assert refused.returncode == 2
+    assert f"{option[0]} is what the earlier session says" in refused.stderr
+    assert not (tmp_path / "next.toml").exists()
+
+
+def other_agreement(earlier: Earlier, folder: Path) -> dict[str, Path]:
+    path = folder / "other.toml"
+    text = (earlier.folder / "agreement.toml").read_text()
+    path.write_text(re.sub(rf"^rounds = {ROUNDS}\b", "rounds = 7", text, flags=re.MULTILINE))
+    return {"agreement": path}
+
+
+def changed_byte(earlier: Earlier, folder: Path) -> dict[str, Path]:
+    path = folder / "changed.transcript"
+    data = bytearray(earlier.transcript.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    return {"transcript": path}
+
+
+def cut_short(earlier: Earlier, folder: Path) -> dict[str, Path]:
+    path = folder / "cut.transcript"
+    path.write_bytes(earlier.transcript.read_bytes()[:-10])
+    return {"transcript": path}
+
+
+def missing(earlier: Earlier, folder: Path) -> dict[str, Path]:  # noqa: ARG001
+    return {"transcript": folder / "no.transcript"}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        (other_agreement, "the transcript is of agreement "),
+        (changed_byte, "round "),
+        (cut_short, "the transcript is damaged"),
+        (missing, "cannot be read"),
+    ],
+)
+def test_transcript_that_does_not_verify(
+    earlier: Earlier,
+    tmp_path: Path,
+    wrong: Callable[[Earlier, Path], dict[str, Path]],
+    text: str,
+) -> None:
+    """Prices are taken from nothing but a transcript that verifies against its agreement."""
+    refused = earlier.next(tmp_path / "next.toml", **wrong(earlier, tmp_path))
+    assert refused.returncode == 9
+    assert text in refused.stderr
+    assert not (tmp_path / "next.toml").exists()
+
+
+def test_existing_file_is_not_overwritten(earlier: Earlier, later: Path) -> None:
+    """An agreement that is there stays as it is."""
+    before = later.read_text()
+    refused = earlier.next(later, "--rounds", 9)
+    assert refused.returncode == 3
+    assert "exists already and is not overwritten" in refused.stderr
+    assert later.read_text() == before
+
+
+def test_first_session_needs_resources(earlier: Earlier, tmp_path: Path) -> None:
+    """Without an earlier session the command says which option is missing."""
+    refused = coordinator_new(
+        "--session", "first", "--member", "acme.member.toml", "--address", "tcp://host:1",
+        "--key", earlier.folder / "coordinator.key", "--out", tmp_path / "first.toml",
+    )  # fmt: skip
+    assert refused.returncode == 2
+    assert "--resource is missing; only with --from an earlier session says it" in refused.stderr
+    assert not (tmp_path / "first.toml").exists()
+
+
+def test_terms_out_of_range(earlier: Earlier, tmp_path: Path) -> None:
+    """A next session that no agreement allows is not written."""
+    refused = earlier.next(tmp_path / "next.toml", "--rounds", 0)
+    assert refused.returncode == 3
+    assert "rounds is 0" in refused.stderr
+    assert not (tmp_path / "next.toml").exists()

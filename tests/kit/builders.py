@@ -1,0 +1,118 @@
+"""Agreements with real Ed25519 keys, and messages signed with them."""
+
+import hashlib
+from functools import cache
+from typing import Any
+
+import numpy as np
+from nacl.signing import SigningKey
+
+from protocol import agreement as agreements
+from protocol.agreement import TICKS, Agreement
+from protocol.messages import Message, Release, Seal, Signed
+from protocol.session import Pack
+from protocol.transcript import Course, Position, Transcript
+from protocol.wire import pack
+
+NAMES = ("ada", "ben", "cyd", "dan", "eve")
+
+
+@cache
+def signing_key(name: str) -> SigningKey:
+    """The key of a member: the same in every run."""
+    return SigningKey(hashlib.sha256(f"sotto test key of {name}".encode()).digest())
+
+
+def public_key(name: str) -> bytes:
+    return bytes(signing_key(name).verify_key)
+
+
+def table(
+    *,
+    members: int = 3,
+    rounds: int = 3,
+    resources: int = 2,
+    patience: float = 120.0,
+    **more: Any,
+) -> dict[str, Any]:
+    """An agreement as it would be read from its file; `more` replaces whole fields."""
+    return {
+        "session": "test",
+        "mode": "hidden",
+        "rounds": rounds,
+        "prices": {"step": "constant", "step_size": 0.25},
+        "transport": {"patience_seconds": patience},
+        "resource": [{"name": f"r{j}", "capacity": 10.0 * (j + 1)} for j in range(resources)],
+        "member": [
+            {"name": name, "signing_key": public_key(name).hex()} for name in NAMES[:members]
+        ],
+        **more,
+    }
+
+
+def make_agreement(**fields: Any) -> Agreement:
+    return agreements.from_table(table(**fields))
+
+
+def signer(name: str) -> Pack:
+    """What a session calls to sign as this member."""
+    key = signing_key(name)
+
+    def sign(data: bytes) -> bytes:
+        return key.sign(data).signature
+
+    return lambda message: pack(message, key=bytes(key.verify_key), sign=sign)
+
+
+def sign(message: Message) -> Signed:
+    """A message signed by the member that it names as its sender."""
+    return signer(message.sender)(message)
+
+
+def release_at(
+    agreement: Agreement, name: str, position: Position, values: tuple[int, ...] | None = None
+) -> Signed:
+    """The release of a member at a position: all its numbers told apart by member and round."""
+    if values is None:
+        place = agreement.place(name)
+        values = tuple(
+            TICKS // 3 + 1000 * (place + 1) + 10 * position.round + j
+            for j in range(agreement.width)
+        )
+    return sign(
+        Release(
+            sender=name,
+            agreement=agreement.digest,
+            round=position.round,
+            head=position.head,
+            values=values,
+        )
+    )
+
+
+def play(agreement: Agreement, *, rounds: int | None = None) -> tuple[Transcript, list[Position]]:
+    """A transcript of this many rounds (all, and sealed, unless told), and every position."""
+    count = agreement.rounds if rounds is None else rounds
+    course = Course(agreement)
+    positions = [course.opening]
+    closed = []
+    for _ in range(count):
+        releases = tuple(release_at(agreement, m.name, positions[-1]) for m in agreement.members)
+        values = [r.message.values for r in releases if isinstance(r.message, Release)]
+        positions.append(course.advance(positions[-1], np.array(values, dtype=np.int64)))
+        closed.append(releases)
+    seals: tuple[Signed, ...] = ()
+    if rounds is None:
+        seals = tuple(
+            sign(
+                Seal(
+                    sender=m.name,
+                    agreement=agreement.digest,
+                    round=agreement.rounds,
+                    head=positions[-1].head,
+                    complete=True,
+                )
+            )
+            for m in agreement.members
+        )
+    return Transcript(rounds=tuple(closed), seals=seals), positions

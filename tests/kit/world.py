@@ -1,0 +1,602 @@
+"""A session in a hostile world, all of it from one seed: network, clocks, disks and people.
+
+The sessions, executors, gates, wire and signatures are the real ones. The world loses,
+repeats, delays and alters bytes, cuts the power between any two steps, brings back old
+disks, and may have a member that lies. What must hold is checked at every step; when the
+faults stop, everybody must come to an end.
+"""
+
+import hashlib
+import heapq
+import itertools
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import Any, cast
+
+import numpy as np
+
+from party.executor import Executor
+from party.gate import Gate
+from party.ledger import Ledger
+from party.noise import Noise
+from party.subproblem import Answer, Subproblem
+from protocol.agreement import Agreement
+from protocol.arrays import Floats, Ticks
+from protocol.errors import (
+    BadLedger,
+    BadMessage,
+    BrokenInvariant,
+    DifferentPrices,
+    Equivocation,
+    PeerHalted,
+    SottoError,
+    Unavailable,
+)
+from protocol.messages import Halt, Hello, Message, Reason, Release, Seal, Signed
+from protocol.session import Phase
+from protocol.transcript import Position, Transcript, replay
+from protocol.wire import Reader, pack
+from tests.kit.builders import make_agreement, public_key, sign, signer
+
+PATIENCE_SECONDS = 3.0
+CHAOS_SECONDS = 5.0
+CALM_SECONDS = 60.0
+
+
+class Violation(AssertionError):
+    """Something happened that must never happen."""
+
+
+class Crash(Exception):
+    """The power of one party fails; the text says at which step."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Faults:
+    """What goes wrong while the chaos lasts, as probabilities of each step."""
+
+    loss: float = 0.0
+    duplicate: float = 0.0
+    flip: float = 0.0
+    replay: float = 0.0
+    delay_seconds: float = 0.01
+    crash: float = 0.0
+    restore: float = 0.0
+    partition: bool = False
+    selective: bool = False
+    liar: bool = False
+
+    @staticmethod
+    def drawn(chance: random.Random, *, liar: bool = False) -> "Faults":
+        """A mix in which each kind is often absent, so that the others can get far."""
+
+        def some(most: float) -> float:
+            return chance.choice((0.0, chance.uniform(0.0, most)))
+
+        return Faults(
+            loss=some(0.6),
+            duplicate=some(0.5),
+            flip=some(0.2),
+            replay=some(0.5),
+            delay_seconds=chance.choice((0.001, 0.02, 0.2, 1.0)),
+            crash=some(0.05),
+            restore=0.0 if liar else chance.choice((0.0, 0.5, 1.0)),
+            partition=chance.random() < 0.3,
+            selective=chance.random() < 0.3,
+            liar=liar,
+        )
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What a disk holds."""
+
+    releases: tuple[Signed, ...] = ()
+    rounds: tuple[tuple[Signed, ...], ...] = ()
+    seals: tuple[Signed, ...] = ()
+    fault: SottoError | None = None
+
+
+class Disk:
+    """Stands in for the ledger. Only what was committed survives the end of the power."""
+
+    def __init__(self, power: Callable[[str], None]) -> None:
+        self.durable = self.pending = Stored()
+        self.copies = [self.durable]
+        self._power = power
+
+    def transcript(self) -> Transcript:
+        return Transcript(self.durable.rounds, self.durable.seals)
+
+    def own(self) -> tuple[Signed, ...]:
+        return self.durable.releases
+
+    def release(self, round: int) -> Signed | None:  # noqa: A002
+        recorded = self.pending.releases
+        return recorded[round] if round < len(recorded) else None
+
+    def record_release(self, release: Signed) -> None:
+        if release.message.round != len(self.pending.releases):
+            raise BrokenInvariant("releases are recorded in order, once")
+        self._power("before the release is written")
+        self._write(releases=(*self.pending.releases, release))
+        self.commit()
+        self._power("after the release is written")
+
+    def record_round(self, round: int, releases: tuple[Signed, ...]) -> None:  # noqa: A002
+        if round == len(self.pending.rounds):
+            self._write(rounds=(*self.pending.rounds, releases))
+
+    def record_seals(self, seals: tuple[Signed, ...]) -> None:
+        self._power("before the seals are written")
+        self._write(seals=seals)
+        self.commit()
+        self._power("after the seals are written")
+
+    def record_fault(self, error: SottoError) -> None:
+        self._write(fault=error)
+        self.commit()
+
+    def commit(self) -> None:
+        if self.durable is not self.pending:
+            self.durable = self.pending
+            self.copies.append(self.durable)
+
+    def put_back(self, copy: Stored) -> None:
+        self.durable = self.pending = copy
+
+    def _write(self, **changes: Any) -> None:
+        self.pending = replace(self.pending, **changes)
+
+
+class Problem:
+    """Stands in for the private problem: cheap, and it depends on the prices."""
+
+    def __init__(self, scale: float) -> None:
+        self._scale = scale
+
+    def answer(self, prices: Floats) -> Answer:
+        demand = self._scale / (1.0 + prices)
+        return Answer(objective=0.0, demand=demand, plan=demand)
+
+
+class FreshNoise(Noise):
+    """Noise that is never the same again: a round answered twice cannot go unseen."""
+
+    private = True
+
+    def __init__(self, chance: random.Random) -> None:
+        self._chance = chance
+
+    def add(self, values: Ticks, scales: Floats, *, member: str, round: int) -> Ticks:  # noqa: A002, ARG002
+        noise = [self._chance.randrange(1 << 30) for _ in values]
+        return values + np.array(noise, dtype=np.int64)
+
+
+class WatchedGate(Gate):
+    """The real gate, and somebody who looks at all that it hands out."""
+
+    watch: Callable[[Message], None]
+
+    def release(self, position: Position) -> Signed:
+        release = super().release(position)
+        self.watch(release.message)
+        return release
+
+
+class Party:
+    """One company: its disk, which outlives the process, and the process while it runs."""
+
+    def __init__(self, name: str, disk: Disk, chance: random.Random) -> None:
+        self.name = name
+        self.disk = disk
+        self.life = 0
+        self.executor: Executor | None = None
+        self.error: SottoError | None = None
+        self.heard: dict[str, int] = {}
+        self.newest: Stored | None = None
+        self.witness_of: Party | None = None
+        self.wake_at = 0.0
+        self._offset = chance.uniform(0.0, 1000.0)
+        self._rate = chance.uniform(0.9, 1.1)
+
+    def clock(self, time: float) -> float:
+        return self._offset + self._rate * time
+
+    def time(self, clock: float) -> float:
+        return (clock - self._offset) / self._rate
+
+
+@cache
+def agreement_of(members: int, rounds: int) -> Agreement:
+    return make_agreement(members=members, rounds=rounds, resources=1, patience=PATIENCE_SECONDS)
+
+
+class World:
+    """Everything that happens in one seed."""
+
+    def __init__(self, seed: int, *, faults: Faults, members: int, rounds: int) -> None:
+        self.seed = seed
+        self.chance = random.Random(seed)
+        self.agreement = agreement_of(members, rounds)
+        self.faults: Faults | None = faults
+        self.now = 0.0
+        self._story: list[tuple[float, str, Message | None]] = []
+        self._count = itertools.count()
+        self._queue: list[tuple[float, int, Callable[[], None]]] = []
+        self._reader = Reader(self.agreement)
+        self._read: dict[bytes, Signed | None] = {}
+        self._said: list[bytes] = []
+        self._greetings: dict[str, list[bytes]] = {}
+        self._sides: dict[str, int] = {}
+        self._released: dict[tuple[str, int], Release] = {}
+        self._heads: dict[int, set[bytes]] = {}
+        self.parties = [self._party(m.name) for m in self.agreement.members]
+        self.liar = self.chance.choice(self.parties) if faults.liar else None
+        self.honest = [p for p in self.parties if p is not self.liar]
+        self._deceived = {p.name for p in self.honest if self.chance.random() < 0.5}
+        self._lies_from = self.chance.randrange(rounds)
+        self._two_faced = self.chance.random() < 0.5
+        self.bluffs = self.chance.random() < 0.2
+        self.dropped: set[tuple[str, str, type[Message]]] = {
+            (a.name, b.name, self.chance.choice((Hello, Release, Seal)))
+            for a in self.parties
+            for b in self.parties
+            if faults.selective and self.chance.random() < 0.3
+        }
+
+    @property
+    def story(self) -> str:
+        """All that happened, a line each."""
+        return "\n".join(
+            f"{time:8.3f}  {text}{_brief(message) if message else ''}"
+            for time, text, message in self._story
+        )
+
+    def _party(self, name: str) -> Party:
+        disk = Disk(lambda step: self._power(party, step))
+        party = Party(name, disk, self.chance)
+        return party
+
+    # The two parts of a run
+
+    def run(self) -> None:
+        """First safety under faults, then liveness when the faults stop."""
+        for party in self.parties:
+            self._at(self.chance.uniform(0.0, 1.0), partial(self.start, party))
+        self._at(self.chance.expovariate(1.0), self._storm)
+        self.pass_time(CHAOS_SECONDS)
+        self._tell("the faults stop")
+        self.faults, self._sides = None, {}
+        self._operate()
+        self.pass_time(CALM_SECONDS)
+        for party in self.honest:
+            self._check_end(party)
+
+    def pass_time(self, seconds: float) -> None:
+        until = self.now + seconds
+        while self._queue and self._queue[0][0] <= until:
+            if all(p.disk.durable.seals or p.disk.durable.fault for p in self.honest):
+                return
+            self.now, _, action = heapq.heappop(self._queue)
+            action()
+        self.now = until
+
+    def _at(self, seconds: float, action: Callable[[], None]) -> None:
+        heapq.heappush(self._queue, (self.now + seconds, next(self._count), action))
+
+    def _tell(self, text: str, message: Message | None = None) -> None:
+        self._story.append((self.now, text, message))
+
+    # Processes
+
+    def start(self, party: Party) -> None:
+        if party.executor is not None or party.disk.durable.fault is not None:
+            return
+        stored = party.disk.durable
+        party.life += 1
+        nonce = hashlib.sha256(f"{self.seed} {party.name} {party.life}".encode()).digest()[:16]
+        gate = WatchedGate(
+            self.agreement,
+            party.name,
+            subproblem=cast(Subproblem, Problem(self.chance.uniform(1.0, 9.0))),
+            noise=FreshNoise(self.chance),
+            ledger=cast(Ledger, party.disk),
+            pack=signer(party.name),
+        )
+        gate.watch = partial(self._stand, party)
+        party.executor = Executor(
+            self.agreement,
+            party.name,
+            nonce=nonce,
+            pack=signer(party.name),
+            gate=gate,
+            ledger=cast(Ledger, party.disk),
+            now=party.clock(self.now),
+        )
+        party.heard = {p.name: len(stored.rounds) for p in self.parties}
+        self._tell(
+            f"{party.name} starts, life {party.life}, with {len(stored.releases)} releases, "
+            f"{len(stored.rounds)} rounds, {len(stored.seals)} seals"
+        )
+        if self.faults and self.chance.random() < self.faults.replay:
+            self._greet_falsely(party)
+        self._do(party, Executor.begin)
+
+    def _do(self, party: Party, event: Callable[[Executor, float], list[Signed]]) -> None:
+        """Let something happen to a running party, and carry what it says."""
+        executor = party.executor
+        if executor is None:
+            return
+        try:
+            for signed in event(executor, party.clock(self.now)):
+                self._power(party, "before sending")
+                self._publish(party, signed)
+        except Crash as crash:
+            self._crash(party, str(crash))
+            return
+        if executor.error is not None and party.error is not executor.error:
+            self._fail(party, executor.error)
+        if executor.left or (executor.error and executor.session.phase is not Phase.HALTED):
+            self._end(party)
+        else:
+            self._set_alarm(party, executor.session.deadline)
+
+    def _set_alarm(self, party: Party, deadline: float) -> None:
+        due = max(party.time(deadline), self.now + 0.001)
+        if not self.now < party.wake_at <= due:
+            party.wake_at = due
+            self._at(due - self.now, partial(self._wake, party, party.life, due))
+
+    def _wake(self, party: Party, life: int, due: float) -> None:
+        if party.life == life and party.wake_at == due:
+            self._do(party, Executor.tick)
+
+    def _fail(self, party: Party, error: SottoError) -> None:
+        self._tell(f"{party.name} fails: {type(error).__name__}: {error}")
+        party.error = error
+        if party is not self.liar:
+            self._check_error(party, error)
+
+    def _end(self, party: Party) -> None:
+        self._tell(f"{party.name} ends")
+        party.executor = None
+        if party.witness_of is not None:
+            self._bring_back(party.witness_of)
+        if isinstance(party.error, BadLedger):
+            self._bring_back(party)
+        elif self.faults is None:
+            self._operate()
+        else:
+            self._at(self.chance.uniform(0.1, 4.0), partial(self.start, party))
+
+    def _operate(self) -> None:
+        """People give the same command again, unless somebody has stopped for good."""
+        if not any(p.disk.durable.fault for p in self.parties):
+            for party in self.parties:
+                self._at(self.chance.uniform(0.0, 0.5), partial(self.start, party))
+
+    # The power and the disks
+
+    def _power(self, party: Party, step: str) -> None:
+        faults = self.faults
+        # The rarer a step is, the likelier the power fails there.
+        rarity = 0.3 if step == "before sending" else 20.0 if "seals" in step else 6.0
+        if faults and party.witness_of is None and self.chance.random() < rarity * faults.crash:
+            raise Crash(step)
+
+    def _storm(self) -> None:
+        """The power fails between two events; the network falls apart and heals."""
+        if self.faults is None:
+            return
+        party = self.chance.choice(self.parties)
+        if party.executor is not None:
+            try:
+                self._power(party, "while waiting")
+            except Crash as crash:
+                self._crash(party, str(crash))
+        if self.faults.partition:
+            apart = self.chance.random() < 0.5
+            self._sides = {p.name: self.chance.randrange(2) for p in self.parties} if apart else {}
+            self._tell(f"partition {self._sides}")
+        self._at(self.chance.expovariate(2.0), self._storm)
+
+    def cut_power(self, party: Party) -> None:
+        party.executor = None
+        party.disk.pending = party.disk.durable
+
+    def _crash(self, party: Party, step: str) -> None:
+        self._tell(f"{party.name} loses power {step}")
+        self.cut_power(party)
+        if self.faults and self.chance.random() < self.faults.restore:
+            self._restore(party, self.chance.choice(party.disk.copies))
+        self._at(self.chance.uniform(0.05, 3.0), partial(self.start, party))
+
+    def _restore(self, party: Party, copy: Stored) -> None:
+        """Bring back an old copy of a disk, if somebody knows of the releases it lacks.
+
+        Known for good are the rounds on another disk. What a running party has heard is
+        known for as long as it runs: so it must, until the old copy has been refused.
+        """
+        known = len((party.newest or party.disk.durable).releases)
+        count = len(copy.releases)
+        peers = [p for p in self.parties if p is not party and p.newest is None]
+        if count < known and not any(len(p.disk.durable.rounds) > count for p in peers):
+            awake = [p for p in peers if p.executor and p.heard[party.name] > count]
+            awake = [p for p in awake if p.witness_of in (None, party)]
+            if not awake:
+                return
+            awake[0].witness_of = party
+        if count < known:
+            party.newest = party.newest or party.disk.durable
+        self._tell(f"{party.name} gets an old disk: {count} of {known} releases")
+        party.disk.put_back(copy)
+
+    def _bring_back(self, party: Party) -> None:
+        """Somebody finds the newest copy of the disk. The old one must not have been used."""
+        if party.newest is None:
+            return
+        self._tell(f"{party.name} gets its newest disk back")
+        if party.disk.durable not in party.disk.copies:
+            raise Violation(f"{party.name} wrote on an old disk")
+        party.executor = None
+        party.disk.put_back(party.newest)
+        party.newest = None
+        for witness in self.parties:
+            if witness.witness_of is party:
+                witness.witness_of = None
+        self._at(self.chance.uniform(0.1, 1.0), partial(self.start, party))
+
+    # The network
+
+    def _publish(self, sender: Party, signed: Signed) -> None:
+        self._tell(f"{sender.name} says ", signed.message)
+        if isinstance(signed.message, Seal):
+            self._stand(sender, signed.message)
+        for receiver in self.parties:
+            data = signed.data
+            if sender is self.liar and receiver is not sender:
+                data = self._lie(receiver, signed)
+            self._said.append(data)
+            if isinstance(signed.message, Hello):
+                self._greetings.setdefault(sender.name, []).append(data)
+            self._carry(sender, receiver, data, type(signed.message))
+
+    def _carry(self, sender: Party, receiver: Party, data: bytes, kind: type) -> None:
+        chance, faults = self.chance, self.faults
+        if faults is None:
+            self._at(chance.uniform(0.001, 0.02), partial(self._deliver, receiver, data))
+            return
+        apart = self._sides and self._sides[sender.name] != self._sides[receiver.name]
+        if apart or (sender.name, receiver.name, kind) in self.dropped:
+            return
+        if chance.random() < faults.replay:
+            victim = chance.choice(self.parties)
+            late = chance.expovariate(1.0 / faults.delay_seconds)
+            self._at(late, partial(self._deliver, victim, chance.choice(self._said)))
+        if chance.random() < faults.loss:
+            return
+        for _ in range(1 + (chance.random() < faults.duplicate)):
+            copy = _flipped(data, chance) if chance.random() < faults.flip else data
+            late = chance.expovariate(1.0 / faults.delay_seconds)
+            self._at(late, partial(self._deliver, receiver, copy))
+
+    def _deliver(self, receiver: Party, data: bytes) -> None:
+        if receiver.executor is None:
+            return
+        if data not in self._read:
+            try:
+                self._read[data] = self._reader.unpack(data)
+            except BadMessage:
+                self._read[data] = None
+        signed = self._read[data]
+        if signed is None:
+            return
+        message = signed.message
+        self._tell(f"    {receiver.name} hears {message.sender}'s ", message)
+        if isinstance(message, Release):
+            heard = receiver.heard
+            heard[message.sender] = max(heard[message.sender], message.round + 1)
+        self._do(receiver, lambda executor, now: executor.receive(signed, now))
+
+    def _greet_falsely(self, party: Party) -> None:
+        """The relay plays to a party that starts what its peers said in an earlier life."""
+        for name, hellos in self._greetings.items():
+            if name != party.name:
+                late = self.chance.uniform(0.0, 0.001)
+                self._at(late, partial(self._deliver, party, self.chance.choice(hellos)))
+
+    # The liar
+
+    def _lie(self, receiver: Party, signed: Signed) -> bytes:
+        """What the liar says to this receiver instead: signed, but not what others hear."""
+        message = signed.message
+        if self.bluffs and isinstance(message, Release) and self.chance.random() < 0.1:
+            return sign(self._bogus_halt(message)).data
+        if receiver.name not in self._deceived or message.round < self._lies_from:
+            return signed.data
+        fields: dict[str, Any] = {}
+        if isinstance(message, Release):
+            fields["values"] = tuple(value + 1 for value in message.values)
+        here = receiver.executor and receiver.executor.session.position
+        if self._two_faced and here and here.round == message.round:
+            fields["head"] = here.head
+        return sign(replace(message, **fields)).data
+
+    def _bogus_halt(self, message: Release) -> Halt:
+        shown = self.chance.sample(self._said, min(2, len(self._said)))
+        if self._released:
+            victim = self.chance.choice(list(self._released.values()))
+            forged = replace(victim, values=(7,) * self.agreement.width)
+            shown.append(pack(forged, key=public_key(victim.sender), sign=lambda _: bytes(64)).data)
+        return Halt(
+            sender=message.sender,
+            agreement=message.agreement,
+            round=message.round,
+            head=self.chance.choice((message.head, bytes(32))),
+            reason=self.chance.choice(tuple(Reason)),
+            evidence=tuple(shown),
+        )
+
+    # What must hold
+
+    def _stand(self, party: Party, message: Message) -> None:
+        """An honest party has put its name to a release or a seal on top of some head."""
+        if party is self.liar:
+            return
+        if isinstance(message, Release):
+            known = self._released.setdefault((party.name, message.round), message)
+            if known != message:
+                raise Violation(f"{party.name} gave out round {message.round} twice")
+        if len(self._heads.get(message.round - 1, ())) > 1:
+            raise Violation(f"round {message.round - 1} was closed on different heads")
+        self._heads.setdefault(message.round, set()).add(message.head)
+        if self.liar is None and len(self._heads[message.round]) > 1:
+            raise Violation(f"honest parties stand on different heads at round {message.round}")
+
+    def _check_error(self, party: Party, error: SottoError) -> None:
+        if isinstance(error, Unavailable):
+            return
+        if isinstance(error, BadLedger) and party.newest is not None:
+            return
+        if self.liar is not None:
+            if isinstance(error, Equivocation | DifferentPrices) and error.sender == self.liar.name:
+                return
+            if isinstance(error, PeerHalted):
+                return
+        raise Violation(f"{party.name} has no reason for {type(error).__name__}: {error}")
+
+    def _check_end(self, party: Party) -> None:
+        stored = party.disk.durable
+        if stored.seals and stored.fault:
+            raise Violation(f"{party.name} both finished and failed")
+        if stored.seals:
+            head = replay(self.agreement, Transcript(stored.rounds, stored.seals)).head
+            if self._heads[self.agreement.rounds] != {head}:
+                raise Violation(f"{party.name} finished, but not all honest parties sealed that")
+        elif self.liar is None:
+            raise Violation(f"{party.name} did not finish")
+        elif not stored.fault and not isinstance(party.error, Unavailable):
+            raise Violation(f"{party.name} neither finished nor says why")
+        elif not stored.fault and not any(p.disk.durable.fault for p in self.parties):
+            raise Violation(f"{party.name} gave up though nobody stopped")
+
+
+def _brief(message: Message) -> str:
+    text = f"{type(message).__name__} {message.round} on {message.head.hex()[:8]}"
+    if isinstance(message, Hello):
+        text += f" asking={message.asking} echoes=" + ",".join(
+            f"{e.nonce.hex()[:4]}:{e.heard}" for e in message.echoes
+        )
+    elif isinstance(message, Release):
+        text += f" values={message.values}"
+    elif isinstance(message, Seal):
+        text += f" complete={message.complete}"
+    return text
+
+
+def _flipped(data: bytes, chance: random.Random) -> bytes:
+    place = chance.randrange(len(data))
+    return data[:place] + bytes([data[place] ^ 1 << chance.randrange(8)]) + data[place + 1 :]

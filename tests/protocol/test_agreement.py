@@ -1,0 +1,761 @@
+"""What an agreement may say, how a mistake in it is told, and what its digest names."""
+
+import copy
+import datetime
+import json
+import math
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from protocol.agreement import MODES, STEPS, TICKS, Pricing, from_table, parse
+from protocol.errors import BadAgreement
+from protocol.toml import written
+
+MISSING = object()
+"""Stands for a field that is left out."""
+
+KEY = "ab" * 32
+CURVE = "rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7"
+
+
+def full() -> dict[str, Any]:
+    """An agreement that says every field there is."""
+    return {
+        "session": "spring",
+        "mode": "clipped",
+        "rounds": 40,
+        "rehearsal": True,
+        "privacy": {
+            "epsilon": 1.0,
+            "delta": 0.001,
+            "accountant": "paper",
+            "noise": "norm",
+            "truncate": True,
+            "alpha": 1.25,
+            "tau": 0.02,
+            "share_objective": True,
+            "objective_limit": 500.0,
+        },
+        "prices": {
+            "step": "sqrt",
+            "step_size": 0.5,
+            "momentum": 0.25,
+            "nonnegative": False,
+            "start": {"steel": 2.0, "power": 3.0},
+        },
+        "transport": {
+            "topology": "mesh",
+            "patience_seconds": 30.0,
+            "coordinator": "tcp://example.org:5555",
+            "coordinator_key": CURVE,
+        },
+        "resource": [
+            {"name": "steel", "capacity": 12.5, "unit": "t", "worth": 100.0},
+            {"name": "power", "capacity": 40.0, "unit": "MWh", "worth": 250.0},
+        ],
+        "member": [
+            {
+                "name": "ada",
+                "share": {"steel": 0.5, "power": 1.0},
+                "signing_key": KEY,
+                "transport_key": CURVE,
+                "address": "tcp://ada.example.org:6000",
+            },
+            {"name": "ben", "share": 0.75},
+        ],
+    }
+
+
+def minimal(mode: str = "hidden") -> dict[str, Any]:
+    """An agreement that leaves out whatever has a default."""
+    table: dict[str, Any] = {
+        "session": "spring",
+        "mode": mode,
+        "rounds": 40,
+        "resource": [{"name": "steel", "capacity": 12.5, "worth": 100.0}],
+        "member": [{"name": "ada"}, {"name": "ben"}],
+    }
+    if mode != "hidden":
+        table["privacy"] = {"epsilon": 1.0, "delta": 0.001}
+    return table
+
+
+def changed(table: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    """A copy with the field at `path` replaced or, where `value` is MISSING, left out."""
+    table = copy.deepcopy(table)
+    *way, last = (int(step) if step.isdigit() else step for step in path.split("."))
+    place: Any = table
+    for step in way:
+        place = place[step] if isinstance(step, int) else place.setdefault(step, {})
+    if value is MISSING:
+        place.pop(last)
+    else:
+        place[last] = value
+    return table
+
+
+def toml(value: Any, shuffle: random.Random | None = None) -> str:
+    """TOML of a table, its keys in a random order if one is given."""
+    pairs = list(value.items())
+    if shuffle:
+        shuffle.shuffle(pairs)
+    return "".join(f"{_string(k)} = {_inline(v, shuffle)}\n" for k, v in pairs)
+
+
+def _string(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _inline(value: Any, shuffle: random.Random | None) -> str:
+    if isinstance(value, Mapping):
+        pairs = list(value.items())
+        if shuffle:
+            shuffle.shuffle(pairs)
+        return "{" + ", ".join(f"{_string(k)} = {_inline(v, shuffle)}" for k, v in pairs) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(_inline(v, shuffle) for v in value) + "]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return _string(value)
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    return repr(value)
+
+
+def told(table: dict[str, Any]) -> str:
+    """The text of the error that this agreement is refused with."""
+    with pytest.raises(BadAgreement) as caught:
+        parse(toml(table))
+    return str(caught.value)
+
+
+NAME = "a name of 1 to 64 letters, digits, '_', '.' and '-'"
+FLAG = "true or false"
+NOT_NAMES = ["", "-a", "a b", "é", "a\n", "a" * 65, 7, True, ["a"], {"a": 1}]
+NOT_FLAGS = [0, 1, "true", 1.0, [], {}]
+NOT_NUMBERS = ["7", True, [1.0], {"a": 1}, math.nan, math.inf, -math.inf, datetime.date(2024, 2, 3)]
+NOT_TABLES = [7, "x", True, [1]]
+LINE = "one line of at most 80 characters"
+ADDRESS = "an address of the form 'tcp://host:port'"
+NOT_ADDRESSES = [7, "x:1", "tcp://x", "tcp://x:", "tcp://:1", "tcp://x:123456", "tcp://x:٣", "ip:1"]
+CURVE_KEY = "a public key of 40 Z85 characters"
+NOT_CURVE_KEYS = [7, "a" * 39, "a" * 41, "a" * 39 + '"', "a" * 39 + "é", "a" * 39 + "\n"]
+
+FIELDS: list[tuple[str, str, list[Any]]] = [
+    ("session", NAME, [MISSING, *NOT_NAMES]),
+    ("mode", "one of 'hidden', 'private', 'clipped'", [MISSING, "Hidden", "", 1, ["hidden"]]),
+    (
+        "rounds",
+        "a whole number from 1 to 1000000",
+        [MISSING, 0, -1, 1_000_001, 1e3, 10.5, True, "40", math.nan, math.inf, [40], 10**30],
+    ),
+    ("rehearsal", FLAG, NOT_FLAGS),
+    ("privacy", "a table", NOT_TABLES),
+    ("privacy.epsilon", "a number from 1e-06 to 100", [MISSING, 0, -1, 100.5, *NOT_NUMBERS]),
+    ("privacy.delta", "a number from 1e-10 to 0.1", [MISSING, 0, 1, 0.2, -0.5, *NOT_NUMBERS]),
+    ("privacy.accountant", "one of 'exact', 'paper'", ["", "rdp", 1, True, ["exact"]]),
+    ("privacy.noise", "one of 'component', 'norm', 'balanced'", ["", "l1", 1, {}]),
+    ("privacy.truncate", FLAG, NOT_FLAGS),
+    ("privacy.alpha", "a number from 1 to 2", [0.5, 2.5, *NOT_NUMBERS]),
+    ("privacy.tau", "a number from 0.0001 to 0.5", [0, 0.75, *NOT_NUMBERS]),
+    ("privacy.share_objective", FLAG, NOT_FLAGS),
+    ("privacy.objective_limit", "a number from 1e-09 to 1e+15", [0, -5.0, 1e16, *NOT_NUMBERS]),
+    ("prices", "a table", NOT_TABLES),
+    ("prices.step", "one of 'constant', 'sqrt', 'theorem', 'dog'", ["", "adam", 1, []]),
+    ("prices.step_size", "a number from 1e-15 to 1e+15", [MISSING, 0, -1, 1e16, *NOT_NUMBERS]),
+    ("prices.momentum", "a number from 0 to 0.999", [-0.1, 1, *NOT_NUMBERS]),
+    ("prices.nonnegative", FLAG, NOT_FLAGS),
+    ("prices.start", "one of 'zero', 'worth'", ["", "one", 0, 1.5, True, [1.0, 2.0]]),
+    (
+        "prices.start.steel",
+        "a number from -1e+12 to 1e+12",
+        [MISSING, -2e12, 2e12, *NOT_NUMBERS],
+    ),
+    ("transport", "a table", NOT_TABLES),
+    ("transport.topology", "one of 'relay', 'mesh'", ["", "star", 1, []]),
+    ("transport.patience_seconds", "a number from 0.1 to 1e+07", [0, -1, 1e8, *NOT_NUMBERS]),
+    ("transport.coordinator", ADDRESS, NOT_ADDRESSES),
+    ("transport.coordinator_key", CURVE_KEY, NOT_CURVE_KEYS),
+    ("resource", "a list of 1 to 10000 [[resource]] tables", [MISSING, [], 7, "steel", {"a": 1}]),
+    ("resource.0", "a table", NOT_TABLES),
+    ("resource.0.name", NAME, [MISSING, *NOT_NAMES]),
+    ("resource.0.capacity", "a number from 1e-09 to 1e+12", [MISSING, 0, -3, 1e13, *NOT_NUMBERS]),
+    ("resource.1.unit", LINE, [7, True, "a\nb", "a" * 81, ["t"]]),
+    ("resource.1.worth", "a number from 0 to 1e+15", [-1, 1e16, *NOT_NUMBERS]),
+    ("member", "a list of 2 to 10000 [[member]] tables", [MISSING, [], [{}], 7, {"a": 1}]),
+    ("member.1", "a table", NOT_TABLES),
+    ("member.0.name", NAME, [MISSING, *NOT_NAMES]),
+    (
+        "member.1.share",
+        "a number from 0 to 1",
+        [-0.25, 1.5, *(v for v in NOT_NUMBERS if not isinstance(v, dict))],
+    ),
+    ("member.0.share.steel", "a number from 0 to 1", [MISSING, -0.25, 1.5, *NOT_NUMBERS]),
+    (
+        "member.0.signing_key",
+        "a public key of 64 hexadecimal digits",
+        [7, "ab", KEY.upper(), KEY + "0", "zz" * 32, True],
+    ),
+    ("member.0.transport_key", CURVE_KEY, NOT_CURVE_KEYS),
+    ("member.0.address", ADDRESS, NOT_ADDRESSES),
+]
+
+
+def named(path: str) -> str:
+    """A path as messages write it: resource.0.name is resource[0].name."""
+    parts = path.split(".")
+    return "".join(f"[{p}]" if p.isdigit() else f".{p}" for p in parts).lstrip(".")
+
+
+@pytest.mark.parametrize(("path", "allowed", "values"), FIELDS, ids=[f[0] for f in FIELDS])
+def test_wrong_value(path: str, allowed: str, values: list[Any]) -> None:
+    """A wrong value is told by its field, itself and what is allowed."""
+    for value in values:
+        shown = "missing" if value is MISSING else repr(value)
+        expected = f"{named(path)} is {shown}: it must be {allowed}"
+        assert told(changed(full(), path, value)) == expected
+
+
+def test_every_field_has_a_wrong_value() -> None:
+    """The table above leaves out no field of a full agreement."""
+
+    def paths(value: Any, path: str) -> set[str]:
+        pairs: list[tuple[str, Any]] = []
+        if isinstance(value, dict):
+            pairs = [(f"{path}.{k}" if path else k, v) for k, v in value.items()]
+        elif isinstance(value, list):
+            pairs = [(f"{path}.*", v) for v in value]
+        return {p for p, _ in pairs}.union(*(paths(v, p) for p, v in pairs))
+
+    covered = {
+        ".".join("*" if part.isdigit() else part for part in path.split("."))
+        for path, _, _ in FIELDS
+    }
+    all_paths = {p.replace(".power", ".steel") for p in paths(full(), "")}
+    assert all_paths == covered
+
+
+CONTRADICTIONS: list[tuple[str, dict[str, Any], str]] = [
+    (
+        "unknown field",
+        changed(full(), "round", 7),
+        "round is not a field of an agreement; check the name",
+    ),
+    (
+        "unknown field of a resource",
+        changed(full(), "resource.1.price", 7),
+        "resource[1].price is not a field of an agreement; check the name",
+    ),
+    (
+        "unknown field of a member",
+        changed(full(), "member.1.public_key", KEY),
+        "member[1].public_key is not a field of an agreement; check the name",
+    ),
+    (
+        "unknown field of the privacy",
+        changed(full(), "privacy.eps", 1.0),
+        "privacy.eps is not a field of an agreement; check the name",
+    ),
+    (
+        "unknown field of the prices",
+        changed(full(), "prices.stepsize", 1.0),
+        "prices.stepsize is not a field of an agreement; check the name",
+    ),
+    (
+        "unknown field of the transport",
+        changed(full(), "transport.patience", 1.0),
+        "transport.patience is not a field of an agreement; check the name",
+    ),
+    (
+        "share of a resource that there is not",
+        changed(full(), "member.0.share.coal", 1.0),
+        "member[0].share.coal is not a field of an agreement; check the name",
+    ),
+    (
+        "price of a resource that there is not",
+        changed(full(), "prices.start.coal", 1.0),
+        "prices.start.coal is not a field of an agreement; check the name",
+    ),
+    (
+        "two resources of one name",
+        changed(
+            changed(changed(full(), "resource.1.name", "steel"), "member.0.share", 1.0),
+            "prices.start",
+            "zero",
+        ),
+        "resource 'steel' appears more than once; each needs its own",
+    ),
+    (
+        "two members of one name",
+        changed(full(), "member.1.name", "ada"),
+        "member 'ada' appears more than once; each needs its own",
+    ),
+    (
+        "two members with one signing key",
+        changed(full(), "member.1.signing_key", KEY),
+        f"member signing_key '{KEY}' appears more than once; each needs its own",
+    ),
+    (
+        "two members with one transport key",
+        changed(full(), "member.1.transport_key", CURVE),
+        f"member transport_key '{CURVE}' appears more than once; each needs its own",
+    ),
+    (
+        "shares that leave a part unused",
+        changed(full(), "member.1.share", 0.49),
+        "the shares in resource 'steel' add up to less than 1, ",
+    ),
+    (
+        "the theorem's step without a worth",
+        changed(minimal("private"), "resource.0.worth", MISSING),
+        "prices.step is 'theorem', but resource 'steel' has no positive worth: ",
+    ),
+    (
+        "the theorem's step with a worth of nothing",
+        changed(minimal("private"), "resource.0.worth", 0),
+        "prices.step is 'theorem', but resource 'steel' has no positive worth: ",
+    ),
+    (
+        "a start at a worth that is not there",
+        changed(changed(minimal(), "resource.0.worth", MISSING), "prices.start", "worth"),
+        "prices.start is 'worth', but resource 'steel' has none",
+    ),
+    (
+        "a start at prices that no solver takes",
+        changed(
+            changed(
+                changed(minimal(), "resource.0.worth", 1e15), "resource.0.capacity", 1e-9
+            ),
+            "prices.start",
+            "worth",
+        ),
+        "prices.start is 'worth', but a unit of resource 'steel' would cost more than 1e+12; ",
+    ),
+    (
+        "a shared objective without a limit",
+        changed(
+            changed(minimal(), "resource.0.worth", MISSING), "privacy.share_objective", True
+        ),
+        "privacy.objective_limit is missing: it must be a number from 1e-09 to 1e+15",
+    ),
+    (
+        "a limit on an objective that is not shared",
+        changed(full(), "privacy.share_objective", False),
+        "privacy.objective_limit has no meaning where share_objective is not true; leave it out",
+    ),
+    *(
+        (
+            f"{field} where nothing is private",
+            changed(minimal(), f"privacy.{field}", full()["privacy"][field]),
+            f"privacy.{field} has no meaning where mode is 'hidden'; leave it out",
+        )
+        for field in ("epsilon", "delta", "accountant", "noise", "truncate", "alpha", "tau")
+    ),
+    *(
+        (
+            f"a step size for {step}",
+            changed(full(), "prices.step", step),
+            f"prices.step_size has no meaning where step is '{step}'; leave it out",
+        )
+        for step in ("theorem", "dog")
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("table", "expected"), [c[1:] for c in CONTRADICTIONS], ids=[c[0] for c in CONTRADICTIONS]
+)
+def test_contradiction(table: dict[str, Any], expected: str) -> None:
+    """An agreement that contradicts itself is refused with what to mend."""
+    assert told(table).startswith(expected)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "session = ",
+        "session = 'a'\nsession = 'b'",
+        "x = 2024-13-45",
+        "x = '''",
+        "\x00",
+        "x = " + "9" * 5000,
+        "x = " + "[" * 20_000,
+        "x = " + "{a = " * 20_000,
+    ],
+)
+def test_not_toml(text: str) -> None:
+    """Text that is no TOML, or more than anybody can read, is refused as such."""
+    with pytest.raises(BadAgreement, match=r"^the agreement is not valid TOML: "):
+        parse(text)
+
+
+@pytest.mark.parametrize("field", ["session", "rounds", "mode", "rehearsal", "resource", "member"])
+def test_monstrous_value(field: str) -> None:
+    """A value of any size or depth gives a message of a length that a person reads."""
+    deep: dict[str, Any] = {}
+    for _ in range(2000):
+        deep = {"a": deep}
+    for value in (16**6000, "a" * 100_000, [0] * 100_000, deep):
+        with pytest.raises(BadAgreement) as caught:
+            from_table(changed(minimal(), field, value))
+        assert str(caught.value).startswith(f"{field} is ")
+        assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize(
+    "shares", [[0.1] * 10, [1 / 3] * 3, [0.3, 0.3, 0.4], [0.7, 0.2, 0.1], [1e-4] * 10_000]
+)
+def test_shares_that_add_up_to_one(shares: list[float]) -> None:
+    """Shares that add up to 1 on paper are enough to use every tick of a capacity."""
+    members = [{"name": f"p{k}", "share": share} for k, share in enumerate(shares)]
+    agreement = parse(toml(changed(minimal(), "member", members)))
+    ticks = agreement.share_ticks[:, 0]
+    assert ticks.sum() >= TICKS
+    assert np.abs(ticks - np.array(shares) * TICKS).max() < 1.0
+
+
+def test_everything_said() -> None:
+    """Every field that is said is kept as it was said."""
+    agreement = parse(toml(full()))
+    assert (agreement.session, agreement.mode, agreement.rounds) == ("spring", "clipped", 40)
+    assert agreement.rehearsal is True
+    assert agreement.privacy is not None
+    assert vars(agreement.privacy) == {
+        "epsilon": 1.0,
+        "delta": 0.001,
+        "accountant": "paper",
+        "noise": "norm",
+    }
+    assert (agreement.truncate, agreement.alpha, agreement.tau) == (True, 1.25, 0.02)
+    assert agreement.objective_limit == 500.0
+    assert agreement.width == 3
+    assert agreement.pricing == Pricing(
+        step="sqrt", step_size=0.5, momentum=0.25, nonnegative=False, start=(2.0, 3.0)
+    )
+    assert vars(agreement.transport) == full()["transport"]
+    assert [vars(r) for r in agreement.resources] == full()["resource"]
+    ada, ben = agreement.members
+    assert (ada.name, ada.share, ada.signing_key) == ("ada", (0.5, 1.0), bytes.fromhex(KEY))
+    assert (ada.transport_key, ada.address) == (CURVE, "tcp://ada.example.org:6000")
+    assert (ben.name, ben.share, ben.signing_key, ben.address) == ("ben", (0.75, 0.75), b"", "")
+    assert agreement.capacity.tolist() == [12.5, 40.0]
+    assert agreement.worth is not None
+    assert agreement.worth.tolist() == [100.0, 250.0]
+    assert agreement.share.tolist() == [[0.5, 1.0], [0.75, 0.75]]
+    assert agreement.share_ticks.tolist() == [[1 << 19, 1 << 20], [786432, 786432]]
+
+
+def test_defaults() -> None:
+    """What is left out takes the default that suits the mode."""
+    hidden, private = parse(toml(minimal())), parse(toml(minimal("private")))
+    assert hidden.pricing == Pricing(step="dog", start=(0.0,))
+    assert private.pricing == Pricing(step="theorem", start=(0.0,))
+    assert hidden.privacy is None
+    assert private.privacy is not None
+    assert (private.privacy.accountant, private.privacy.noise) == ("exact", "component")
+    for agreement in (hidden, private):
+        assert (agreement.rehearsal, agreement.truncate, agreement.width) == (False, False, 1)
+        assert (agreement.transport.topology, agreement.transport.coordinator) == ("relay", "")
+        assert agreement.share.tolist() == [[1.0], [1.0]]
+
+
+def test_start_at_the_worth() -> None:
+    """A start at the worth is the worth of one unit of each capacity."""
+    table = changed(full(), "prices.start", "worth")
+    assert parse(toml(table)).pricing.start == (100.0 / 12.5, 250.0 / 40.0)
+
+
+def test_limit_of_the_objective() -> None:
+    """Without a limit of its own, a shared objective is cut at what all resources are worth."""
+    table = changed(full(), "privacy.objective_limit", MISSING)
+    assert parse(toml(table)).objective_limit == 350.0
+
+
+def test_position() -> None:
+    """A member is found by its name, and a stranger is told who the members are."""
+    agreement = parse(toml(full()))
+    assert (agreement.place("ada"), agreement.place("ben")) == (0, 1)
+    with pytest.raises(BadAgreement) as caught:
+        agreement.place("cyd")
+    assert str(caught.value) == "'cyd' is not a member of 'spring'; the members are 'ada', 'ben'"
+
+
+def test_shared_arrays_cannot_be_changed() -> None:
+    """Whoever is handed an array of the agreement cannot change it for the others."""
+    agreement = parse(toml(full()))
+    for array in (agreement.capacity, agreement.share, agreement.share_ticks):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0
+
+
+ONE_LAYOUT = """
+# The agreement of spring.
+session = "spring"
+mode = "private"
+rounds = 40
+[[resource]]
+name = "steel"
+capacity = 12
+worth = 100
+[[resource]]
+name = "power"
+capacity = 40.0
+worth = 2.5e2
+[[member]]
+name = "ada"
+share = 1
+[[member]]
+name = "ben"
+share = {steel = 0.5, power = 1}
+[privacy]
+epsilon = 1
+delta = 1e-3
+"""
+
+OTHER_LAYOUT = """
+  # every default is written out, and every key stands elsewhere
+privacy = {noise = 'component', truncate = false, accountant = "exact", delta = 0.001, \
+epsilon = 1.0, alpha = 1.5, tau = 1e-2, share_objective = false}
+rounds = 0x28
+member = [ {name = "ada", share.power = 1.0, share."steel" = 1e0, address = "", signing_key = ""},
+  {share = {power = 1.0, steel = 5e-1}, name = '''ben''', transport_key = ""}]
+mode = 'private'
+rehearsal = false
+session = "\\u0073pring"
+[prices]
+start = {power = -0.0, steel = 0}
+nonnegative = true
+momentum = -0.0
+step = "theorem"
+[[resource]]
+worth = 100.0
+unit = ""
+capacity = 12.0
+name = "steel"
+[[resource]]
+worth = 2_50
+capacity = 4e1
+name = "power"
+[transport]
+topology = "relay"
+patience_seconds = 120
+"""
+
+
+def test_digest_does_not_depend_on_layout() -> None:
+    """Order, spacing, comments, number formats and written-out defaults name the same thing."""
+    one, other = parse(ONE_LAYOUT), parse(OTHER_LAYOUT)
+    assert one == other
+    assert one.digest == other.digest
+
+
+CHANGES: list[tuple[str, Any]] = [
+    ("session", "autumn"),
+    ("mode", "private"),
+    ("rounds", 41),
+    ("rehearsal", False),
+    ("privacy.epsilon", 1.0000000000000002),
+    ("privacy.delta", 0.002),
+    ("privacy.accountant", "exact"),
+    ("privacy.noise", "balanced"),
+    ("privacy.truncate", False),
+    ("privacy.alpha", 1.5),
+    ("privacy.tau", 0.03),
+    ("privacy.objective_limit", 501.0),
+    ("prices.step", "constant"),
+    ("prices.step_size", 0.6),
+    ("prices.momentum", 0.0),
+    ("prices.nonnegative", True),
+    ("prices.start", "zero"),
+    ("prices.start.power", 3.5),
+    ("resource.0.name", "iron"),
+    ("resource.0.capacity", 12.6),
+    ("resource.0.unit", "kg"),
+    ("resource.0.worth", MISSING),
+    ("resource.1.worth", 251.0),
+    ("member.0.name", "amy"),
+    ("member.0.share.power", 0.99),
+    ("member.1.share", 1.0),
+    ("member.0.signing_key", "cd" * 32),
+    ("member.1.signing_key", "cd" * 32),
+    ("member.0.transport_key", "0" * 40),
+    ("member.1.transport_key", "0" * 40),
+]
+
+
+def test_digest_changes_with_everything_that_matters() -> None:
+    """No two agreements that differ in what was agreed have the same digest."""
+    tables = [full()]
+    for path, value in CHANGES:
+        table = changed(full(), path, value)
+        if path == "resource.0.name":
+            table = changed(table, "member.0.share", {"iron": 0.5, "power": 1.0})
+            table = changed(table, "prices.start", {"iron": 2.0, "power": 3.0})
+        tables.append(table)
+    unshared = changed(full(), "privacy.share_objective", False)
+    tables.append(changed(unshared, "privacy.objective_limit", MISSING))
+    swapped = full()
+    swapped["member"].reverse()
+    tables.append(swapped)
+    swapped = full()
+    swapped["resource"].reverse()
+    tables.append(swapped)
+    swapped = full()
+    swapped["member"].append({"name": "cyd"})
+    tables.append(swapped)
+    digests = [parse(toml(table)).digest for table in tables]
+    assert len(set(digests)) == len(digests)
+    assert {len(d) for d in digests} == {32}
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("transport", MISSING),
+        ("transport.topology", "relay"),
+        ("transport.patience_seconds", 5),
+        ("transport.coordinator", "tcp://elsewhere.example.org:1"),
+        ("transport.coordinator_key", "0" * 40),
+        ("member.0.address", "tcp://elsewhere.example.org:2"),
+        ("member.1.address", "tcp://elsewhere.example.org:2"),
+    ],
+)
+def test_digest_does_not_depend_on_the_way_there(path: str, value: Any) -> None:
+    """Addresses and patience may change without a new agreement."""
+    assert parse(toml(changed(full(), path, value))).digest == parse(toml(full())).digest
+
+
+LETTERS = "session=mode\"'[]{}#\n\r\t\\ .,0123456789exTZ-+_:/\x00\x7fé\u2028\U0001f600"
+SCALARS = st.one_of(
+    st.booleans(),
+    st.integers(),
+    st.sampled_from([0, -1, 10**4000, -(10**30), 1 << 63]),
+    st.floats(),
+    st.text(LETTERS, max_size=100),
+    st.dates(),
+    st.times(),
+    st.datetimes(),
+    st.sampled_from(["hidden", "private", "clipped", "worth", "zero", "dog", "theorem", "steel"]),
+)
+KEYS = st.sampled_from(["", "name", "steel", "a.b", "share", "ε"])
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
+    max_leaves=5,
+)
+PATHS = sorted(
+    {path for path, _, _ in FIELDS} | {path for path, _ in CHANGES} | {"new", "member.1.new"}
+)
+
+
+@given(st.text(LETTERS, max_size=200))
+@settings(max_examples=150, deadline=None, derandomize=True)
+def test_any_text(text: str) -> None:
+    """Text that was not written as an agreement is refused as one, whatever it is."""
+    with pytest.raises(BadAgreement):
+        parse(text)
+
+
+@given(
+    st.sampled_from(["full", "hidden", "private"]),
+    st.lists(st.tuples(st.sampled_from(PATHS), VALUES), min_size=1, max_size=3),
+)
+@settings(max_examples=400, deadline=None, derandomize=True)
+def test_any_value_anywhere(base: str, replacements: list[tuple[str, Any]]) -> None:
+    """Any TOML value in any place gives an agreement or a BadAgreement, and nothing else."""
+    table = full() if base == "full" else minimal(base)
+    for path, value in replacements:
+        try:
+            table = changed(table, path, value)
+        except (KeyError, IndexError, TypeError, AttributeError):  # replaced by something flat
+            continue
+    try:
+        agreement = parse(toml(table))
+    except BadAgreement:
+        return
+    assert len(agreement.digest) == 32
+
+
+def numbers(low: float, high: float) -> st.SearchStrategy[float]:
+    return st.floats(low, high, allow_nan=False, allow_subnormal=False)
+
+
+@st.composite
+def agreements(draw: st.DrawFn) -> dict[str, Any]:
+    """Valid agreements of every mode, with fields left out or said."""
+    mode = draw(st.sampled_from(MODES))
+    step = draw(st.sampled_from(STEPS))
+    prices: dict[str, Any] = {"step": step}
+    if step in ("constant", "sqrt"):
+        prices["step_size"] = draw(numbers(1e-6, 1e6))
+    if draw(st.booleans()):
+        prices["momentum"] = draw(numbers(0.0, 0.999))
+    table: dict[str, Any] = {
+        "session": draw(st.from_regex(r"[a-z0-9_][a-z.-]{0,20}", fullmatch=True)),
+        "mode": mode,
+        "rounds": draw(st.integers(1, 10**6)),
+        "prices": prices,
+        "resource": [
+            {
+                "name": f"r{j}",
+                "capacity": draw(numbers(1e-9, 1e12)),
+                "worth": draw(numbers(1e-3, 1e9)),
+                "unit": draw(st.text(st.characters(exclude_categories=["Cc", "Cs"]), max_size=9)),
+            }
+            for j in range(draw(st.integers(1, 4)))
+        ],
+        "member": [{"name": "first", "share": 1}]
+        + [
+            {"name": f"p{k}", "share": draw(numbers(0.0, 1.0))}
+            for k in range(draw(st.integers(1, 4)))
+        ],
+    }
+    names = [resource["name"] for resource in table["resource"]]
+    table["member"][1]["share"] = {name: draw(numbers(0.0, 1.0)) for name in names}
+    if draw(st.booleans()):
+        prices["start"] = {name: draw(numbers(-1e12, 1e12)) for name in names}
+    if mode != "hidden":
+        table["privacy"] = {
+            "epsilon": draw(numbers(1e-6, 100.0)),
+            "delta": 0.001,
+            "truncate": draw(st.booleans()),
+            "share_objective": draw(st.booleans()),
+            "alpha": draw(numbers(1.0, 2.0)),
+            "tau": draw(numbers(1e-4, 0.5)),
+        }
+    return table
+
+
+@given(agreements(), st.integers())
+@settings(max_examples=100, deadline=None, derandomize=True)
+def test_any_order_of_keys(table: dict[str, Any], seed: int) -> None:
+    """A valid agreement has one digest, in whatever order its keys are written."""
+    shuffled = parse(toml(table, random.Random(seed)))
+    assert shuffled == parse(toml(table))
+    assert shuffled.digest == parse(toml(table)).digest
+
+
+@given(agreements())
+@settings(max_examples=200, deadline=None, derandomize=True)
+def test_written_and_read_again(table: dict[str, Any]) -> None:
+    """The file that is written for people reads back as the very same agreement."""
+    agreement = from_table(table)
+    again = parse(written(agreement))
+    assert again.transport == agreement.transport
+    assert again.digest == agreement.digest
+
+
+def test_written_for_people() -> None:
+    """The file says in a word what each term means."""
+    text = written(from_table(full()))
+    assert text.startswith("# Agreement of the session")
+    for line in text.splitlines():
+        if line.startswith(("mode =", "rounds =", "epsilon =", "topology =", "start =")):
+            assert " # " in line

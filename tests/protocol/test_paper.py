@@ -1,0 +1,724 @@
+"""What the paper states, by the label of each statement.
+
+Every expected number is computed here from the paper's formula or by hand, never taken from
+the code under test. The best prices, which no party can know, appear only as a yardstick.
+"""
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+
+from party.dataset import DataSet, dense
+from party.gate import Gate
+from party.ledger import Ledger
+from party.noise import Noise, SeededTwin
+from party.subproblem import Answer, Subproblem
+from protocol.agreement import TICKS, Agreement, from_table
+from protocol.arrays import Floats, Ticks
+from protocol.caps import adaptive_caps, first_caps
+from protocol.errors import BrokenInvariant
+from protocol.messages import Message, Signed
+from protocol.prices import PriceRule
+from protocol.privacy import (
+    Calibration,
+    convergence_gap,
+    convergence_step,
+    gradient_bound,
+    momentum_gap,
+    momentum_step_limit,
+    prices_distance,
+    rho,
+)
+from protocol.transcript import Course, Position, numbers
+from protocol.wire import pack
+from scripts.instances import Instance, central, draw, dual_value
+
+BUDGETS = [(0.1, 1e-3), (1.0, 1e-5), (4.0, 1e-3), (100.0, 0.1)]
+CAPACITY = (12.5, 3.0, 40.0)
+
+
+def agree(capacity: Sequence[float], parties: int = 2, rounds: int = 10, **more: Any) -> Agreement:
+    """An agreement with every share 1; `mode`, `privacy`, `prices` and `worth` may be given."""
+    worth = more.pop("worth", 100.0)
+    mode = more.pop("mode", "private")
+    privacy = {"epsilon": 1.0, "delta": 1e-3, "accountant": "paper"} if mode != "hidden" else {}
+    return from_table(
+        {
+            "session": "paper",
+            "mode": mode,
+            "rounds": rounds,
+            "rehearsal": True,
+            "privacy": privacy | more.pop("privacy", {}),
+            "prices": more.pop("prices", {}),
+            "resource": [
+                {"name": f"r{j}", "capacity": c, "worth": worth} for j, c in enumerate(capacity)
+            ],
+            "member": [
+                {"name": f"p{k}", "signing_key": hashlib.sha256(bytes([k])).hexdigest()}
+                for k in range(parties)
+            ],
+            **more,
+        }
+    )
+
+
+def gates(agreement: Agreement, problems: list[Subproblem], noise: Noise) -> list[Gate]:
+    """A real gate for each member; only the signatures are left out."""
+
+    def gate(index: int) -> Gate:
+        member = agreement.members[index]
+
+        def unsigned(message: Message) -> Signed:
+            return pack(message, key=member.signing_key, sign=lambda _: bytes(64))
+
+        return Gate(
+            agreement,
+            member.name,
+            subproblem=problems[index],
+            noise=noise,
+            ledger=Ledger(":memory:", agreement, member.name),
+            pack=unsigned,
+        )
+
+    return [gate(k) for k in range(len(agreement.members))]
+
+
+def play(agreement: Agreement, problems: list[Subproblem], noise: Noise) -> list[Position]:
+    """The positions of rounds 0 … T of a whole session."""
+    course, doors = Course(agreement), gates(agreement, problems, noise)
+    path = [course.opening]
+    while path[-1].round < agreement.rounds:
+        releases = tuple(door.release(path[-1]) for door in doors)
+        path.append(course.advance(path[-1], numbers(releases)))
+    return path
+
+
+def matrices(data: DataSet) -> tuple[Floats, Floats]:
+    """A and B of a data set, dense."""
+    full = np.zeros((data.resources + data.private_rows, data.columns))
+    columns = np.repeat(np.arange(data.columns), np.diff(data.start))
+    full[data.index, columns] = data.value
+    return full[: data.resources], full[data.resources :]
+
+
+def exact_rho(epsilon: float, delta: float) -> float:
+    """ρ(ε, δ) from the condition ρ + 2√(ρ L) = ε of thm:zCDPtoLDP, by bisection on fractions."""
+    log = Fraction(math.log(1.0 / delta))
+    low, high = Fraction(0), Fraction(epsilon)
+    for _ in range(120):
+        middle = (low + high) / 2
+        if Fraction(epsilon) > middle and 4 * middle * log < (Fraction(epsilon) - middle) ** 2:
+            low = middle
+        else:
+            high = middle
+    return float(low)
+
+
+# Decomposition
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_eqn_org_model_and_eqn_sec_model_have_the_same_optimum(seed: int) -> None:
+    """Z_P of eqn:org_model_obj equals Z_𝒫 of eqn:sec_model_obj, and both the central optimum."""
+    instance = draw(seed, parties=3)
+    c, m = instance.capacity, len(instance.capacity)
+    A, B = zip(*(matrices(d) for d in instance.data), strict=True)
+    n = [d.columns for d in instance.data]
+    u = np.concatenate([d.utility for d in instance.data])
+    bounds = [b for d in instance.data for b in zip(d.lower, d.upper, strict=True)]
+    private = np.zeros((sum(len(b) for b in B), sum(n)))
+    consumption = np.zeros((3 * m, sum(n)))
+    row, column = 0, 0
+    for k in range(3):
+        private[row : row + len(B[k]), column : column + n[k]] = B[k]
+        consumption[k * m : (k + 1) * m, column : column + n[k]] = A[k]
+        row, column = row + len(B[k]), column + n[k]
+    limits = np.concatenate([d.row_upper for d in instance.data])
+    joint = linprog(
+        -u, A_ub=np.vstack([np.hstack(A), private]), b_ub=np.append(c, limits), bounds=bounds
+    )
+    split = linprog(
+        np.append(-u, np.zeros(3 * m)),
+        A_ub=np.block([[consumption, -np.eye(3 * m)], [private, np.zeros((len(limits), 3 * m))]]),
+        b_ub=np.append(np.zeros(3 * m), limits),
+        A_eq=np.hstack([np.zeros((m, sum(n))), np.tile(np.eye(m), 3)]),
+        b_eq=c,
+        bounds=bounds + [(0.0, None)] * (3 * m),
+    )
+    assert -joint.fun == pytest.approx(-split.fun, rel=1e-9)
+    assert central(instance).utility == pytest.approx(-joint.fun, rel=1e-9)
+
+
+@pytest.mark.parametrize(("seed", "parties"), [(1, 2), (2, 3), (3, 5)])
+def test_eq_dual_is_never_below_the_optimum(seed: int, parties: int) -> None:
+    """L(λ) ≥ Z* of eq:dual for every λ, of either sign, with and without limited shares."""
+    rng = np.random.default_rng(seed)
+    for total in (None, 1.5):
+        instance = draw(seed, parties=parties, share_total=total)
+        best, problems = central(instance).utility, instance.subproblems()
+        for scale in (1.0, 10.0, 100.0):
+            for _ in range(10):
+                prices = scale * rng.uniform(-0.5, 1.0, len(instance.capacity))
+                assert dual_value(instance, problems, prices) >= best * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+def test_eq_dual_meets_the_optimum_at_the_best_prices(seed: int) -> None:
+    """Strong duality after eq:dual: L(λ*) = Z* at the prices of the central problem."""
+    instance = draw(seed, parties=4, share_total=None if seed % 2 else 2.0)
+    optimum = central(instance)
+    value = dual_value(instance, instance.subproblems(), optimum.prices)
+    assert value == pytest.approx(optimum.utility, rel=1e-8)
+
+
+def test_eqn_subproblem_agrees_with_another_solver() -> None:
+    """g(λ; D_k) of eqn:subproblem with s ≤ c is what an independent solver finds."""
+    instance = draw(7, parties=2)
+    c, data, problem = instance.capacity, instance.data[0], instance.subproblems()[0]
+    A, B = matrices(data)
+    m, r = len(A), len(B)
+    rng = np.random.default_rng(7)
+    for _ in range(5):
+        prices = rng.uniform(-2.0, 40.0, m)
+        other = linprog(
+            np.append(-data.utility, prices),
+            A_ub=np.block([[A, -np.eye(m)], [B, np.zeros((r, m))]]),
+            b_ub=np.append(np.zeros(m), data.row_upper),
+            bounds=[*zip(data.lower, data.upper, strict=True), *((0.0, x) for x in c)],
+        )
+        answer = problem.answer(prices)
+        assert answer is not None
+        assert answer.objective == pytest.approx(-other.fun, rel=1e-8)
+
+
+PATH = [np.array([[1.0, 0.25], [0.5, 0.0]]), np.array([[1.0, 0.5], [0.0, 0.5]])]
+"""Two rounds of releases as parts of the capacities (8, 4): excess (4, −3), then none."""
+
+
+def prices_after(prices: dict[str, Any]) -> list[list[float]]:
+    table = {"step": "constant", "step_size": 0.5, "start": {"r0": 1.0, "r1": 2.0}} | prices
+    course = Course(agree((8.0, 4.0), mode="hidden", prices=table))
+    position, path = course.opening, []
+    for parts in PATH:
+        position = course.advance(position, (parts * TICKS).astype(np.int64))
+        path.append(position.prices.current.tolist())
+    return path
+
+
+def test_eq_subup_by_hand() -> None:
+    """eq:subup moves each price by ν times the excess demand in units."""
+    assert prices_after({"nonnegative": False}) == [[3.0, 0.5], [3.0, 0.5]]
+
+
+def test_eqn_dp_momentum_by_hand() -> None:
+    """eqn:dp_momentum adds γ times the last move; projection then cuts off below 0."""
+    assert prices_after({"momentum": 0.5, "nonnegative": False})[1] == [4.0, -0.25]
+    assert prices_after({"momentum": 0.5})[1] == [4.0, 0.0]
+
+
+def test_eq_subup_with_a_falling_step() -> None:
+    """The step ν/√(t+1) is the size given, then that over √2, √3, 2."""
+    rule = PriceRule(agree((8.0,), prices={"step": "sqrt", "step_size": 3.0}))
+    steps = [rule.step_size(t) for t in range(4)]
+    assert steps == pytest.approx([3.0, 3.0 / 2**0.5, 3.0 / 3**0.5, 1.5], rel=1e-15)
+
+
+def ticks_demanded(problems: list[Subproblem], prices: Floats, capacity: Floats) -> Ticks:
+    """s_k(λ) of every party in whole ticks: what hidden mode releases."""
+    answers = [problem.answer(prices) for problem in problems]
+    return np.rint([a.demand / capacity * TICKS for a in answers if a]).astype(np.int64)
+
+
+def test_eq_subup0_is_what_gates_release_in_hidden_mode() -> None:
+    """In hidden mode the gates publish the s_k of eq:subup0, rounded to ticks and no more."""
+    instance = draw(3, parties=3)
+    agreement = agree(instance.capacity.tolist(), parties=3, mode="hidden", rounds=15)
+    path = play(agreement, instance.subproblems(), SeededTwin(1))
+    problems = instance.subproblems()
+    for before, after in pairwise(path[7:]):  # of the last half a position keeps the sum
+        expected = ticks_demanded(problems, before.prices.current, instance.capacity)
+        assert (after.released - before.released == expected).all()
+
+
+@pytest.mark.parametrize("parties", [5, 10])
+def test_eq_subup_with_the_default_step_ends_within_one_percent(parties: int) -> None:
+    """Hidden mode as it comes: the mean gap after 150 rounds over 20 problems is at most 1 %."""
+    gaps = []
+    for seed in range(1, 21):
+        instance = draw(seed, parties=parties)
+        problems = instance.subproblems()
+        agreement = agree(instance.capacity.tolist(), parties=parties, mode="hidden", rounds=150)
+        course = Course(agreement)
+        position = course.opening
+        for _ in range(agreement.rounds):
+            demanded = ticks_demanded(problems, position.prices.current, instance.capacity)
+            position = course.advance(position, demanded)
+        value = dual_value(instance, problems, position.final_prices)
+        gaps.append(value / central(instance).utility - 1.0)
+    assert sum(gaps) / len(gaps) <= 0.01
+
+
+# Differential privacy
+
+
+class Recorder(Noise):
+    """Adds nothing and keeps what the gate would have hidden."""
+
+    private = False
+
+    def __init__(self) -> None:
+        self.seen: list[Ticks] = []
+
+    def add(self, values: Ticks, scales: Floats, *, member: str, round: int) -> Ticks:  # noqa: A002, ARG002
+        self.seen.append(values.copy())
+        return values.copy()
+
+
+def any_data(rng: np.random.Generator, resources: int) -> DataSet:
+    """A feasible, bounded problem of any kind: gains and losses, wants from 0 to far too much."""
+    n = int(rng.integers(1, 5))
+    data = dense(
+        A=rng.uniform(-0.5, 10.0 ** rng.uniform(-3, 3), (resources, n)),
+        B=rng.uniform(0.0, 1.0, (1, n)),
+        u=rng.uniform(-1.0, 10.0 ** rng.uniform(0, 6), n),
+        row_lower=np.array([-math.inf]),
+        row_upper=np.array([10.0 ** rng.uniform(-2, 3)]),
+        lower=np.zeros(n),
+        upper=np.full(n, 1e3),
+    )
+    return replace(data, offset=rng.uniform(-1.0, 1.0) * 10.0 ** rng.uniform(0, 6))
+
+
+@given(st.integers(0, 2**32), st.booleans())
+@settings(max_examples=40, deadline=None, derandomize=True)
+def test_eq_bound_on_s_holds_for_any_data(seed: int, clipped: bool) -> None:
+    """eq: bound on s: what is about to be hidden lies in [0, cap], so no data set moves it more."""
+    rng = np.random.default_rng(seed)
+    agreement = agree(
+        CAPACITY, mode="clipped" if clipped else "private", privacy={"share_objective": True}
+    )
+    released = rng.integers(-(2**30), 2**30, (2, 3))
+    caps = adaptive_caps(agreement, released) if clipped else first_caps(agreement)
+    opening = Course(agreement).opening
+    recorder = Recorder()
+    problems = [Subproblem(any_data(rng, 3), np.array(CAPACITY)) for _ in range(2)]
+    prices = replace(opening.prices, current=rng.uniform(-1.0, 1.0, 3) * 10.0 ** rng.uniform(-3, 9))
+    for gate in gates(agreement, problems, recorder):
+        gate.release(replace(opening, caps=caps, prices=prices))
+    assert len(recorder.seen) == 2
+    for row, values in enumerate(recorder.seen):
+        assert values.dtype == np.int64
+        assert (values >= 0).all()
+        assert (values <= [*caps[row], TICKS]).all()
+
+
+class Broken(Subproblem):
+    """A problem whose solver fails, or answers with what is not a number."""
+
+    said: Answer | None = None
+
+    def answer(self, prices: Floats) -> Answer | None:  # noqa: ARG002
+        return self.said
+
+
+@pytest.mark.parametrize(
+    ("demand", "expected"),
+    [(None, 0), (math.nan, 0), (-math.inf, 0), (-1e-7, 0), (math.inf, TICKS), (1e300, TICKS)],
+)
+def test_eq_bound_on_s_holds_when_the_solver_fails(demand: float | None, expected: int) -> None:
+    """eq: bound on s: a solver that fails or answers nonsense is cut to the same range."""
+    agreement = agree(CAPACITY, mode="hidden")
+    problem = Broken(any_data(np.random.default_rng(1), 3), np.array(CAPACITY))
+    if demand is not None:
+        problem.said = Answer(objective=0.0, demand=np.full(3, demand), plan=np.zeros(1))
+    release = gates(agreement, [problem] * 2, SeededTwin(1))[0].release(Course(agreement).opening)
+    assert numbers((release,)).tolist() == [[expected] * 3]
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), BUDGETS)
+def test_thm_zcdp_to_ldp_is_met_with_equality(epsilon: float, delta: float) -> None:
+    """thm:zCDPtoLDP: ρ(ε, δ) + √(4ρ log 1/δ) = ε, and ρ is the one of prop:diffPriv."""
+    value = rho(epsilon=epsilon, delta=delta)
+    assert value + math.sqrt(4.0 * value * math.log(1.0 / delta)) == pytest.approx(
+        epsilon, rel=1e-13
+    )
+    assert value == pytest.approx(exact_rho(epsilon, delta), rel=1e-13)
+
+
+def test_rho_is_about_its_approximation_for_a_small_budget() -> None:
+    """After thm:convergence: ρ(ε, δ) ≈ ε² / (4 log 1/δ)."""
+    assert rho(epsilon=1e-4, delta=1e-3) == pytest.approx(1e-8 / (4 * math.log(1e3)), rel=1e-4)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), BUDGETS)
+def test_prop_diffpriv_variance(epsilon: float, delta: float) -> None:
+    """prop:diffPriv: the variance of ω_kj is T·m·c_j²/2ρ, to 12 digits."""
+    T, m = 150, len(CAPACITY)
+    calibration = Calibration(
+        agree(CAPACITY, rounds=T, privacy={"epsilon": epsilon, "delta": delta})
+    )
+    sigma = calibration.scales(calibration.agreement.share_ticks) * np.array(CAPACITY) / TICKS
+    for row in sigma:
+        for s, c in zip(row, CAPACITY, strict=True):
+            assert s * s == pytest.approx(
+                T * m * c * c / (2 * exact_rho(epsilon, delta)), rel=1e-12
+            )
+
+
+@pytest.mark.parametrize("shape", ["component", "norm", "balanced"])
+@pytest.mark.parametrize("objective", [False, True])
+def test_thm_zcdp_comp_spends_the_budget_and_no_more(shape: str, objective: bool) -> None:
+    """thm:zCDPComp: Σ_t Σ_j Δ²/2σ² over all T rounds and all numbers is ρ(ε, δ)."""
+    T = 77
+    privacy = {"epsilon": 2.0, "noise": shape, "share_objective": objective}
+    calibration = Calibration(agree(CAPACITY, rounds=T, privacy=privacy))
+    sigma = calibration.scales(calibration.agreement.share_ticks)
+    assert sigma.shape == (2, 4 if objective else 3)
+    spent = T * (TICKS**2 / (2 * sigma**2)).sum(axis=1)
+    assert spent == pytest.approx([exact_rho(2.0, 1e-3)] * 2, rel=1e-12)
+
+
+def test_eq_overall_function_has_one_variance_for_all() -> None:
+    """After eq: overall function: with `norm` every variance is T‖c‖²/2ρ."""
+    T = 30
+    calibration = Calibration(agree(CAPACITY, rounds=T, privacy={"noise": "norm"}))
+    sigma = calibration.scales(calibration.agreement.share_ticks) * np.array(CAPACITY) / TICKS
+    expected = T * sum(c * c for c in CAPACITY) / (2 * exact_rho(1.0, 1e-3))
+    assert (sigma**2).ravel() == pytest.approx([expected] * 6, rel=1e-12)
+
+
+@given(
+    capacity=st.lists(st.floats(0.1, 1e4), min_size=1, max_size=6),
+    seed=st.integers(0, 2**32),
+)
+@settings(max_examples=40, deadline=None, derandomize=True)
+def test_prop_diffpriv_balanced_has_the_least_total_variance(
+    capacity: list[float], seed: int
+) -> None:
+    """The optimised choice after prop:diffPriv: no other noise of the same ρ has a smaller sum."""
+    T, m, totals = 12, len(capacity), {}
+    for shape in ("component", "norm", "balanced"):
+        calibration = Calibration(agree(capacity, rounds=T, privacy={"noise": shape}))
+        sigma = (
+            calibration.scales(calibration.agreement.share_ticks[0]) * np.array(capacity) / TICKS
+        )
+        totals[shape] = float((sigma**2).sum())
+    unit = T / (2 * exact_rho(1.0, 1e-3))
+    assert totals["balanced"] == pytest.approx(unit * sum(capacity) ** 2, rel=1e-9)
+    assert totals["balanced"] <= min(totals.values()) * (1 + 1e-12)
+    rng = np.random.default_rng(seed)
+    for parts in rng.dirichlet(np.ones(m), 20):
+        other = unit * (np.array(capacity) ** 2 / parts).sum()
+        assert totals["balanced"] <= other * (1 + 1e-9)
+
+
+def test_alg_dpra_makes_exactly_t_releases() -> None:
+    """alg:dpra as accounted: T releases and no more, though the printed loop would make T+1."""
+    instance = draw(1, parties=2)
+    agreement = agree(instance.capacity.tolist(), rounds=3)
+    course, noise = Course(agreement), SeededTwin(1)
+    doors = gates(agreement, instance.subproblems(), noise)
+    position = course.opening
+    for _ in range(3):
+        position = course.advance(position, numbers(tuple(d.release(position) for d in doors)))
+    with pytest.raises(BrokenInvariant, match="one release more than agreed"):
+        doors[0].release(position)
+
+
+# Clipping
+
+
+@pytest.mark.parametrize(("parties", "alpha"), [(2, 1.0), (3, 1.5), (7, 2.0)])
+def test_eq_subupdpclip_first_caps(parties: int, alpha: float) -> None:
+    """s̄(0) = c̄/K with c̄ = α·c, to one tick, and the caps of a resource add up to α·c."""
+    caps = first_caps(agree(CAPACITY, parties, mode="clipped", privacy={"alpha": alpha}))
+    assert (np.abs(caps - alpha * TICKS / parties) < 1).all()
+    assert caps.sum(axis=0).tolist() == [alpha * TICKS] * 3
+
+
+def test_eq_subupdpclip_4_by_hand() -> None:
+    """eq:subupdpClip-4: releases of 1/2, −3 and 5 capacities weigh 1/2, τ and 1."""
+    agreement = agree((8.0,), 3, mode="clipped", privacy={"alpha": 1.5, "tau": 0.25})
+    released = np.array([[TICKS // 2], [-3 * TICKS], [5 * TICKS]])
+    weights = Fraction(1, 2), Fraction(1, 4), Fraction(1)
+    expected = [Fraction(3, 2) * TICKS * w / sum(weights) for w in weights]
+    assert expected == pytest.approx([449389.714, 224694.857, 898779.429])
+    caps = adaptive_caps(agreement, released)[:, 0].tolist()
+    assert caps == [449390, 224695, 898779]
+
+
+@given(
+    parties=st.integers(2, 12),
+    alpha=st.integers(1024, 2048).map(lambda n: n / 1024),
+    tau=st.floats(1e-4, 0.5),
+    seed=st.integers(0, 2**32),
+)
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_eq_subupdpclip_4_adds_up_to_the_enlarged_capacity(
+    parties: int, alpha: float, tau: float, seed: int
+) -> None:
+    """eq:subupdpClip-4: caps follow the formula to a tick and add up to α·c exactly."""
+    agreement = agree(CAPACITY, parties, mode="clipped", privacy={"alpha": alpha, "tau": tau})
+    size = 2 ** np.random.default_rng(seed).integers(1, 45)
+    released = np.random.default_rng(seed).integers(-size, size + 1, (parties, 3))
+    caps = adaptive_caps(agreement, released)
+    assert caps.sum(axis=0).tolist() == [alpha * TICKS] * 3
+    floor = math.ceil(tau * TICKS)
+    for j in range(3):
+        weights = [max(min(TICKS, int(s)), floor) for s in released[:, j]]
+        for cap, weight in zip(caps[:, j].tolist(), weights, strict=True):
+            assert abs(cap - Fraction(alpha) * TICKS * weight / sum(weights)) < 1
+
+
+@pytest.mark.parametrize("shape", ["component", "norm", "balanced"])
+def test_cor_difprivclip_spends_the_same_in_every_round(shape: str) -> None:
+    """cor:difPrivClip: whatever the caps, a round spends ρ/T, that is μ²/T with μ² = 2ρ."""
+    T, rng = 40, np.random.default_rng(5)
+    privacy = {"epsilon": 4.0, "noise": shape}
+    calibration = Calibration(agree(CAPACITY, 4, rounds=T, mode="clipped", privacy=privacy))
+    caps = rng.integers(1, TICKS + 1, (200, 3))
+    spent = (caps / calibration.scales(caps)) ** 2
+    assert spent.sum(axis=1) == pytest.approx([2 * exact_rho(4.0, 1e-3) / T] * 200, rel=1e-12)
+
+
+def test_eq_subupdpclip_2_variance() -> None:
+    """eq:subupdpClip-2: the variance of w_kj is T·m·s̄_kj²/2ρ."""
+    T, caps = 40, np.array([1_000, 250_000, TICKS])
+    calibration = Calibration(agree(CAPACITY, 4, rounds=T, mode="clipped"))
+    expected = T * 3 * caps.astype(float) ** 2 / (2 * exact_rho(1.0, 1e-3))
+    assert calibration.scales(caps) ** 2 == pytest.approx(expected, rel=1e-12)
+
+
+# Error bounds
+
+
+@pytest.mark.parametrize(("parties", "rounds"), [(2, 1), (5, 150), (10, 150)])
+def test_eq_b_bound(parties: int, rounds: int) -> None:
+    """eq: B bound: B = ‖c‖·√(TmK/2ρ + (K−1)²)."""
+    calibration = Calibration(agree(CAPACITY, parties, rounds))
+    noise = rounds * len(CAPACITY) * parties / (2 * exact_rho(1.0, 1e-3))
+    expected = math.hypot(*CAPACITY) * math.sqrt(noise + (parties - 1) ** 2)
+    assert gradient_bound(calibration) == pytest.approx(expected, rel=1e-12)
+
+
+def test_eq_expecnoisy_covers_every_demand_within_smaller_shares() -> None:
+    """eq:expecNoisy with shares: ‖c − Σ s‖² plus the noise is at most B² for any s in the caps."""
+    rng, shares = np.random.default_rng(2), [0.9, 0.7, 0.8]
+    members = [{"name": f"p{k}", "share": share} for k, share in enumerate(shares)]
+    calibration = Calibration(agree(CAPACITY, member=members))
+    c = np.array(CAPACITY)
+    variance = ((calibration.scales(calibration.agreement.share_ticks) * c / TICKS) ** 2).sum()
+    corners = [np.zeros((3, 3)), np.ones((3, 3)), *rng.uniform(0.0, 1.0, (200, 3, 3))]
+    for part in corners:
+        s = part * np.array(shares)[:, None] * c
+        assert ((c - s.sum(axis=0)) ** 2).sum() + variance <= gradient_bound(calibration) ** 2 * (
+            1 + 1e-9
+        )
+
+
+def test_asmp_bound_on_lambda_uses_the_public_worth() -> None:
+    """asmp: bound on lambda: M is the norm of worth over capacity, both public."""
+    assert prices_distance(agree((10.0, 20.0), worth=60.0)) == pytest.approx(math.hypot(6.0, 3.0))
+    near = agree((10.0, 20.0), worth=60.0, prices={"start": "worth"})
+    assert prices_distance(near) == pytest.approx(math.hypot(6.0, 3.0) / 2.0)
+
+
+def test_thm_convergence_formulas() -> None:
+    """thm:convergence: ν = M/(B√T) and the bound MB/√T."""
+    assert convergence_step(M=3.0, B=4.0, T=25) == pytest.approx(0.15, rel=1e-15)
+    assert convergence_gap(M=3.0, B=4.0, T=25) == pytest.approx(2.4, rel=1e-15)
+
+
+def test_thm_convergence_step_is_the_default_where_there_is_noise() -> None:
+    """thm:convergence: the default step is M/(B√T) to 16 bits, the same in every round."""
+    T, K = 150, 5
+    rule = PriceRule(agree(CAPACITY, K, T))
+    M = math.hypot(*(100.0 / c for c in CAPACITY))
+    B = math.hypot(*CAPACITY) * math.sqrt(T * 3 * K / (2 * exact_rho(1.0, 1e-3)) + (K - 1) ** 2)
+    assert rule.step_size(0) == pytest.approx(M / (B * math.sqrt(T)), rel=2**-15)
+    assert rule.step_size(T - 1) == rule.step_size(0)
+
+
+def small_instance(resources: int, parties: int) -> Instance:
+    """A problem so tight that prices of 0 are far from the best ones."""
+    rng = np.random.default_rng([resources, parties])
+
+    def data() -> DataSet:
+        return dense(
+            A=rng.uniform(0.5, 2.0, (resources, 3)),
+            B=np.ones((1, 3)),
+            u=rng.uniform(5.0, 10.0, 3),
+            row_lower=np.array([-math.inf]),
+            row_upper=np.array([40.0]),
+            lower=np.zeros(3),
+            upper=np.full(3, 40.0),
+        )
+
+    capacity = rng.uniform(10.0, 20.0, resources)
+    return Instance(capacity, np.ones((parties, resources)), tuple(data() for _ in range(parties)))
+
+
+def gaps_and_squares(instance: Instance, agreement: Agreement, runs: int) -> tuple[Floats, Floats]:
+    """G(0) … G(T−1), averaged over runs, and the squared noisy subgradients of each run."""
+    best, measured = central(instance).utility, instance.subproblems()
+    gaps, squares = np.zeros((runs, agreement.rounds)), np.zeros((runs, agreement.rounds))
+    for run in range(runs):
+        path = play(agreement, instance.subproblems(), SeededTwin(run))
+        for t in range(agreement.rounds):
+            gaps[run, t] = dual_value(instance, measured, path[t].prices.current) - best
+            total = (path[t + 1].released - path[t].released).sum(axis=0) / TICKS
+            squares[run, t] = (((1.0 - total) * instance.capacity) ** 2).sum()
+    return gaps.mean(axis=0), squares
+
+
+@pytest.mark.parametrize(
+    ("resources", "parties", "nonnegative"),
+    [(1, 2, False), (2, 2, False), (2, 3, False), (2, 2, True)],
+)
+def test_thm_convergence_holds_in_simulation(
+    resources: int, parties: int, nonnegative: bool
+) -> None:
+    """thm:convergence: min_t E[G(t)] ≤ MB/√T, which the start alone does not meet."""
+    # Projection to λ ≥ 0 keeps the theorem: some best price is never negative, and projecting
+    # onto a convex set that holds it takes no point further away from it.
+    T, instance = 40, small_instance(resources, parties)
+    capacity, privacy = instance.capacity.tolist(), {"epsilon": 100.0, "delta": 0.1}
+    M = float(np.linalg.norm(central(instance).prices))
+    noise = resources * T * parties / (2 * exact_rho(100.0, 0.1))
+    B = float(np.linalg.norm(capacity)) * math.sqrt(noise + (parties - 1) ** 2)
+    step = {"step": "constant", "step_size": M / (B * math.sqrt(T)), "nonnegative": nonnegative}
+    agreement = agree(capacity, parties, T, privacy=privacy, prices=step)
+    gaps, squares = gaps_and_squares(instance, agreement, runs=30)
+    assert gaps[0] > M * B / math.sqrt(T)
+    assert gaps.min() <= M * B / math.sqrt(T)
+    assert squares.mean() <= 1.02 * B * B
+
+
+def test_thm_convergence_tight_holds_in_simulation() -> None:
+    """thm:convergence_tight: with momentum and a step in its range the bound holds on average."""
+    T, gamma, instance = 40, 0.3, small_instance(2, 2)
+    capacity, privacy = instance.capacity.tolist(), {"epsilon": 100.0, "delta": 0.1}
+    M = float(np.linalg.norm(central(instance).prices))
+    noise = 2 * T * 2 / (2 * exact_rho(100.0, 0.1))
+    B = float(np.linalg.norm(capacity)) * math.sqrt(noise + 1)
+    start = dual_value(instance, instance.subproblems(), np.zeros(2)) - central(instance).utility
+    root = math.sqrt(start**2 + (1 - gamma) * B * B * T * M * M)
+    step = (root - start) / (B * B * T)
+    prices = {"step": "constant", "step_size": step, "momentum": gamma, "nonnegative": False}
+    agreement = agree(capacity, 2, T, privacy=privacy, prices=prices)
+    gaps, _ = gaps_and_squares(instance, agreement, runs=30)
+    bound = M * M / (2 * T * step) + step * B * B / 2
+    assert gaps[0] > bound
+    assert gaps.min() <= bound
+
+
+positive = st.floats(1e-2, 1e3)
+
+
+@given(
+    M=positive,
+    B=positive,
+    T=st.integers(1, 2000),
+    gamma=st.floats(0.01, 0.99),
+    start=st.floats(0.0, 1e6),
+    part=st.floats(1e-3, 1.0),
+)
+@settings(max_examples=200, deadline=None, derandomize=True)
+def test_thm_convergence_tight_step_range(
+    M: float, B: float, T: int, gamma: float, start: float, part: float
+) -> None:
+    """thm:convergence_tight: in the step range, and not beyond, the proof's bound is tighter."""
+
+    def unsimplified(step: float) -> float:
+        momentum = 2 * step * gamma / (1 - gamma) * start
+        return ((1 - gamma) * M * M + momentum + T * (step * B) ** 2 / (1 - gamma)) / (2 * T * step)
+
+    limit = momentum_step_limit(M=M, B=B, T=T, momentum=gamma, first_gap=start)
+    within, beyond = part * limit, 1.01 * limit
+    assert unsimplified(within) <= momentum_gap(M=M, B=B, T=T, step=within) * (1 + 1e-12)
+    assert unsimplified(limit) == pytest.approx(momentum_gap(M=M, B=B, T=T, step=limit), rel=1e-9)
+    assert unsimplified(beyond) > momentum_gap(M=M, B=B, T=T, step=beyond)
+
+
+@given(M=positive, B=positive, T=st.integers(1, 2000))
+@settings(max_examples=50, deadline=None, derandomize=True)
+def test_thm_convergence_tight_contains_thm_convergence(M: float, B: float, T: int) -> None:
+    """thm:convergence_tight with γ = 0 and G(0) = 0 ends at M/(B√T) and gives MB/√T there."""
+    limit = momentum_step_limit(M=M, B=B, T=T, momentum=0.0, first_gap=0.0)
+    assert limit == pytest.approx(M / (B * math.sqrt(T)), rel=1e-12)
+    assert momentum_gap(M=M, B=B, T=T, step=limit) == pytest.approx(M * B / math.sqrt(T), rel=1e-12)
+
+
+# The Remark after thm:convergence_tight
+
+
+def test_remark_the_objective_is_the_number_after_the_resources() -> None:
+    """The Remark: with shared objectives a release has m+1 numbers, the last the objective's."""
+    instance = draw(1, parties=2)
+    limit = 5_000.0
+    agreement = agree(
+        instance.capacity.tolist(),
+        mode="hidden",
+        privacy={"share_objective": True, "objective_limit": limit},
+    )
+    recorder = Recorder()
+    prices = np.array([3.0, 1.0, 4.0, 1.0, 5.0])
+    opening = Course(agreement).opening
+    position = replace(opening, prices=replace(opening.prices, current=prices))
+    release = gates(agreement, instance.subproblems(), recorder)[0].release(position)
+    values = numbers((release,))[0]
+    answer = instance.subproblems()[0].answer(prices)
+    assert answer is not None
+    assert len(values) == 6
+    assert 0 < answer.objective < limit
+    assert values[5] == round(answer.objective / limit * TICKS)
+
+
+def test_remark_the_budget_covers_one_number_more() -> None:
+    """The Remark: the variances grow by (m+1)/m, and the objective's is T·(m+1)·limit²/2ρ."""
+    T, limit = 20, 700.0
+    privacy = {"share_objective": True, "objective_limit": limit}
+    calibration = Calibration(agree(CAPACITY, rounds=T, privacy=privacy))
+    sigma = calibration.scales(calibration.agreement.share_ticks[0]) / TICKS
+    unit = T * 4 / (2 * exact_rho(1.0, 1e-3))
+    assert (sigma[:3] * np.array(CAPACITY)) ** 2 == pytest.approx(
+        [unit * c * c for c in CAPACITY], rel=1e-12
+    )
+    assert (sigma[3] * limit) ** 2 == pytest.approx(unit * limit**2, rel=1e-12)
+
+
+def test_remark_the_best_noisy_dual_value_gives_the_final_prices() -> None:
+    """The Remark: the session ends with the price whose noisy c·λ + Σ g is the smallest."""
+    agreement = agree(
+        (10.0,),
+        rounds=4,
+        mode="hidden",
+        prices={"step": "constant", "step_size": 0.1, "start": {"r0": 1.0}},
+        privacy={"share_objective": True, "objective_limit": 128.0},
+    )
+    course = Course(agreement)
+    position = course.opening
+    # Excess of a whole capacity in each round: λ = 1, 2, 3, 4 and then 5, which has no value.
+    # Dual values 10·λ + Σ g: 10 + 96, 20 + 64, 30 + 80, 40 + 44.
+    for objectives in ((64, 32), (96, -32), (40, 40), (22, 22)):
+        rows = [[TICKS, objective * TICKS // 128] for objective in objectives]
+        position = course.advance(position, np.array(rows))
+    assert position.prices.current.tolist() == [5.0]
+    assert position.final_prices.tolist() == [2.0]
+
+
+def test_remark_without_objectives_the_last_price_is_final() -> None:
+    """The Remark: where only s̃ is shared, the session ends with λ(T)."""
+    course = Course(agree((10.0,), mode="hidden", prices={"step": "constant", "step_size": 0.1}))
+    position = course.advance(course.opening, np.array([[TICKS], [TICKS]]))
+    assert position.final_prices.tolist() == [1.0]

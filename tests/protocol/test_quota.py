@@ -1,0 +1,235 @@
+"""The feasible split: always feasible, the same for all, and sensible at both ends of the noise."""
+
+import json
+import math
+from fractions import Fraction
+from typing import Any
+
+import mpmath  # type: ignore[import-untyped]
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from protocol.agreement import TICKS, Agreement, from_table
+from protocol.arrays import Floats, Ticks
+from protocol.messages import VALUE_LIMIT
+from protocol.quota import average, filled, posterior_mean, prorata, quota
+from protocol.transcript import Course, Position, dump, load, numbers, replay
+from tests.kit import ROOT
+from tests.kit.builders import make_agreement, play, table
+
+VECTORS = json.loads((ROOT / "tests" / "kit" / "vectors" / "quota.json").read_text())
+
+
+@st.composite
+def agreements(draw: st.DrawFn) -> Agreement:
+    """Agreements of every mode and size whose shares can use all of every capacity."""
+    members, resources = draw(st.integers(2, 5)), draw(st.integers(1, 3))
+    mode = draw(st.sampled_from(["hidden", "private", "clipped"]))
+    names = [f"r{j}" for j in range(resources)]
+    part = st.floats(0.0, 1.0, allow_subnormal=False)
+    content = table(members=members, resources=resources, rounds=draw(st.integers(1, 6)))
+    content["mode"] = mode
+    for member in content["member"]:
+        member["share"] = {name: draw(part) for name in names}
+    for name in names:
+        if sum(member["share"][name] for member in content["member"]) < 1.0:
+            content["member"][draw(st.integers(0, members - 1))]["share"][name] = 1.0
+    if mode != "hidden":
+        content["privacy"] = {
+            "epsilon": draw(st.floats(1e-3, 100.0)),
+            "delta": 1e-3,
+            "noise": draw(st.sampled_from(["component", "norm", "balanced"])),
+            "truncate": draw(st.booleans()),
+        }
+    return from_table(content)
+
+
+def course_of(agreement: Agreement, rounds: list[Ticks]) -> Position:
+    course = Course(agreement)
+    position = course.opening
+    for values in rounds:
+        position = course.advance(position, values)
+    return position
+
+
+@given(agreements(), st.data())
+@settings(max_examples=200, deadline=None, derandomize=True)
+def test_always_feasible(agreement: Agreement, data: st.DataObject) -> None:
+    """Whatever is released, the quotas are within the shares and fill every capacity exactly."""
+    shape = (len(agreement.members), agreement.width)
+    value = st.one_of(
+        st.integers(0, TICKS),
+        st.integers(-TICKS, 3 * TICKS),
+        st.integers(-VALUE_LIMIT, VALUE_LIMIT),
+    )
+    rounds = [
+        np.array(data.draw(st.lists(value, min_size=math.prod(shape), max_size=math.prod(shape))))
+        .astype(np.int64)
+        .reshape(shape)
+        for _ in range(data.draw(st.integers(0, agreement.rounds)))
+    ]
+    split = quota(agreement, course_of(agreement, rounds))
+    assert split.sum(axis=0).tolist() == [TICKS] * len(agreement.resources)
+    assert (split >= 0).all()
+    assert (split <= agreement.share_ticks).all()
+
+
+@given(agreements())
+@settings(max_examples=40, deadline=None, derandomize=True)
+def test_same_from_every_copy(agreement: Agreement) -> None:
+    """A party that was there and an auditor with the file get the same quotas."""
+    transcript, positions = play(agreement)
+    audited = replay(agreement, load(agreement, dump(agreement, transcript)))
+    assert (quota(agreement, audited) == quota(agreement, positions[-1])).all()
+    restarted = course_of(agreement, [numbers(releases) for releases in transcript.rounds])
+    assert (quota(agreement, restarted) == quota(agreement, positions[-1])).all()
+
+
+def noisy_agreement(epsilon: float, shares: list[float], rounds: int = 20) -> Agreement:
+    content = table(members=len(shares), rounds=rounds, mode="private")
+    for member, share in zip(content["member"], shares, strict=True):
+        member["share"] = share
+    return from_table(content | {"privacy": {"epsilon": epsilon, "delta": 1e-3}})
+
+
+@pytest.mark.parametrize("shares", [[1.0, 0.5, 0.25], [0.4, 0.4, 0.4], [1.0, 0.01, 0.2]])
+def test_prorata_where_noise_drowns_everything(shares: list[float]) -> None:
+    """As ε falls to 0 the quota tends to the split in proportion to the shares."""
+    off = []
+    for epsilon in (1.0, 1e-2, 1e-4):
+        agreement = noisy_agreement(epsilon, shares)
+        sigma = np.sqrt(one_round(agreement).variance)
+        rng = np.random.default_rng(7)
+        rounds = [
+            np.rint(rng.normal(0.3 * agreement.share_ticks, sigma)).astype(np.int64)
+            for _ in range(agreement.rounds)
+        ]
+        split = quota(agreement, course_of(agreement, rounds))
+        exact = np.array(shares)[:, None] / sum(shares) * TICKS
+        assert (np.abs(prorata(agreement) - exact) < 1.0).all()
+        off.append(np.abs(split - exact).max() / TICKS)
+    assert off[0] > off[1] > off[2]
+    assert off[2] < 1e-3
+
+
+def filling_demands(rng: np.random.Generator, members: int, resources: int) -> Ticks:
+    """Demands in ticks that fill every capacity exactly, none above 0.7 of it."""
+    while True:
+        cuts = np.sort(rng.integers(0, TICKS, (members - 1, resources)), axis=0)
+        ends = np.vstack([np.zeros_like(cuts[:1]), cuts, np.full_like(cuts[:1], TICKS)])
+        demands = np.diff(ends, axis=0)
+        if demands.max() <= 0.7 * TICKS:
+            return demands
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_average_demand_where_there_is_no_noise(seed: int) -> None:
+    """In hidden mode the quota is the average demand of the last half, where that fits."""
+    rng = np.random.default_rng(seed)
+    agreement = make_agreement(members=4, resources=3, rounds=10)
+    demands = [filling_demands(rng, 4, 3) for _ in range(10)]
+    split = quota(agreement, course_of(agreement, demands))
+    mean = sum(demands[5:], start=np.zeros((4, 3), dtype=np.int64)) / 5
+    assert (np.abs(split - mean) <= 2.0).all()
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("quieter", [1e-1, 1e-2, 1e-4])
+def test_average_demand_as_noise_vanishes(seed: int, quieter: float) -> None:
+    """The quota is as near to the average demand as the noise that is left in it."""
+    rng = np.random.default_rng(seed)
+    demands = filling_demands(rng, 4, 2)
+    agreement = noisy_agreement(100.0, [0.9] * 4)
+    sigma = quieter * np.sqrt(one_round(agreement).variance)
+    rounds = [
+        np.rint(demands + draw * sigma).astype(np.int64)
+        for draw in rng.standard_normal((agreement.rounds, 4, 2))
+    ]
+    position = course_of(agreement, rounds)
+    quiet = Position(**{**vars(position), "variance": position.variance * quieter**2})
+    left = float(sigma.max()) / math.sqrt(agreement.rounds)
+    assert np.abs(quota(agreement, quiet) - demands).max() <= 4.0 * left + 4.0
+    assert left < 2.0 * quieter * TICKS
+
+
+def one_round(agreement: Agreement) -> Position:
+    return course_of(agreement, [np.zeros(agreement.share.shape, dtype=np.int64)])
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, TICKS), st.integers(0, TICKS)), min_size=1, max_size=8
+    ).filter(lambda pairs: sum(cap for _, cap in pairs) >= TICKS)
+)
+@settings(max_examples=200, deadline=None, derandomize=True)
+def test_filling_is_the_water_level(pairs: list[tuple[int, int]]) -> None:
+    """Each part is within a tick of min(cap, θ·weight), for one θ found by exact bisection."""
+    weights, caps = (list(column) for column in zip(*pairs, strict=True))
+    weights = [min(w, c) for w, c in zip(weights, caps, strict=True)]
+    parts = filled(weights, caps)
+    assert sum(parts) == TICKS
+    assert all(0 <= part <= cap for part, cap in zip(parts, caps, strict=True))
+    reachable = sum(cap for weight, cap in zip(weights, caps, strict=True) if weight)
+    if reachable < TICKS:
+        for weight, cap, part in zip(weights, caps, parts, strict=True):
+            exact = cap if weight else Fraction(TICKS - reachable, sum(caps) - reachable) * cap
+            assert abs(part - exact) < 1
+        return
+    low, high = Fraction(0), Fraction(TICKS)
+    for _ in range(60):
+        level = (low + high) / 2
+        full = sum(min(Fraction(c), level * w) for w, c in zip(weights, caps, strict=True))
+        low, high = (level, high) if full <= TICKS else (low, level)
+    for weight, cap, part in zip(weights, caps, parts, strict=True):
+        assert abs(part - min(Fraction(cap), low * weight)) < 1 + Fraction(1, 1000)
+
+
+def truncated_normal_mean(y: float, s: float, cap: float) -> float:
+    """The mean of N(y, s²) cut to [0, cap], in 40 digits."""
+    with mpmath.workdps(60):
+        mean, sigma, end = mpmath.mpf(y), mpmath.mpf(s), mpmath.mpf(cap)
+        if mean > end / 2:  # from the nearer end, where the tails do not cancel
+            return float(end - truncated_normal_mean(float(end - mean), s, cap))
+        low, high = -mean / sigma, (end - mean) / sigma
+        mass = (mpmath.erfc(low / mpmath.sqrt(2)) - mpmath.erfc(high / mpmath.sqrt(2))) / 2
+        return float(mean + sigma * (mpmath.npdf(low) - mpmath.npdf(high)) / mass)
+
+
+@given(st.floats(-3.0, 4.0), st.floats(-4.0, 4.0), st.integers(1000, TICKS))
+@settings(max_examples=300, deadline=None, derandomize=True)
+def test_estimate_is_the_mean_of_the_posterior(where: float, size: float, cap: int) -> None:
+    """Simpson's rule and the polynomial give the mean of a truncated normal to a tick."""
+    y, s = where * cap, 10.0**size * cap
+    found = posterior_mean(np.array([[y]]), np.array([[s]]), np.array([[cap]]))
+    assert abs(int(found[0, 0]) - truncated_normal_mean(y, s, cap)) <= 1.0
+
+
+def test_estimate_without_noise_is_the_demand() -> None:
+    """Where there is no noise the average itself is taken, cut to the share."""
+    y = np.array([[-5.0, 17.4, 99.0]])
+    found = posterior_mean(y, np.zeros((1, 3)), np.array([[50, 50, 50]]))
+    assert found.tolist() == [[0, 17, 50]]
+
+
+def floats(values: list[list[str]]) -> Floats:
+    return np.array([[float.fromhex(text) for text in row] for row in values])
+
+
+@pytest.mark.parametrize("case", VECTORS["estimates"], ids=lambda case: case["name"])
+def test_estimates_of_the_vectors(case: dict[str, Any]) -> None:
+    """Every machine gets the estimates that are written down, to the tick."""
+    y, s = floats(case["average"]), floats(case["noise"])
+    assert posterior_mean(y, s, np.array(case["caps"])).tolist() == case["estimates"]
+
+
+@pytest.mark.parametrize("case", VECTORS["sessions"], ids=lambda case: case["name"])
+def test_quotas_of_the_vectors(case: dict[str, Any]) -> None:
+    """Every machine gets the quotas that are written down, from agreement and releases."""
+    agreement = from_table(case["agreement"])
+    position = course_of(agreement, [np.array(values) for values in case["rounds"]])
+    y, s = average(position)
+    assert y.shape == s.shape == agreement.share.shape
+    assert quota(agreement, position).tolist() == case["quota"]
+    assert prorata(agreement).tolist() == case["prorata"]

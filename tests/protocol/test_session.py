@@ -1,0 +1,852 @@
+"""Stories of one party: what it hears, and the effects that follow, in order."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from protocol.agreement import Agreement
+from protocol.arrays import Ticks
+from protocol.errors import (
+    BadLedger,
+    BrokenInvariant,
+    DifferentAgreement,
+    DifferentPrices,
+    Equivocation,
+    PeerHalted,
+    Unavailable,
+)
+from protocol.messages import (
+    NO_NONCE,
+    Echo,
+    Halt,
+    Hello,
+    Message,
+    Reason,
+    Signed,
+)
+from protocol.session import (
+    HELLO_SECONDS,
+    LINGER_SECONDS,
+    TRANSITIONS,
+    Event,
+    Finish,
+    Phase,
+    Record,
+    Session,
+    Warn,
+)
+from protocol.transcript import Course, Position
+from tests.kit.builders import make_agreement, release_at, sign
+from tests.kit.story import FIRST, LONGEST, NONCE, PATIENCE, Story, assert_invariants, forged, lying
+
+Row = tuple[Phase, Event]
+
+
+@pytest.fixture(autouse=True)
+def taken(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[Row, Phase]]]:
+    """Every transition of a story; at its end what must hold of every story is checked."""
+    steps: list[tuple[Row, Phase]] = []
+    step = Session._go
+
+    def watched(session: Session, event: Event) -> None:
+        before = session.phase
+        step(session, event)
+        steps.append(((before, event), session.phase))
+
+    monkeypatch.setattr(Session, "_go", watched)
+    Story.seen = []
+    yield steps
+    assert all(TRANSITIONS.get(row) is phase for row, phase in steps)
+    for story in Story.seen:
+        assert_invariants(story)
+
+
+# Greeting
+
+
+def test_greeting_asks_and_responds_when_all_have_answered() -> None:
+    """A party says hello, and asks its gate once the last peer has answered."""
+    story = Story()
+    assert story.begins() == ["send asking hello 0"]
+    assert story.hears(story.hello("ben")) == []
+    assert story.missing == ["cyd"]
+    assert story.hears(story.hello("cyd")) == ["respond 0"]
+    assert story.session.phase is Phase.RESPONDING
+
+
+def test_the_last_asker_is_answered_before_the_round_begins() -> None:
+    """Whoever completes the greeting and is still asking hears the answer first."""
+    story = Story()
+    story.begins()
+    story.hears(story.hello("ben"))
+    assert story.hears(story.hello("cyd", asking=True)) == ["send asking hello 0", "respond 0"]
+    answer = story.sent[-1].message
+    assert isinstance(answer, Hello)
+    assert answer.echoes == (Echo(heard=0), Echo(NONCE["ben"], 0), Echo(NONCE["cyd"], 0))
+
+
+def test_greeting_repeats_itself_with_longer_and_longer_pauses() -> None:
+    """An unanswered hello is said again after 0.1, 0.2, 0.4 … and at most 1.6 seconds."""
+    story = Story()
+    story.begins()
+    for pause in (0.1, 0.2, 0.4, 0.8, 1.6, 1.6, 1.6):
+        assert story.session.deadline == pytest.approx(story.now + pause)
+        assert story.waits(0.9 * pause) == []
+        assert story.waits(0.11 * pause) == ["send asking hello 0"]
+
+
+@pytest.mark.parametrize("echo", [NO_NONCE, b"older life of me"], ids=["none", "old"])
+def test_a_hello_that_does_not_echo_this_life_proves_nothing(echo: bytes) -> None:
+    """Hellos from before this start do not count as answers, however often they come."""
+    story = Story()
+    story.begins()
+    assert story.hears(*[story.hello(p, echo=echo) for p in ("ben", "cyd", "ben")]) == []
+    assert story.missing == ["ben", "cyd"]
+    assert story.session.phase is Phase.GREETING
+
+
+def test_a_burst_of_hellos_gets_one_answer() -> None:
+    """Answers to askers are gathered for a moment and given in one hello to all."""
+    story = Story(members=4).gathering()
+    story.waits(HELLO_SECONDS)
+    hellos = [
+        story.hello(p, asking=True, nonce=p.encode() * 5 + b"!") for p in ("ben", "cyd", "dan")
+    ]
+    assert story.hears(*hellos) == []
+    assert story.waits(0.0) == ["send hello 0"]
+    answer = story.sent[-1].message
+    assert isinstance(answer, Hello)
+    assert [e.nonce for e in answer.echoes[1:]] == [h.nonce for h in hellos]
+    assert story.hears(*hellos) == []
+    assert story.waits(0.5 * HELLO_SECONDS) == []
+    assert story.waits(0.5 * HELLO_SECONDS) == ["send hello 0"]
+
+
+def test_an_answer_is_not_answered() -> None:
+    """A hello that does not ask gets no answer, so that greetings come to an end."""
+    story = Story().gathering()
+    assert story.hears(story.hello("ben", nonce=b"ben in life two!")) == []
+    assert story.waits(HELLO_SECONDS) == []
+
+
+# Rounds
+
+
+def test_lock_step() -> None:
+    """A round closes with the last release, is recorded, and the gate is asked for the next."""
+    story = Story().greeted()
+    assert story.answers() == ["send release 0"]
+    assert story.hears(story.release("cyd", 0)) == []
+    assert story.missing == ["ben"]
+    assert story.hears(story.release("ben", 0)) == ["record 0", "respond 1"]
+    record = next(e for e in story.effects if isinstance(e, Record))
+    assert record.releases == story.transcript.rounds[0]
+    assert story.session.position.head == story.positions[1].head
+
+
+def test_a_release_one_round_ahead_is_kept() -> None:
+    """A peer may be one round ahead: its release waits until the round before is closed."""
+    story = Story().gathering()
+    assert story.hears(story.release("cyd", 0), story.release("cyd", 1)) == []
+    assert story.hears(story.release("ben", 0)) == ["record 0", "respond 1"]
+    assert story.answers() == ["send release 1"]
+    assert story.missing == ["ben"]
+    assert story.hears(story.release("ben", 1)) == ["record 1", "send seal 2"]
+
+
+def test_a_release_two_rounds_ahead_is_ignored() -> None:
+    """Nobody honest is two rounds ahead, so that nothing more than one round is ever kept."""
+    story = Story(rounds=3).gathering()
+    assert story.hears(story.release("ben", 2)) == []
+    for closing in range(2):
+        story.hears(*(story.release(peer, closing) for peer in story.peers))
+        story.answers()
+    assert story.missing == ["ben", "cyd"]
+
+
+def test_what_is_heard_while_greeting_is_not_lost() -> None:
+    """Releases that arrive before the greeting is over count as soon as it is."""
+    story = Story()
+    story.begins()
+    assert story.hears(*(story.release(peer, 0) for peer in story.peers)) == []
+    story.hears(*(story.hello(peer) for peer in story.peers))
+    assert story.answers() == ["send release 0", "record 0", "respond 1"]
+
+
+def test_duplicates_are_ignored() -> None:
+    """The same message again, of this round, the next, the last or an older one, is nothing."""
+    story = Story(rounds=3).gathering(2)
+    story.hears(story.release("ben", 2))
+    for again in (0, 1, 2, 2):
+        assert story.hears(story.release("ben", again)) == []
+    assert story.missing == ["cyd"]
+
+
+def test_a_waiting_party_says_its_two_newest_messages_again() -> None:
+    """Whatever a peer one round behind may lack is repeated, in order."""
+    story = Story(rounds=3).gathering(1)
+    assert story.waits(FIRST) == ["send release 0", "send release 1"]
+    assert story.waits(FIRST) == []
+    assert story.waits(FIRST) == ["send release 0", "send release 1"]
+    story.hears(story.release("ben", 1))
+    assert story.waits(FIRST) == ["send release 0", "send release 1"], "progress shortens the wait"
+
+
+def test_nothing_is_repeated_while_releases_still_come_in() -> None:
+    """What is sent again costs everybody, so it waits until nothing new comes."""
+    story = Story(members=4).gathering()
+    assert story.waits(0.9 * FIRST) == []
+    story.hears(story.release("ben", 0))
+    assert story.waits(0.9 * FIRST) == []
+    story.hears(story.release("cyd", 0))
+    assert story.waits(0.9 * FIRST) == []
+    assert story.waits(0.2 * FIRST) == ["send release 0"]
+
+
+def test_a_release_is_held_from_its_arrival_until_its_round_is_out_of_reach() -> None:
+    """Only bytes that the session has kept count as held: what it ignored may come again."""
+    story = Story(rounds=4).gathering()
+    now, next_, far = (story.release("ben", t) for t in (0, 1, 2))
+    story.hears(now, next_, far)
+    held = story.session.holds
+    assert (held(now.data), held(next_.data), held(far.data)) == (True, True, False)
+    story.hears(story.release("cyd", 0))
+    story.answers()
+    assert (held(now.data), held(next_.data)) == (True, True)
+    story.hears(story.release("cyd", 1))
+    assert (held(now.data), held(next_.data)) == (False, True)
+
+
+def test_answering_hellos_does_not_put_off_repeating_releases() -> None:
+    """A peer that keeps asking cannot keep the others from what they lack."""
+    story = Story().gathering()
+    said = []
+    for _ in range(40):
+        story.hears(story.hello("cyd", asking=True))
+        said += story.waits(0.09)
+    assert said.count("send release 0") >= 4
+
+
+def test_a_gate_that_takes_its_time_is_nobodys_silence() -> None:
+    """While the own gate works, nobody is missing and patience does not run out."""
+    story = Story().greeted()
+    assert story.missing == []
+    assert story.waits(2 * PATIENCE) == []
+    assert story.session.deadline > story.now
+    assert story.answers() == ["send release 0"]
+
+
+@pytest.mark.parametrize("what", ["round", "head", "sender", "kind"])
+def test_only_the_release_that_was_asked_for_is_sent(what: str) -> None:
+    """If the gate comes back with anything else, nothing is sent."""
+    story = Story().greeted()
+    wrong = {
+        "round": story.release("ada", 1),
+        "head": lying(story.release("ada", 0), head=bytes(32)),
+        "sender": story.release("ben", 0),
+        "kind": sign(story.seal("ada")),
+    }
+    with pytest.raises(BrokenInvariant, match="something else than this round's release"):
+        story.session.submit(wrong[what], story.now)
+
+
+def test_a_release_that_was_not_asked_for_is_refused() -> None:
+    """Nothing is released while the greeting is not over."""
+    story = Story()
+    story.begins()
+    with pytest.raises(BrokenInvariant, match="SUBMITTED cannot happen while GREETING"):
+        story.answers()
+
+
+# Restart
+
+
+def test_a_restarted_party_goes_on_from_its_ledger() -> None:
+    """Closed rounds are replayed; the recorded release is asked for and said again."""
+    story = Story(rounds=3, closed=1, released=2)
+    assert story.begins() == ["send asking hello 1"]
+    hello = story.sent[-1].message
+    assert hello.head == story.positions[1].head
+    assert isinstance(hello, Hello)
+    assert [e.heard for e in hello.echoes] == [2, 1, 1]
+    assert story.hears(*(story.hello(p, round=1, heard=2) for p in story.peers)) == ["respond 1"]
+    assert story.answers() == ["send release 1"]
+    assert story.waits(FIRST) == ["send release 0", "send release 1"]
+    assert story.hears(*(story.release(p, 1) for p in story.peers)) == ["record 1", "respond 2"]
+
+
+def test_a_party_that_restarts_after_the_last_round_seals() -> None:
+    """With all rounds in the ledger there is nothing to respond to: greet, then seal."""
+    story = Story(closed=2, released=2)
+    story.begins()
+    hellos = [story.hello(p, round=2) for p in story.peers]
+    assert story.hears(*hellos) == ["send seal 2"]
+    assert story.waits(FIRST) == ["send release 1", "send seal 2"]
+    assert story.hears(*map(story.seal, story.peers)) == ["finish 2", "send complete seal 2"]
+
+
+def test_a_peer_one_round_ahead_does_not_make_a_ledger_old() -> None:
+    """A party that lost power with its release on the way goes on where the others wait."""
+    story = Story(rounds=3, closed=0, released=1)
+    story.begins()
+    hellos = [story.hello(p, round=1, heard=1) for p in story.peers]
+    assert story.hears(*hellos) == ["respond 0"]
+    assert story.answers() == ["send release 0"]
+
+
+@pytest.mark.parametrize(
+    ("round", "heard"), [(0, 1), (1, 0), (2, 2)], ids=["heard", "closed", "both"]
+)
+def test_an_old_ledger_is_refused_before_anything_is_released(round: int, heard: int) -> None:  # noqa: A002
+    """If a peer knows more releases of ours than the ledger holds, the party stops."""
+    story = Story(rounds=3)
+    story.begins()
+    told = story.hears(story.hello("ben", round=round, heard=heard))
+    assert told == ["fail: BadLedger"]
+    assert isinstance(story.error, BadLedger)
+    count = max(round, heard)
+    assert f"'ben' knows {count} releases of 'ada', but this ledger holds 0" in str(story.error)
+    assert story.hears(story.hello("cyd")) == []
+    assert story.session.phase is Phase.GREETING
+
+
+def test_an_old_ledger_is_found_out_by_what_the_network_gives_back() -> None:
+    """A release of our own that the ledger does not hold means that it is an old copy."""
+    story = Story(rounds=3, closed=1, released=1)
+    story.begins()
+    assert story.hears(story.release("ada", 0)) == []
+    assert story.hears(story.release("ada", 1)) == ["fail: BadLedger"]
+    assert "the network knows 2 releases of 'ada', but this ledger holds 1" in str(story.error)
+
+
+def test_an_old_hello_cannot_hide_that_a_ledger_is_old() -> None:
+    """A hello of a peer's that answered an earlier life is no answer to this one."""
+    story = Story(rounds=3)
+    story.begins()
+    story.hears(story.hello("ben"))
+    assert story.hears(story.hello("cyd", echo=b"ada in life one!")) == []
+    assert story.missing == ["cyd"]
+    assert story.hears(story.hello("cyd", heard=1)) == ["fail: BadLedger"]
+
+
+# Sealing and leaving
+
+
+def test_sealing_finishing_and_leaving() -> None:
+    """Seals go round, then the news that all have been heard; then everybody may go."""
+    story = Story().gathering(1)
+    told = story.hears(*(story.release(peer, 1) for peer in story.peers))
+    assert told == ["record 1", "send seal 2"]
+    assert story.hears(story.seal("ben")) == []
+    assert story.missing == ["cyd"]
+    assert story.hears(story.seal("cyd")) == ["finish 2", "send complete seal 2"]
+    finish = next(e for e in story.effects if isinstance(e, Finish))
+    assert finish.position.head == story.positions[2].head
+    assert [s.message.sender for s in finish.seals] == ["ada", "ben", "cyd"]
+    assert story.missing == ["ben", "cyd"]
+    assert story.hears(story.seal("cyd", complete=True)) == []
+    assert story.hears(story.seal("ben", complete=True)) == ["leave"]
+
+
+def test_seals_that_came_early_count() -> None:
+    """Seals from peers that closed the last round first are kept; ours is still said twice."""
+    story = Story().gathering(1)
+    assert story.hears(story.release("ben", 1), *map(story.seal, story.peers)) == []
+    told = story.hears(story.release("cyd", 1))
+    assert told == ["record 1", "send seal 2", "finish 2", "send complete seal 2"]
+
+
+def test_a_seal_before_its_time_is_ignored() -> None:
+    """A seal of a session that cannot be over yet, or of another round, says nothing."""
+    story = Story(rounds=3).gathering()
+    assert story.hears(story.seal("ben"), replace(story.seal("ben"), round=1)) == []
+    story.hears(*(story.release(p, 0) for p in story.peers))
+    story.answers()
+    story.hears(*(story.release(p, 1) for p in story.peers))
+    story.answers()
+    told = story.hears(story.seal("cyd"), *(story.release(p, 2) for p in story.peers))
+    assert told == ["record 2", "send seal 3"]
+    assert story.missing == ["ben"]
+
+
+def test_a_finished_party_waits_a_while_for_the_others() -> None:
+    """Without word that all have heard all seals, a party stays for a few seconds."""
+    story = Story().finished()
+    assert story.waits(FIRST) == ["send release 1", "send complete seal 2"]
+    assert story.waits(LINGER_SECONDS - FIRST - 0.001) == ["send release 1", "send complete seal 2"]
+    assert story.waits(0.001) == ["leave"]
+    assert story.waits(LONGEST) == [], "it has left"
+
+
+def test_a_finished_party_answers_late_peers() -> None:
+    """A peer that comes back hears a hello, and one that has not all seals hears ours soon."""
+    story = Story().finished()
+    for _ in range(3):
+        story.waits(FIRST)
+    story.hears(story.hello("cyd", round=2, nonce=b"cyd in life two!", asking=True))
+    assert story.waits(HELLO_SECONDS) == ["send hello 2"]
+    answer = story.sent[-1].message
+    assert isinstance(answer, Hello)
+    assert answer.echoes[2] == Echo(b"cyd in life two!", 2)
+    story.waits(LONGEST)
+    story.hears(story.seal("cyd"))
+    assert story.waits(FIRST) == ["send release 1", "send complete seal 2"]
+
+
+def test_what_all_have_sealed_stays_finished() -> None:
+    """Nothing that anybody says after the end can undo it."""
+    story = Story().finished()
+    other = lying(story.release("ben", 1), values=(7, 7))
+    late = (
+        other,
+        story.halt("cyd", 2, story.release("ben", 1), other, reason=Reason.EQUIVOCATION),
+        story.halt("cyd", 2, *story.transcript.rounds[1], head=bytes(32)),
+        story.seal("ben", head=bytes(32)),
+        story.hello("ben", round=2, head=bytes(32)),
+        story.hello("ben", round=2, heard=99),
+        story.release("ben", 0),
+    )
+    assert story.hears(*late) == []
+    assert story.session.phase is Phase.FINISHED
+    assert story.hears(*(story.seal(p, complete=True) for p in story.peers)) == ["leave"]
+
+
+def test_a_finished_party_that_is_started_again_helps_late_peers() -> None:
+    """With all seals in the ledger it says its last words again, answers, and goes."""
+    story = Story(closed=2, released=2, sealed=True)
+    last_words = ["send release 1", "send complete seal 2"]
+    assert story.begins() == ["finish 2", *last_words]
+    assert story.session.phase is Phase.FINISHED
+    story.hears(story.hello("cyd", round=1, heard=2, asking=True))
+    assert story.waits(HELLO_SECONDS) == ["send hello 2"]
+    assert story.hears(story.seal("cyd")) == []
+    assert story.waits(FIRST) == last_words
+    assert story.hears(*(story.seal(p, complete=True) for p in story.peers)) == ["leave"]
+
+
+def test_a_late_peer_finishes_with_parties_that_were_started_again() -> None:
+    """A party that lost power before the last seal finishes with peers that had gone."""
+    late, back = Story("ada", closed=2, released=2), Story("ben", closed=2, released=2, sealed=True)
+    late.begins()
+    back.begins()
+    back.hears(late.sent[-1])
+    back.waits(HELLO_SECONDS)
+    assert late.hears(*back.sent[-3:], late.hello("cyd", round=2)) == ["send seal 2"]
+    told = late.hears(late.seal("cyd", complete=True))
+    assert told == ["finish 2", "send complete seal 2", "leave"]
+
+
+# Silence
+
+
+def test_silence_while_greeting_ends_with_the_missing_names() -> None:
+    """After the agreed patience the party stops and says who did not answer."""
+    story = Story(members=4)
+    story.begins()
+    story.hears(story.hello("cyd"))
+    story.waits(PATIENCE - 1.0)
+    assert story.waits(1.0) == ["fail: Unavailable"]
+    assert isinstance(story.error, Unavailable)
+    text = "nothing from 'ben', 'dan' for 120 seconds in round 0 of 2."
+    assert str(story.error).startswith(text)
+
+
+def test_silence_in_a_round_ends_with_the_missing_names() -> None:
+    """Patience begins again with every release of the round that is heard."""
+    story = Story(members=4).gathering(1)
+    story.waits(PATIENCE - 1.0)
+    story.hears(story.release("dan", 1))
+    assert "fail: Unavailable" not in story.waits(PATIENCE - 1.0)
+    assert story.waits(1.0) == ["fail: Unavailable"]
+    assert str(story.error).startswith("nothing from 'ben', 'cyd' for 120 seconds in round 1 of 2.")
+
+
+def test_silence_while_sealing_ends_with_the_missing_names() -> None:
+    """A peer that never seals is named."""
+    story = Story().sealing()
+    story.hears(story.seal("cyd"))
+    assert story.waits(PATIENCE) == ["fail: Unavailable"]
+    assert str(story.error).startswith("nothing from 'ben' for 120 seconds in round 2 of 2.")
+
+
+# Another agreement
+
+
+def other_agreement() -> Agreement:
+    return make_agreement(members=3, rounds=4)
+
+
+def test_the_one_who_differs_from_the_most_stops() -> None:
+    """Against a majority with another agreement the party stops and names both digests."""
+    story, theirs = Story(), other_agreement()
+    story.begins()
+    assert story.hears(story.hello("ben", agreement=theirs, echo=NO_NONCE)) == [], "may be old"
+    assert story.hears(story.hello("ben", agreement=theirs)) == ["warn"]
+    assert story.hears(story.hello("ben", agreement=theirs)) == [], "said once"
+    told = story.hears(story.hello("cyd", agreement=theirs))
+    assert told == ["fail: DifferentAgreement cyd"]
+    assert isinstance(story.error, DifferentAgreement)
+    assert theirs.digest.hex() in str(story.error)
+    assert story.agreement.digest.hex() in str(story.error)
+
+
+def test_the_most_warn_and_wait_for_the_one_who_differs() -> None:
+    """A minority with another agreement is warned about; it may come back with ours."""
+    story, theirs = Story(), other_agreement()
+    story.begins()
+    story.hears(story.hello("ben"))
+    assert story.hears(story.hello("cyd", agreement=theirs)) == ["warn"]
+    warning = next(e for e in story.effects if isinstance(e, Warn))
+    assert theirs.digest.hex() in warning.text
+    assert story.agreement.digest.hex() in warning.text
+    assert story.hears(story.hello("cyd")) == ["respond 0"]
+
+
+def test_giving_up_tells_who_held_another_agreement() -> None:
+    """If the one who differs never comes back, the error says why it is missing."""
+    story, theirs = Story(), other_agreement()
+    story.begins()
+    story.hears(story.hello("ben"), story.hello("cyd", agreement=theirs))
+    assert story.waits(PATIENCE) == ["fail: Unavailable"]
+    assert f"'cyd' holds another agreement, {theirs.digest.hex()}" in str(story.error)
+
+
+def test_two_parties_with_different_agreements_both_stop() -> None:
+    """Between two there is no majority."""
+    story = Story(members=2)
+    story.begins()
+    told = story.hears(story.hello("ben", agreement=make_agreement(members=2, rounds=9)))
+    assert told == ["fail: DifferentAgreement ben"]
+
+
+def test_another_agreement_is_answered_so_that_the_other_side_can_see_it() -> None:
+    """An asker with another agreement hears ours, and a session under way takes no harm."""
+    story = Story().gathering()
+    asking = story.hello("ben", agreement=other_agreement(), asking=True, nonce=b"ben in life two!")
+    assert story.hears(asking) == []
+    assert story.waits(HELLO_SECONDS) == ["send hello 0"]
+    answer = story.sent[-1].message
+    assert isinstance(answer, Hello)
+    assert answer.echoes[1].nonce == b"ben in life two!"
+    assert answer.agreement == story.agreement.digest
+
+
+# Equivocation
+
+
+def test_equivocation_is_named_with_both_messages() -> None:
+    """Two different releases of one round are kept as evidence, shown to all, and the end."""
+    story = Story().gathering()
+    one, other = story.release("ben", 0), story.release("ben", 0, values=(1, 2))
+    assert story.hears(one) == []
+    told = story.hears(other)
+    assert told == [
+        "send halt 0 EQUIVOCATION showing 2",
+        "fail for good: Equivocation ben",
+    ]
+    assert isinstance(story.error, Equivocation)
+    assert story.error.evidence == (one.data, other.data)
+    assert "'ben' signed two different messages for round 0" in str(story.error)
+    halt = story.sent[-1].message
+    assert isinstance(halt, Halt)
+    assert halt.evidence == (one.data, other.data)
+
+
+@pytest.mark.parametrize("place", ["last", "next", "seal"])
+def test_equivocation_is_found_wherever_messages_are_kept(place: str) -> None:
+    """The round before, the round ahead and the seals are compared as well."""
+    story = Story().gathering(1)
+    if place == "last":
+        other: Signed | Message = story.release("ben", 0, values=(1, 2))
+    elif place == "next":
+        story = Story().gathering(0)
+        story.hears(story.release("ben", 1))
+        other = story.release("ben", 1, values=(1, 2))
+    else:
+        story.hears(story.seal("ben"))
+        other = story.seal("ben", head=bytes(32))
+    told = story.hears(other)
+    assert told[1:] == ["fail for good: Equivocation ben"]
+
+
+def test_one_seal_said_twice_is_no_equivocation() -> None:
+    """A seal and the same seal, now complete, stand on one head."""
+    story = Story().gathering(1)
+    assert story.hears(story.seal("ben"), story.seal("ben", complete=True)) == []
+
+
+def test_a_proof_from_a_peer_ends_the_session_here_too() -> None:
+    """A halt with two clashing releases convicts their sender, not the one who shows them."""
+    story = Story().gathering()
+    pair = story.release("cyd", 0), story.release("cyd", 0, values=(1, 2))
+    told = story.hears(story.halt("ben", 0, *pair, reason=Reason.EQUIVOCATION))
+    assert told[1:] == ["fail for good: Equivocation cyd"]
+
+
+def test_a_halted_party_says_why_for_a_while() -> None:
+    """After a final fault the halt is repeated to whoever still plays; then the party goes."""
+    story = Story().gathering()
+    story.hears(story.release("ben", 0), story.release("ben", 0, values=(1, 2)))
+    again = ["send halt 0 EQUIVOCATION showing 2"]
+    assert story.waits(FIRST) == again
+    assert story.waits(2 * FIRST) == again
+    assert story.hears(story.hello("cyd", asking=True), story.release("cyd", 0)) == []
+    assert story.waits(FIRST) == again
+    assert "leave" in story.waits(LINGER_SECONDS)
+
+
+def test_two_victims_find_the_equivocator_one_round_later() -> None:
+    """Different heads start a dispute; the rounds that both show name the liar."""
+    ada, ben = Story("ada").gathering(), Story("ben").gathering()
+    to_ada, to_ben = ada.release("cyd", 0), ada.release("cyd", 0, values=(1, 2))
+    assert ada.hears(ben.sent[-1], to_ada) == ["record 0", "respond 1"]
+    assert ben.hears(ada.sent[-1], to_ben) == ["record 0", "respond 1"]
+    assert ada.session.position.head != ben.session.position.head
+    ada.answers()
+    ben.answers()
+    assert ada.hears(ben.sent[-1]) == ["send halt 1 HEADS_DIFFER showing 4"]
+    convicted = ["send halt 1 EQUIVOCATION showing 2", "fail for good: Equivocation cyd"]
+    assert ben.hears(ada.sent[-1]) == convicted
+    assert isinstance(ben.error, Equivocation)
+    assert set(ben.error.evidence) == {to_ada.data, to_ben.data}
+    assert ada.hears(ben.sent[-1]) == convicted
+    assert isinstance(ada.error, Equivocation)
+    assert set(ada.error.evidence) == {to_ada.data, to_ben.data}
+
+
+def test_a_head_that_differs_is_found_when_the_buffered_round_opens() -> None:
+    """A release that came early on another head starts the dispute as soon as it counts."""
+    story = Story().gathering()
+    early = lying(story.release("cyd", 1), head=bytes(32))
+    assert story.hears(early, story.release("cyd", 0)) == []
+    told = story.hears(story.release("ben", 0))
+    assert told == ["record 0", "send halt 1 HEADS_DIFFER showing 4"]
+
+
+def test_different_heads_in_the_last_round_are_found_by_the_seals() -> None:
+    """Nobody finishes on a seal that stands on another head."""
+    story = Story().sealing()
+    told = story.hears(story.seal("ben", head=bytes(32)), story.seal("cyd"))
+    assert told == ["send halt 2 HEADS_DIFFER showing 4"]
+    assert story.session.phase is Phase.DISPUTING
+
+
+def test_an_early_seal_on_another_head_does_not_pass() -> None:
+    """A seal that was kept unseen is compared before the session is finished."""
+    story = Story().gathering(1)
+    story.hears(story.seal("ben", head=bytes(32)), story.seal("cyd"))
+    told = story.hears(*(story.release(p, 1) for p in story.peers))
+    assert told == ["record 1", "send seal 2", "send halt 2 HEADS_DIFFER showing 4"]
+
+
+def test_a_lie_about_the_head_convicts_the_liar_and_not_the_one_who_halts() -> None:
+    """The halt shows what differs: whoever heard something else from the liar has the proof."""
+    ada, ben = Story("ada", members=4).gathering(1), Story("ben", members=4).gathering(1)
+    truth = ada.release("cyd", 1)
+    ada.hears(truth)
+    assert ben.hears(lying(truth, head=bytes(32))) == ["send halt 1 HEADS_DIFFER showing 5"]
+    told = ada.hears(ben.sent[-1])
+    assert told == ["send halt 1 EQUIVOCATION showing 2", "fail for good: Equivocation cyd"]
+
+
+def test_a_halt_is_passed_on_with_the_name_of_the_one_who_differs() -> None:
+    """Without proof the accused is the one who stands elsewhere, not the one who noticed."""
+    ada, ben = Story("ada", members=4).gathering(1), Story("ben", members=4).gathering(1)
+    ben.hears(lying(ada.release("cyd", 1), head=bytes(32)))
+    assert ada.hears(ben.sent[-1]) == ["send halt 1 HEADS_DIFFER showing 5"]
+    assert ada.waits(PATIENCE) == ["fail for good: PeerHalted cyd"]
+
+
+# Different prices
+
+
+class Skewed(Course):
+    """A machine that rounds the first price the other way."""
+
+    def advance(self, position: Position, values: Ticks) -> Position:
+        right = super().advance(position, values)
+        return replace(right, head=bytes(31) + b"!")
+
+
+def test_a_machine_that_computes_other_prices_is_named() -> None:
+    """From the same releases everybody must get the same head; whoever does not is named."""
+    ada, ben, cyd = Story("ada"), Story("ben"), Story("cyd")
+    ben.session.course = Skewed(ben.agreement)
+    for story in (ada, ben, cyd):
+        story.gathering()
+        story.hears(*(story.release(p, 0) for p in story.peers))
+        story.answers()
+    assert ada.hears(ben.sent[-1]) == ["send halt 1 HEADS_DIFFER showing 4"]
+    assert cyd.hears(ada.sent[-1]) == ["send halt 1 HEADS_DIFFER showing 4"]
+    shown = ["send halt 1 HEADS_DIFFER showing 3"]
+    assert ben.hears(ada.sent[-1]) == [*shown, "fail for good: DifferentPrices ada"]
+    assert ada.hears(ben.sent[-1]) == [*shown, "fail for good: DifferentPrices ben"]
+    assert cyd.hears(ben.sent[-1]) == [*shown, "fail for good: DifferentPrices ben"]
+    assert isinstance(cyd.error, DifferentPrices)
+    assert "'ben' got other prices than 'cyd' from the same releases of round 0" in str(cyd.error)
+    assert cyd.waits(FIRST) == shown, "it goes on saying so"
+
+
+# Halts that prove nothing
+
+
+@pytest.mark.parametrize("evidence", ["none", "garbage", "one", "hello", "forged"])
+def test_a_halt_that_proves_nothing_accuses_only_its_sender(evidence: str) -> None:
+    """Without proof the party shows its own side, waits, and then names who stopped."""
+    story = Story().gathering(1)
+    release = story.release("cyd", 0)
+    shown = {
+        "none": (),
+        "garbage": (Signed(release.message, b"garbage"), Signed(release.message, b"")),
+        "one": (release, release),
+        "hello": (sign(story.hello("cyd")), sign(story.hello("cyd", asking=True))),
+        "forged": (release, forged(release, values=(1, 2))),
+    }[evidence]
+    halt = story.halt("ben", 1, *shown, reason=Reason.EQUIVOCATION)
+    assert story.hears(halt) == ["send halt 1 HEADS_DIFFER showing 3"]
+    assert story.hears(halt, story.release("cyd", 1)) == [], "everybody waits for proof"
+    assert story.waits(PATIENCE) == ["fail for good: PeerHalted ben"]
+    assert isinstance(story.error, PeerHalted)
+    assert "'ben' stopped the session or stands on another head at round 1" in str(story.error)
+    assert story.waits(FIRST) == ["send halt 1 HEADS_DIFFER showing 3"]
+    assert "leave" in story.waits(LINGER_SECONDS)
+
+
+def test_a_halt_before_the_first_round_is_about_no_releases() -> None:
+    """At round 0 no releases can have been read differently: the halt is only a halt."""
+    story = Story().gathering()
+    assert story.hears(story.halt("ben", 0, head=bytes(32))) == [
+        "send halt 0 HEADS_DIFFER showing 0"
+    ]
+    assert story.waits(PATIENCE) == ["fail for good: PeerHalted ben"]
+
+
+# The table
+
+
+def two_releases(story: Story, round: int) -> list[str]:  # noqa: A002
+    return story.hears(story.release("ben", round), story.release("ben", round, values=(1, 2)))
+
+
+ROWS: dict[Row, Callable[[], object]] = {
+    (Phase.GREETING, Event.EVERYONE_ANSWERED): lambda: Story().greeted(),
+    (Phase.GREETING, Event.LAST_ROUND_CLOSED): lambda: Story(closed=2, released=2).greeted(),
+    (Phase.GREETING, Event.HEADS_DIFFER): lambda: [
+        (s := Story()).begins(),
+        s.hears(s.hello("ben", head=bytes(32))),
+    ],
+    (Phase.GREETING, Event.FAULT): lambda: two_releases(Story(), 0),
+    (Phase.RESPONDING, Event.SUBMITTED): lambda: Story().gathering(),
+    (Phase.RESPONDING, Event.HEADS_DIFFER): lambda: (s := Story().greeted()).hears(
+        lying(s.release("ben", 0), head=bytes(32))
+    ),
+    (Phase.RESPONDING, Event.FAULT): lambda: two_releases(Story().greeted(), 0),
+    (Phase.GATHERING, Event.ROUND_CLOSED): lambda: Story().gathering(1),
+    (Phase.GATHERING, Event.LAST_ROUND_CLOSED): lambda: Story().sealing(),
+    (Phase.GATHERING, Event.HEADS_DIFFER): lambda: Story().disputing(),
+    (Phase.GATHERING, Event.FAULT): lambda: two_releases(Story().gathering(), 0),
+    (Phase.SEALING, Event.EVERYONE_SEALED): lambda: Story().finished(),
+    (Phase.SEALING, Event.HEADS_DIFFER): lambda: (s := Story().sealing()).hears(
+        s.seal("ben", head=bytes(32))
+    ),
+    (Phase.SEALING, Event.FAULT): lambda: (s := Story().sealing()).hears(
+        s.release("ben", 1, values=(1, 2))
+    ),
+    (Phase.DISPUTING, Event.FAULT): lambda: Story().disputing().waits(PATIENCE),
+}
+
+
+def test_every_row_has_a_story() -> None:
+    """The stories below cover the table of transitions, no more and no less."""
+    assert ROWS.keys() == TRANSITIONS.keys()
+
+
+@pytest.mark.parametrize("row", TRANSITIONS, ids=lambda row: f"{row[0].name}-{row[1].name}")
+def test_every_row_of_the_table_happens(row: Row, taken: list[tuple[Row, Phase]]) -> None:
+    """Each transition of the table is taken in some story."""
+    ROWS[row]()
+    assert row in [step for step, _ in taken]
+
+
+@pytest.mark.parametrize("event", Event)
+@pytest.mark.parametrize("phase", Phase)
+def test_what_is_not_in_the_table_cannot_happen(phase: Phase, event: Event) -> None:
+    """Any other transition is a defect and says so."""
+    session = Story().session
+    session.phase = phase
+    if (phase, event) in TRANSITIONS:
+        session._go(event)
+        assert session.phase is TRANSITIONS[phase, event]
+    else:
+        with pytest.raises(BrokenInvariant):
+            session._go(event)
+
+
+# Anything at all
+
+
+@st.composite
+def happenings(draw: st.DrawFn) -> list[tuple[str, ...] | tuple[str, int]]:
+    """What peers may sign, in any order, true or not; and time, and the gate."""
+    sender = st.sampled_from(("ben", "cyd"))
+    small = st.integers(0, 3)
+    one = st.one_of(
+        st.tuples(st.just("hello"), sender, small, small, small),
+        st.tuples(st.just("release"), sender, small, small, small),
+        st.tuples(st.just("release"), sender, small, st.just(0), st.just(0)),
+        st.tuples(st.just("seal"), sender, small, small, small),
+        st.tuples(st.just("halt"), sender, small, small, small),
+        st.tuples(st.just("answer")),
+        st.tuples(st.just("wait"), st.sampled_from((0.05, 0.1, 1.0, 200.0))),
+        st.tuples(st.just("honest"), sender),
+    )
+    return draw(st.lists(one, max_size=40))
+
+
+@settings(max_examples=400)
+@given(events=happenings())
+def test_whatever_is_said_the_party_keeps_its_rules(events: list[tuple[object, ...]]) -> None:
+    """No order of signed messages, time and answers breaks an invariant of a party."""
+    Story.seen = []
+    story = Story(rounds=2)
+    story.begins()
+    for event in events:
+        happen(story, event)
+    assert_invariants(story)
+
+
+def happen(story: Story, event: tuple[object, ...]) -> None:
+    if event[0] == "answer":
+        if story.session.phase is Phase.RESPONDING:
+            story.answers()
+        return
+    if event[0] == "wait":
+        story.waits(float(str(event[1])))
+        return
+    sender = str(event[1])
+    if event[0] == "honest":
+        here = story.session.position
+        if here.round < 2:
+            story.hears(story.hello(sender), release_at(story.agreement, sender, here))
+        else:
+            story.hears(replace(story.seal(sender), head=here.head))
+        return
+    round_, a, b = (int(str(n)) for n in event[2:])
+    at = min(round_, 2)
+    heads = (story.positions[at].head, story.session.position.head, bytes(32), b"x" * 32)
+    if event[0] == "hello":
+        echo = (None, NO_NONCE, None, b"?" * 16)[b]
+        hello = story.hello(sender, round=at, head=heads[a], echo=echo, asking=b == 2)
+        story.hears(hello)
+    elif event[0] == "release":
+        values = (None, (1, 2), (3, 4), (-5, 6))[b]
+        release = story.release(sender, at, values=values)
+        story.hears(lying(release, head=heads[a], round=round_))
+    elif event[0] == "seal":
+        story.hears(replace(story.seal(sender, complete=b > 1), head=heads[a]))
+    else:
+        evidence = [*story.transcript.rounds[b % 2], story.release("cyd", b % 2, values=(a, a))]
+        story.hears(story.halt(sender, at, *evidence[: a + 1], head=heads[b]))

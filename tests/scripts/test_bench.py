@@ -1,0 +1,240 @@
+"""The benchmarks measure what they say. How fast anything is, is never asserted."""
+
+import importlib
+import json
+import math
+import sys
+from typing import Any
+
+import pytest
+
+from scripts.bench import BENCHES, command_line
+from scripts.benches.instruments.alone import WIRELESS, Setting
+from scripts.benches.instruments.fit import line, power, upper
+from scripts.benches.instruments.parts import PARTS, PLACES
+from scripts.benches.instruments.turns import in_turns, plain, ratio, spread
+from scripts.benches.rivals.mpi import Mpi, found
+from scripts.benches.rounds import Size, measure
+from scripts.benches.scale import alone, exponents
+from scripts.benches.scale_page import page
+from scripts.benches.solver import Size as ModelSize
+from scripts.benches.solver import measure as measure_solver
+from scripts.benches.start import Role, imports, role
+
+pytestmark = pytest.mark.timeout(60)
+
+
+def test_every_turn_begins_with_another_contestant() -> None:
+    """Nobody is always the first, who finds the machine cold."""
+    order: list[str] = []
+    ways = {name: lambda name=name: order.append(name) for name in "abc"}
+    in_turns(ways, 3)
+    assert order == list("abc") + list("bca") + list("cab")
+
+
+def test_ratios_are_taken_turn_by_turn() -> None:
+    """A machine that is slow for one turn slows both, and the ratio does not see it."""
+    assert ratio([10.0, 1.0, 10.0], [20.0, 2.0, 20.0]).values == (0.5, 0.5, 0.5)
+
+
+def test_a_spread_hides_nothing() -> None:
+    """The file has every value beside the median."""
+    figures = plain({"row": [spread([3.0, 1.0, 2.0])]})["row"][0]
+    assert figures == {"median": 2.0, "low": 1.0, "high": 3.0, "values": [3.0, 1.0, 2.0]}
+
+
+def test_an_exact_power_is_found() -> None:
+    """y = 3·x² has the exponent 2, and no doubt about it."""
+    x = [1.0, 2.0, 5.0, 10.0]
+    fit = power(x, [3.0 * v * v for v in x])
+    assert fit.exponent == pytest.approx(2.0)
+    assert fit.factor == pytest.approx(3.0)
+    assert fit.low == pytest.approx(2.0)
+    assert fit.high == pytest.approx(2.0)
+
+
+def test_the_upper_half_shows_what_a_fixed_cost_hides() -> None:
+    """A thousand and one for each: in proportion in the end, and hardly growing before."""
+    x = [1.0, 10.0, 100.0, 1e4, 1e5, 1e6]
+    y = [1_000.0 + v for v in x]
+    assert power(x, y).exponent < 0.7 < upper(x, y).exponent
+
+
+def test_a_line_is_found_whatever_its_scale() -> None:
+    """The smallest point counts as much as the largest."""
+    fit = line([1.0, 10.0, 1e4], [3.0 + 2.0 * v for v in (1.0, 10.0, 1e4)])
+    assert fit.fixed == pytest.approx(3.0)
+    assert fit.each == pytest.approx(2.0)
+
+
+def test_every_bench_can_be_called() -> None:
+    """The command line names functions that exist."""
+    for name in BENCHES:
+        assert command_line().parse_args([name, "--quick"]).quick
+        assert callable(getattr(importlib.import_module(f"scripts.benches.{name}"), name))
+
+
+@pytest.mark.parametrize("place", [place for places in PLACES.values() for place in places])
+def test_clocks_are_put_where_the_product_still_is(place: str) -> None:
+    """A part that was renamed would otherwise count as rest."""
+    module, _, path = place.partition(":")
+    thing: Any = importlib.import_module(module)
+    for name in path.split("."):
+        thing = getattr(thing, name)
+    assert callable(thing)
+
+
+def test_missing_peers_are_named() -> None:
+    """What is not installed is left out with a word."""
+    mpi = found(sys.executable)
+    assert mpi.allgather or mpi.missing
+    assert mpi.disropt or mpi.missing
+
+
+def test_rounds_of_two_parties() -> None:
+    """A session of two, its bare loop and its parts give every figure, and each is a number."""
+    size = Size(2, rounds=1_500, turns=1, topologies=("relay",))
+    [row] = plain(measure(size, 1, Mpi(sys.executable, False, False, ())))
+    assert set(row["parts"]) == set(PARTS)
+    assert row["rounds_per_second"]["median"] > 0.0
+    assert row["over_bare"]["median"] > 0.0
+    assert row["parts"]["verify"]["median"] > 0.0
+    assert row["parts"]["ZeroMQ thread"]["median"] > 0.0
+    json.dumps(row, allow_nan=False)
+
+
+def test_one_party_among_keys() -> None:
+    """The party closes all rounds, and its parts are all of what it computes but a rest."""
+    figures = alone(Setting(parties=4, rounds=6, skipped=2))
+    assert set(figures["parts"]) == set(WIRELESS)
+    assert 0.0 < sum(figures["parts"].values()) <= 1.1 * figures["cpu_microseconds"]
+    assert figures["release_bytes"] * 5 <= figures["ledger_bytes_per_round"] + 4_096
+
+
+@pytest.mark.parametrize("noisy", [False, True])
+def test_solvers_agree_and_are_measured(noisy: bool) -> None:
+    """All contestants find the same optima, or there is no race."""
+    size = ModelSize("paper", None, prices=6, passes=2, slow_prices=2)
+    figures = measure_solver(size, 1, noisy=noisy)
+    assert all(len(times.values) == 2 for times in figures["microseconds"].values())
+    assert figures["warm_over_bare"].median > 0.0
+
+
+@pytest.fixture(scope="module")
+def roles() -> dict[str, Role]:
+    return {each.name: each for each in imports(1)}
+
+
+def test_the_coordinator_loads_no_mathematics(roles: dict[str, Role]) -> None:
+    """A real coordinator, from start to end, needs neither solver nor noise nor arrays."""
+    needless = {"highspy", "opendp", "numpy", "scipy", "sqlite3", "nacl", "rich", "party"}
+    assert not needless & set(roles["coordinator"].packages)
+    assert "zmq" in roles["coordinator"].packages
+
+
+@pytest.mark.parametrize("kind", ["party, for people", "party, JSON log"])
+def test_a_party_loads_no_plots(roles: dict[str, Role], kind: str) -> None:
+    """A real party, from start to end, needs neither plots nor tables of a researcher."""
+    needless = {"matplotlib", "scipy", "pandas", "polars", "sklearn", "coordinator", "scripts"}
+    assert not needless & set(roles[kind].packages)
+    assert {"highspy", "opendp", "zmq"} <= set(roles[kind].packages)
+
+
+def test_import_times_are_read() -> None:
+    """Lines of `-X importtime` among others: each package's own time, without what it loads."""
+    lines = [
+        "import time: self [us] | cumulative | imported package",
+        "import time:       100 |        100 |   zmq.error",
+        "import time:       200 |        300 | zmq",
+        "waiting for party2",
+        "import time:      1000 |       1000 | numpy",
+    ]
+    read = role("some", lines)
+    assert read.packages == pytest.approx({"numpy": 1.0, "zmq": 0.3})
+    assert read.modules == {"zmq.error", "zmq", "numpy"}
+
+
+def measured(parties: int, resources: int = 5) -> dict[str, Any]:
+    """Figures of one party that computes 100 µs for each other one."""
+    return {
+        "parties": parties,
+        "resources": resources,
+        "columns": 15,
+        "cpu_microseconds": 100.0 * parties,
+        "parts": dict.fromkeys(WIRELESS, 10.0 * parties),
+        "release_bytes": 177 + 8 * resources,
+        "hello_bytes": 200 + 20 * parties,
+        "agreement_bytes": 100 * parties,
+        "agreement_seconds": 1e-4 * parties,
+        "greeting_seconds": 1e-6 * parties**2 if parties <= 1_000 else None,
+        "ledger_bytes_per_round": 217.0 * parties,
+        "memory_bytes": 80_000_000 + 1_000 * parties,
+    }
+
+
+def figures_of_a_run() -> dict[str, Any]:
+    session = {
+        "party_memory_bytes": 80_000_000,
+        "party_open_files": 18,
+        "coordinator_memory_bytes": 30_000_000,
+        "rounds_per_second": 100.0,
+    }
+    figures: dict[str, Any] = {
+        "parties": [measured(k) for k in (5, 10, 20, 1_000)],
+        "resources": [measured(10, m) for m in (1, 10, 1_000)],
+        "columns": [measured(5) | {"columns": n} for n in (15, 100, 1_000)],
+        "far": [measured(10_000), measured(1_000, 1_000)],
+        "processes": [
+            session
+            | {
+                "parties": k,
+                "party_cpu_microseconds": 150.0 * k,
+                "coordinator_cpu_microseconds": 5.0 * k * k,
+                "coordinator_open_files": 18 + 2 * k,
+            }
+            for k in (5, 10, 20)
+        ],
+        "meshes": [session | {"parties": k, "party_open_files": 17 + 5 * k} for k in (5, 10)],
+        "long": {
+            "rounds": 100,
+            "parties": 3,
+            "windows": [
+                {
+                    "first_round": 10 * w + 1,
+                    "last_round": 10 * w + 10,
+                    "median_round_microseconds": 1_000.0,
+                    "cpu_microseconds_per_round": None,
+                    "memory_bytes": 80_000_000,
+                }
+                for w in range(10)
+            ],
+        },
+        "bytes": [{"parties": 5, "up": 252.0, "down": 1_260.0}],
+        "curve_microseconds": {"217": 20.0, "8178": 40.0},
+    }
+    return figures | {"exponents": exponents(figures)}
+
+
+def test_the_page_extrapolates_what_was_measured() -> None:
+    """A relay that takes 5 µs for each of K² messages takes 5 seconds for a thousand parties."""
+    text = page(figures_of_a_run())
+    cells = {
+        row.split(" | ")[0].strip("| "): row.strip("| ").split(" | ")[1:]
+        for row in text.splitlines()
+        if row.startswith("| ")
+    }
+    assert cells["the relay's CPU, a round"][0] == "5 s"
+    assert cells["the relay sends, a round"][0] == "252 MB"
+    assert cells["a party computes, a round"] == ["100 ms", "1 s", "1 ms", "100 ms"]
+    assert cells["K: the coordinator"][1].startswith("2.00")
+    assert "503 parties" in text
+    assert "nan" not in text
+
+
+def test_growth_is_fitted_to_every_sweep() -> None:
+    """What is in proportion to K has the exponent 1, with K² 2, and T none."""
+    fitted = figures_of_a_run()["exponents"]
+    assert fitted["K: what a party computes"]["all"]["exponent"] == pytest.approx(1.0)
+    assert fitted["K: greeting, a party"]["all"]["exponent"] == pytest.approx(2.0)
+    assert fitted["T: a round"]["all"]["exponent"] == pytest.approx(0.0)
+    assert all(math.isfinite(fit["all"]["high"]) for fit in fitted.values())

@@ -1,0 +1,245 @@
+"""The examples for modelling tools: what arrives is what the tool holds, names, sense and all."""
+
+import csv
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import highspy
+import numpy as np
+import pulp
+import pyomo.environ as pyo
+import pytest
+from scipy.optimize import linprog
+
+from party import dataset
+from party.subproblem import Subproblem
+from protocol import agreement as agreements
+from protocol.errors import BadAgreement, BadData
+from scripts.demo import free_ports
+from scripts.examples import joining, naming, with_highs, with_linopy, with_pulp, with_pyomo
+from tests.kit import ROOT
+from tests.kit.processes import LIMIT
+
+TOOLS = {"linopy": with_linopy, "pyomo": with_pyomo, "pulp": with_pulp, "highs": with_highs}
+AGREEMENT = agreements.from_table(
+    {
+        "session": "examples",
+        "mode": "hidden",
+        "rounds": 5,
+        "resource": [{"name": name, "capacity": 400.0} for name in ("truck_hours", "dock_slots")],
+        "member": [{"name": tool} for tool in TOOLS],
+    }
+)
+
+Outcome = tuple[float, dict[str, float]]
+"""An optimum, and the value of each variable there."""
+
+
+def solved_by_linopy() -> Outcome:
+    model = with_linopy.build()
+    model.solve("highs", output_flag=False)
+    deliver = model.solution["deliver"]
+    return model.objective.value, {
+        f"deliver({depot},{day})": float(deliver.loc[depot, day])
+        for depot in ("north", "harbour")
+        for day in ("mon", "wed", "fri")
+    }
+
+
+def solved_by_pyomo() -> Outcome:
+    model = with_pyomo.build()
+    pyo.SolverFactory("appsi_highs").solve(model)
+    return pyo.value(model.profit), {
+        f"deliver[{good},{town}]": pyo.value(model.deliver[good, town])
+        for good in ("bread", "cake")
+        for town in ("mill_end", "old_town", "airport")
+    }
+
+
+def solved_by_pulp() -> Outcome:
+    model = with_pulp.build()
+    model.solve(pulp.HiGHS(msg=False))
+    return pulp.value(model.objective), {
+        name: model.variablesDict()[name].varValue
+        for name in ("deliver(pubs)", "deliver(shops)", "deliver(stadium)", "fetch_empties")
+    }
+
+
+def solved_by_scipy() -> Outcome:
+    """The courier's problem once more: HiGHS itself would only be asked what it was told."""
+    result = linprog(
+        [-410.0, -260.0, -150.0],
+        A_ub=[[5.0, 3.0, 1.5], [1.0, 0.5, 1.0], [2.5, 2.0, 0.5]],
+        b_ub=[120.0, 25.0, 65.0],
+        bounds=[(0.0, 12.0), (0.0, 30.0), (0.0, 15.0)],
+    )
+    names = ("carry[express]", "carry[standard]", "carry[returns]")
+    return -result.fun, dict(zip(names, result.x, strict=True))
+
+
+SOLVED: dict[str, tuple[Callable[[], Outcome], tuple[float, float]]] = {
+    "linopy": (solved_by_linopy, (110.0, 24.0)),
+    "pyomo": (solved_by_pyomo, (60.0, 16.0)),
+    "pulp": (solved_by_pulp, (90.0, 26.0)),
+    "highs": (solved_by_scipy, (120.0, 25.0)),
+}
+"""For each tool its own answer, and the limits of the shared resources that it holds."""
+
+
+def read_back(tool: str, folder: Path) -> dataset.DataSet:
+    """What a party reads from the file that an example writes."""
+    path = folder / ("model.lp" if tool == "pulp" else "model.mps")
+    TOOLS[tool].write(path)
+    return dataset.read(path, AGREEMENT)
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_the_file_has_the_optimum_of_the_tool(tool: str, tmp_path: Path) -> None:
+    """A party that reads the file plans the same, for the same names, and earns the same."""
+    data = read_back(tool, tmp_path)
+    solve, limits = SOLVED[tool]
+    optimum, plan = solve()
+    answer = Subproblem(data, np.array(limits)).answer(np.zeros(2))
+    assert answer is not None
+    assert optimum > 0.0
+    assert answer.objective == pytest.approx(optimum, rel=1e-9)
+    assert sorted(data.names) == sorted(plan)
+    found = dict(zip(data.names, answer.plan.tolist(), strict=True))
+    assert found == pytest.approx(plan, rel=1e-7, abs=1e-7)
+    assert data.private_rows > 0
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_shared_and_private_limits_both_matter(tool: str, tmp_path: Path) -> None:
+    """With more of each shared resource a company earns more, and not without end."""
+    data = read_back(tool, tmp_path)
+    limits = np.array(SOLVED[tool][1])
+
+    def earned(allocation: Any) -> float:
+        answer = Subproblem(data, allocation).answer(np.zeros(2))
+        assert answer is not None
+        return answer.objective
+
+    assert earned(limits * [0.9, 1.0]) < earned(limits)
+    assert earned(limits * [1.0, 0.8]) < earned(limits)
+    assert earned(limits * 100.0) == pytest.approx(earned(limits * 1000.0))
+
+
+def test_a_tool_that_hides_the_sense_is_found_out(tmp_path: Path) -> None:
+    """PuLP's MPS has the sense in a comment only, which is refused, unless PuLP is asked for it."""
+    model = with_pulp.build()
+    plain, asked = tmp_path / "plain.mps", tmp_path / "asked.mps"
+    model.writeMPS(str(plain))
+    model.writeMPS(str(asked), with_objsense=True)
+    right = read_back("pulp", tmp_path)
+    assert dataset.read(asked, AGREEMENT).utility.tolist() == right.utility.tolist()
+    with pytest.raises(BadData, match="says maximise where no reader looks"):
+        dataset.read(plain, AGREEMENT)
+
+
+def test_rows_as_the_tools_spell_them(tmp_path: Path) -> None:
+    """What Pyomo and linopy write by themselves is read as well, whatever is put around a name."""
+    with_pyomo.build().write(
+        str(tmp_path / "pyomo.lp"), io_options={"symbolic_solver_labels": True}
+    )
+    with_linopy.build().to_file(tmp_path / "linopy.lp", explicit_coordinate_names=True)
+    for tool in ("pyomo", "linopy"):
+        plain, named = dataset.read(tmp_path / f"{tool}.lp", AGREEMENT), read_back(tool, tmp_path)
+        assert sorted(plain.utility.tolist()) == pytest.approx(sorted(named.utility.tolist()))
+        assert (plain.resources, plain.columns) == (named.resources, named.columns)
+
+
+@pytest.mark.parametrize("names", [("deliver[old town]", "x"), ("x", "x"), ("", "x")])
+def test_names_that_do_not_fit_are_refused(names: tuple[str, str], tmp_path: Path) -> None:
+    """A name that HiGHS would change on the way to the file is an error, and leaves no file."""
+    model = highspy.Highs()
+    model.silent()
+    for label in ("first", "second"):
+        model.addVariable(name=label)
+    renamed = dict(zip(("first", "second"), names, strict=True))
+    with pytest.raises(ValueError, match="cannot write these names"):
+        naming.save(model, tmp_path / "model.mps", lambda label: renamed[label])
+    assert not (tmp_path / "model.mps").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ([], "either MODEL_FILE"),
+        (["model.mps", "--out", "result"], "either MODEL_FILE"),
+        (["--agreement", "agreement.toml", "--out", "result"], "either MODEL_FILE"),
+        (["model.lp"], "must end in .mps"),
+    ],
+)
+def test_half_a_command_writes_nothing(
+    arguments: list[str], told: str, monkeypatch: Any, capsys: Any
+) -> None:
+    """An example either writes a model or joins, and says so."""
+    monkeypatch.setattr(sys, "argv", ["with_highs", *arguments])
+    with pytest.raises(SystemExit, match="2"):
+        joining.run(lambda _: pytest.fail("it has written a model"), ".mps")
+    assert told in capsys.readouterr().err
+
+
+def test_joining_ends_as_party_join_ends(tmp_path: Path) -> None:
+    """The exit code of an example that joins is that of `party join`; the model stays."""
+    command = [sys.executable, "-m", "scripts.examples.with_highs"]
+    command += ["--agreement", "missing.toml", "--key", "courier.key", "--out", "result"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+    assert done.returncode == BadAgreement.exit_code
+    assert "missing.toml" in done.stderr
+    assert (tmp_path / "result.mps").exists()
+
+
+def test_four_companies_with_four_tools_share_a_session(tmp_path: Path) -> None:
+    """Each example joins with its own command, and finds its plan under its own names."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+
+    def command(*arguments: str) -> list[str]:
+        return [sys.executable, "-m", *arguments]
+
+    for tool in TOOLS:
+        subprocess.run(
+            command("party", "keygen", tool), cwd=tmp_path, env=environment, check=True, timeout=30
+        )
+    new = command("coordinator", "new", "--session", "examples", "--rounds", "8")
+    new += ["--resource", "truck_hours=300:15000", "--resource", "dock_slots=75:6000"]
+    new += [word for tool in TOOLS for word in ("--member", f"{tool}.member.toml:0.5")]
+    new += ["--mode", "private", "--epsilon", "8", "--start", "worth", "--key", "coordinator.key"]
+    new += ["--address", f"tcp://127.0.0.1:{free_ports(2)}"]
+    subprocess.run(new, cwd=tmp_path, env=environment, check=True, timeout=30)
+
+    with ExitStack() as stack:
+
+        def started(name: str, *arguments: str) -> subprocess.Popen[bytes]:
+            log = stack.enter_context((tmp_path / f"{name}.log").open("wb"))
+            process = subprocess.Popen(
+                command(*arguments, "--agreement", "agreement.toml", "--key", f"{name}.key"),
+                cwd=tmp_path, env=environment, stdout=log, stderr=log,
+            )  # fmt: skip
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+            return process
+
+        started("coordinator", "coordinator", "serve")
+        parties = {
+            tool: started(tool, f"scripts.examples.with_{tool}", "--out", f"out/{tool}")
+            for tool in TOOLS
+        }
+        for tool, process in parties.items():
+            assert process.wait(LIMIT) == 0, (tmp_path / f"{tool}.log").read_text()
+
+    for tool, (solve, _) in SOLVED.items():
+        with (tmp_path / "out" / tool / "plan.csv").open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        assert sorted(row["variable"] for row in rows) == sorted(solve()[1])
+        for plan in ("within_quota", "at_prices"):
+            assert all(float(row[plan]) >= 0.0 for row in rows)

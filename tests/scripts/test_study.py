@@ -1,0 +1,340 @@
+"""The study: the same numbers however it is run, and the committed ones are those of this code."""
+
+import functools
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from party.noise import Noise
+from protocol.agreement import Agreement
+from protocol.arrays import Floats, Ticks
+from scripts.instances import placebo
+from scripts.studies.cells import (
+    EXPERIMENTS,
+    PAPER_EPSILONS,
+    PAPER_VARIANTS,
+    VARIANTS,
+    Setting,
+    agree,
+)
+from scripts.studies.figures import draw_all
+from scripts.studies.play import Companies, Unit, play, session
+from scripts.studies.tables import Columns, Page, cell, read, settings, where
+from scripts.study import COLUMNS, local, shown, units, versions
+from tests.kit import ROOT
+from tests.protocol import test_paper
+
+COMMITTED = ROOT / "scripts" / "results" / "study"
+LIMIT = 60.0
+NAMES = [e.name for e in EXPERIMENTS]
+
+
+def keyed(agreement: Agreement) -> Agreement:
+    """The same agreement with signing keys, which real gates ask for."""
+    members = [replace(m, signing_key=bytes([k] * 32)) for k, m in enumerate(agreement.members)]
+    return replace(agreement, members=tuple(members))
+
+
+class Drawn(Noise):
+    """Hands a gate the draws of the study."""
+
+    private = False
+
+    def __init__(self, agreement: Agreement, draws: Floats) -> None:
+        self._agreement, self._draws = agreement, draws
+
+    def add(self, values: Ticks, scales: Floats, *, member: str, round: int) -> Ticks:  # noqa: A002
+        draws = self._draws[round, self._agreement.place(member)]
+        noise: Ticks = np.rint(draws * scales).astype(np.int64)
+        return values + noise
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_sessions_are_those_of_real_gates(name: str) -> None:
+    """Real gates with the same draws reach the same head, which commits to all they released."""
+    setting = Setting(4, 0.5, 1.5)
+    instance, draws = setting.instance(3), setting.draws(3, 40)
+    agreement = keyed(agree(VARIANTS[name], instance, rounds=40, epsilon=4.0, buffer=1.5))
+    path = test_paper.play(agreement, instance.subproblems(), Drawn(agreement, draws))
+    played = session(agreement, Companies(instance), draws)
+    assert played.position.head == path[-1].head
+    assert (played.prices == [position.prices.current for position in path]).all()
+
+
+def test_a_session_does_not_depend_on_what_was_asked_before() -> None:
+    """Corners remembered from other sessions make answers faster and never others."""
+    setting = Setting(6, None, 2.0)
+    instance, draws = setting.instance(2), setting.draws(2, 60)
+    used = Companies(instance)
+    for epsilon in (0.1, 4.0, 64.0, 4.0):
+        agreement = agree(VARIANTS["recommended"], instance, rounds=60, epsilon=epsilon, buffer=2.0)
+        again = session(agreement, used, draws)
+        fresh = session(agreement, Companies(instance), draws)
+        assert again.position.head == fresh.position.head
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_no_private_number_is_in_an_agreement(name: str) -> None:
+    """Other companies with the same capacities and shares come to the very same agreement."""
+    setting = Setting(5, 0.15, 1.5)
+    instance = setting.instance(1)
+    other = placebo(instance, 1)
+    terms: dict[str, Any] = {"rounds": 20, "epsilon": 2.0, "buffer": 1.5}
+    own = agree(VARIANTS[name], instance, **terms)
+    assert own.digest == agree(VARIANTS[name], other, **terms).digest
+    assert (other.data[0].utility[:5] != instance.data[0].utility[:5]).all()
+
+
+def lines(tables: Sequence[Any], table: str) -> list[list[str]]:
+    return [[shown(row.get(column)) for column in COLUMNS[table]] for row in tables]
+
+
+def test_the_same_unit_gives_the_same_rows() -> None:
+    """A replication can be repeated, digit for digit."""
+    unit = Unit("parties", settings("parties")[0], 7)
+    first, second = play(unit), play(unit)
+    assert lines(first.tables["sessions"], "sessions") == lines(
+        second.tables["sessions"], "sessions"
+    )
+
+
+class Study:
+    """A study of a few replications in a folder of its own."""
+
+    def __init__(self, out: Path, *arguments: str) -> None:
+        self.out, self.work = out, out / ".work"
+        self._command = [
+            sys.executable, "-m", "scripts.study", "--out", str(out), "--only", "quota",
+            "--replications", "3", *arguments,
+        ]  # fmt: skip
+
+    def start(self) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            self._command,
+            cwd=ROOT,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def finish(self) -> str:
+        process = self.start()
+        text, _ = process.communicate(timeout=LIMIT)
+        assert process.returncode == 0, text
+        return text
+
+    def started_until(self, parts: int) -> subprocess.Popen[str]:
+        """A process that has left this many parts, and is still at work."""
+        process, until = self.start(), time.monotonic() + LIMIT
+        while len(list(self.work.glob("quota-*.json"))) < parts:
+            assert process.poll() is None
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        return process
+
+    def table(self) -> str:
+        return (self.out / "sessions.csv").read_text()
+
+
+def children(pid: int) -> list[int]:
+    found = Path(f"/proc/{pid}/task/{pid}/children")
+    return [int(child) for child in found.read_text().split()] if found.exists() else []
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    """A study that nobody stopped."""
+    study = Study(tmp_path_factory.mktemp("study") / "undisturbed")
+    study.finish()
+    return study
+
+
+def test_a_study_goes_on_where_it_was(undisturbed: Study, tmp_path: Path) -> None:
+    """Interrupted, then killed, then started again: the same table, and no process stays."""
+    study = Study(tmp_path / "stopped", "--processes", "1")
+    process = study.started_until(1)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    text, _ = process.communicate(timeout=LIMIT)
+    assert process.returncode == 130
+    assert "Traceback" not in text
+    assert "the same command goes on" in text
+    process = study.started_until(2)
+    workers = children(process.pid)
+    process.kill()
+    process.communicate(timeout=LIMIT)
+    assert "2 of 3 units are done" in study.finish()
+    assert study.table() == undisturbed.table()
+    assert not study.work.exists()
+    assert not [pid for pid in workers if Path(f"/proc/{pid}").exists()]
+
+
+def test_a_study_refuses_the_work_of_another(tmp_path: Path) -> None:
+    """Parts of a study with other options are not mixed in: exit code 2 and what differs."""
+    study = Study(tmp_path / "begun", "--seed", "5")
+    study.work.mkdir(parents=True)
+    terms = {"experiments": ["quota"], "replications": 3, "seed": 1, **versions()}
+    (study.work / "terms.json").write_text(json.dumps(terms))
+    process = study.start()
+    text, _ = process.communicate(timeout=LIMIT)
+    assert process.returncode == 2
+    assert "(seed 1, now 5)" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--redraw"], "holds no finished study"),
+        (["--replications", "0"], "--replications"),
+        (["--only", "nothing"], "invalid choice: 'nothing'"),
+    ],
+)
+def test_bad_options_are_named(tmp_path: Path, arguments: list[str], message: str) -> None:
+    """What cannot be done ends with exit code 2 and says why."""
+    process = Study(tmp_path / "new", *arguments).start()
+    text, _ = process.communicate(timeout=LIMIT)
+    assert process.returncode == 2
+    assert message in text
+
+
+@contextmanager
+def dask_cluster(workers: int) -> Iterator[str]:
+    """A scheduler and its workers, each a process of its own."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    quiet: dict[str, Any] = {
+        "cwd": ROOT,
+        "env": os.environ | {"PYTHONPATH": str(ROOT)},
+        "stdout": subprocess.DEVNULL,
+        "stderr": subprocess.DEVNULL,
+    }
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-m", "distributed.cli.dask_scheduler",
+             "--host", address, "--no-dashboard"], **quiet,
+        )
+    ]  # fmt: skip
+    try:
+        for _ in range(workers):
+            command = [
+                sys.executable, "-m", "distributed.cli.dask_worker", address,
+                "--nthreads", "1", "--no-dashboard", "--no-nanny",
+            ]  # fmt: skip
+            started.append(subprocess.Popen(command, **quiet))
+        yield address
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+def test_a_study_on_a_dask_cluster_gives_the_same_table(undisturbed: Study, tmp_path: Path) -> None:
+    """A real scheduler with two workers, and the rows of the undisturbed study."""
+    with dask_cluster(2) as address:
+        study = Study(tmp_path / "cluster", "--dask", address)
+        study.finish()
+    assert study.table() == undisturbed.table()
+
+
+def test_the_same_tables_give_the_same_figures(undisturbed: Study, tmp_path: Path) -> None:
+    """Drawn again, a figure is the same file."""
+    for name in (*COLUMNS, "manifest"):
+        suffix = "json" if name == "manifest" else "csv"
+        text = (undisturbed.out / f"{name}.{suffix}").read_text()
+        (tmp_path / f"{name}.{suffix}").write_text(text)
+    draw_all(tmp_path)
+    drawn = sorted(path.name for path in tmp_path.glob("*.svg"))
+    assert drawn == ["quota.svg"]
+    for name in ("quota.svg", "quota.png"):
+        assert (tmp_path / name).read_bytes() == (undisturbed.out / name).read_bytes()
+
+
+@functools.cache
+def committed(table: str) -> Columns:
+    return read(COMMITTED / f"{table}.csv")
+
+
+def committed_rows(unit: Unit, table: str) -> list[list[str]]:
+    """The lines of the committed tables that a unit gives, in order."""
+    setting = unit.setting
+    wanted: dict[str, Any] = {"parties": setting.parties, "seed": unit.seed}
+    if table != "convergence":
+        wanted |= {"share_first": setting.share_first, "buffer": setting.buffer}
+    if table == "sessions":
+        wanted["experiment"] = unit.experiment
+    found = where(committed(table), **wanted)
+    columns = [found[column].tolist() for column in COLUMNS[table]]
+    return [list(line) for line in zip(*columns, strict=True)]
+
+
+def test_one_replication_of_every_cell_is_as_committed() -> None:
+    """Played again, one instance of every setting gives all its committed rows."""
+    work = [
+        replace(unit, seed=1 + 37 * place % 100) for place, unit in enumerate(units(NAMES, [1]))
+    ]
+    for unit, rows in local(work, os.cpu_count() or 1):
+        for table, played in rows.tables.items():
+            expected = committed_rows(unit, table)
+            assert len(played) == len(expected)
+            for row, line in zip(played, expected, strict=True):
+                for column, value in zip(COLUMNS[table], line, strict=True):
+                    if isinstance(value, str):
+                        assert row[column] == value
+                    else:
+                        found = row.get(column)
+                        number = np.nan if found is None else float(found)
+                        assert number == pytest.approx(value, rel=1e-6, abs=1e-9, nan_ok=True)
+
+
+def test_committed_study_is_whole() -> None:
+    """A hundred replications of every cell, and the page that these tables give."""
+    tables = {name: committed(name) for name in COLUMNS}
+    work = units(NAMES, range(1, 101))
+    sizes = {e.name: len(e.sessions) for e in EXPERIMENTS}
+    played = [unit for unit in work if unit.experiment != "convergence"]
+    assert len(tables["sessions"]["seed"]) == sum(sizes[unit.experiment] for unit in played)
+    quiet = [unit for unit in work if unit.experiment == "convergence"]
+    assert len(tables["convergence"]["seed"]) == sum(sizes[unit.experiment] for unit in quiet)
+    assert (COMMITTED / "results.md").read_text() == Page(COMMITTED).text()
+    page = (COMMITTED / "results.md").read_text()
+    for name in re.findall(r"\]\((\S+)\.png\)", page):
+        assert (COMMITTED / f"{name}.png").exists()
+        assert (COMMITTED / f"{name}.svg").exists()
+
+
+@pytest.mark.parametrize("parties", [5, 10])
+def test_committed_default_step_is_within_one_percent_by_round_100(parties: int) -> None:
+    """Without noise, the mean gap of the default step over a hundred instances."""
+    rows = where(committed("convergence"), parties=parties, variant="default")
+    assert rows["gap_100"].mean() <= 0.01
+
+
+GRID = [(setting, epsilon) for setting in settings("privacy") for epsilon in PAPER_EPSILONS]
+
+
+@pytest.mark.parametrize(("setting", "epsilon"), GRID)
+def test_committed_recommendation_is_below_the_paper_in_every_cell(
+    setting: Setting, epsilon: float
+) -> None:
+    """Mean gap at the average prices of the last half, all replications, each of its variants."""
+    sessions = committed("sessions")
+    ours, *theirs = (
+        cell(sessions, setting, epsilon, variant, "privacy")["gap_average"].mean()
+        for variant in ("recommended", *PAPER_VARIANTS)
+    )
+    assert all(ours < value for value in theirs)

@@ -1,0 +1,1 @@
+"""Whole sessions: real processes, hosts, strangers, containers, pages, and a simulated world."""

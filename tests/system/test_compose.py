@@ -1,0 +1,170 @@
+"""The containers of docker-compose.yml: what they share, and a session of their commands.
+
+Docker itself is not needed: every service's command is started as a process here, with its
+volumes as folders and its host name as a port of loopback.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from scripts.demo import free_ports
+from tests.kit import ROOT
+
+SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())[
+    "services"
+]
+PARTIES = [name for name in SERVICES if name != "coordinator"]
+SOMEBODY_IS_MISSING = 20
+
+
+def volumes(service: str) -> dict[str, str]:
+    """The volumes of a service, by their place inside."""
+    pairs = (volume.split(":") for volume in SERVICES[service]["volumes"])
+    return {inside: name for name, inside in pairs}
+
+
+class Machine:
+    """Runs services as processes, with everything in one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        first = free_ports(2)  # a relay takes the port above its own as well
+        self._hosts = dict.fromkeys(SERVICES, f"tcp://127.0.0.1:{first}")
+
+    def place(self, service: str, inside: str) -> Path:
+        return self._folder / volumes(service)[inside]
+
+    def start(self, service: str, **settings: str) -> None:
+        for inside in volumes(service):
+            self.place(service, inside).mkdir(exist_ok=True)
+        with self._log(service).open("ab") as log:
+            self._processes[service] = subprocess.Popen(
+                SERVICES[service]["command"],
+                cwd=ROOT,
+                env=self._environment(service, settings),
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def _environment(self, service: str, settings: dict[str, str]) -> dict[str, str]:
+        """What the service would find in its container, with folders and ports of this machine."""
+        environment = {
+            "PATH": f"{Path(sys.executable).parent}:{os.defpath}",
+            "OMP_NUM_THREADS": "1",
+            "OPENBLAS_NUM_THREADS": "1",
+        }
+        for key, value in SERVICES[service]["environment"].items():
+            if value in volumes(service):
+                environment[key] = str(self.place(service, value))
+                continue
+            filled = re.sub(r"\$\{(\w+):-([^}]*)\}", lambda m: settings.get(m[1], str(m[2])), value)
+            environment[key] = re.sub(r"tcp://(\w+):\d+", lambda m: self._hosts[m[1]], filled)
+        return environment
+
+    def wait(self, seconds: float) -> dict[str, int]:
+        """The exit codes of all services, once they have ended."""
+        until = time.monotonic() + seconds
+        return {
+            service: process.wait(timeout=max(0.0, until - time.monotonic()))
+            for service, process in self._processes.items()
+        }
+
+    def up(self) -> None:
+        """Start every service; all must end by themselves and well."""
+        for service in SERVICES:
+            self.start(service, ROUNDS="4", LIMIT="40")
+        assert self.wait(60.0) == dict.fromkeys(SERVICES, 0), self.told()
+
+    def stop(self) -> None:
+        """End whatever still runs; a service passes the word on to what it has started."""
+        for process in self._processes.values():
+            if process.poll() is None:
+                process.terminate()
+        for process in self._processes.values():
+            try:
+                process.wait(timeout=5.0)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+    def results(self) -> list[dict[str, Any]]:
+        files = (self.place(party, "/private") / "out" / "result.json" for party in PARTIES)
+        return [json.loads(file.read_text()) for file in files]
+
+    def told(self) -> str:
+        return "\n".join(f"== {s}\n{self._log(s).read_text()}" for s in self._processes)
+
+    def _log(self, service: str) -> Path:
+        return self._folder / f"{service}.log"
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    """Nothing that a test has started runs on after it."""
+    machine = Machine(tmp_path)
+    yield machine
+    machine.stop()
+
+
+def test_the_services_play_a_session_and_end(machine: Machine) -> None:
+    """All end with 0 and the parties agree; started again, they find the session finished."""
+    machine.up()
+    results = machine.results()
+    assert {result["rounds"] for result in results} == {4}
+    assert len({result["head"] for result in results}) == 1
+    machine.up()
+    assert machine.results() == results
+
+
+def test_no_service_waits_for_ever(machine: Machine) -> None:
+    """A coordinator whose parties never come says who is missing, and ends."""
+    machine.start("coordinator", LIMIT="1")
+    assert machine.wait(20.0) == {"coordinator": SOMEBODY_IS_MISSING}
+    assert "party1.member.toml" in machine.told()
+
+
+def test_each_service_has_a_volume_that_no_other_can_see() -> None:
+    """What is private is mounted once; all else that a service has is the public volume."""
+    assert len(PARTIES) == 5
+    for service in SERVICES:
+        assert volumes(service) == {"/private": service, "/public": "public"}
+
+
+def test_every_party_runs_as_itself() -> None:
+    """A party's command and address name that party, and all know the same parties."""
+    for party in PARTIES:
+        assert SERVICES[party]["command"] == ["scripts/compose", "party", party]
+        assert SERVICES[party]["environment"]["ADDRESS"].startswith(f"tcp://{party}:")
+    for service in SERVICES.values():
+        assert service["environment"]["PARTIES"].split() == PARTIES
+
+
+def test_the_image_runs_without_rights_and_reads_only_what_it_names() -> None:
+    """Its user is not root, and nothing but what it copies ever reaches the builder."""
+    lines = [line.split() for line in (ROOT / "Dockerfile").read_text().splitlines()]
+    users = [words[1] for words in lines if words[:1] == ["USER"]]
+    assert users
+    assert users[-1] not in ("root", "0")
+    copied = {
+        name
+        for words in lines
+        if words[:1] == ["COPY"] and not words[1].startswith("--from")
+        for name in words[1:-1]
+    }
+    rules = (ROOT / ".dockerignore").read_text().splitlines()
+    rules = [rule for rule in rules if not rule.startswith("#")]
+    assert rules[0] == "*"
+    assert {rule[1:] for rule in rules if rule.startswith("!")} == copied

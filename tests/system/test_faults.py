@@ -1,0 +1,156 @@
+"""Thousands of seeded sessions in a hostile world: first safety, then liveness.
+
+A failing test names its seed and tells the story of that seed. To see it again:
+`python -m tests.system.test_faults 1234`, with `liar` after the seed where a member lies.
+"""
+
+import random
+import sys
+
+import pytest
+
+from protocol.errors import Equivocation, SottoError
+from protocol.messages import Release
+from tests.kit.world import Faults, Stored, Violation, World
+
+CHUNK = 50
+HONEST = range(0, 1400, CHUNK)
+LYING = range(0, 450, CHUNK)
+
+
+def world(seed: int, *, liar: bool = False) -> World:
+    chance = random.Random(f"faults {seed}")
+    return World(
+        seed,
+        faults=Faults.drawn(chance, liar=liar),
+        members=chance.choice((3, 3, 4)),
+        rounds=chance.choice((2, 3, 4)),
+    )
+
+
+def play(seed: int, *, liar: bool = False) -> World:
+    """Run one seed, and tell its story where it breaks a promise."""
+    here = world(seed, liar=liar)
+    try:
+        here.run()
+    except (Violation, SottoError) as error:
+        pytest.fail(f"seed {seed}{' liar' * liar}: {error}\n{here.story}", pytrace=False)
+    return here
+
+
+@pytest.mark.parametrize("first", HONEST)
+def test_everybody_finishes_when_the_faults_stop(first: int) -> None:
+    """Whatever is lost, repeated, altered or restored: one release a round, one outcome."""
+    for seed in range(first, first + CHUNK):
+        play(seed)
+
+
+@pytest.mark.parametrize("first", LYING)
+def test_a_liar_never_makes_honest_parties_disagree(first: int) -> None:
+    """With a member that tells different things, all end alike or with an error that says why."""
+    for seed in range(first, first + CHUNK):
+        play(seed, liar=True)
+
+
+@pytest.mark.parametrize("first", range(0, 200, CHUNK))
+def test_where_messages_arrive_a_liar_is_named_by_all(first: int) -> None:
+    """On a network that works, every honest party finishes or proves who lied."""
+    for seed in range(first, first + CHUNK):
+        here = World(seed, faults=Faults(liar=True), members=3 + seed % 2, rounds=2 + seed % 3)
+        here.bluffs = False
+        here.run()
+        assert here.liar is not None
+        for party in here.honest:
+            fault = party.disk.durable.fault
+            proof = isinstance(fault, Equivocation) and fault.sender == here.liar.name
+            assert proof or party.disk.durable.seals, f"seed {seed}: {fault}\n{here.story}"
+
+
+def test_the_world_is_hostile() -> None:
+    """The mix of faults reaches every step at which a session can be hurt."""
+    told: set[str] = set()
+    for seed in range(120):
+        story = play(seed, liar=seed % 6 == 0).story
+        told.update(step for step in STEPS if step in story)
+    assert told == set(STEPS)
+
+
+STEPS = (
+    "loses power before sending",
+    "loses power before the release is written",
+    "loses power after the release is written",
+    "loses power before the seals are written",
+    "loses power after the seals are written",
+    "loses power while waiting",
+    "gets an old disk",
+    "fails: BadLedger",
+    "fails: Unavailable",
+    "fails: Equivocation",
+    "partition {'",
+)
+
+
+def test_a_world_is_the_same_in_every_run() -> None:
+    """A seed tells one story, so that a failure can be looked at again."""
+    assert play(7).story == play(7).story
+    assert play(7, liar=True).story == play(7, liar=True).story
+    assert play(7).story != play(8).story
+
+
+def quiet_world() -> World:
+    """Three parties, and nothing goes wrong unless the test says so."""
+    return World(1, faults=Faults(), members=3, rounds=2)
+
+
+def put_back_ada(here: World, *, hidden_from: tuple[str, ...]) -> Stored:
+    """Let ada release round 0, which nobody can close, and put back its empty disk."""
+    ada, ben, cyd = here.parties
+    silenced = [("ada", name) for name in hidden_from] + [("cyd", "ada"), ("cyd", "ben")]
+    here.dropped = {(sender, receiver, Release) for sender, receiver in silenced}
+    for party in here.parties:
+        here.start(party)
+    here.pass_time(2.0)
+    newest = ada.disk.durable
+    assert len(newest.releases) == 1
+    assert ben.disk.durable.rounds == cyd.disk.durable.rounds == ()
+    here.cut_power(ada)
+    here.dropped = set()
+    ada.disk.put_back(Stored())
+    return newest
+
+
+def test_an_old_disk_is_refused_if_one_peer_has_heard() -> None:
+    """One witness is enough: the old copy is refused, and the newest goes on to the end."""
+    here = quiet_world()
+    ada = here.parties[0]
+    ada.newest = put_back_ada(here, hidden_from=("cyd",))
+    here.start(ada)
+    here.pass_time(20.0)
+    assert "ada fails: BadLedger: 'ben' knows 1 releases of 'ada'" in here.story
+    assert all(p.disk.durable.seals for p in here.parties)
+
+
+@pytest.mark.parametrize("how", ["hidden", "forgotten"])
+def test_what_remains_is_a_release_that_nobody_can_tell_of(how: str) -> None:
+    """A second release needs an old disk and nobody left who knows of the first.
+
+    Either no peer ever heard it, or all who did have ended before the round was closed.
+    There is no other way: everywhere else the worlds restore disks as they please.
+    """
+    here = quiet_world()
+    ada, ben, _ = here.parties
+    put_back_ada(here, hidden_from=("ben", "cyd") if how == "hidden" else ("cyd",))
+    if how == "forgotten":
+        here.cut_power(ben)
+        here.start(ben)
+    here.start(ada)
+    with pytest.raises(Violation, match="ada gave out round 0 twice"):
+        here.pass_time(20.0)
+
+
+if __name__ == "__main__":
+    told = world(int(sys.argv[1]), liar="liar" in sys.argv)
+    try:
+        told.run()
+    finally:
+        print(told.story)

@@ -1,0 +1,164 @@
+"""Sessions between hosts with addresses of their own, one of which is cut off for a while.
+
+The hosts are Linux network namespaces on a bridge. Nothing outside of them is touched.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from protocol.transport import DEAD_AFTER_MILLISECONDS
+from scripts import demo
+from tests.kit.processes import LIMIT, Play, options, play, undisturbed
+
+HOSTS = ("coordinator", "party1", "party2", "party3", "party4")
+CUT_OFF = "party2"
+CUT_SECONDS = DEAD_AFTER_MILLISECONDS / 1000.0 + 1.5
+"""Long enough for the connections to be given up, so that they must be made anew."""
+
+ON_THE_WAY = 2
+"""Rounds that a party may still close with what had left before the cut: lock step."""
+
+
+def ip(*arguments: str) -> None:
+    subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True, timeout=10)
+
+
+class Network:
+    """Hosts and the switch between them."""
+
+    def __init__(self, hosts: tuple[str, ...]) -> None:
+        mark = uuid.uuid4().hex[:8]
+        self._hosts = hosts
+        self._switch = f"sotto-{mark}-switch"
+        self._spaces = {host: f"sotto-{mark}-{host}" for host in hosts}
+        self._made: list[str] = []
+
+    def build(self) -> None:
+        for space in (self._switch, *self._spaces.values()):
+            ip("netns", "add", space)
+            self._made.append(space)
+            ip("-n", space, "link", "set", "lo", "up")
+        ip("-n", self._switch, "link", "add", "hub", "type", "bridge")
+        ip("-n", self._switch, "link", "set", "hub", "up")
+        for host, space in self._spaces.items():
+            cable = ("type", "veth", "peer", "name", self._port(host), "netns", self._switch)
+            ip("link", "add", "eth0", "netns", space, *cable)
+            ip("-n", space, "address", "add", f"{self.address(host)}/24", "dev", "eth0")
+            ip("-n", space, "link", "set", "eth0", "up")
+            ip("-n", self._switch, "link", "set", self._port(host), "master", "hub", "up")
+        ip("netns", "exec", self._switch, "true")
+
+    def remove(self) -> None:
+        for space in self._made:
+            subprocess.run(["ip", "netns", "delete", space], check=False, timeout=10)
+
+    def address(self, host: str) -> str:
+        return f"10.83.0.{self._hosts.index(host) + 1}"
+
+    def on(self, host: str, command: list[str]) -> list[str]:
+        """The same command as given on that host."""
+        return ["ip", "netns", "exec", self._spaces[host], *command]
+
+    def turn_interface(self, host: str, state: str) -> None:
+        """As when the host itself takes its network down: it notices at once."""
+        ip("-n", self._spaces[host], "link", "set", "eth0", state)
+
+    def turn_port(self, host: str, state: str) -> None:
+        """As when somebody pulls a cable behind the switch: packets vanish."""
+        ip("-n", self._switch, "link", "set", self._port(host), state)
+
+    def _port(self, host: str) -> str:
+        return f"port{self._hosts.index(host) + 1}"
+
+
+@contextmanager
+def network(hosts: tuple[str, ...]) -> Iterator[Network]:
+    """A network that is gone afterwards, whatever happens."""
+    joined = Network(hosts)
+    try:
+        joined.build()
+        yield joined
+    finally:
+        joined.remove()
+
+
+def place_on_hosts(session: Play, net: Network, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every process of the session will start on the host of its name."""
+    path = session.cast.folder / "agreement.toml"
+    path.write_text(path.read_text().replace("127.0.0.1", net.address("coordinator")))
+    serve, join = demo.coordinator_command, demo.party_command
+
+    def serve_there(folder: Path) -> list[str]:
+        return net.on("coordinator", serve(folder))
+
+    def join_there(folder: Path, name: str, chosen: argparse.Namespace) -> list[str]:
+        mesh = chosen.topology == "mesh"
+        listen = ["--listen", f"tcp://{net.address(name)}:*"] if mesh else []
+        return net.on(name, [*join(folder, name, chosen), *listen])
+
+    monkeypatch.setattr(demo, "coordinator_command", serve_there)
+    monkeypatch.setattr(demo, "party_command", join_there)
+
+
+@pytest.fixture(scope="module")
+def _namespaces() -> None:
+    """Skip where this machine does not let us make hosts."""
+    if os.geteuid() != 0 or shutil.which("ip") is None:
+        pytest.skip("hosts of their own need root and the ip command")
+    try:
+        with network(("trial",)):
+            pass
+    except subprocess.SubprocessError as error:
+        pytest.skip(f"network namespaces cannot be used here: {getattr(error, 'stderr', error)}")
+
+
+@pytest.mark.timeout(90)
+@pytest.mark.usefixtures("_namespaces")
+@pytest.mark.parametrize(
+    ("topology", "turn"),
+    [
+        pytest.param("relay", Network.turn_interface, id="relay"),
+        pytest.param("mesh", Network.turn_port, id="mesh"),
+    ],
+)
+def test_a_host_cut_off_in_mid_session_holds_the_others_up_and_comes_back(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    topology: str,
+    turn: Callable[[Network, str, str], None],
+) -> None:
+    """Hosts of their own end with the undisturbed prices though one is cut off for a while."""
+    chosen = options("--topology", topology, parties=len(HOSTS) - 1, rounds=240)
+    with network(HOSTS) as net, play(tmp_path / "s", chosen) as session:
+        place_on_hosts(session, net, monkeypatch)
+        cast = session.cast
+        cast.start()
+        session.until_round(CUT_OFF, 60)
+        turn(net, CUT_OFF, "down")
+        down = time.time()
+        time.sleep(CUT_SECONDS)
+        up = time.time()
+        assert cast.progress() < chosen.rounds
+        turn(net, CUT_OFF, "up")
+        cast.wait(LIMIT)
+
+        for name in cast.names:
+            closed = [e for e in cast.events[name] if e["event"] == "round"]
+            meanwhile = [e for e in closed if down < e["at"] < up]
+            assert len(meanwhile) <= ON_THE_WAY, f"{name} went on without {CUT_OFF}"
+            waits = [e for e in cast.events[name] if e["event"] == "waiting" and e["at"] < up]
+            assert name == CUT_OFF or CUT_OFF in waits[-1]["missing"]
+        figures = session.figures()
+        expected = undisturbed((), chosen.parties, chosen.rounds)
+        assert figures["prices"] == expected["prices"]
+        assert figures["releases_digest"] == expected["releases_digest"]
+        assert len(set(figures["heads"].values())) == 1

@@ -1,0 +1,631 @@
+"""The pages, the plan and the result file: what they say, to whom, and how they look."""
+
+import csv
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from party.dataset import DataSet
+from party.report import plan_csv, private_page, result
+from party.settle import Plan, Settlement, settle
+from protocol import agreement as agreements
+from protocol.agreement import TICKS, Agreement
+from protocol.errors import BadTranscript
+from protocol.page import Line, chart, figure, fixed, round_numbers
+from protocol.report import CHARTS, ROWS, public_page, trailing_mean
+from protocol.toml import written
+from protocol.transcript import Transcript, dump, replay
+from scripts.simulate import Player, agreement_table, drawn, run
+from tests.kit import ROOT
+from tests.kit.browser import CHROMIUM, Browser
+from tests.kit.builders import make_agreement, play, public_key
+from tests.kit.processes import options
+
+SCRIPT = "<script>alert(1)</script>"
+HOSTILE = "a\"b'</td></table><img src=x onerror=alert(1)>&amp;,"
+PLANTED = 7919.2671
+
+
+@dataclass(frozen=True)
+class Played:
+    """A session that was played to its end, and what its first member has."""
+
+    agreement: Agreement
+    transcript: Transcript
+    data: DataSet
+    settlement: Settlement
+
+    @property
+    def member(self) -> str:
+        return self.agreement.members[0].name
+
+    def private(self, settlement: Settlement | None = None) -> str:
+        return private_page(
+            self.agreement,
+            self.transcript,
+            self.member,
+            self.data,
+            settlement or self.settlement,
+            this_session="This session spent epsilon 1.25.",
+            lifetime="All sessions spent epsilon 2.5 together.",
+        )
+
+    def public(self) -> str:
+        return public_page(self.agreement, self.transcript)
+
+    def short(self) -> Settlement:
+        """The settlement if the quota were too small."""
+        extra = np.array([0, TICKS // 8, 0, 0, TICKS // 4], dtype=np.int64)
+        return replace(self.settlement, within_quota=None, extra_ticks=extra)
+
+
+@cache
+def played() -> Played:
+    """A session with noise over the longest and the most hostile names that there can be."""
+    chosen = options("--epsilon", "64", "--share-total", "2", "--no-demands", parties=4, rounds=40)
+    instance = drawn(chosen)
+    terms = agreement_table(instance, chosen)
+    for member in terms["member"]:
+        share = member["share"]
+        share["W" * 64] = share.pop("resource3")
+    for resource, unit in zip(terms["resource"], ("h", SCRIPT, "m" * 80, "", "°C"), strict=True):
+        resource["unit"] = unit
+    terms["resource"][2]["name"] = "W" * 64
+    agreement = agreements.from_table(terms)
+    problems = enumerate(instance.subproblems())
+    members = [Player(agreement, k, p, chosen.seed, lambda _: None) for k, p in problems]
+    run(members)
+    transcript = members[0].ledger.transcript()
+    names = (HOSTILE, "V" * 255, *instance.data[0].names[2:])
+    data = replace(instance.data[0], names=names)
+    position = replay(agreement, transcript)
+    return Played(agreement, transcript, data, settle(data, agreement, "party1", position))
+
+
+class Page(HTMLParser):
+    """What a page is made of, read as a browser would."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.tables: list[list[list[str]]] = []
+        self.text = ""
+        self._open: list[str] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in ("meta", "br"):
+            self._open.append(tag)
+        if tag == "table":
+            self.tables.append([])
+        elif tag == "tr":
+            self.tables[-1].append([])
+        elif tag in ("td", "th"):
+            self.tables[-1][-1].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag, f"a stray end of {tag}"
+
+    def handle_data(self, data: str) -> None:
+        if "style" in self._open:
+            return
+        self.text += data
+        if {"td", "th"} & set(self._open):
+            self.tables[-1][-1][-1] += data
+
+    @property
+    def names(self) -> set[str]:
+        return {name for name, _ in self.tags}
+
+    def quotas(self) -> Iterator[list[list[str]]]:
+        """The rows of every table of quotas."""
+        for rows in self.tables:
+            if rows and rows[-1][0] == "all together = capacity":
+                yield rows
+
+
+def value(text: str) -> Decimal:
+    return Decimal(re.sub(r"[\u202f %]", "", text).replace("\u2212", "-"))
+
+
+both_pages = pytest.mark.parametrize("kind", ["public", "private"])
+
+
+def page_of(kind: str) -> str:
+    return played().public() if kind == "public" else played().private()
+
+
+@both_pages
+def test_page_loads_and_runs_nothing(kind: str) -> None:
+    """A page has no script, no link and nothing that would be fetched, and forbids both."""
+    page = page_of(kind)
+    read = Page(page)
+    active = {"script", "link", "img", "iframe", "object", "embed", "base", "form", "a", "use"}
+    assert not read.names & active
+    attributes = {name for _, found in read.tags for name in found}
+    assert not attributes & {"src", "srcset", "href", "action", "style", "background"}
+    assert not {name for name in attributes if name.startswith("on")}
+    assert not re.search(r"https?:|url\(|@import", page)
+    policy = [a["content"] for _, a in read.tags if a.get("http-equiv")]
+    assert policy == ["default-src 'none'; style-src 'unsafe-inline'"]
+
+
+@both_pages
+def test_names_stay_text(kind: str) -> None:
+    """Names with markup in them are shown as they are, and add no element."""
+    read = Page(page_of(kind))
+    assert f"in {SCRIPT}" in read.text
+    assert (HOSTILE in read.text) == (kind == "private")
+
+
+@pytest.mark.parametrize("capacity", [1e-9, 0.3, 7.0, 120.0, 13.5591345, 98765.4321, 1e12])
+def test_quotas_add_up_as_they_are_shown(capacity: float) -> None:
+    """The rows of every quota table add up to the capacity, in units and in percent."""
+    agreement = make_agreement(resource=[{"name": "hours", "capacity": capacity}])
+    rows = next(Page(public_page(agreement, play(agreement)[0])).quotas())
+    assert [row[0] for row in rows] == ["ada", "ben", "cyd", "all together = capacity"]
+    *members, total = rows
+    assert sum(value(row[2]) for row in members) == value(total[1])
+    assert sum(value(row[3]) for row in members) == value(total[2]) == 100
+    assert float(value(total[1])) == pytest.approx(capacity, rel=1e-4)
+
+
+def test_quotas_on_the_page_are_those_of_the_result() -> None:
+    """What the page shows of a quota is what the result file has, to the last digit shown."""
+    it = played()
+    position = replay(it.agreement, it.transcript)
+    content = result(it.agreement, position, it.member, it.settlement, privacy={})
+    for j, rows in enumerate(Page(it.public()).quotas()):
+        for row, member in zip(rows[:-1], it.agreement.members, strict=True):
+            exact = content["quota"][member.name][j]
+            digits = -int(value(row[2]).as_tuple().exponent)
+            assert float(value(row[2])) == pytest.approx(exact, abs=1.01 * 10.0**-digits)
+
+
+def test_many_members_and_resources_are_summed_up() -> None:
+    """Where there are too many to show, the page says so and its totals still add up."""
+    count = ROWS + 5
+    members = [{"name": f"m{k}", "signing_key": public_key(f"m{k}").hex()} for k in range(count)]
+    agreement = make_agreement(member=members, resources=CHARTS + 2, rounds=1)
+    read = Page(public_page(agreement, play(agreement)[0]))
+    assert f"The first {CHARTS} of {CHARTS + 2} resources are shown" in read.text
+    tables = list(read.quotas())
+    assert len(tables) == CHARTS + 2
+    for rows in tables:
+        *shown, more, total = rows
+        assert (len(shown), more[0]) == (ROWS, "and 5 more")
+        assert sum(value(row[2]) for row in (*shown, more)) == value(total[1])
+    assert len([name for name, _ in read.tags if name == "figure"]) == 2 * CHARTS
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 2, 3])
+def test_unfinished_session_is_said_plainly(rounds: int) -> None:
+    """A transcript without seals gives a page that says how far it went and binds nobody."""
+    agreement = make_agreement(rounds=3)
+    read = Page(public_page(agreement, play(agreement, rounds=rounds)[0]))
+    assert f"not finished: {rounds} of 3 rounds are closed" in read.text
+    assert "not sealed" in read.text
+
+
+def test_finished_session_is_not_called_unfinished() -> None:
+    """A sealed transcript gives a page that says so, with digest, head and how to check."""
+    agreement = make_agreement()
+    transcript, positions = play(agreement)
+    read = Page(public_page(agreement, transcript))
+    assert "not finished" not in read.text
+    assert "sealed by all" in read.text
+    assert positions[-1].head.hex() in read.text
+    assert agreement.digest.hex() in read.text
+    assert "protocol audit session.transcript --agreement agreement.toml" in read.text
+
+
+def test_page_states_the_guarantee() -> None:
+    """The privacy statement of the agreement is on the page, and so is that there is none."""
+    private = make_agreement(mode="private", privacy={"epsilon": 3.0, "delta": 1e-5})
+    text = Page(public_page(private, play(private)[0])).text
+    assert "(ε=3, δ=1e-05)-locally differentially private" in text
+    assert "a factor of at most 20, which" in text
+    assert "Verdict:" in text
+    assert "next to nothing" not in text
+    weak = make_agreement(mode="private", privacy={"epsilon": 64.0, "delta": 1e-5})
+    assert "next to nothing" in Page(public_page(weak, play(weak)[0])).text
+    hidden = make_agreement()
+    assert "none: mode 'hidden'" in Page(public_page(hidden, play(hidden)[0])).text
+    assert "This is a rehearsal" in Page(played().public()).text
+
+
+def test_page_of_a_transcript_that_does_not_verify_is_refused() -> None:
+    """No page is made of rounds that do not stand on each other."""
+    agreement = make_agreement()
+    transcript, _ = play(agreement)
+    with pytest.raises(BadTranscript, match="round 0"):
+        public_page(agreement, replace(transcript, rounds=transcript.rounds[::-1]))
+
+
+def test_private_page_says_so_and_the_public_one_does_not() -> None:
+    """The banner names the member on the private page, and is first on it."""
+    it = played()
+    assert (
+        Page(it.private()).text.split("PRIVATE — ")[1].startswith("for party1 only, do not forward")
+    )
+    public = Page(it.public())
+    assert "PRIVATE" not in public.text
+    assert "do not forward" not in public.text
+    assert ("body", {"class": "public"}) in public.tags
+
+
+def test_private_page_has_all_of_the_public_one() -> None:
+    """Everything that everybody sees is on the private page too."""
+    it = played()
+    private = Page(it.private()).text
+    public = Page(it.public()).text
+    assert public[public.index("The capacities and their prices") :] in private
+
+
+def planted(it: Played) -> Settlement:
+    """A settlement of recognisable numbers."""
+    count, m = it.data.columns, it.data.resources
+    plans = [Plan(np.full(count, n), np.full(m, n / 1e4), n) for n in PLANTED * np.arange(1, 4)]
+    return replace(
+        it.settlement, within_quota=plans[0], within_prorata=plans[1], at_prices=plans[2]
+    )
+
+
+def test_no_private_number_is_on_the_public_side() -> None:
+    """Planted numbers are on the private page and under "private", and nowhere else."""
+    it = played()
+    secret = planted(it)
+    marks = ("7919", "7\u202f919", "0.7919", "15\u202f838", "23\u202f757", "1.5838", "2.3757")
+    page = it.private(secret)
+    assert any(mark in page for mark in marks)
+    assert not any(mark in it.public() for mark in marks)
+    position = replay(it.agreement, it.transcript)
+    content = result(it.agreement, position, it.member, secret, privacy={})
+    private = content.pop("private")
+    assert "7919" in json.dumps(private)
+    assert not any(mark in json.dumps(content) for mark in marks)
+
+
+def test_private_page_says_what_the_quota_is_worth() -> None:
+    """Utilities, gain, payment and uses are there, and what is not guaranteed is called so."""
+    it = played()
+    secret = planted(it)
+    text = Page(it.private(secret)).text
+    for number in (PLANTED, 2 * PLANTED, 3 * PLANTED, secret.paid or 0.0):
+        assert figure(number, digits=6) in text
+    assert "\u22127\u202f919.27 (\u221250.0 %)" in text
+    assert "Your price plan (not guaranteed)" in text
+    assert "This session spent epsilon 1.25." in text
+    assert "All sessions spent epsilon 2.5 together." in text
+
+
+def test_quota_that_is_too_small_is_said_first() -> None:
+    """Without a plan in the quota the page says what is missing, in units and percent."""
+    it = played()
+    read = Page(it.private(it.short()))
+    assert "Your quota is too small" in read.text
+    missing = next(rows for rows in read.tables if "Addition" in rows[0])
+    assert [row[2] for row in missing[1:]] == ["+12.5000 %", "+25.0000 %"]
+    assert float(value(missing[1][1])) == pytest.approx(it.agreement.capacity[1] / 8, rel=1e-3)
+    unknown = Page(it.private(replace(it.short(), extra_ticks=None))).text
+    assert "could not be computed" in unknown
+
+
+def test_plan_shows_the_largest_variables() -> None:
+    """The page has the fifty largest variables by size and says where the others are."""
+    it = played()
+    count = 60
+    sizes = np.linspace(-40.0, 19.0, count)
+    data = replace(it.data, names=tuple(f"make{i}" for i in range(count)), utility=sizes)
+    plan = Plan(sizes, np.zeros(5), 1.0)
+    whole = replace(it.settlement, within_quota=plan, at_prices=None)
+    read = Page(replace(it, data=data).private(whole))
+    rows = next(rows for rows in read.tables if rows[0][0] == "Variable")
+    assert rows[1] == ["make0", "\u221240.0000", "–"]
+    assert len(rows) == 51
+    assert "The 50 largest of 60 variables" in read.text
+
+
+def test_plan_table_reads_back_exactly() -> None:
+    """`plan.csv` has every variable by its own name and every bit of its values."""
+    it = played()
+    rows = list(csv.reader(io.StringIO(plan_csv(it.data, it.settlement))))
+    assert rows[0] == ["variable", "within_quota", "at_prices"]
+    assert tuple(row[0] for row in rows[1:]) == it.data.names
+    for column, plan in ((1, it.settlement.within_quota), (2, it.settlement.at_prices)):
+        assert plan is not None
+        assert [float(row[column]) for row in rows[1:]] == plan.values.tolist()
+    short = list(csv.reader(io.StringIO(plan_csv(it.data, it.short()))))
+    assert {row[1] for row in short[1:]} == {""}
+
+
+def fields(content: dict[str, Any], documented: set[str], path: str = "") -> Iterator[str]:
+    """The dotted names of all fields, down to those that the page describes as a whole."""
+    for name, inner in content.items():
+        here = f"{path}{name}"
+        if isinstance(inner, dict) and here not in documented:
+            yield from fields(inner, documented, f"{here}.")
+        else:
+            yield here
+
+
+def test_result_has_the_fields_of_its_page() -> None:
+    """`RESULT.md` names every field of the result, and no other."""
+    it = played()
+    spent = {"epsilon": None, "delta": 1e-3}
+    position = replay(it.agreement, it.transcript)
+    privacy = {"session": spent, "lifetime": spent}
+    page = (ROOT / "party" / "RESULT.md").read_text()
+    documented = set(re.findall(r"^\| `([a-z_.]+)` \|", page.split("## `result.json`")[1], re.M))
+    documented -= {"variable", "within_quota", "at_prices"}
+    for secret in (it.settlement, it.short()):
+        content = result(it.agreement, position, it.member, secret, privacy=privacy)
+        assert set(fields(content, documented)) == documented
+        assert json.loads(json.dumps(content, allow_nan=False)) == content
+
+
+def test_public_part_of_results_is_common() -> None:
+    """Two members' results differ in their name and in what is private, and quotas fit."""
+    it = played()
+    position = replay(it.agreement, it.transcript)
+    first, second = (
+        result(it.agreement, position, name, it.settlement, privacy={})
+        for name in ("party1", "party2")
+    )
+    assert {key for key in first if first[key] != second[key]} == {"member"}
+    ticks = np.array(list(first["quota_ticks"].values()))
+    assert (ticks.sum(axis=0) == TICKS).all()
+    for j, capacity in enumerate(it.agreement.capacity.tolist()):
+        parts = [Decimal(amounts[j]) for amounts in first["quota"].values()]
+        assert Decimal(capacity) * (1 - Decimal("1e-12")) < sum(parts) <= Decimal(capacity)
+    private = first["private"]
+    quota = np.array(first["quota"]["party1"])
+    assert (np.array(private["uses_within_quota"]) <= quota).all()
+    assert private["extra"] is None
+
+
+def test_shortfall_in_the_result_is_a_part_of_the_capacity() -> None:
+    """What is missing is a part of each capacity, and there is no utility within the quota."""
+    it = played()
+    position = replay(it.agreement, it.transcript)
+    private = result(it.agreement, position, it.member, it.short(), privacy={})["private"]
+    assert private["extra"] == [0.0, 0.125, 0.0, 0.0, 0.25]
+    assert private["utility_within_quota"] is None
+    assert private["gain"] is None
+
+
+@pytest.mark.parametrize(
+    ("number", "digits", "text"),
+    [
+        (0.0, 4, "0"),
+        (1234567.0, 4, "1\u202f234\u202f567"),
+        (-12345.678, 6, "\u221212\u202f345.7"),
+        (0.00123456, 4, "0.001235"),
+        (1e-9, 3, "1.00e\u221209"),
+        (1e15, 2, "1.0e+15"),
+        (9.99999, 3, "10.00"),
+    ],
+)
+def test_figures_are_written_for_people(number: float, digits: int, text: str) -> None:
+    """So many digits, thousands apart, a true minus, and powers where nothing else fits."""
+    assert figure(number, digits=digits) == text
+
+
+def test_counts_are_written_with_their_decimals() -> None:
+    """A count of hundredths reads as a number with two decimals."""
+    assert fixed(1234567, 2) == "12\u202f345.67"
+    assert fixed(-5, 3) == "\u22120.005"
+    assert fixed(100, 0) == "100"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (0.0, 9.0, [0, 2, 4, 6, 8]),
+        (-260.0, 480.0, [-200, 0, 200, 400]),
+        (0.0, 1.0, [0, 0.2, 0.4, 0.6, 0.8, 1.0]),
+        (-1e15, 0.0, [-1e15, -8e14, -6e14, -4e14, -2e14, 0]),
+        (0.0, 3e-9, [0, 1e-9, 2e-9, 3e-9]),
+    ],
+)
+def test_axes_have_round_numbers(low: float, high: float, expected: list[float]) -> None:
+    """An axis is marked at a few round numbers, and at zero."""
+    assert round_numbers(low, high) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("count", [1, 2, 399, 400, 401, 10_000])
+def test_chart_of_any_length_stays_small(count: int) -> None:
+    """A line runs from the first round to the last, in few corners, within its frame."""
+    drawn = chart("r", "note", [Line([float(i % 7) - 3.0 for i in range(count)])], first=1)
+    points = drawn.findall(".//polyline")[0].attrib["points"].split()
+    places = [tuple(map(float, point.split(","))) for point in points]
+    assert len(points) <= 402
+    assert places[0][0] == 54.0
+    assert places[-1][0] == 314.0
+    assert all(10.0 <= y <= 128.0 for _, y in places)
+
+
+def test_trailing_mean_is_of_the_last_rounds() -> None:
+    """Each value is the mean of the last ones, or of as many as there were."""
+    means = trailing_mean(np.array([3.0, 5.0, 7.0, 0.0]), 3)
+    assert means.tolist() == pytest.approx([3.0, 4.0, 5.0, 4.0])
+
+
+def protocol(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "protocol", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == code, done.stderr
+    return done
+
+
+@dataclass(frozen=True)
+class Files:
+    """A sealed session on the disk."""
+
+    transcript: Path
+    agreement: Path
+
+    def arguments(self) -> list[str]:
+        return [str(self.transcript), "--agreement", str(self.agreement)]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    agreement = make_agreement(rounds=2)
+    (tmp_path / "session.transcript").write_bytes(dump(agreement, play(agreement)[0]))
+    (tmp_path / "agreement.toml").write_text(written(agreement))
+    return Files(tmp_path / "session.transcript", tmp_path / "agreement.toml")
+
+
+def test_report_writes_the_page_beside_the_transcript(files: Files) -> None:
+    """`protocol report` verifies, writes one page, and prints where it is."""
+    page = files.transcript.with_suffix(".html")
+    assert protocol("report", *files.arguments()).stdout == f"{page}\n"
+    assert "sealed by all" in Page(page.read_text(encoding="utf-8")).text
+    other = files.transcript.with_name("other.html")
+    protocol("report", *files.arguments(), "--out", str(other))
+    assert other.read_bytes() == page.read_bytes()
+
+
+def test_report_refuses_what_an_audit_refuses(files: Files) -> None:
+    """A changed transcript gives no page, and no file that was read is overwritten."""
+    out = ("--out", str(files.agreement))
+    assert "would overwrite" in protocol("report", *files.arguments(), *out, code=2).stderr
+    data = bytearray(files.transcript.read_bytes())
+    data[-1] ^= 1
+    files.transcript.write_bytes(data)
+    protocol("report", *files.arguments(), code=9)
+    assert not files.transcript.with_suffix(".html").exists()
+
+
+def test_audit_recomputes_the_quota(files: Files) -> None:
+    """`protocol audit` prints the quota: in ticks as JSON, in percent as text."""
+    figures = json.loads(protocol("audit", *files.arguments(), "--json").stdout)
+    assert list(figures["quota"]) == ["ada", "ben", "cyd"]
+    assert [sum(column) for column in zip(*figures["quota"].values(), strict=True)] == [TICKS] * 2
+    lines = protocol("audit", *files.arguments()).stdout.splitlines()
+    begin = next(i for i, line in enumerate(lines) if line.startswith("quota"))
+    assert lines[begin + 1].split() == ["r0", "r1"]
+    rows = [line.split() for line in lines[begin + 2 :]]
+    assert [row[0] for row in rows] == ["ada", "ben", "cyd"]
+    for name, *cells in rows:
+        for cell, ticks in zip(cells, figures["quota"][name], strict=True):
+            assert float(cell.rstrip("%")) == pytest.approx(100.0 * ticks / TICKS, abs=5e-4)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip("there is no Chromium on this machine to look at pages with")
+    with Browser(tmp_path_factory.mktemp("browser")) as opened:
+        yield opened
+
+
+SEEN = """(() => {
+  const all = [...document.querySelectorAll('body, body *')];
+  const box = e => { const r = e.getBoundingClientRect(); return [r.width, r.height]; };
+  const seen = e => e.checkVisibility({opacityProperty: true, visibilityProperty: true});
+  const banner = document.querySelector('.banner');
+  const style = banner && getComputedStyle(banner);
+  return {
+    viewport: document.documentElement.clientWidth,
+    scroll: document.documentElement.scrollWidth,
+    outside: all.filter(e => e.getBoundingClientRect().right > innerWidth + 0.5)
+      .map(e => e.tagName + ' ' + e.textContent.slice(0, 40)),
+    headings: [...document.querySelectorAll('h1, h2')].filter(seen).map(e => e.textContent),
+    charts: [...document.querySelectorAll('svg.chart')].map(box),
+    lines: [...document.querySelectorAll('polyline')].map(box),
+    bars: [...document.querySelectorAll('svg.bar')].map(box),
+    size: parseFloat(getComputedStyle(document.querySelector('td')).fontSize),
+    banner: banner && seen(banner) && {
+      text: banner.textContent, top: banner.getBoundingClientRect().top,
+      colours: [style.color, style.backgroundColor], border: parseFloat(style.borderTopWidth),
+    },
+  };
+})()"""
+
+PUBLIC_HEADINGS = [
+    "The capacities and their prices",
+    "The quotas",
+    "How the prices moved",
+    "What was asked for, against the capacity",
+    "Privacy",
+    "Check it yourself",
+]
+PRIVATE_HEADINGS = [
+    "What the session is worth to you",
+    "Your quota and what you make of it",
+    "Your plan",
+    "What privacy was spent",
+]
+
+
+@pytest.mark.parametrize(("width", "mobile"), [(390, True), (1280, False)], ids=["phone", "desk"])
+@both_pages
+def test_page_is_readable_on_a_screen(
+    browser: Browser, kind: str, width: int, mobile: bool
+) -> None:
+    """On a phone and on a desk: nothing sticks out, charts are drawn, headings are seen."""
+    asked = browser.show(page_of(kind), width=width, height=844, mobile=mobile)
+    assert len(asked) == 1, "the page asked for more than itself"
+    seen = browser.measure(SEEN)
+    assert seen["viewport"] == width
+    assert seen["scroll"] <= width
+    assert seen["outside"] == []
+    own = PRIVATE_HEADINGS if kind == "private" else []
+    assert seen["headings"] == [played().agreement.session, *own, *PUBLIC_HEADINGS]
+    assert len(seen["charts"]) == 10
+    assert all(w > 250 and h > 100 for w, h in seen["charts"])
+    assert all(w > 150 and h > 10 for w, h in seen["lines"])
+    assert seen["bars"]
+    assert all(w > 25 and h > 5 for w, h in seen["bars"])
+    assert seen["size"] >= 13
+    if kind == "public":
+        assert seen["banner"] is None
+        return
+    assert seen["banner"]["text"] == "PRIVATE — for party1 only, do not forward"
+    assert 0 <= seen["banner"]["top"] < 100
+    assert seen["banner"]["colours"] == ["rgb(255, 255, 255)", "rgb(156, 31, 23)"]
+
+
+def test_private_page_says_so_on_paper(browser: Browser) -> None:
+    """Printed without colour the banner is black on white in a frame, and all of it prints."""
+    browser.show(played().private(), width=794, height=1123, mobile=False)
+    browser.call("Emulation.setEmulatedMedia", media="print")
+    try:
+        banner = browser.measure(SEEN)["banner"]
+        paper = browser.call("Page.printToPDF", preferCSSPageSize=True)["data"]
+    finally:
+        browser.call("Emulation.setEmulatedMedia", media="")
+    assert banner["colours"] == ["rgb(0, 0, 0)", "rgba(0, 0, 0, 0)"]
+    assert banner["border"] >= 3
+    assert len(paper) > 20_000
+
+
+def test_no_name_runs_as_a_script(browser: Browser) -> None:
+    """In a real browser hostile names add no script and no picture, and are read as they are."""
+    browser.show(played().private(), width=1280, height=844, mobile=False)
+    assert browser.measure("document.querySelectorAll('script, img').length") == 0
+    assert browser.measure("document.body.textContent.includes('<script>alert(1)</script>')")
