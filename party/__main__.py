@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -159,44 +159,38 @@ def _join(options: argparse.Namespace) -> None:
     data = dataset.read(options.data, agreement)
     problem = subproblem(data, agreement, who.name)
     path = options.ledger or options.key.with_suffix(".ledger")
-    ledger = Ledger(path, agreement, who.name, data_set=options.data_set)
-    try:
+    with closing(Ledger(path, agreement, who.name, data_set=options.data_set)) as ledger:
         if limit is not None:
             ledger.set_limit(limit)
         require_room(ledger.accounts(), agreement.digest, ledger.data_set, ledger.limit())
         if ledger.fault is not None:
             raise ledger.fault
-    except BaseException:
-        ledger.close()
-        raise
-    view = JsonView(agreement) if options.log_format == "json" else TextView(agreement)
+        view = JsonView(agreement) if options.log_format == "json" else TextView(agreement)
 
-    def finish(known: "Outcome") -> None:
-        from party.result import public_result, write_result
+        def finish(known: "Outcome") -> None:
+            from party.result import public_result, write_result
 
-        if options.out:
-            write_result(known, who.name, data, ledger=ledger, folder=options.out)
-        view.finished(public_result(known, who.name), options.out)
+            if options.out:
+                write_result(known, who.name, data, ledger=ledger, folder=options.out)
+            view.finished(public_result(known, who.name), options.out)
 
-    try:
-        with view if isinstance(view, TextView) else nullcontext():
-            Node(
-                agreement,
-                who,
-                subproblem=problem,
-                noise=DiscreteGaussian() if options.seed is None else SeededTwin(options.seed),
-                ledger=ledger,
-                view=view,
-                on_finish=finish,
-                listen=options.listen,
-            ).run()
-    except PeerError as error:
-        from party.result import keep_evidence
+        try:
+            with view if isinstance(view, TextView) else nullcontext():
+                Node(
+                    agreement,
+                    who,
+                    subproblem=problem,
+                    noise=DiscreteGaussian() if options.seed is None else SeededTwin(options.seed),
+                    ledger=ledger,
+                    view=view,
+                    on_finish=finish,
+                    listen=options.listen,
+                ).run()
+        except PeerError as error:
+            from party.result import keep_evidence
 
-        keep_evidence(error, options.out or Path())
-        raise
-    finally:
-        ledger.close()
+            keep_evidence(error, options.out or Path())
+            raise
 
 
 def _made(folder: Path) -> None:

@@ -84,12 +84,8 @@ def result(
 
 
 def _private(settlement: Settlement) -> dict[str, Any]:
-    within, equal, wanted = (
-        settlement.within_quota,
-        settlement.within_prorata,
-        settlement.at_prices,
-    )
-    extra = settlement.extra_ticks
+    within, equal = settlement.within_quota, settlement.within_prorata
+    wanted, extra = settlement.at_prices, settlement.extra_ticks
     return {
         "utility_within_quota": within and within.utility,
         "utility_prorata": equal and equal.utility,

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 from protocol.errors import BadAgreement
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from protocol.arrays import Floats, Ticks
 
 TICKS = 1 << 20
@@ -113,27 +115,23 @@ class Agreement:
 
     @cached_property
     def capacity(self) -> "Floats":
-        array: Floats = _array([r.capacity for r in self.resources])
-        return array
+        return _array([r.capacity for r in self.resources])
 
     @cached_property
     def worth(self) -> "Floats | None":
         """What each whole capacity may fetch, or None if any resource does not say."""
         known = [r.worth for r in self.resources if r.worth is not None]
-        array: Floats = _array(known)
-        return array if len(known) == len(self.resources) else None
+        return _array(known) if len(known) == len(self.resources) else None
 
     @cached_property
     def share(self) -> "Floats":
         """Members by resources: the part of each capacity a member may claim."""
-        array: Floats = _array([m.share for m in self.members])
-        return array
+        return _array([m.share for m in self.members])
 
     @cached_property
     def share_ticks(self) -> "Ticks":
         """`share` in ticks: no release is computed from more than this."""
-        array: Ticks = _array([m.share_ticks for m in self.members])
-        return array
+        return _array([m.share_ticks for m in self.members])
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -147,7 +145,7 @@ class Agreement:
         raise BadAgreement(f"{name!r} is not a member of {self.session!r}; the members are {names}")
 
 
-def _array(values: list[Any]) -> Any:
+def _array(values: list[Any]) -> "np.ndarray[Any, Any]":
     """Loads numpy only here: a coordinator reads agreements and never computes."""
     import numpy as np
 

@@ -26,7 +26,7 @@ def _shown(value: Any) -> str:
 
 
 class Fields:
-    """One table of the file. Every take names the field, the value and what is allowed."""
+    """What nobody has taken yet of one table of the file."""
 
     def __init__(self, table: Any, path: str) -> None:
         if not isinstance(table, Mapping):
@@ -83,12 +83,6 @@ class Fields:
         ):
             raise self._wrong(key, value, "a name of 1 to 64 letters, digits, '_', '.' and '-'")
         return value
-
-    def key(self, key: str) -> bytes:
-        value = self._rest.pop(key, "")
-        if not isinstance(value, str) or not re.fullmatch(r"([0-9a-f]{64})?", value):
-            raise self._wrong(key, value, "a public key of 64 hexadecimal digits")
-        return bytes.fromhex(value)
 
     def has_table(self, key: str) -> bool:
         return isinstance(self._rest.get(key), Mapping)

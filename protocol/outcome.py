@@ -72,12 +72,11 @@ def outcome(agreement: Agreement, transcript: Transcript) -> Outcome:
     prices = []
     for position in positions(agreement, transcript):
         prices.append(position.prices.current)  # not the whole position: there may be very many
-    shape = (len(transcript.rounds), len(agreement.members), agreement.width)
     released = np.array([numbers(r) for r in transcript.rounds], dtype=np.int64)
     return Outcome(
         agreement=agreement,
         position=position,
-        released=released.reshape(shape),
+        released=released.reshape(-1, len(agreement.members), agreement.width),
         prices=np.array(prices),
         sealed=len(transcript.seals) == len(agreement.members),
     )

@@ -8,6 +8,7 @@ implementation of the protocol anywhere.
 
 from collections.abc import Callable
 from enum import Enum, auto
+from typing import Any
 
 from protocol.agreement import Agreement
 from protocol.course import Course, numbers
@@ -230,19 +231,11 @@ class Session:
     # Greeting
 
     def _hello(self, now: float) -> Send:
-        hello = Hello(
-            sender=self.me,
-            agreement=self.agreement.digest,
-            round=self.position.round,
-            head=self.position.head,
-            nonce=self._nonce,
-            asking=self.phase is Phase.GREETING,
-            echoes=tuple(map(self._echo, self._names)),
-        )
+        asking, echoes = self.phase is Phase.GREETING, tuple(map(self._echo, self._names))
         self._timers.greeted(now)
-        if hello.asking:
+        if asking:
             self._timers.sent(now)  # an answer must not put off what is due to be sent again
-        return Send(self._pack(hello))
+        return Send(self._signed(Hello, nonce=self._nonce, asking=asking, echoes=echoes))
 
     def _echo(self, name: str) -> Echo:
         heard = self.position.round + (name in self._now_releases)
@@ -363,15 +356,7 @@ class Session:
         return [self._send_seal(now), *self._finish_if_sealed(now)]
 
     def _send_seal(self, now: float) -> Send:
-        seal = self._pack(
-            Seal(
-                sender=self.me,
-                agreement=self.agreement.digest,
-                round=self.position.round,
-                head=self.position.head,
-                complete=self.phase is Phase.FINISHED,
-            )
-        )
+        seal = self._signed(Seal, complete=self.phase is Phase.FINISHED)
         releases = [s for s in self._newest if isinstance(s.message, Release)]
         self._newest = (*releases, seal)[-2:]
         return self._send(seal, now)
@@ -438,16 +423,7 @@ class Session:
         return [self._send_halt(Reason.EQUIVOCATION, (one, other), now), Fail(error, final=True)]
 
     def _send_halt(self, reason: Reason, evidence: tuple[Signed, ...], now: float) -> Send:
-        halt = self._pack(
-            Halt(
-                sender=self.me,
-                agreement=self.agreement.digest,
-                round=self.position.round,
-                head=self.position.head,
-                reason=reason,
-                evidence=tuple(signed.data for signed in evidence),
-            )
-        )
+        halt = self._signed(Halt, reason=reason, evidence=tuple(s.data for s in evidence))
         self._newest = (halt,)
         return self._send(halt, now)
 
@@ -519,6 +495,17 @@ class Session:
             self.phase = TRANSITIONS[self.phase, event]
         except KeyError:
             raise BrokenInvariant(f"{event.name} cannot happen while {self.phase.name}") from None
+
+    def _signed(self, kind: type[Message], **body: Any) -> Signed:
+        """A message from where this party stands."""
+        message = kind(
+            sender=self.me,
+            agreement=self.agreement.digest,
+            round=self.position.round,
+            head=self.position.head,
+            **body,
+        )
+        return self._pack(message)
 
     def _send(self, signed: Signed, now: float) -> Send:
         self._timers.sent(now)

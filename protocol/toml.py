@@ -35,6 +35,7 @@ MAX_START = 1e12
 # What a text may look like, and how to say so to a person.
 _LINE = (r"[^\x00-\x1f]{0,80}", "one line of at most 80 characters")
 _ADDRESS = (r"tcp://\S{1,255}:[0-9]{1,5}", "an address of the form 'tcp://host:port'")
+_SIGNING_KEY = (r"[0-9a-f]{64}", "a public key of 64 hexadecimal digits")
 _CURVE_KEY = (r"[0-9A-Za-z.:+=^!/*?&<>()\[\]{}@%$#-]{40}", "a public key of 40 Z85 characters")
 
 
@@ -123,7 +124,7 @@ def _member(fields: Fields, resources: list[str]) -> Member:
     member = Member(
         name=fields.name("name"),
         share=_share(fields, resources),
-        signing_key=fields.key("signing_key"),
+        signing_key=bytes.fromhex(fields.text("signing_key", _SIGNING_KEY)),
         transport_key=fields.text("transport_key", _CURVE_KEY),
         address=fields.text("address", _ADDRESS),
     )

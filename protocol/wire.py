@@ -88,29 +88,24 @@ class Reader:
         if len(data) <= SIGNATURE_BYTES:
             raise BadMessage("too short to be signed")
         payload = data[:-SIGNATURE_BYTES]
-        kind, key, agreement, round_bytes, head, body = self._frame(payload)
+        kind, (key, *fields) = self._frame(payload)
         sender = self._names.get(key)
         if sender is None:
             raise BadMessage("signed by somebody who is not in the roster")
         if not verified:
             self._verify(b"".join((data[-SIGNATURE_BYTES:], CONTEXT, payload)), sender, key)
         try:
-            message = self._message(kind, sender, agreement, round_bytes, head, body)
+            message = self._message(kind, sender, fields)
         except BadMessage as error:
             raise BadMessage(f"from {sender!r}: {error}", sender=sender) from None
         if _payload(message, key) != payload:
             raise BadMessage(f"from {sender!r}: not in canonical form", sender=sender)
         return Signed(message, data)
 
-    def _frame(self, payload: bytes) -> tuple[type[Message], bytes, bytes, bytes, bytes, bytes]:
+    def _frame(self, payload: bytes) -> tuple[type[Message], list[bytes]]:
         try:
             fields = msgpack.unpackb(
-                payload,
-                max_array_len=7,
-                max_map_len=0,
-                max_ext_len=0,
-                max_str_len=0,
-                max_bin_len=len(payload),
+                payload, max_array_len=7, max_map_len=0, max_ext_len=0, max_str_len=0
             )
         except Exception:  # msgpack raises many kinds; here they all mean the same
             raise BadMessage("not msgpack of the agreed shape") from None
@@ -126,18 +121,10 @@ class Reader:
         for field, length in zip(rest, lengths, strict=True):
             if not isinstance(field, bytes) or length not in (None, len(field)):
                 raise BadMessage("a field has a wrong type or length")
-        key, agreement, round_bytes, head, body = rest
-        return kind, key, agreement, round_bytes, head, body
+        return kind, rest
 
-    def _message(
-        self,
-        kind: type[Message],
-        sender: str,
-        agreement: bytes,
-        round_bytes: bytes,
-        head: bytes,
-        body: bytes,
-    ) -> Message:
+    def _message(self, kind: type[Message], sender: str, fields: list[bytes]) -> Message:
+        agreement, round_bytes, head, body = fields
         ours = agreement == self._agreement.digest
         if not ours and kind is not Hello:
             raise BadMessage("it belongs to another agreement")
