@@ -141,16 +141,12 @@ class Session:
     @property
     def missing(self) -> tuple[str, ...]:
         """The peers that this party is waiting for, in roster order."""
-        if self.phase is Phase.GREETING:
-            here = self._answered
-        elif self.phase is Phase.GATHERING:
-            here = set(self._now_releases)
-        elif self.phase is Phase.SEALING:
-            here = set(self._seals)
-        elif self.phase is Phase.FINISHED:
-            here = self._complete
-        else:
-            return ()
+        here = {
+            Phase.GREETING: self._answered,
+            Phase.GATHERING: self._now_releases.keys(),
+            Phase.SEALING: self._seals.keys(),
+            Phase.FINISHED: self._complete,
+        }.get(self.phase, self._peers)
         return tuple(n for n in self._names if n in self._peers and n not in here)
 
     @property

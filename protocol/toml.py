@@ -237,15 +237,14 @@ def written(agreement: Agreement) -> str:
     if agreement.rehearsal:
         top["rehearsal"] = True
     top |= {"mode": agreement.mode, "rounds": agreement.rounds}
-    transport = {key: value for key, value in vars(agreement.transport).items() if value}
     names = [r.name for r in agreement.resources]
     parts = [
         f"# Agreement of the session {agreement.session!r}. Every member needs this very file.",
         _lines(top),
         _table("[privacy]", _privacy_terms(agreement)),
         _table("[prices]", _pricing_terms(agreement)),
-        _table("[transport]", transport),
-        *(_table("[[resource]]", _resource_terms(r)) for r in agreement.resources),
+        _table("[transport]", vars(agreement.transport)),
+        *(_table("[[resource]]", vars(r)) for r in agreement.resources),
         *(_table("[[member]]", _member_terms(m, names)) for m in agreement.members),
     ]
     return "\n".join(part for part in parts if part) + "\n"
@@ -273,25 +272,19 @@ def _pricing_terms(agreement: Agreement) -> dict[str, Any]:
         start = "zero"
     elif worth is not None and pricing.start == tuple((worth / agreement.capacity).tolist()):
         start = "worth"
-    terms = {"start": start, **vars(pricing)} | {"start": start}
-    return {key: value for key, value in terms.items() if value is not None}
-
-
-def _resource_terms(resource: Resource) -> dict[str, Any]:
-    return {key: value for key, value in vars(resource).items() if value not in ("", None)}
+    return {"start": start, **vars(pricing)} | {"start": start}
 
 
 def _member_terms(member: Member, resources: list[str]) -> dict[str, Any]:
-    same = len(set(member.share)) == 1
-    share = member.share[0] if same else dict(zip(resources, member.share, strict=True))
-    terms = vars(member) | {"share": share, "signing_key": member.signing_key.hex()}
-    return {
-        key: value for key, value in terms.items() if value != "" and (key, value) != ("share", 1.0)
-    }
+    share: Any = dict(zip(resources, member.share, strict=True))
+    if len(set(member.share)) == 1:
+        share = None if member.share[0] == 1.0 else member.share[0]
+    return vars(member) | {"share": share, "signing_key": member.signing_key.hex()}
 
 
 def _table(header: str, terms: dict[str, Any]) -> str:
-    return f"\n{header}\n{_lines(terms)}" if terms else ""
+    said = {key: value for key, value in terms.items() if value not in ("", None)}
+    return f"\n{header}\n{_lines(said)}" if said else ""
 
 
 def _lines(terms: dict[str, Any]) -> str:
