@@ -69,12 +69,7 @@ def private_page(
     """The page for one company: its own figures, then all of the public page. Secret."""
     return page(
         f"PRIVATE: {known.agreement.session} for {member}",
-        element(
-            "p",
-            f"PRIVATE — for {member} only, do not forward",
-            class_="banner",
-            role="alert",
-        ),
+        element("p", f"PRIVATE — for {member} only, do not forward", class_="banner", role="alert"),
         header(known, f"Private report for {member}"),
         *_shortfall(known.agreement, settlement),
         _worth(settlement),
@@ -127,22 +122,15 @@ def _shortfall(agreement: Agreement, settlement: Settlement) -> list[Element]:
         "rows and bounds ask for more."
     )
     heading = "What you need above your quota"
-    if settlement.extra_ticks is None:
+    extra = settlement.extra_ticks
+    if extra is None:
         failed = "The smallest addition that would do could not be computed."
         return [section(heading, warning, paragraph(failed))]
+    needed = zip(agreement.resources, amounts(agreement, extra), 100.0 * extra / TICKS, strict=True)
     rows = [
-        (
-            titled(resource),
-            number(f"+{amount_text(resource, extra)}"),
-            number(f"+{100.0 * part:.4f} %"),
-        )
-        for resource, extra, part in zip(
-            agreement.resources,
-            amounts(agreement, settlement.extra_ticks).tolist(),
-            (settlement.extra_ticks / TICKS).tolist(),
-            strict=True,
-        )
-        if part
+        (titled(r), number(f"+{amount_text(r, float(amount))}"), number(f"+{percent:.4f} %"))
+        for r, amount, percent in needed
+        if percent
     ]
     return [
         section(

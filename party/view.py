@@ -7,23 +7,12 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 from protocol.agreement import Agreement
 from protocol.course import Position, numbers, overrun
 from protocol.messages import Signed
 from protocol.session import Phase
-
-
-class View(Protocol):
-    """What a node tells while it runs."""
-
-    def waiting(self, phase: Phase, missing: tuple[str, ...]) -> None: ...
-    def round(self, position: Position, releases: tuple[Signed, ...]) -> None: ...
-    def warn(self, text: str) -> None: ...
-    def dropped(self, why: str) -> None: ...
-    def finished(self, public: dict[str, Any], folder: Path | None) -> None: ...
-
 
 DROPPED_TOLD = 100
 """Messages of strangers that are told one by one. After that nobody can fill a disk with them."""
@@ -152,6 +141,9 @@ class TextView:
 
     def _say(self, text: str) -> None:
         self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+View = JsonView | TextView
 
 
 def show_budget(figures: dict[str, Any]) -> None:

@@ -51,11 +51,8 @@ def parse(text: str) -> Agreement:
 def from_table(table: Mapping[str, Any]) -> Agreement:
     """Check every field of a parsed agreement and fill in the defaults."""
     top = Fields(table, "")
-    session = top.name("session")
-    mode = top.choice("mode", MODES)
-    noisy = mode != "hidden"
-    rounds = top.integer("rounds", 1, MAX_ROUNDS)
-    rehearsal = top.flag("rehearsal", False)
+    session, mode = top.name("session"), top.choice("mode", MODES)
+    rounds, rehearsal = top.integer("rounds", 1, MAX_ROUNDS), top.flag("rehearsal", False)
     resources = tuple(_resource(f) for f in top.tables("resource", 1, MAX_RESOURCES))
     names = [r.name for r in resources]
     members = tuple(_member(f, names) for f in top.tables("member", 2, MAX_MEMBERS))
@@ -63,47 +60,23 @@ def from_table(table: Mapping[str, Any]) -> Agreement:
     _unique("member", [m.name for m in members])
     _unique("member signing_key", [m.signing_key.hex() for m in members if m.signing_key])
     _unique("member transport_key", [m.transport_key for m in members if m.transport_key])
-
-    secrecy = top.table("privacy")
-    if not noisy:
-        unused = ("epsilon", "delta", "accountant", "noise", "truncate", "alpha", "tau")
-        secrecy.forbid(unused, "mode is 'hidden'")
-    privacy = _privacy(secrecy) if noisy else None
-    truncate = secrecy.flag("truncate", False) if noisy else False
-    alpha = secrecy.number("alpha", 1.5, at_least=1.0, at_most=float(len(members)))
-    tau = secrecy.number("tau", 0.01, at_least=1e-4, at_most=0.5)
-    limit = None
-    if secrecy.flag("share_objective", False):
-        worths = [r.worth for r in resources if r.worth is not None]
-        default = math.fsum(worths) if len(worths) == len(resources) else None
-        limit = secrecy.number("objective_limit", default, at_least=1e-9, at_most=1e15)
-    else:
-        secrecy.forbid(("objective_limit",), "share_objective is not true")
-    secrecy.done()
-
-    pricing = _pricing(top.table("prices"), noisy=noisy, resources=resources)
-    transport = _transport(top.table("transport"))
-    top.done()
     agreement = Agreement(
         session=session,
         mode=mode,
         rounds=rounds,
+        rehearsal=rehearsal,
         resources=resources,
         members=members,
-        pricing=pricing,
-        privacy=privacy,
-        truncate=truncate,
-        alpha=alpha,
-        tau=tau,
-        objective_limit=limit,
-        rehearsal=rehearsal,
-        transport=transport,
+        **_secrecy(top.table("privacy"), mode, resources, float(len(members))),
+        pricing=_pricing(top.table("prices"), noisy=mode != "hidden", resources=resources),
+        transport=_transport(top.table("transport")),
     )
+    top.done()
     totals = map(sum, zip(*(m.share_ticks for m in members), strict=True))
-    for resource, total in zip(resources, totals, strict=True):
+    for name, total in zip(names, totals, strict=True):
         if total < TICKS:
             raise BadAgreement(
-                f"the shares in resource {resource.name!r} add up to less than 1, "
+                f"the shares in resource {name!r} add up to less than 1, "
                 "so part of it could never be used; raise the share of some member"
             )
     return agreement
@@ -145,6 +118,32 @@ def _each(
     values = tuple(fields.number(name, at_least=at_least, at_most=at_most) for name in names)
     fields.done()
     return values
+
+
+def _secrecy(
+    fields: Fields, mode: str, resources: tuple[Resource, ...], members: float
+) -> dict[str, Any]:
+    """The budget, and how releases are made to keep it."""
+    noisy = mode != "hidden"
+    if not noisy:
+        unused = ("epsilon", "delta", "accountant", "noise", "truncate", "alpha", "tau")
+        fields.forbid(unused, "mode is 'hidden'")
+    terms = {
+        "privacy": _privacy(fields) if noisy else None,
+        "truncate": fields.flag("truncate", False),
+        "alpha": fields.number("alpha", 1.5, at_least=1.0, at_most=members),
+        "tau": fields.number("tau", 0.01, at_least=1e-4, at_most=0.5),
+        "objective_limit": None,
+    }
+    if fields.flag("share_objective", False):
+        worths = [r.worth for r in resources if r.worth is not None]
+        default = math.fsum(worths) if len(worths) == len(resources) else None
+        limit = fields.number("objective_limit", default, at_least=1e-9, at_most=1e15)
+        terms["objective_limit"] = limit
+    else:
+        fields.forbid(("objective_limit",), "share_objective is not true")
+    fields.done()
+    return terms
 
 
 def _privacy(fields: Fields) -> Privacy:

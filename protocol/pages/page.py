@@ -138,13 +138,7 @@ class Line:
 
 
 def chart(
-    caption: str,
-    note: str,
-    lines: Sequence[Line],
-    *,
-    first: int,
-    suffix: str = "",
-    level: str = "",
+    caption: str, note: str, lines: Sequence[Line], *, first: int, suffix: str = "", level: str = ""
 ) -> Element:
     """Lines over the rounds from `first` on, with zero in sight, where `level` stands for it."""
     low = min(0.0, *(min(line.values) for line in lines))

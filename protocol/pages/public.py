@@ -98,15 +98,10 @@ def public_sections(known: Outcome) -> list[Element]:
 def _terms(known: Outcome) -> Element:
     agreement = known.agreement
     final, average = known.final_prices, known.average_prices
-    shown = list(zip(agreement.resources, final, average, strict=True))[:ROWS]
+    shown = zip(agreement.resources[:ROWS], final.tolist(), average.tolist(), strict=False)
     rows = [
-        (
-            titled(resource),
-            number(amount_text(resource, resource.capacity)),
-            number(figure(float(final))),
-            number(figure(float(mean))),
-        )
-        for resource, final, mean in shown
+        (titled(r), number(amount_text(r, r.capacity)), *(number(figure(p)) for p in prices))
+        for r, *prices in shown
     ]
     best = agreement.objective_limit is not None
     names = ("Resource", "Capacity", "Final price per unit", "Averaged price per unit")

@@ -21,10 +21,9 @@ def plan_text(agreement: Agreement, figures: dict[str, Any]) -> str:
         f"  its average over all rounds    {figures['total_average']:.4g}",
     ]
     if figures["theorem_gap"] is not None:
-        lines += [
-            f"expected gap of the best round   at most {figures['theorem_gap']:.4g} (theorem)",
-            f"  with the step                  {figures['theorem_step']:.4g}",
-        ]
+        gap, step = figures["theorem_gap"], figures["theorem_step"]
+        lines.append(f"expected gap of the best round   at most {gap:.4g} (theorem)")
+        lines += [] if step is None else [f"  with the step                  {step:.4g}"]
     sent = f"{figures['messages_per_party']} messages of {figures['release_bytes']} bytes"
     lines += [f"each party sends {sent} and receives {figures['messages_received']}", ""]
     return "\n".join([*lines, figures["verdict"]])
