@@ -154,9 +154,9 @@ def _check(options: argparse.Namespace) -> None:
 
 def _check_budget(path: Path, agreement: Agreement, data_set: str | None) -> None:
     """Say what the data set has spent, and refuse what `party join` would refuse."""
-    from party import budget, ledger
+    from party import budget, lifetime
 
-    accounts, limits = ledger.accounts(path)
+    accounts, limits = lifetime.accounts(path)
     this = next((a for a in accounts if a.agreement == agreement.digest), None)
     if this is None:
         this = budget.opened(agreement, data_set)
@@ -308,14 +308,14 @@ def _write_result(
 
 
 def _budget(options: argparse.Namespace) -> None:
-    from party import budget, ledger
+    from party import budget, lifetime
 
     limit = _limit(options)
     if not 0.0 < options.delta < 1.0:
         raise BadCommand("--delta must be between 0 and 1")
     if limit is not None:
-        ledger.set_limit(options.ledger, options.data_set or budget.DATA_SET, limit)
-    accounts, limits = ledger.accounts(options.ledger)
+        lifetime.set_limit(options.ledger, options.data_set or budget.DATA_SET, limit)
+    accounts, limits = lifetime.accounts(options.ledger)
     names = dict.fromkeys([*(a.data_set for a in accounts), *limits])
     shown = [name for name in names if options.data_set in (None, name)]
     if options.data_set and not shown:
