@@ -135,7 +135,7 @@ class CenterRule:
         The first prices are `start`, or else `worth`, or else 1 of the money.
         """
         self._members, self._reserve = members, reserve_ticks
-        self._most_cuts = 8 * resources + 24
+        self._most_cuts = 4 * resources + 16
         known: Floats = np.zeros(resources) if worth is None else np.maximum(worth, 0.0)
         asked: Floats = known if start is None else np.maximum(start, 0.0)
         highest = float(np.max(np.maximum(known, asked)))
@@ -322,7 +322,9 @@ class _Set:
         view = self.view(y)
         if view is None:
             return np.arange(len(self._slopes))[-count:]
-        pull = _rows(view.R * view.R / np.diagonal(_second(view)))
+        squares = view.R * view.R
+        diagonal = _total(squares) + (view.below * view.below + view.above * view.above)
+        pull = _rows(squares / diagonal)
         pull[-1] = math.inf
         return np.sort(np.argsort(-pull, kind="stable")[:count])
 
@@ -389,7 +391,7 @@ def _second(view: _View) -> Floats:
         product = np.empty((m, m))
         for row in R:
             H += np.multiply(row[:, None], row, out=product)
-    H[np.arange(m), np.arange(m)] += view.below * view.below + view.above * view.above
+    H.reshape(-1)[:: m + 1] += view.below * view.below + view.above * view.above
     return H
 
 
@@ -412,8 +414,8 @@ def _solved(H: Floats, right: Floats) -> Floats | None:
     for j in reversed(range(m)):
         x[j] /= A[j, j]
         x[:j] -= A[:j, j] * x[j]
-    x = x / scale
-    return x if np.isfinite(x).all() else None
+    solution: Floats = x / scale
+    return solution
 
 
 def _total(terms: Floats) -> Floats:
