@@ -141,7 +141,8 @@ def _first(options: argparse.Namespace, key: str) -> Agreement:
 
 def _next(options: argparse.Namespace, key: str) -> Agreement:
     """The agreement of an earlier session, starting from the prices that it ended with."""
-    from protocol.transcript import load, replay
+    from protocol.outcome import outcome
+    from protocol.transcript import load
 
     for name in ("resource", "member", "mode", "start", "rehearsal"):
         if getattr(options, name):
@@ -152,10 +153,10 @@ def _next(options: argparse.Namespace, key: str) -> Agreement:
     if options.agreement is None:
         raise BadCommand("--from needs --agreement beside it: what that session agreed on")
     old = read_agreement(options.agreement)
-    position = replay(old, load(old, read_transcript(options.earlier)))
-    if position.round < old.rounds:
+    known = outcome(old, load(old, read_transcript(options.earlier)))
+    if not known.position.over:
         print(
-            f"{options.earlier} stops after {position.round} of {old.rounds} rounds: the prices "
+            f"{options.earlier} stops after {known.rounds} of {old.rounds} rounds: the prices "
             "reached there are taken",
             file=sys.stderr,
         )
@@ -168,7 +169,7 @@ def _next(options: argparse.Namespace, key: str) -> Agreement:
         session=options.session,
         rounds=given.get("rounds", old.rounds),
         privacy=privacy,
-        pricing=replace(old.pricing, start=tuple(position.final_prices.tolist())),
+        pricing=replace(old.pricing, start=tuple(known.prices.tolist())),
         transport=replace(
             old.transport,
             coordinator=given.get("address", old.transport.coordinator),

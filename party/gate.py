@@ -12,7 +12,7 @@ import numpy as np
 from party.ledger import Ledger
 from party.noise import Noise
 from party.subproblem import Subproblem
-from protocol.agreement import TICKS, Agreement
+from protocol.agreement import Agreement
 from protocol.arrays import Floats, Ticks
 from protocol.caps import floor_ticks
 from protocol.course import Position
@@ -26,11 +26,11 @@ def clamped(agreement: Agreement, demand: Floats, objective: Floats, caps: Ticks
 
     For one party, or for any number of them along the leading axes. Un-noised.
     """
-    ticks, limits = demand / agreement.capacity * TICKS, caps
+    ticks, limits = demand / agreement.capacity * agreement.ticks, caps
     if agreement.objective_limit is not None:
-        last = objective[..., None] / agreement.objective_limit * TICKS
+        last = objective[..., None] / agreement.objective_limit * agreement.ticks
         ticks = np.concatenate([ticks, last], axis=-1)
-        limits = np.concatenate([caps, np.full_like(caps[..., :1], TICKS)], axis=-1)
+        limits = np.concatenate([caps, np.full_like(caps[..., :1], agreement.ticks)], axis=-1)
     # fmax takes the other side where a number is not one.
     whole: Ticks = np.rint(np.fmin(np.fmax(ticks, 0.0), limits)).astype(np.int64)
     return whole
@@ -43,7 +43,7 @@ def truncated(agreement: Agreement, noisy: Ticks) -> Ticks:
     """
     if agreement.truncate:
         m = len(agreement.resources)
-        demands = np.minimum(np.maximum(noisy[..., :m], floor_ticks(agreement)), TICKS)
+        demands = np.minimum(np.maximum(noisy[..., :m], floor_ticks(agreement)), agreement.ticks)
         noisy = np.concatenate([demands, noisy[..., m:]], axis=-1)
     return np.minimum(np.maximum(noisy, -VALUE_LIMIT), VALUE_LIMIT)
 
@@ -91,7 +91,7 @@ class Gate:
         recorded = self._ledger.release(position.round)
         if recorded is not None:
             return recorded
-        if position.round >= self._agreement.rounds:
+        if position.over or position.round >= self._agreement.rounds:
             raise BrokenInvariant("one release more than agreed was asked for")
         caps = position.caps[self._row]
         noisy = self._noise.add(

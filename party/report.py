@@ -12,7 +12,7 @@ import numpy as np
 from party.budget import in_words
 from party.dataset import DataSet
 from party.settle import Plan, Settlement
-from protocol.agreement import TICKS, Agreement
+from protocol.agreement import Agreement
 from protocol.arrays import Floats
 from protocol.outcome import Outcome, amounts
 from protocol.pages.page import (
@@ -84,7 +84,7 @@ def private_page(
 
 def _worth(settlement: Settlement) -> Element:
     gain, paid = settlement.gain, settlement.paid
-    base = settlement.within_prorata
+    base = settlement.alone
     part = ""
     if gain is not None and base is not None and base.utility:
         part = f" ({_signed(100.0 * gain / abs(base.utility), digits=3)} %)"
@@ -98,8 +98,9 @@ def _worth(settlement: Settlement) -> Element:
         ),
         facts(
             ("Your best plan within your quota", _utility(settlement.within_quota)),
-            ("With the pro-rata split", _utility(base)),
-            ("Quota above pro rata", "no plan" if gain is None else _signed(gain) + part),
+            ("Alone, with what you bring", _utility(base)),
+            ("You pay", figure(settlement.payment, digits=6)),
+            ("You are better off by", "no plan" if gain is None else _signed(gain) + part),
         ),
         paragraph(
             "At the final prices you would choose another plan. It is not guaranteed to be "
@@ -126,7 +127,9 @@ def _shortfall(agreement: Agreement, settlement: Settlement) -> list[Element]:
     if extra is None:
         failed = "The smallest addition that would do could not be computed."
         return [section(heading, warning, paragraph(failed))]
-    needed = zip(agreement.resources, amounts(agreement, extra), 100.0 * extra / TICKS, strict=True)
+    needed = zip(
+        agreement.resources, amounts(agreement, extra), 100.0 * extra / agreement.ticks, strict=True
+    )
     rows = [
         (titled(r), number(f"+{amount_text(r, float(amount))}"), number(f"+{percent:.4f} %"))
         for r, amount, percent in needed
@@ -148,7 +151,7 @@ def _shortfall(agreement: Agreement, settlement: Settlement) -> list[Element]:
 def _uses(known: Outcome, member: str, settlement: Settlement) -> Element:
     """Quota, pro-rata split and what the plans use of each resource, as bars."""
     agreement, row = known.agreement, known.agreement.place(member)
-    equal = amounts(agreement, settlement.prorata_ticks)
+    equal = amounts(agreement, settlement.endowment_ticks)
     own = amounts(agreement, settlement.quota_ticks)
     plans = (settlement.within_quota, settlement.at_prices)
     uses = [own, equal, *(plan.uses for plan in plans if plan is not None)]
@@ -169,7 +172,7 @@ def _uses(known: Outcome, member: str, settlement: Settlement) -> Element:
         table(
             (),
             [
-                line("Pro-rata split", "half", equal, j),
+                line("Alone", "half", equal, j),
                 line("Your quota", "full", own, j),
                 line("Your plan uses", "full", within, j),
                 line("At final prices", "open", wanted, j),
@@ -181,8 +184,7 @@ def _uses(known: Outcome, member: str, settlement: Settlement) -> Element:
     return section(
         "Your quota and what you make of it",
         paragraph(
-            "In units and in percent of the whole capacity; all bars have one scale. The pro-rata "
-            "split is in proportion to what each company may claim. What you would take at the "
+            "In units and in percent of the whole capacity; all bars have one scale.  What you would take at the "
             "final prices is not guaranteed to be available."
         ),
         grid(cards),

@@ -16,7 +16,6 @@ from party.dataset import DataSet
 from party.ledger import Ledger
 from party.report import Spending, private_page
 from party.settle import Settlement, settle
-from protocol.agreement import TICKS
 from protocol.command import replace_private
 from protocol.errors import BadCommand, PeerError
 from protocol.outcome import Outcome, amounts
@@ -65,8 +64,8 @@ def public_result(known: Outcome, member: str) -> dict[str, Any]:
         "rounds": known.rounds,
         "head": known.position.head.hex(),
         "resources": [r.name for r in agreement.resources],
-        "prices": known.final_prices.tolist(),
-        "average_prices": known.average_prices.tolist(),
+        "prices": known.prices.tolist(),
+        "last_prices": known.last_prices.tolist(),
         "quota": {name: amounts(agreement, row).tolist() for name, row in rows.items()},
         "quota_ticks": {name: row.tolist() for name, row in rows.items()},
     }
@@ -80,21 +79,25 @@ def result(
         name: {"epsilon": budget.finite(cost.epsilon(spending.delta)), "delta": spending.delta}
         for name, cost in (("session", spending.session), ("lifetime", spending.lifetime))
     }
-    return public_result(known, member) | {"privacy": privacy, "private": _private(settlement)}
+    return public_result(known, member) | {
+        "privacy": privacy,
+        "private": _private(known, settlement),
+    }
 
 
-def _private(settlement: Settlement) -> dict[str, Any]:
-    within, equal = settlement.within_quota, settlement.within_prorata
+def _private(known: Outcome, settlement: Settlement) -> dict[str, Any]:
+    within, alone = settlement.within_quota, settlement.alone
     wanted, extra = settlement.at_prices, settlement.extra_ticks
     return {
         "utility_within_quota": within and within.utility,
-        "utility_prorata": equal and equal.utility,
+        "utility_alone": alone and alone.utility,
+        "payment": settlement.payment,
         "gain": settlement.gain,
         "utility_at_prices": wanted and wanted.utility,
         "paid_at_prices": settlement.paid,
         "uses_within_quota": within and within.uses.tolist(),
         "uses_at_prices": wanted and wanted.uses.tolist(),
-        "extra": None if extra is None else (extra / TICKS).tolist(),
+        "extra": None if extra is None else (extra / known.agreement.ticks).tolist(),
     }
 
 

@@ -13,10 +13,13 @@ import numpy as np
 
 from party.dataset import DataSet
 from party.subproblem import Subproblem, loaded, model, subproblem
-from protocol.agreement import TICKS, Agreement
+from protocol.agreement import Agreement
 from protocol.arrays import Floats, Ticks
 from protocol.errors import BadData
 from protocol.outcome import Outcome, amounts
+
+TOLERANCE = 1e-7
+"""What HiGHS takes for nothing in a row of units up to 100, and in proportion above."""
 
 _SNAP = 1e-9  # a value this near to its bound is put on it
 _TRIFLE = 0.01  # part of a tick that a solver cannot tell from nothing
@@ -37,18 +40,19 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Settlement:
-    """One company's outcome. The quotas are public, everything else is secret.
+    """One company's outcome. Quotas and payments are public, everything else is secret.
 
-    `within_quota` and `within_prorata` are the best plans within the quota and within a split
-    in proportion to the shares, None where the private rows allow none; `extra_ticks` is then
-    the smallest addition to the quota that would do. `at_prices` is the plan that answers the
-    final prices, which all plans together may overrun, and `paid` what it would pay for.
+    `within_quota` is the best plan within the quota and `alone` the best within the endowment,
+    None where the private rows allow none; `extra_ticks` is what the quota then lacks at least.
+    `payment` goes with the quota. `at_prices` is the plan that answers the prices of the
+    outcome, which all plans together may overrun, and `paid` what it would pay for.
     """
 
     quota_ticks: Ticks
-    prorata_ticks: Ticks
+    endowment_ticks: Ticks
     within_quota: Plan | None
-    within_prorata: Plan | None
+    alone: Plan | None
+    payment: float
     at_prices: Plan | None
     prices: Floats
     extra_ticks: Ticks | None
@@ -58,30 +62,31 @@ class Settlement:
 
     @property
     def gain(self) -> float | None:
-        """What the quota earns above the split in proportion to the shares, where both do."""
-        if self.within_quota is None or self.within_prorata is None:
+        """How much better off the company is than alone, after payment, where both have a plan."""
+        if self.within_quota is None or self.alone is None:
             return None
-        return self.within_quota.utility - self.within_prorata.utility
+        return self.within_quota.utility - self.payment - self.alone.utility
 
     @property
     def paid(self) -> float | None:
-        """What the plan at the final prices costs at these prices."""
+        """What the plan at the prices of the outcome costs at these prices."""
         return None if self.at_prices is None else math.fsum(self.prices * self.at_prices.uses)
 
 
 def settle(data: DataSet, known: Outcome, member: str) -> Settlement:
     """What the outcome means for one company."""
     agreement, row = known.agreement, known.agreement.place(member)
-    own, equal = known.quota[row], known.prorata[row]
+    own, brought = known.quota[row], known.endowment[row]
     within = plan_within(data, amounts(agreement, own))
-    answer = subproblem(data, agreement, member).answer(known.final_prices)
+    answer = subproblem(data, agreement, member).answer(known.prices)
     return Settlement(
         quota_ticks=own,
-        prorata_ticks=equal,
+        endowment_ticks=brought,
         within_quota=within,
-        within_prorata=plan_within(data, amounts(agreement, equal)),
+        alone=plan_within(data, amounts(agreement, brought)),
+        payment=float(known.payments[row]),
         at_prices=None if answer is None else _plan(data, answer.plan),
-        prices=known.final_prices,
+        prices=known.prices,
         extra_ticks=None if within else smallest_extra(data, agreement, row, own),
     )
 
@@ -95,23 +100,26 @@ def takes_nothing(problem: Subproblem, data: DataSet) -> bool:
 def plan_within(data: DataSet, limit: Floats) -> Plan | None:
     """The best plan that uses no more than `limit`, or None if there is none.
 
-    Guarantee: the uses of the plan are within the limit exactly, not to a tolerance: where
-    the solver goes over it, it is asked again for less.
+    Guarantee: the uses of the plan are within the limit exactly: where the solver goes over it,
+    it is asked again for less. Only where there is no such plan, they are within it to what the
+    solver itself can tell (`TOLERANCE`): to need what one has is no shortfall.
     """
-    allowed = limit
+    allowed, nearly = limit, None
     for _ in range(_ATTEMPTS):
         try:
             answer = Subproblem(data, allowed).answer(np.zeros(len(limit)))
         except BadData:
-            return None
+            return nearly
         if answer is None:
-            return None
+            return nearly
         plan = _plan(data, answer.plan)
         over = _over(data, plan.values, limit)
         if not over.any():
             return plan
+        if nearly is None and np.all(over <= TOLERANCE * np.maximum(1.0, limit / 100.0)):
+            nearly = plan
         allowed = allowed - 2.0 * over
-    return None
+    return nearly
 
 
 def smallest_extra(data: DataSet, agreement: Agreement, row: int, own: Ticks) -> Ticks | None:
@@ -132,7 +140,7 @@ def smallest_extra(data: DataSet, agreement: Agreement, row: int, own: Ticks) ->
     if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
         return None
     uses = _plan(data, np.array(solver.getSolution().col_value)[:n]).uses
-    missing = (uses - least) / agreement.capacity * TICKS
+    missing = (uses - least) / agreement.capacity * agreement.ticks
     lacking = missing > _TRIFLE
     if not lacking.any():
         lacking = missing >= 0.0

@@ -106,7 +106,7 @@ class TextView:
     def round(self, position: Position, releases: tuple[Signed, ...]) -> None:
         now = self._round_at = time.monotonic()
         self._told = None
-        last = position.round == self._agreement.rounds
+        last = position.over
         every = 0.1 if self._console.is_terminal else 5.0
         if now < self._shown_at + every and not last:
             return

@@ -19,12 +19,15 @@ if TYPE_CHECKING:
     from protocol.arrays import Floats, Ticks
 
 TICKS = 1 << 20
-"""Ticks in one whole capacity. A released number counts ticks."""
+"""Ticks in one whole capacity where there is noise, which needs room above it."""
+
+FINE_TICKS = 1 << 40
+"""The same for the centre rule, whose averages are exact: finer than any solver can tell."""
 
 MODES = ("hidden", "private", "clipped")
 ACCOUNTANTS = ("exact", "paper")
 SHAPES = ("component", "norm", "balanced")
-STEPS = ("constant", "sqrt", "theorem", "dog")
+STEPS = ("center", "worth", "dog", "constant", "sqrt", "theorem")
 TOPOLOGIES = ("relay", "mesh")
 
 
@@ -40,18 +43,18 @@ class Resource:
 
 @dataclass(frozen=True)
 class Member:
-    """One company: the largest part of each capacity it may claim, and its public keys."""
+    """One company: the largest part of each capacity it may claim, and its public keys.
+
+    `endowment` is the part of each capacity that it brings, or would have without the others;
+    empty where nobody says so.
+    """
 
     name: str
     share: tuple[float, ...]
+    endowment: tuple[float, ...] = ()
     signing_key: bytes = b""
     transport_key: str = ""
     address: str = ""
-
-    @property
-    def share_ticks(self) -> list[int]:
-        """Rounded up, so that shares which add up to 1 leave no tick of a capacity unused."""
-        return [math.ceil(part * TICKS) for part in self.share]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,10 +69,16 @@ class Privacy:
 
 @dataclass(frozen=True, kw_only=True)
 class Pricing:
-    """How the prices start and move."""
+    """How the prices start and move, and when the rounds may stop.
+
+    `tolerance` and `reserve` belong to the centre rule: the part of what all capacities are
+    worth that its certificate must reach, and the part of each capacity that the rounds leave.
+    """
 
     step: str
     step_size: float | None = None
+    tolerance: float | None = None
+    reserve: float | None = None
     momentum: float = 0.0
     nonnegative: bool = True
     start: tuple[float, ...] = ()
@@ -100,6 +109,7 @@ class Agreement:
     alpha: float = 1.5
     tau: float = 0.01
     objective_limit: float | None = None
+    currency: str = ""
     rehearsal: bool = False
     transport: Transport = Transport()
 
@@ -107,6 +117,11 @@ class Agreement:
     def digest(self) -> bytes:
         """SHA-256 of the canonical form. Addresses and patience are left out."""
         return hashlib.sha256(b"sotto agreement 1\n" + canonical(self).encode()).digest()
+
+    @property
+    def ticks(self) -> int:
+        """Ticks in one whole capacity. A released number counts ticks."""
+        return FINE_TICKS if self.pricing.step == "center" else TICKS
 
     @property
     def width(self) -> int:
@@ -130,8 +145,11 @@ class Agreement:
 
     @cached_property
     def share_ticks(self) -> "Ticks":
-        """`share` in ticks: no release is computed from more than this."""
-        return _array([m.share_ticks for m in self.members])
+        """`share` in ticks: no release is computed from more than this.
+
+        Rounded up, so that shares which add up to 1 leave no tick of a capacity unused.
+        """
+        return _array([[math.ceil(part * self.ticks) for part in m.share] for m in self.members])
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -166,16 +184,27 @@ def canonical(agreement: Agreement) -> str:
         "tau": agreement.tau if agreement.mode == "clipped" or agreement.truncate else None,
         "objective_limit": agreement.objective_limit,
         "privacy": None if agreement.privacy is None else vars(agreement.privacy),
-        "pricing": vars(agreement.pricing),
+        "pricing": _without(vars(agreement.pricing), "tolerance", "reserve"),
+        "currency": agreement.currency,
         "resources": [vars(r) for r in agreement.resources],
         "members": [
-            {
-                "name": m.name,
-                "share": m.share,
-                "signing_key": m.signing_key.hex(),
-                "transport_key": m.transport_key,
-            }
+            _without(
+                {
+                    "name": m.name,
+                    "share": m.share,
+                    "endowment": m.endowment,
+                    "signing_key": m.signing_key.hex(),
+                    "transport_key": m.transport_key,
+                },
+                "endowment",
+            )
             for m in agreement.members
         ],
     }
+    content = _without(content, "currency")
     return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _without(terms: dict[str, Any], *optional: str) -> dict[str, Any]:
+    """Terms less those of these that an agreement does not have."""
+    return {k: v for k, v in terms.items() if k not in optional or v not in (None, "", ())}

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from protocol.agreement import TICKS, Agreement
+from protocol.agreement import Agreement
 from protocol.arrays import Ticks
 
 
@@ -31,7 +31,7 @@ def apportion(total: int, weights: list[int]) -> list[int]:
 
 def floor_ticks(agreement: Agreement) -> int:
     """τ in ticks, at least 1."""
-    return max(1, math.ceil(agreement.tau * TICKS))
+    return max(1, math.ceil(agreement.tau * agreement.ticks))
 
 
 def first_caps(agreement: Agreement) -> Ticks:
@@ -55,16 +55,16 @@ def adaptive_caps(agreement: Agreement, released: Ticks) -> Ticks:
 
     Guarantee: for each resource the caps add up to α·c exactly, in ticks.
     """
-    return _divided(agreement, np.clip(released, floor_ticks(agreement), TICKS))
+    return _divided(agreement, np.clip(released, floor_ticks(agreement), agreement.ticks))
 
 
 def smallest_cap(agreement: Agreement) -> int:
     """No cap of `adaptive_caps` is ever below this: α·τ/K of the capacity, rounded down."""
-    return _total(agreement) * floor_ticks(agreement) // (len(agreement.members) * TICKS)
+    return _total(agreement) * floor_ticks(agreement) // (len(agreement.members) * agreement.ticks)
 
 
 def _total(agreement: Agreement) -> int:
-    return math.floor(agreement.alpha * TICKS)
+    return math.floor(agreement.alpha * agreement.ticks)
 
 
 def _divided(agreement: Agreement, weights: Ticks) -> Ticks:

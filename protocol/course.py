@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from protocol.agreement import TICKS, Agreement
+from protocol.agreement import Agreement
 from protocol.arrays import Floats, Ticks
 from protocol.caps import first_caps, next_caps
+from protocol.center import Certificate
 from protocol.messages import Release, Signed
 from protocol.prices import PriceRule, Prices
 from protocol.privacy import Calibration
@@ -23,9 +24,10 @@ from protocol.privacy import Calibration
 class Position:
     """Where the session stands before the releases of `round`.
 
-    `released` and `variance` are sums, members by resources, of what was released in the
-    `counted` rounds and of its noise (σ², in ticks): what the quota rests on. `tail_sum` is that
-    of the `tail_count` prices that belong to the last half of the rounds.
+    `over`: there is none, the session ends here, at the agreed number of rounds or because its
+    rule says so. `released` and `variance` are sums, members by resources, of what was released
+    in the `counted` rounds and of its noise (σ², in ticks): what the quota rests on where rounds
+    have no weights. `tail_sum` is that of the `tail_count` prices of the last half of the rounds.
     """
 
     head: bytes
@@ -36,6 +38,7 @@ class Position:
     variance: Floats
     tail_count: int
     tail_sum: Floats
+    over: bool = False
     best: tuple[float, Floats] | None = None
 
     @property
@@ -43,9 +46,9 @@ class Position:
         return self.prices.round
 
     @property
-    def final_prices(self) -> Floats:
-        """The prices a session that ends here ends with: the last, or the best noisy ones."""
-        return self.prices.current if self.best is None else self.best[1]
+    def certificate(self) -> Certificate | None:
+        """What the rounds so far prove, where they follow the centre rule."""
+        return None if self.prices.center is None else self.prices.center.best
 
     @property
     def average_prices(self) -> Floats:
@@ -110,8 +113,16 @@ class Course:
             variance=variance,
             tail_count=position.tail_count + late,
             tail_sum=tail,
+            over=self._over(prices),
             best=self._better(position, values),
         )
+
+    def _over(self, prices: Prices) -> bool:
+        center, tolerance = prices.center, self.agreement.pricing.tolerance
+        if center is None or center.best is None or tolerance is None:
+            return prices.round >= self.agreement.rounds
+        done = center.exact or center.best.within(tolerance)
+        return done or prices.round >= self.agreement.rounds
 
     def _variance(self, caps: Ticks) -> Floats:
         sigma = self._noise.scales(caps)[:, : len(self.agreement.resources)]
@@ -123,7 +134,7 @@ class Course:
         if limit is None:
             return None
         worth = math.fsum(position.prices.current * self.agreement.capacity)
-        dual = worth + float(int(values[:, -1].sum())) * (limit / TICKS)
+        dual = worth + float(int(values[:, -1].sum())) * (limit / self.agreement.ticks)
         if position.best is not None and position.best[0] <= dual:
             return position.best
         return dual, position.prices.current
@@ -145,5 +156,5 @@ def overrun(agreement: Agreement, values: Ticks) -> Floats:
     For the numbers of one round, or for any number of rounds along the leading axes.
     """
     totals = values[..., : len(agreement.resources)].sum(axis=-2)
-    over: Floats = (totals - TICKS) / TICKS
+    over: Floats = (totals - agreement.ticks) / agreement.ticks
     return over

@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from protocol import privacy
-from protocol.agreement import TICKS, Agreement
+from protocol.agreement import Agreement
 from protocol.caps import first_caps
 from protocol.wire import release_bytes
 
@@ -18,7 +18,7 @@ def forecast(agreement: Agreement) -> dict[str, float | int | str | None]:
     """The figures of `protocol plan`. Noise is that of the noisiest party and resource."""
     noise = privacy.Calibration(agreement)
     m, T = len(agreement.resources), agreement.rounds
-    sigma = noise.scales(first_caps(agreement))[:, :m] / TICKS
+    sigma = noise.scales(first_caps(agreement))[:, :m] / agreement.ticks
     party = float(sigma.max())
     total = float(np.sqrt((sigma**2).sum(axis=0)).max())
     share = float((sigma / np.maximum(agreement.share, 1e-12)).max())

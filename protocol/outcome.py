@@ -12,9 +12,11 @@ from functools import cached_property
 
 import numpy as np
 
+from protocol import payments as payment
 from protocol import quota as quotas
-from protocol.agreement import TICKS, Agreement
+from protocol.agreement import Agreement
 from protocol.arrays import Floats, Ticks
+from protocol.center import Certificate
 from protocol.course import Position, numbers, overrun
 from protocol.transcript import Transcript, positions
 
@@ -23,14 +25,14 @@ from protocol.transcript import Transcript, positions
 class Outcome:
     """Where a session stands after `position.round` rounds, and how it came there.
 
-    `released` holds rounds by members by numbers, `prices` λ(0) and those after each round.
+    `released` holds rounds by members by numbers, `path` λ(0) and the prices after each round.
     Binding only where it is `sealed`: else the session was still going on.
     """
 
     agreement: Agreement
     position: Position
     released: Ticks
-    prices: Floats
+    path: Floats
     sealed: bool
 
     @property
@@ -39,12 +41,25 @@ class Outcome:
         return self.position.round
 
     @property
-    def final_prices(self) -> Floats:
-        return self.position.final_prices
+    def last_prices(self) -> Floats:
+        """λ after the last round, at which nobody was asked any more."""
+        return self.position.prices.current
 
     @property
-    def average_prices(self) -> Floats:
-        return self.position.average_prices
+    def certificate(self) -> Certificate | None:
+        """How near to the best the outcome is at least, where the rounds can prove it."""
+        return self.position.certificate
+
+    @cached_property
+    def prices(self) -> Floats:
+        """What the session says that a unit is worth: what plans and payments reckon with.
+
+        The weighted prices of the centre rule, the best noisy ones where objectives are
+        shared, otherwise the mean over the last half of the rounds.
+        """
+        if self.certificate is not None:
+            return self.certificate.prices / self.agreement.capacity
+        return self.position.average_prices if self.position.best is None else self.position.best[1]
 
     @cached_property
     def overrun(self) -> Floats:
@@ -58,8 +73,20 @@ class Outcome:
 
     @cached_property
     def quota(self) -> Ticks:
-        """Members by resources: what each may use, in ticks that fill each capacity exactly."""
+        """Members by resources: what each may use, in ticks that no capacity has fewer of."""
+        if self.certificate is not None:
+            return quotas.weighted(self.agreement, self.released, self.certificate.weights)
         return quotas.quota(self.agreement, *self.average)
+
+    @cached_property
+    def endowment(self) -> Ticks:
+        """The same for what each would have without the others."""
+        return payment.endowment(self.agreement)
+
+    @cached_property
+    def payments(self) -> Floats:
+        """What each member pays for its quota above its endowment; together nothing."""
+        return payment.payments(self.agreement, self.prices, self.quota)
 
     @cached_property
     def prorata(self) -> Ticks:
@@ -69,15 +96,15 @@ class Outcome:
 
 def outcome(agreement: Agreement, transcript: Transcript) -> Outcome:
     """Verify and recompute a session. Raises `BadTranscript` where the transcript does not fit."""
-    prices = []
+    path = []
     for position in positions(agreement, transcript):
-        prices.append(position.prices.current)  # not the whole position: there may be very many
+        path.append(position.prices.current)  # not the whole position: there may be very many
     released = np.array([numbers(r) for r in transcript.rounds], dtype=np.int64)
     return Outcome(
         agreement=agreement,
         position=position,
         released=released.reshape(-1, len(agreement.members), agreement.width),
-        prices=np.array(prices),
+        path=np.array(path),
         sealed=len(transcript.seals) == len(agreement.members),
     )
 
@@ -89,8 +116,8 @@ def amounts(agreement: Agreement, ticks: Ticks) -> Floats:
     """
 
     def rounded_down(ticks: int, capacity: float) -> float:
-        amount = ticks * capacity / TICKS
-        exact = Fraction(capacity) * ticks / TICKS
+        amount = ticks * capacity / agreement.ticks
+        exact = Fraction(capacity) * ticks / agreement.ticks
         return amount if Fraction(amount) <= exact else math.nextafter(amount, 0.0)
 
     pairs = zip(ticks.tolist(), agreement.capacity.tolist(), strict=True)

@@ -4,7 +4,9 @@ Every operation is elementwise float64 in a fixed order, and every sum of floats
 correctly rounded one, so that all machines get the same bits. No BLAS, no float
 reductions of numpy, and no private number.
 
-Symbols of the paper: λ prices, c capacities, ν step, γ momentum.
+Symbols of the paper: λ prices, c capacities, ν step, γ momentum. The rules that are defaults
+(`center`, `worth`) and `dog` reckon in y = λ·c, money for a whole capacity, so that units do
+not matter; `constant`, `sqrt` and `theorem` are the paper's, in λ.
 """
 
 import math
@@ -12,8 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from protocol.agreement import TICKS, Agreement
+from protocol.agreement import Agreement
 from protocol.arrays import Floats, Ticks
+from protocol.center import Center, CenterRule
 from protocol.privacy import (
     Calibration,
     convergence_step,
@@ -33,8 +36,9 @@ class Prices:
     round: int
     current: Floats
     previous: Floats
-    farthest: float
+    farthest: float = 0.0
     squares: float = 0.0
+    center: Center | None = None
 
 
 class PriceRule:
@@ -43,15 +47,20 @@ class PriceRule:
     def __init__(self, agreement: Agreement) -> None:
         self._agreement = agreement
         self._pricing = agreement.pricing
+        self._start: Floats = np.array(self._pricing.start)
+        self._center = _center_rule(agreement) if self._pricing.step == "center" else None
         self._size = self._pricing.step_size or 0.0
-        if self._pricing.step == "theorem":
+        # What an excess of 1, all of the capacity, moves λ by at step 1.
+        self._unit: Floats = agreement.capacity
+        if self._pricing.step in ("worth", "dog"):
+            self._unit = 1.0 / agreement.capacity
+        if self._pricing.step in ("worth", "theorem"):
             step = convergence_step(
                 M=prices_distance(agreement),
                 B=gradient_bound(Calibration(agreement)),
                 T=agreement.rounds,
             )
             self._size = float(shortened(step))
-        self._start: Floats = np.array(self._pricing.start)
         # How far `dog` moves first, in money for a whole capacity. It finds its scale by
         # itself, but sooner from a public guess.
         worth = 0.0 if agreement.worth is None else math.fsum(agreement.worth**2)
@@ -60,6 +69,8 @@ class PriceRule:
     @property
     def first(self) -> Prices:
         """λ(0)."""
+        if self._center is not None:
+            return self._asking(0, self._center.first, self._start)
         return Prices(0, self._start, self._start, self._first_move)
 
     def step_size(self, round: int) -> float:  # noqa: A002
@@ -67,19 +78,36 @@ class PriceRule:
         return self._size / math.sqrt(round + 1) if self._pricing.step == "sqrt" else self._size
 
     def next(self, prices: Prices, totals: Ticks) -> Prices:
-        """λ(t+1) = λ(t) − ν(t)·(c − Σ s̃) + γ·(λ(t) − λ(t−1)), from Σ s̃ in ticks."""
-        c = self._agreement.capacity
-        excess = (totals - TICKS).astype(np.float64) / TICKS
-        farthest, squares = prices.farthest, prices.squares
+        """λ(t+1) = λ(t) − ν(t)·(c − Σ s̃) + γ·(λ(t) − λ(t−1)), from Σ s̃ in ticks; or a centre."""
+        if self._center is not None and prices.center is not None:
+            after = self._center.next(prices.center, totals)
+            return self._asking(prices.round + 1, after, prices.current)
+        ticks = self._agreement.ticks
+        excess = (totals - ticks).astype(np.float64) / ticks
+        step, farthest, squares = self.step_size(prices.round), prices.farthest, prices.squares
         if self._pricing.step == "dog":
-            away = (prices.current - self._start) * c
+            away = (prices.current - self._start) * self._agreement.capacity
             farthest = max(farthest, math.sqrt(math.fsum(away * away)))
             squares = squares + math.fsum(excess * excess)
             step = farthest / math.sqrt(squares) if squares > 0.0 else 0.0
-            moved = prices.current + step * excess / c
-        else:
-            moved = prices.current + self.step_size(prices.round) * (excess * c)
+        moved = prices.current + step * (excess * self._unit)
         moved = moved + self._pricing.momentum * (prices.current - prices.previous)
         lowest = 0.0 if self._pricing.nonnegative else -PRICE_LIMIT
         moved = np.minimum(np.maximum(moved, lowest), PRICE_LIMIT)
         return Prices(prices.round + 1, moved, prices.current, farthest, squares)
+
+    def _asking(self, round: int, center: Center, previous: Floats) -> Prices:  # noqa: A002
+        asked = np.minimum(center.prices / self._agreement.capacity, PRICE_LIMIT)
+        return Prices(round, asked, previous, center=center)
+
+
+def _center_rule(agreement: Agreement) -> CenterRule:
+    start = np.array(agreement.pricing.start) * agreement.capacity
+    return CenterRule(
+        members=len(agreement.members),
+        resources=len(agreement.resources),
+        ticks=agreement.ticks,
+        reserve_ticks=math.ceil((agreement.pricing.reserve or 0.0) * agreement.ticks),
+        worth=agreement.worth,
+        start=start if start.any() else None,
+    )

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from protocol.agreement import TICKS, Agreement
+from protocol.agreement import Agreement
 from protocol.arrays import Floats, Ticks
 from protocol.caps import first_caps, smallest_cap
 from protocol.errors import BadAgreement
@@ -164,8 +164,8 @@ class Calibration:
         largest = self.scales(agreement.share_ticks).max()
         if largest > NOISE_LIMIT:
             raise BadAgreement(
-                f"privacy: the noise would be {largest / TICKS:.3g} times the capacity, more "
-                "than can be carried; choose fewer rounds or a larger epsilon"
+                f"privacy: the noise would be {largest / agreement.ticks:.3g} times the capacity, "
+                "more than can be carried; choose fewer rounds or a larger epsilon"
             )
 
     def scales(self, caps: Ticks) -> Floats:
@@ -254,7 +254,7 @@ class Calibration:
             weights = math.sqrt(m) * caps
         # A number that is always 0 hides nothing and needs no noise.
         spread[..., :m] = np.where(caps > 0, weights, 0.0) * math.sqrt(T * width / m)
-        spread[..., m:] = math.sqrt(T * width) * TICKS
+        spread[..., m:] = math.sqrt(T * width) * self.agreement.ticks
         return spread
 
 
@@ -268,27 +268,32 @@ def shortened(values: Floats | float) -> Floats:
 def prices_distance(agreement: Agreement) -> float:
     """M of asmp: bound on lambda: how far the best prices may be from the first ones.
 
-    From the public `worth`: ‖worth / c‖ for a start at 0, and half of that for a start at
-    public prices, the worth or those of an earlier session, which nobody would start from
-    if they were not about right. It is a guess that the parties agree on.
+    From the public `worth`, a guess that the parties agree on: ‖worth / c‖ where λ moves as in
+    the paper (step `theorem`), and ‖worth‖ where money for a whole capacity does.
     """
     if agreement.worth is None:
         raise BadAgreement("every resource needs a worth to bound the distance to the best prices")
-    distance = math.sqrt(math.fsum((agreement.worth / agreement.capacity) ** 2))
-    return distance / 2.0 if any(agreement.pricing.start) else distance
+    return math.sqrt(math.fsum((agreement.worth / _lengths(agreement)) ** 2))
+
+
+def _lengths(agreement: Agreement) -> Floats:
+    """What a capacity counts as in the coordinates that prices move in: c, or 1 in money."""
+    c = agreement.capacity
+    return c if agreement.pricing.step == "theorem" else np.ones_like(c)
 
 
 def gradient_bound(calibration: Calibration) -> float:
     """B of eq: B bound: no expected squared noisy subgradient exceeds B².
 
     With every share 1, component noise and the paper's accountant this is the paper's
-    ‖c‖·√(TmK/2ρ + (K−1)²); smaller shares mean less noise and less overrun. In `clipped`
-    mode it takes the caps of the first round, and the theorems make no promise.
+    ‖c‖·√(TmK/2ρ + (K−1)²); smaller shares mean less noise and less overrun. In money for a
+    whole capacity every c is 1. In `clipped` mode it takes the caps of the first round, and
+    the theorems make no promise.
     """
     agreement = calibration.agreement
-    sigma = calibration.scales(first_caps(agreement)) / TICKS
+    sigma = calibration.scales(first_caps(agreement)) / agreement.ticks
     total = 0.0
-    for j, c in enumerate(agreement.capacity.tolist()):
+    for j, c in enumerate(_lengths(agreement).tolist()):
         overrun = max(1.0, math.fsum(agreement.share[:, j]) - 1.0)
         total += c * c * (math.fsum(sigma[:, j] ** 2) + overrun * overrun)
     return math.sqrt(total)

@@ -8,11 +8,12 @@ Symbols: y the average release of a member, s the noise left in it, θ what the 
 scaled by so that they fill the capacity.
 """
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
 
-from protocol.agreement import TICKS, Agreement
+from protocol.agreement import Agreement
 from protocol.arrays import Floats, Ticks
 from protocol.caps import apportion
 from protocol.course import Position
@@ -30,12 +31,42 @@ def quota(agreement: Agreement, y: Floats, s: Floats) -> Ticks:
     Guarantee: in every resource the quotas are within the members' shares and add up to the
     capacity exactly, whatever was released (PRIVACY.md §9).
     """
-    return _split(posterior_mean(y, s, agreement.share_ticks), agreement.share_ticks)
+    return _split(agreement, posterior_mean(y, s, agreement.share_ticks))
 
 
 def prorata(agreement: Agreement) -> Ticks:
     """The split that listens to nobody: in proportion to the members' shares."""
-    return _split(agreement.share_ticks, agreement.share_ticks)
+    return _split(agreement, agreement.share_ticks)
+
+
+def weighted(agreement: Agreement, released: Ticks, weights: Sequence[int]) -> Ticks:
+    """Members by resources: what each may use whose releases, rounds first, weigh so much.
+
+    Everybody gets its weighted demand, exactly and rounded down, and of what is left over a
+    part in proportion to its share, up to that share; where all demands together are more than
+    the capacity, each is cut by the same part. A member's quota follows from its own demands
+    and from totals alone.
+
+    Guarantee: in every resource the quotas are within the members' shares and do not add up to
+    more than the capacity; what they leave is less than one tick a member and what shares that
+    are full cannot take.
+    """
+    whole, m = sum(weights), len(agreement.resources)
+    counted = [(w, row[:, :m].tolist()) for w, row in zip(weights, released, strict=False) if w]
+    quotas = []
+    for j in range(m):
+        caps = agreement.share_ticks[:, j].tolist()
+        own = [sum(w * row[k][j] for w, row in counted) for k in range(len(caps))]
+        quotas.append(_apart(agreement.ticks, whole, [max(0, d) for d in own], caps))
+    return np.array(quotas, dtype=np.int64).T
+
+
+def _apart(ticks: int, whole: int, own: list[int], caps: list[int]) -> list[int]:
+    total = sum(own)
+    if total > ticks * whole:
+        return [min(cap, d * ticks // total) for d, cap in zip(own, caps, strict=True)]
+    left, shares = ticks - total // whole, sum(caps)
+    return [min(c, d // whole + left * c // shares) for d, c in zip(own, caps, strict=True)]
 
 
 def average(position: Position) -> tuple[Floats, Floats]:
@@ -92,15 +123,15 @@ def _exp_minus(z: Floats) -> Floats:
     return power
 
 
-def filled(weights: list[int], caps: list[int]) -> list[int]:
+def filled(ticks: int, weights: list[int], caps: list[int]) -> list[int]:
     """Split one capacity: min(cap, θ·weight) in whole ticks, with θ such that it is all used.
 
-    Guarantee: no part is below 0 or above its cap, and the parts add up to `TICKS` exactly,
+    Guarantee: no part is below 0 or above its cap, and the parts add up to `ticks` exactly,
     if the caps together reach it. Among all such splits it is the one nearest to the
     weights in relative entropy, to less than a tick. Members of weight 0 get something only
     if the others cannot use it all, and then in proportion to their caps.
     """
-    parts, left, total = [0] * len(caps), TICKS, sum(weights)
+    parts, left, total = [0] * len(caps), ticks, sum(weights)
     rest = [k for k, weight in enumerate(weights) if weight > 0]
     rest.sort(key=lambda k: Fraction(caps[k], weights[k]), reverse=True)
     while rest and left * weights[rest[-1]] >= caps[rest[-1]] * total:
@@ -116,6 +147,6 @@ def filled(weights: list[int], caps: list[int]) -> list[int]:
     return parts
 
 
-def _split(weights: Ticks, caps: Ticks) -> Ticks:
-    columns = zip(weights.T.tolist(), caps.T.tolist(), strict=True)
-    return np.array([filled(*column) for column in columns], dtype=np.int64).T
+def _split(agreement: Agreement, weights: Ticks) -> Ticks:
+    columns = zip(weights.T.tolist(), agreement.share_ticks.T.tolist(), strict=True)
+    return np.array([filled(agreement.ticks, *column) for column in columns], dtype=np.int64).T

@@ -262,7 +262,7 @@ class Session:
             return []
         # The last to answer must hear that it was answered: an asker's hello is due first.
         effects: list[Effect] = [self._hello(now)] if self._timers.answer_owed else []
-        if self.position.round == self.agreement.rounds:
+        if self.position.over:
             return [*effects, *self._seal(now)]
         self._go(Event.EVERYONE_ANSWERED)
         return [*effects, Respond(self.position)]
@@ -332,11 +332,12 @@ class Session:
         self._now_releases, self._next_releases = self._next_releases, {}
         self._held = {held.data for held in (*releases, *self._now_releases.values())}
         effects: list[Effect] = [Record(self.position.round - 1, releases)]
-        for signed in self._now_releases.values():
+        for signed in (*self._now_releases.values(), *self._seals.values()):
             if signed.message.head != self.position.head:
                 return [*effects, *self._dispute(signed, now)]
-        if self.position.round == self.agreement.rounds:
+        if self.position.over:
             return [*effects, *self._seal(now)]
+        self._seals.clear()  # of who sealed too early: it has to seal again
         self._go(Event.ROUND_CLOSED)
         return [*effects, Respond(self.position)]
 
@@ -358,13 +359,16 @@ class Session:
         return self._send(seal, now)
 
     def _receive_seal(self, signed: Signed, message: Seal, now: float) -> list[Effect]:
-        if message.round != self.agreement.rounds or self.position.round < message.round - 1:
-            return []
+        ahead = message.round - self.position.round
+        if ahead != 0 and (ahead != 1 or self.position.over):
+            return []  # nobody honest is further ahead
         known = self._seals.get(message.sender)
         if known is not None and _clash(known, signed):
             return [] if self.phase is Phase.FINISHED else self._convict(known, signed, now)
-        if self.position.round == message.round and message.head != self.position.head:
+        if ahead == 0 and message.head != self.position.head:
             return self._dispute(signed, now)
+        if ahead == 0 and not self.position.over:
+            return []  # the rounds are not over, whoever says so
         if known is None:
             self._seals[message.sender] = signed
             self._timers.progressed(now)

@@ -15,7 +15,6 @@ from protocol.agreement import (
     MODES,
     SHAPES,
     STEPS,
-    TICKS,
     TOPOLOGIES,
     Agreement,
     Member,
@@ -32,7 +31,14 @@ MAX_MEMBERS = 10_000
 MAX_RESOURCES = 10_000
 MAX_START = 1e12
 
+TOLERANCE = 1e-4
+"""How near a certificate must come, as a part of what all capacities are worth."""
+
+RESERVE = 1e-6
+"""What the rounds leave of each capacity: quotas then cover every averaged demand to the tick."""
+
 # What a text may look like, and how to say so to a person.
+_CURRENCY = (r"[^\x00-\x1f]{0,8}", "one word of at most 8 characters, like EUR")
 _LINE = (r"[^\x00-\x1f]{0,80}", "one line of at most 80 characters")
 _ADDRESS = (r"tcp://\S{1,255}:[0-9]{1,5}", "an address of the form 'tcp://host:port'")
 _SIGNING_KEY = (r"[0-9a-f]{64}", "a public key of 64 hexadecimal digits")
@@ -52,6 +58,7 @@ def from_table(table: Mapping[str, Any]) -> Agreement:
     """Check every field of a parsed agreement and fill in the defaults."""
     top = Fields(table, "")
     session, mode = top.name("session"), top.choice("mode", MODES)
+    currency = top.text("currency", _CURRENCY)
     rounds, rehearsal = top.integer("rounds", 1, MAX_ROUNDS), top.flag("rehearsal", False)
     resources = tuple(_resource(f) for f in top.tables("resource", 1, MAX_RESOURCES))
     names = [r.name for r in resources]
@@ -65,6 +72,7 @@ def from_table(table: Mapping[str, Any]) -> Agreement:
         mode=mode,
         rounds=rounds,
         rehearsal=rehearsal,
+        currency=currency,
         resources=resources,
         members=members,
         **_secrecy(top.table("privacy"), mode, resources, float(len(members))),
@@ -72,14 +80,42 @@ def from_table(table: Mapping[str, Any]) -> Agreement:
         transport=_transport(top.table("transport")),
     )
     top.done()
-    totals = map(sum, zip(*(m.share_ticks for m in members), strict=True))
-    for name, total in zip(names, totals, strict=True):
-        if total < TICKS:
+    _shared_out(agreement)
+    return agreement
+
+
+def _shared_out(agreement: Agreement) -> None:
+    """Refuse shares that leave something over, and endowments that do not add up."""
+    stated = [member.name for member in agreement.members if member.endowment]
+    if stated and len(stated) < len(agreement.members):
+        lacking = next(m.name for m in agreement.members if not m.endowment)
+        raise BadAgreement(
+            f"member {stated[0]!r} has an endowment and {lacking!r} has none; give one to every "
+            "member, or to none: then they are in proportion to the shares"
+        )
+    for j, resource in enumerate(agreement.resources):
+        if (
+            sum(math.ceil(m.share[j] * agreement.ticks) for m in agreement.members)
+            < agreement.ticks
+        ):
             raise BadAgreement(
-                f"the shares in resource {name!r} add up to less than 1, "
+                f"the shares in resource {resource.name!r} add up to less than 1, "
                 "so part of it could never be used; raise the share of some member"
             )
-    return agreement
+        if not stated:
+            continue
+        total = math.fsum(m.endowment[j] for m in agreement.members)
+        if abs(total - 1.0) > 1e-9:
+            raise BadAgreement(
+                f"the endowments in resource {resource.name!r} add up to {total:.12g}: they are "
+                "what the members bring of it, and must add up to 1"
+            )
+        for member in agreement.members:
+            if member.endowment[j] > member.share[j]:
+                raise BadAgreement(
+                    f"member {member.name!r} brings {member.endowment[j]:g} of resource "
+                    f"{resource.name!r} and may claim only {member.share[j]:g}; raise its share"
+                )
 
 
 def _resource(fields: Fields) -> Resource:
@@ -96,7 +132,8 @@ def _resource(fields: Fields) -> Resource:
 def _member(fields: Fields, resources: list[str]) -> Member:
     member = Member(
         name=fields.name("name"),
-        share=_share(fields, resources),
+        share=_parts(fields, "share", resources) or (1.0,) * len(resources),
+        endowment=_parts(fields, "endowment", resources),
         signing_key=bytes.fromhex(fields.text("signing_key", _SIGNING_KEY)),
         transport_key=fields.text("transport_key", _CURVE_KEY),
         address=fields.text("address", _ADDRESS),
@@ -105,11 +142,12 @@ def _member(fields: Fields, resources: list[str]) -> Member:
     return member
 
 
-def _share(fields: Fields, resources: list[str]) -> tuple[float, ...]:
-    """A number for all resources, or a table with one number for each."""
-    if not fields.has_table("share"):
-        return (fields.number("share", 1.0, at_least=0.0, at_most=1.0),) * len(resources)
-    return _each(fields.table("share"), resources, at_least=0.0, at_most=1.0)
+def _parts(fields: Fields, key: str, resources: list[str]) -> tuple[float, ...]:
+    """A number for all resources, a table with one number for each, or nothing."""
+    if fields.has_table(key):
+        return _each(fields.table(key), resources, at_least=0.0, at_most=1.0)
+    part = fields.optional_number(key, at_least=0.0, at_most=1.0)
+    return () if part is None else (part,) * len(resources)
 
 
 def _each(
@@ -156,21 +194,34 @@ def _privacy(fields: Fields) -> Privacy:
 
 
 def _pricing(fields: Fields, *, noisy: bool, resources: tuple[Resource, ...]) -> Pricing:
-    step = fields.choice("step", STEPS, "theorem" if noisy else "dog")
-    sized = step in ("constant", "sqrt")
+    step = fields.choice("step", STEPS, "worth" if noisy else "center")
+    sized, centered = step in ("constant", "sqrt"), step == "center"
+    if centered and noisy:
+        raise BadAgreement(
+            "prices.step is 'center', which takes every answer at its word: with noise choose "
+            "'worth', or one of the paper's steps"
+        )
     if not sized:
         fields.forbid(("step_size",), f"step is {step!r}")
+    if centered:
+        fields.forbid(("momentum", "nonnegative"), "step is 'center'")
+    else:
+        fields.forbid(("tolerance", "reserve"), f"step is {step!r}")
     pricing = Pricing(
         step=step,
         step_size=fields.number("step_size", at_least=1e-15, at_most=1e15) if sized else None,
+        tolerance=fields.number("tolerance", TOLERANCE, at_least=0.0, at_most=1.0)
+        if centered
+        else None,
+        reserve=fields.number("reserve", RESERVE, at_least=0.0, at_most=0.5) if centered else None,
         momentum=fields.number("momentum", 0.0, at_least=0.0, at_most=0.999),
         nonnegative=fields.flag("nonnegative", True),
         start=_start(fields, resources),
     )
-    if step == "theorem" and not all(r.worth for r in resources):
+    if step in ("worth", "theorem") and not all(r.worth for r in resources):
         lacking = next(r.name for r in resources if not r.worth)
         raise BadAgreement(
-            f"prices.step is 'theorem', but resource {lacking!r} has no positive worth: "
+            f"prices.step is {step!r}, but resource {lacking!r} has no positive worth: "
             "say what its whole capacity might fetch, or choose another step"
         )
     fields.done()
@@ -217,16 +268,20 @@ def _unique(what: str, names: list[str]) -> None:
 _WORDS = {
     "rehearsal": "seeded noise: NO privacy",
     "mode": "hidden: no noise; private: noise; clipped: noise with adaptive caps",
-    "rounds": "each member releases exactly this many times",
+    "rounds": "each member releases at most this many times",
+    "currency": "what prices, worths and payments are in",
     "epsilon": "of each member, for all its releases of this session together",
     "accountant": "exact; or paper, which adds more noise for the same guarantee",
     "noise": "component, norm or balanced",
     "start": "zero, worth, or a table with a price for each resource",
-    "step": "constant, sqrt (both with step_size), theorem or dog",
+    "step": "center without noise, worth with it; or dog, or the paper's",
+    "tolerance": "stop once no plan could earn more than this part of all worth above",
+    "reserve": "part of each capacity that the rounds leave; 0 where all is needed",
     "topology": "relay: through the coordinator; mesh: directly",
     "patience_seconds": "after so much silence a member stops and can go on later",
     "worth": "a public guess of what all of it would fetch",
     "share": "the largest part of each capacity that it may claim",
+    "endowment": "the part of each capacity that it would have without the others",
 }
 
 
@@ -236,6 +291,8 @@ def written(agreement: Agreement) -> str:
     if agreement.rehearsal:
         top["rehearsal"] = True
     top |= {"mode": agreement.mode, "rounds": agreement.rounds}
+    if agreement.currency:
+        top["currency"] = agreement.currency
     names = [r.name for r in agreement.resources]
     parts = [
         f"# Agreement of the session {agreement.session!r}. Every member needs this very file.",
@@ -271,14 +328,25 @@ def _pricing_terms(agreement: Agreement) -> dict[str, Any]:
         start = "zero"
     elif worth is not None and pricing.start == tuple((worth / agreement.capacity).tolist()):
         start = "worth"
-    return {"start": start, **vars(pricing)} | {"start": start}
+    terms = {"start": start, **vars(pricing)} | {"start": start}
+    unused = ("momentum", "nonnegative") if pricing.step == "center" else ()
+    return {key: value for key, value in terms.items() if key not in unused}
 
 
 def _member_terms(member: Member, resources: list[str]) -> dict[str, Any]:
-    share: Any = dict(zip(resources, member.share, strict=True))
-    if len(set(member.share)) == 1:
-        share = None if member.share[0] == 1.0 else member.share[0]
-    return vars(member) | {"share": share, "signing_key": member.signing_key.hex()}
+    share = _parts_terms(member.share, resources)
+    return vars(member) | {
+        "share": None if share == 1.0 else share,
+        "endowment": _parts_terms(member.endowment, resources),
+        "signing_key": member.signing_key.hex(),
+    }
+
+
+def _parts_terms(parts: tuple[float, ...], resources: list[str]) -> Any:
+    """One number where all are the same, nothing where there are none."""
+    if len(set(parts)) <= 1:
+        return parts[0] if parts else None
+    return dict(zip(resources, parts, strict=True))
 
 
 def _table(header: str, terms: dict[str, Any]) -> str:

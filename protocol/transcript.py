@@ -90,18 +90,18 @@ def positions(agreement: Agreement, transcript: Transcript) -> Iterator[Position
     """
     course = Course(agreement)
     position = course.opening
-    if len(transcript.rounds) > agreement.rounds:
-        raise BadTranscript(
-            f"{len(transcript.rounds)} rounds of releases, but the agreement allows "
-            f"{agreement.rounds}"
-        )
     for releases in transcript.rounds:
+        if position.over:
+            raise BadTranscript(
+                f"{len(transcript.rounds)} rounds of releases, but the session was over after "
+                f"{position.round}"
+            )
         for signed in releases:
             _check(signed, position, Release)
         yield position
         position = course.advance(position, numbers(releases))
     for signed in transcript.seals:
-        if position.round < agreement.rounds:
+        if not position.over:
             raise BadTranscript(f"sealed after {position.round} of {agreement.rounds} rounds")
         _check(signed, position, Seal)
     yield position

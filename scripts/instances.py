@@ -48,13 +48,14 @@ def draw(
     share_first: float | None = None,
     share_total: float | None = None,
     demands: bool = True,
+    resources: int = RESOURCES,
 ) -> Instance:
     """One instance. The same arguments give the same instance."""
     rng = np.random.default_rng([seed, parties])
-    capacity = rng.uniform(10.0, 20.0, RESOURCES)
-    data = tuple(_draw_data(rng) for _ in range(parties))
+    capacity = rng.uniform(10.0, 20.0, resources)
+    data = tuple(_draw_data(rng, resources) for _ in range(parties))
     share = _draw_shares(rng, parties, share_first, share_total)
-    instance = Instance(capacity, np.repeat(share[:, None], RESOURCES, axis=1), data)
+    instance = Instance(capacity, np.repeat(share[:, None], resources, axis=1), data)
     return _with_demands(rng, instance) if demands else instance
 
 
@@ -62,7 +63,8 @@ def placebo(instance: Instance, seed: int, *, demands: bool = True) -> Instance:
     """Other companies at the same table: the same capacities and shares, unrelated data sets."""
     parties = len(instance.data)
     rng = np.random.default_rng([seed, parties, 1])
-    other = replace(instance, data=tuple(_draw_data(rng) for _ in range(parties)))
+    resources = len(instance.capacity)
+    other = replace(instance, data=tuple(_draw_data(rng, resources) for _ in range(parties)))
     return _with_demands(rng, other) if demands else other
 
 
@@ -78,10 +80,10 @@ def _with_demands(rng: np.random.Generator, instance: Instance) -> Instance:
     )
 
 
-def _draw_data(rng: np.random.Generator) -> DataSet:
+def _draw_data(rng: np.random.Generator, resources: int) -> DataSet:
     n, r = int(rng.integers(10, 21)), int(rng.integers(5, 11))
     return dense(
-        A=rng.uniform(0.0, 5.0, (RESOURCES, n)),
+        A=rng.uniform(0.0, 5.0, (resources, n)),
         B=rng.uniform(0.0, 1.0, (r, n)),
         u=rng.uniform(50.0, 150.0, n),
         row_lower=np.full(r, -math.inf),

@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element
 
 import numpy as np
 
-from protocol.agreement import TICKS, Agreement, Resource
+from protocol.agreement import Agreement, Resource
 from protocol.arrays import Floats
 from protocol.caps import apportion
 from protocol.forecast import forecast, statement
@@ -97,26 +97,30 @@ def public_sections(known: Outcome) -> list[Element]:
 
 def _terms(known: Outcome) -> Element:
     agreement = known.agreement
-    final, average = known.final_prices, known.average_prices
-    shown = zip(agreement.resources[:ROWS], final.tolist(), average.tolist(), strict=False)
+    shown = zip(agreement.resources[:ROWS], known.prices.tolist(), strict=False)
     rows = [
-        (titled(r), number(amount_text(r, r.capacity)), *(number(figure(p)) for p in prices))
-        for r, *prices in shown
+        (titled(r), number(amount_text(r, r.capacity)), number(figure(price))) for r, price in shown
     ]
-    best = agreement.objective_limit is not None
-    names = ("Resource", "Capacity", "Final price per unit", "Averaged price per unit")
+    names = ("Resource", "Capacity", "Price per unit")
     return section(
         "The capacities and their prices",
         paragraph(
             "A price says how scarce a capacity is: what one more unit of it would be worth to the "
-            "companies together, as far as the session could find out. The final price is that of "
-            + ("the round with the best noisy objective" if best else "the last round")
-            + ", the averaged one the mean over the last half of the rounds."
+            "companies together, as far as the session could find out. It is " + _meaning(known)
         ),
         table(names, rows),
         *left_out(len(rows), len(agreement.resources), "resources"),
         table(("Company", "May claim, of each capacity"), _members(agreement), kind="narrow"),
     )
+
+
+def _meaning(known: Outcome) -> str:
+    """Of which rounds the prices of the outcome are."""
+    if known.certificate is not None:
+        return "the average over the rounds, weighed so that it proves most."
+    if known.position.best is not None:
+        return "that of the round with the best noisy objective."
+    return "the mean over the last half of the rounds."
 
 
 def _members(agreement: Agreement) -> list[tuple[str, str]]:
@@ -149,8 +153,8 @@ def _quotas(known: Outcome) -> Element:
         *left_out(min(count, ROWS), count, "resources"),
         element(
             "p",
-            f"Quotas are counted in ticks, {fixed(TICKS, 0)} to a capacity. Figures are rounded so "
-            "that each column still adds up.",
+            f"Quotas are counted in ticks, {fixed(known.agreement.ticks, 0)} to a capacity. "
+            "Figures are rounded so that each column still adds up.",
             class_="small",
         ),
     )
@@ -228,8 +232,8 @@ def _courses(known: Outcome) -> list[Element]:
 
 def _price_chart(known: Outcome, j: int) -> Element:
     resource = known.agreement.resources[j]
-    note = f"final price {figure(float(known.final_prices[j]))} per {resource.unit or 'unit'}"
-    return chart(resource.name, note, [Line(known.prices[:, j].tolist())], first=0)
+    note = f"price {figure(float(known.prices[j]))} per {resource.unit or 'unit'}"
+    return chart(resource.name, note, [Line(known.path[:, j].tolist())], first=0)
 
 
 def _overrun_chart(known: Outcome, j: int, window: int) -> Element:
@@ -247,8 +251,8 @@ def _average_note(known: Outcome, j: int) -> str:
     if not count:
         return "no average yet"
     mean, noise = known.average
-    off = 100.0 * (math.fsum(mean[:, j]) / TICKS - 1.0)
-    spread = 100.0 * math.sqrt(math.fsum(noise[:, j] ** 2)) / TICKS
+    off = 100.0 * (math.fsum(mean[:, j]) / known.agreement.ticks - 1.0)
+    spread = 100.0 * math.sqrt(math.fsum(noise[:, j] ** 2)) / known.agreement.ticks
     sign = "+" if off > 0.0 else ""
     note = f"mean of {_counted(count, 'round', 'rounds')}: {sign}{figure(off, digits=2)}\u00a0%"
     return f"{note}, noise ±{figure(spread, digits=2)}\u00a0%" if spread else note

@@ -5,7 +5,7 @@ Makes texts and prints none. Public numbers only.
 
 from typing import Any
 
-from protocol.agreement import TICKS, Agreement
+from protocol.agreement import Agreement
 from protocol.forecast import statement
 from protocol.outcome import Outcome
 
@@ -40,7 +40,7 @@ def audit_text(known: Outcome) -> str:
         "sealed by all members" if known.sealed else "not sealed: the session was still going on",
         f"head       {known.position.head.hex()}",
     ]
-    for resource, price in zip(agreement.resources, known.final_prices.tolist(), strict=True):
+    for resource, price in zip(agreement.resources, known.prices.tolist(), strict=True):
         lines.append(f"price      {resource.name}: {price!r}")
     lines.append("quota      in % of each capacity, which they fill exactly")
     return "\n".join([*lines, *_quotas(known)])
@@ -54,7 +54,7 @@ def audit_figures(known: Outcome) -> dict[str, Any]:
         "rounds": known.rounds,
         "head": known.position.head.hex(),
         "sealed": known.sealed,
-        "prices": known.final_prices.tolist(),
+        "prices": known.prices.tolist(),
         "quota": dict(zip(names, known.quota.tolist(), strict=True)),
         "privacy": statement(known.agreement),
     }
@@ -78,6 +78,6 @@ def _quotas(known: Outcome) -> list[str]:
     head = (f"{r.name:>{w}}" for r, w in zip(resources, widths, strict=True))
     lines = [f"  {'':{first}}  {'  '.join(head)}"]
     for member, row in zip(members, known.quota.tolist(), strict=True):
-        cells = (f"{q / TICKS:{w}.3%}" for q, w in zip(row, widths, strict=True))
+        cells = (f"{q / known.agreement.ticks:{w}.3%}" for q, w in zip(row, widths, strict=True))
         lines.append(f"  {member.name:{first}}  {'  '.join(cells)}")
     return lines

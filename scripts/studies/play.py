@@ -133,12 +133,12 @@ def session(agreement: Agreement, companies: Companies, draws: Floats) -> Played
         demand, objective = companies.answers(prices)
         path.append(prices)
         dual.append(float(prices @ companies.capacity + objective.sum()))
-        if position.round == agreement.rounds:
+        if position.over:
             known = Outcome(
                 agreement=agreement,
                 position=position,
                 released=np.array(released),
-                prices=np.array(path),
+                path=np.array(path),
                 sealed=True,
             )
             return Played(known, np.array(dual))
@@ -207,7 +207,7 @@ def _sessions(unit: Unit) -> list[Row]:
             buffer=setting.buffer,
         )
         own, other = (session(agreement, t, draws) for t in (companies, others))
-        average = own.known.average_prices
+        average = own.known.prices
         row: dict[str, Any] = {
             "experiment": unit.experiment,
             "parties": setting.parties,
@@ -221,7 +221,7 @@ def _sessions(unit: Unit) -> list[Row]:
             "gap_average": gap(companies.dual(average)),
             "gap_best": gap(own.dual.min()),
             "placebo_last": gap(companies.dual(other.known.prices[-1])),
-            "placebo_average": gap(companies.dual(other.known.average_prices)),
+            "placebo_average": gap(companies.dual(other.known.prices)),
             "overrun_last": companies.overrun(own.known.prices[-1]),
             "overrun_average": companies.overrun(average),
         }

@@ -1,0 +1,67 @@
+"""Who pays whom: what each member gets above what it brought, at the prices of the outcome.
+
+Public numbers only, in exact fractions and then whole units of money, so that payments add up
+to zero, not nearly so. CERTIFICATE.md proves that without noise nobody loses by joining.
+
+Symbols: λ prices, c capacities, y = λ·c money for a whole capacity, q quota, e endowment.
+"""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+
+from protocol.agreement import Agreement
+from protocol.arrays import Floats, Ticks
+from protocol.caps import apportion
+from protocol.quota import prorata
+
+UNITS = 1 << 40
+"""Payments are in whole units of money, of which all capacities together are worth so many."""
+
+
+def endowment(agreement: Agreement) -> Ticks:
+    """Members by resources: what each would have without the others, in ticks.
+
+    Guarantee: in every resource these add up to the capacity exactly.
+    """
+    if not agreement.members[0].endowment:
+        return prorata(agreement)
+    columns = zip(*(member.endowment for member in agreement.members), strict=True)
+    parts = [apportion(agreement.ticks, _whole(column)) for column in columns]
+    return np.array(parts, dtype=np.int64).T
+
+
+def _whole(parts: tuple[float, ...]) -> list[int]:
+    """The same proportions in whole numbers, exactly."""
+    exact = [Fraction(part) for part in parts]
+    common = math.lcm(*(part.denominator for part in exact))
+    return [int(part * common) for part in exact]
+
+
+def payments(agreement: Agreement, prices: Floats, quota: Ticks) -> Floats:
+    """What each member pays, in money; what it gets is negative.
+
+    λ·(q − e), where of a capacity that the quotas leave in part everybody is taken to have
+    brought that much less.
+
+    Guarantee: they add up to zero exactly, and each is off by less than one unit.
+    """
+    values = [Fraction(y) for y in (prices * agreement.capacity).tolist()]
+    used = quota.sum(axis=0).tolist()
+    exact = []
+    for own, brought in zip(quota.tolist(), endowment(agreement).tolist(), strict=True):
+        parts = zip(values, own, brought, used, strict=True)
+        exact.append(sum(y * (q - Fraction(e * u, agreement.ticks)) for y, q, e, u in parts))
+    unit = _unit(math.fsum(map(abs, values)))
+    counted = [Fraction(part, agreement.ticks) / Fraction(unit) for part in exact]
+    whole = [math.floor(part) for part in counted]
+    order = sorted(range(len(whole)), key=lambda k: (whole[k] - counted[k], k))
+    for k in order[: -sum(whole)]:
+        whole[k] += 1
+    return np.array([count * unit for count in whole])
+
+
+def _unit(worth: float) -> float:
+    """A power of two, so that sums of units are exact."""
+    return math.ldexp(1.0, math.frexp(worth)[1]) / UNITS if worth > 0.0 else 1.0
