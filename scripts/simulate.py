@@ -9,7 +9,8 @@ import hashlib
 import json
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -131,6 +132,25 @@ class Player(Executor):
             ledger=self.ledger,
             on_round=lambda position, _: on_round(position.round),
         )
+
+
+@contextmanager
+def players(
+    agreement: Agreement,
+    problems: list[Subproblem],
+    seed: int,
+    on_round: Callable[[int], None] = lambda _: None,
+) -> Iterator[list[Player]]:
+    """All members of a session. Their ledgers are closed at the end, whatever happens."""
+    seated: list[Player] = []
+    try:
+        for k, problem in enumerate(problems):
+            tell = on_round if k == 0 else lambda _: None
+            seated.append(Player(agreement, k, problem, seed, tell))
+        yield seated
+    finally:
+        for player in seated:
+            player.ledger.close()
 
 
 def run(members: list[Player]) -> None:
@@ -290,18 +310,15 @@ def simulate(options: argparse.Namespace, on_round: Callable[[int], None]) -> di
     """Draw an instance, play a session, and measure it."""
     instance = drawn(options)
     agreement = agreements.from_table(agreement_table(instance, options))
-    members = [
-        Player(agreement, k, problem, options.seed, on_round if k == 0 else lambda _: None)
-        for k, problem in enumerate(instance.subproblems())
-    ]
-    run(members)
-    heads = {m.finished.head for m in members if m.finished}
-    if len(heads) != 1:
-        raise AssertionError("the parties ended at different heads")
-    position = members[0].finished
-    if position is None:
-        raise AssertionError("the parties left before they finished")
-    rounds = tuple(numbers(releases) for releases in members[0].ledger.transcript().rounds)
+    with players(agreement, instance.subproblems(), options.seed, on_round) as members:
+        run(members)
+        heads = {m.finished.head for m in members if m.finished}
+        if len(heads) != 1:
+            raise AssertionError("the parties ended at different heads")
+        position = members[0].finished
+        if position is None:
+            raise AssertionError("the parties left before they finished")
+        rounds = tuple(numbers(releases) for releases in members[0].ledger.transcript().rounds)
     return summary(Run(agreement, rounds, position), instance, central(instance))
 
 

@@ -12,7 +12,7 @@ from party.dataset import DataSet, dense
 from party.subproblem import Answer, Subproblem
 from protocol.arrays import Floats
 from scripts.instances import draw
-from tests.party.test_subproblem import drawn, feasible, matrix, other_solver, price_path
+from tests.kit.problems import drawn, feasible, matrix, other_solver, price_path
 
 INF = math.inf
 

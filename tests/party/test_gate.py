@@ -19,6 +19,7 @@ from protocol.messages import VALUE_LIMIT, Message, Release, Signed
 from protocol.transcript import Course, Position
 from protocol.wire import Reader, release_bytes
 from tests.kit.builders import make_agreement, signer
+from tests.kit.ledgers import in_memory
 
 HALF = TICKS // 2
 KEYS = {m.name: m.signing_key.hex() for m in make_agreement().members}
@@ -66,7 +67,7 @@ def gate(
         member,
         subproblem=cast(Subproblem, problem),
         noise=noise,
-        ledger=ledger or Ledger(":memory:", agreement, member),
+        ledger=ledger or in_memory(agreement, member),
         pack=signer(member),
     )
 
@@ -162,7 +163,7 @@ def test_not_one_release_too_many() -> None:
 def test_no_round_is_left_out() -> None:
     """A release ahead of its turn is neither handed out nor recorded."""
     agreement = make_agreement()
-    ledger = Ledger(":memory:", agreement, "ada")
+    ledger = in_memory(agreement, "ada")
     door = gate(agreement, Problem(5.0, 5.0), Shift(0, 0), ledger)
     opening = Course(agreement).opening
     ahead = replace(opening, prices=replace(opening.prices, round=1))
@@ -188,7 +189,7 @@ def test_stranger_has_no_gate() -> None:
     """Only a member of the agreement has a gate."""
     agreement = make_agreement()
     with pytest.raises(BadAgreement, match="'zoe' is not a member"):
-        gate(agreement, Problem(5.0, 5.0), Shift(0, 0), Ledger(":memory:", agreement, "zoe"), "zoe")
+        gate(agreement, Problem(5.0, 5.0), Shift(0, 0), in_memory(agreement, "zoe"), "zoe")
 
 
 @pytest.mark.parametrize(
@@ -359,7 +360,7 @@ def test_nothing_comes_out_that_is_not_recorded() -> None:
 def test_nothing_is_recorded_that_is_not_signed() -> None:
     """A release that cannot be signed leaves the round open, to be answered later."""
     agreement = make_agreement()
-    ledger = Ledger(":memory:", agreement, "ada")
+    ledger = in_memory(agreement, "ada")
     opening = Course(agreement).opening
 
     def broken(message: Message) -> Signed:

@@ -22,7 +22,7 @@ from protocol.agreement import TICKS, Agreement
 from protocol.arrays import Floats
 from protocol.transcript import Course, Position
 from tests.kit.builders import NAMES, make_agreement, public_key
-from tests.party.test_subproblem import drawn, other_solver
+from tests.kit.problems import drawn, other_solver
 
 INF = math.inf
 HALF = TICKS // 2

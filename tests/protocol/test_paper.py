@@ -19,15 +19,12 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from party.dataset import DataSet, dense
-from party.gate import Gate
-from party.ledger import Ledger
 from party.noise import Noise, SeededTwin
 from party.subproblem import Answer, Subproblem
 from protocol.agreement import TICKS, Agreement, from_table
 from protocol.arrays import Floats, Ticks
 from protocol.caps import adaptive_caps, first_caps
 from protocol.errors import BrokenInvariant
-from protocol.messages import Message, Signed
 from protocol.prices import PriceRule
 from protocol.privacy import (
     Calibration,
@@ -39,9 +36,9 @@ from protocol.privacy import (
     prices_distance,
     rho,
 )
-from protocol.transcript import Course, Position, numbers
-from protocol.wire import pack
+from protocol.transcript import Course, numbers
 from scripts.instances import Instance, central, draw, dual_value
+from tests.kit.gates import gates, play
 
 BUDGETS = [(0.1, 1e-3), (1.0, 1e-5), (4.0, 1e-3), (100.0, 0.1)]
 CAPACITY = (12.5, 3.0, 40.0)
@@ -70,37 +67,6 @@ def agree(capacity: Sequence[float], parties: int = 2, rounds: int = 10, **more:
             **more,
         }
     )
-
-
-def gates(agreement: Agreement, problems: list[Subproblem], noise: Noise) -> list[Gate]:
-    """A real gate for each member; only the signatures are left out."""
-
-    def gate(index: int) -> Gate:
-        member = agreement.members[index]
-
-        def unsigned(message: Message) -> Signed:
-            return pack(message, key=member.signing_key, sign=lambda _: bytes(64))
-
-        return Gate(
-            agreement,
-            member.name,
-            subproblem=problems[index],
-            noise=noise,
-            ledger=Ledger(":memory:", agreement, member.name),
-            pack=unsigned,
-        )
-
-    return [gate(k) for k in range(len(agreement.members))]
-
-
-def play(agreement: Agreement, problems: list[Subproblem], noise: Noise) -> list[Position]:
-    """The positions of rounds 0 … T of a whole session."""
-    course, doors = Course(agreement), gates(agreement, problems, noise)
-    path = [course.opening]
-    while path[-1].round < agreement.rounds:
-        releases = tuple(door.release(path[-1]) for door in doors)
-        path.append(course.advance(path[-1], numbers(releases)))
-    return path
 
 
 def matrices(data: DataSet) -> tuple[Floats, Floats]:

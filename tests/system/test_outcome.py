@@ -15,7 +15,7 @@ from protocol.agreement import Agreement, from_table
 from protocol.arrays import Floats
 from protocol.transcript import Position
 from scripts.instances import Instance
-from scripts.simulate import Player, agreement_table, drawn, run, session_options, simulate
+from scripts.simulate import agreement_table, drawn, players, run, session_options, simulate
 
 PARSER = argparse.ArgumentParser()
 session_options(PARSER)
@@ -29,12 +29,9 @@ def played(chosen: argparse.Namespace) -> tuple[Instance, Agreement, Position]:
     """A whole simulated session, and where it ended."""
     instance = drawn(chosen)
     agreement = from_table(agreement_table(instance, chosen))
-    members = [
-        Player(agreement, k, problem, chosen.seed, lambda _: None)
-        for k, problem in enumerate(instance.subproblems())
-    ]
-    run(members)
-    position = members[0].finished
+    with players(agreement, instance.subproblems(), chosen.seed) as members:
+        run(members)
+        position = members[0].finished
     assert position is not None
     return instance, agreement, position
 

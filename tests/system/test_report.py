@@ -28,7 +28,7 @@ from protocol.page import Line, chart, figure, fixed, round_numbers
 from protocol.report import CHARTS, ROWS, public_page, trailing_mean
 from protocol.toml import written
 from protocol.transcript import Transcript, dump, replay
-from scripts.simulate import Player, agreement_table, drawn, run
+from scripts.simulate import agreement_table, drawn, players, run
 from tests.kit import ROOT
 from tests.kit.browser import CHROMIUM, Browser
 from tests.kit.builders import make_agreement, play, public_key
@@ -85,10 +85,9 @@ def played() -> Played:
         resource["unit"] = unit
     terms["resource"][2]["name"] = "W" * 64
     agreement = agreements.from_table(terms)
-    problems = enumerate(instance.subproblems())
-    members = [Player(agreement, k, p, chosen.seed, lambda _: None) for k, p in problems]
-    run(members)
-    transcript = members[0].ledger.transcript()
+    with players(agreement, instance.subproblems(), chosen.seed) as members:
+        run(members)
+        transcript = members[0].ledger.transcript()
     names = (HOSTILE, "V" * 255, *instance.data[0].names[2:])
     data = replace(instance.data[0], names=names)
     position = replay(agreement, transcript)
