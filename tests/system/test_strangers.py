@@ -132,9 +132,10 @@ class Siege:
                 client.curve_serverkey = door.key.encode()
             if client.type == zmq.SUB:
                 client.subscribe(b"")
-            verdict = client.get_monitor_socket(VERDICTS)
-            client.connect(door.place)
-            self._wait(verdict)
+            with client.get_monitor_socket(VERDICTS) as verdict:
+                client.connect(door.place)
+                self._wait(verdict)
+                client.disable_monitor()
             if keys == self.member and client.type == zmq.XPUB:
                 self._wait(client)  # what is said before somebody subscribes is lost
             for data in says if client.type != zmq.SUB else ():
@@ -142,7 +143,6 @@ class Siege:
                     client.send(data, zmq.NOBLOCK)
             while client.type != zmq.XPUB and client.poll(100) and len(heard) < 20:
                 heard.append(client.recv())
-            client.disable_monitor()
         return heard
 
     def _wait(self, socket: zmq.Socket[bytes]) -> None:
