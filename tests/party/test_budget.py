@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -268,6 +268,9 @@ stories = st.lists(
 
 
 @given(stories, st.floats(0.1, 6.0))
+@example([(0, 1.0, 4, 4), (1, 0.05, 1, 1)], 1.0)  # all of it spent, and then a little
+@example([(0, 1.0, 4, 1), (1, 1.0, 4, 4), (0, 1.0, 4, 3)], 1.0)  # begun, another, resumed
+@example([(0, 0.9, 6, 0), (1, 0.9, 6, 6), (0, 0.9, 6, 6)], 1.0)  # begun and nothing released
 @settings(max_examples=60)
 def test_no_story_of_sessions_passes_the_limit(
     story: list[tuple[int, float, int, int]], epsilon: float
