@@ -4,8 +4,8 @@ from party.gate import Gate
 from party.noise import Noise
 from party.subproblem import Subproblem
 from protocol.agreement import Agreement
+from protocol.course import Course, Position, numbers
 from protocol.messages import Message, Signed
-from protocol.transcript import Course, Position, numbers
 from protocol.wire import pack
 from tests.kit.ledgers import in_memory
 

@@ -21,7 +21,7 @@ from party.dataset import dense
 from party.gate import Gate
 from party.noise import DiscreteGaussian, Noise, SeededTwin
 from party.subproblem import Subproblem
-from protocol.agreement import TICKS, Agreement, from_table
+from protocol.agreement import TICKS, Agreement
 from protocol.arrays import Floats, Ticks
 from protocol.caps import next_caps
 from protocol.errors import BadAgreement, LocalError
@@ -31,6 +31,7 @@ from protocol.privacy import (
     gaussian_delta,
     gaussian_epsilon,
 )
+from protocol.toml import from_table
 from protocol.wire import pack
 from tests.kit.ledgers import in_memory
 

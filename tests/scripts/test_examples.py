@@ -18,15 +18,15 @@ from scipy.optimize import linprog
 
 from party import dataset
 from party.subproblem import Subproblem
-from protocol import agreement as agreements
 from protocol.errors import BadAgreement, BadData
+from protocol.toml import from_table
 from scripts.demo import free_ports
 from scripts.examples import joining, naming, with_highs, with_linopy, with_pulp, with_pyomo
 from tests.kit import ROOT
 from tests.kit.waiting import LIMIT
 
 TOOLS = {"linopy": with_linopy, "pyomo": with_pyomo, "pulp": with_pulp, "highs": with_highs}
-AGREEMENT = agreements.from_table(
+AGREEMENT = from_table(
     {
         "session": "examples",
         "mode": "hidden",
