@@ -40,7 +40,7 @@ from tests.kit.waiting import LIMIT, until
 COMMITTED = ROOT / "scripts" / "results" / "study"
 NAMES = [e.name for e in EXPERIMENTS]
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1800)
 
 
 def keyed(agreement: Agreement) -> Agreement:

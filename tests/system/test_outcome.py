@@ -17,6 +17,8 @@ from protocol.toml import from_table
 from scripts.instances import Instance
 from scripts.simulate import agreement_table, drawn, players, run, session_options, simulate
 
+pytestmark = pytest.mark.timeout(900)
+
 PARSER = argparse.ArgumentParser()
 session_options(PARSER)
 

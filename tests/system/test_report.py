@@ -35,6 +35,7 @@ from tests.kit import ROOT
 from tests.kit.browser import CHROMIUM, Browser
 from tests.kit.builders import dump, make_agreement, play, public_key
 from tests.kit.processes import options
+from tests.kit.waiting import LIMIT
 
 SCRIPT = "<script>alert(1)</script>"
 HOSTILE = "a\"b'</td></table><img src=x onerror=alert(1)>&amp;,"
@@ -464,7 +465,7 @@ def protocol(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=LIMIT,
         check=False,
     )
     assert done.returncode == code, done.stderr
