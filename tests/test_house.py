@@ -125,6 +125,12 @@ def test_only_gate_and_settlement_read_the_solution(path: Path) -> None:
         assert not [call for call in calls(path) if call.endswith(".answer")]
 
 
+@pytest.mark.parametrize("path", modules("tests"), ids=named)
+def test_what_tests_share_is_in_the_kit(path: Path) -> None:
+    """No test takes anything from the file of another."""
+    assert not [name for name in imported(path, "tests") if ".test_" in name]
+
+
 @pytest.mark.parametrize(
     ("folder", "strangers"),
     [
