@@ -201,15 +201,15 @@ def _made(folder: Path) -> None:
 
 
 def _budget(options: argparse.Namespace) -> None:
-    from party import budget, ledger
+    from party import budget, lifetime
     from party.view import show_budget
 
     limit = _limit(options)
     if not 0.0 < options.delta < 1.0:
         raise BadCommand("--delta must be between 0 and 1")
     if limit is not None:
-        ledger.set_limit(options.ledger, options.data_set or budget.DATA_SET, limit)
-    accounts, limits = ledger.accounts(options.ledger)
+        lifetime.set_limit(options.ledger, options.data_set or budget.DATA_SET, limit)
+    accounts, limits = lifetime.accounts(options.ledger)
     names = dict.fromkeys([*(a.data_set for a in accounts), *limits])
     shown = [name for name in names if options.data_set in (None, name)]
     if options.data_set and not shown:

@@ -7,8 +7,7 @@ number but the size of the model, and all of them are for the operator only.
 from collections.abc import Iterator
 from pathlib import Path
 
-from party import budget, dataset, identity
-from party import ledger as ledgers
+from party import budget, dataset, identity, lifetime
 from party.settle import takes_nothing
 from party.subproblem import subproblem
 from protocol.agreement import Agreement
@@ -48,7 +47,7 @@ def check(
 
 def _budget(path: Path, agreement: Agreement, data_set: str | None) -> Iterator[str]:
     """What the data set has spent; refuses what `party join` would refuse."""
-    accounts, limits = ledgers.accounts(path)
+    accounts, limits = lifetime.accounts(path)
     this = next((a for a in accounts if a.agreement == agreement.digest), None)
     if this is None:
         this = budget.opened(agreement, data_set)

@@ -1,9 +1,8 @@
 """The company's answer to prices: one linear program, kept warm in HiGHS.
 
-Between rounds only the m prices change. In a small problem one of the corners seen before is
-then mostly the best again; otherwise the last basis stays feasible, and a few pivots give the
-new answer. What comes out is un-noised: only the gate and the settlement
-may read it.
+Between rounds only the m prices change, the last basis stays feasible, and a few pivots give
+the new answer. Every answer is the solver's: none may come sooner because of what it says.
+What comes out is un-noised: only the gate and the settlement may read it.
 """
 
 import math
@@ -12,10 +11,9 @@ from dataclasses import dataclass
 import highspy
 import numpy as np
 
-from party.corner import LARGEST, Corner, Corners, Region
 from party.dataset import DataSet
 from protocol.agreement import Agreement
-from protocol.arrays import Floats, frozen
+from protocol.arrays import Floats
 from protocol.errors import BadData
 
 _OPTIMAL = highspy.HighsModelStatus.kOptimal
@@ -45,11 +43,8 @@ class Subproblem:
         self._columns = data.columns
         self._resources = data.resources
         self._price_columns = np.arange(data.columns, data.columns + data.resources, dtype=np.int32)
-        lp = model(data, limit)
         self._utility, self._offset = data.utility, data.offset
-        self._solver = loaded(lp)
-        small = lp.num_col_ + lp.num_row_ <= LARGEST
-        self._corners = Corners(lp, data.resources) if small else None
+        self._solver = loaded(model(data, limit))
         status = _status(self._solver)
         if status == _OPTIMAL:
             self._solver.setOptionValue("simplex_strategy", _PRIMAL_SIMPLEX)
@@ -69,27 +64,8 @@ class Subproblem:
             )
         raise BadData("HiGHS finds neither a solution nor a reason why there is none")
 
-    @property
-    def region(self) -> Region | None:
-        """The corner remembered last, and at which prices it stays the answer. Secret."""
-        return self._corners.last if self._corners else None
-
     def answer(self, prices: Floats) -> Answer | None:
         """The best plan at these prices, or None if the solver fails for numerical reasons."""
-        corner = self._corners.best(prices) if self._corners else None
-        if corner is None:
-            corner = self._solved(prices)
-            if corner is None:
-                return None
-        demand = corner.demand
-        objective = corner.utility - float(prices @ demand)
-        # At price 0 any amount from what is consumed up to the limit is optimal. The least is
-        # taken, so that the answer does not depend on which corner the solver came from.
-        if np.count_nonzero(prices) < self._resources:
-            demand = np.where(prices == 0.0, corner.uses, demand)
-        return Answer(objective, demand, corner.plan)
-
-    def _solved(self, prices: Floats) -> Corner | None:
         solver = self._solver
         solver.changeColsCost(self._resources, self._price_columns, -prices)
         solver.run()
@@ -99,18 +75,14 @@ class Subproblem:
             if solver.getModelStatus() != _OPTIMAL:
                 return None
         values = np.array(solver.getSolution().col_value)
-        demand = values[self._columns :]
-        unused = np.array(solver.allConstrValues())[: self._resources]
-        plan = values[: self._columns]
-        corner = Corner(
-            plan=frozen(plan),
-            demand=frozen(demand),
-            uses=frozen(np.maximum(demand + unused, 0.0)),
-            utility=float(self._utility @ plan) + self._offset,
-        )
-        if self._corners is not None:
-            self._corners.learn(corner, solver.getBasis(), prices)
-        return corner
+        plan, demand = values[: self._columns], values[self._columns :]
+        # At price 0 any amount from what is consumed up to the limit is optimal. The least is
+        # taken, so that the answer does not depend on which corner the solver came from.
+        if np.count_nonzero(prices) < self._resources:
+            unused = np.array(solver.allConstrValues())[: self._resources]
+            demand = np.where(prices == 0.0, np.maximum(demand + unused, 0.0), demand)
+        utility = float(self._utility @ plan) + self._offset
+        return Answer(utility - float(prices @ demand), demand, plan)
 
 
 def subproblem(data: DataSet, agreement: Agreement, name: str) -> Subproblem:

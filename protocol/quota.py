@@ -50,6 +50,11 @@ def posterior_mean(y: Floats, s: Floats, caps: Ticks) -> Ticks:
     Without noise that is y itself, cut to [0, cap]; with ever more it tends to cap / 2. The
     prior is uniform. Simpson's rule, where e^-z is a Taylor polynomial squared eight times:
     sums and products alone, which every machine rounds alike.
+
+    How near, by a dense sweep: but for the half tick of rounding it is off the mean by no more
+    than 2.1e-4 of the way from the mean to the nearer end of [0, cap], and by no more than
+    5.2e-6 of the cap; so by less than 6 ticks. That is where y is far outside: there the
+    posterior is e^-x from that end on, of which the steps of 40/128 find the mean too low.
     """
     rows = (_row_mean(*row) for row in zip(y, s, caps.astype(np.float64), strict=True))
     return np.array([np.rint(row) for row in rows]).astype(np.int64).reshape(caps.shape)

@@ -1,7 +1,7 @@
 """`scripts/bench solver`: the warm subproblem beside other ways to answer new prices.
 
 Every pass begins with contestants that have seen no prices but zero, as a party does when a
-session begins: whoever remembers something has to learn it within the pass.
+session begins.
 """
 
 import argparse

@@ -1,8 +1,8 @@
 """One replication of the study: an instance, every session with it, and the rows they give.
 
-The same public course, noise plan, clamping and subproblem as in a real session, without
-the sockets, signatures and ledgers. The central optimum is the yardstick of the rows and
-never reaches a session.
+The same public course, noise plan and clamping as in a real session and the same answers,
+from remembered corners, without the sockets, signatures and ledgers. The central optimum is
+the yardstick of the rows and never reaches a session.
 """
 
 import math
@@ -15,7 +15,6 @@ import numpy as np
 
 from party.gate import clamped, truncated
 from party.settle import plan_within
-from party.subproblem import Subproblem
 from protocol.agreement import Agreement
 from protocol.arrays import Floats, Ticks
 from protocol.course import Course
@@ -23,6 +22,7 @@ from protocol.outcome import Outcome, amounts
 from protocol.privacy import Calibration
 from scripts.instances import Instance, central, placebo
 from scripts.studies.cells import EXPERIMENTS, VARIANTS, Setting, agree
+from scripts.studies.corner import Remembering, remembering
 
 Row = Mapping[str, Any]
 MARKS = (10, 50, 100, 150, 284, 500, 790, 1000)
@@ -71,9 +71,9 @@ class Companies:
     only the others are asked.
     """
 
-    def __init__(self, instance: Instance, problems: Sequence[Subproblem] | None = None) -> None:
+    def __init__(self, instance: Instance, problems: Sequence[Remembering] | None = None) -> None:
         self.capacity = instance.capacity
-        self._problems = instance.subproblems() if problems is None else problems
+        self._problems = remembering(instance) if problems is None else problems
         parties, m = instance.share.shape
         width = max(data.columns for data in instance.data) + m
         self._slope = np.zeros((parties, width, m))

@@ -1,12 +1,19 @@
-"""The real gates of all members in one process, and a session of nothing but gates."""
+"""Real gates in one process: of all members, or of one whose demand and noise the test says."""
+
+from typing import Any, cast
+
+import numpy as np
 
 from party.gate import Gate
+from party.ledger import Ledger
 from party.noise import Noise
-from party.subproblem import Subproblem
+from party.subproblem import Answer, Subproblem
 from protocol.agreement import Agreement
+from protocol.arrays import Floats, Ticks
 from protocol.course import Course, Position, numbers
 from protocol.messages import Message, Signed
 from protocol.wire import pack
+from tests.kit.builders import signer
 from tests.kit.ledgers import in_memory
 
 
@@ -39,3 +46,46 @@ def play(agreement: Agreement, problems: list[Subproblem], noise: Noise) -> list
         releases = tuple(door.release(path[-1]) for door in doors)
         path.append(course.advance(path[-1], numbers(releases)))
     return path
+
+
+class Problem:
+    """Answers as told and counts how often it was asked."""
+
+    def __init__(self, *demand: float, objective: float = 0.0, fails: bool = False) -> None:
+        self.asked: list[Floats] = []
+        self._answer = None if fails else Answer(objective, np.array(demand), np.zeros(0))
+
+    def answer(self, prices: Floats) -> Answer | None:
+        self.asked.append(prices)
+        return self._answer
+
+
+class Shift(Noise):
+    """Noise that adds a fixed number of ticks and counts how often it was drawn."""
+
+    private = True
+
+    def __init__(self, *ticks: int) -> None:
+        self.drawn: list[tuple[Ticks, Floats, str, int]] = []
+        self._ticks = np.array(ticks, dtype=np.int64)
+
+    def add(self, values: Ticks, scales: Floats, *, member: str, round: int) -> Ticks:  # noqa: A002
+        self.drawn.append((values, scales, member, round))
+        return values + self._ticks
+
+
+def gate(
+    agreement: Agreement,
+    problem: Problem,
+    noise: Any,
+    ledger: Ledger | None = None,
+    member: str = "ada",
+) -> Gate:
+    return Gate(
+        agreement,
+        member,
+        subproblem=cast(Subproblem, problem),
+        noise=noise,
+        ledger=ledger or in_memory(agreement, member),
+        pack=signer(member),
+    )

@@ -3,14 +3,18 @@
 import math
 
 import numpy as np
+import pytest
 from scipy import sparse
 from scipy.optimize import linprog
 
 from party.dataset import DataSet, dense
+from party.subproblem import Answer, Subproblem
 from protocol.arrays import Floats
 from scripts.instances import draw
 
 INF = math.inf
+LIMIT = np.array([60.0, 60.0, 60.0])
+"""What the companies drawn here may take of each resource."""
 
 
 def matrix(data: DataSet) -> sparse.csc_matrix:
@@ -86,4 +90,104 @@ def drawn(seed: int, *, columns: int = 30, rows: int = 20, density: float = 0.3)
     upper[5], utility[5] = INF, -1.0
     return dense(
         A=A, B=B, u=utility, row_lower=row_lower, row_upper=row_upper, lower=lower, upper=upper
+    )
+
+
+def small(seed: int) -> DataSet:
+    """Equalities, ranges, one-sided rows; fixed columns, and columns bounded on one side."""
+    return drawn(seed, columns=12, rows=8, density=0.5)
+
+
+def degenerate(seed: int) -> DataSet:
+    """Small whole numbers, rows that say the same twice and rows through the origin."""
+    rng = np.random.default_rng(seed)
+    B = rng.integers(-1, 3, (8, 10)).astype(float)
+    B[4:] = B[:4] * rng.integers(1, 3, (4, 1))
+    return dense(
+        A=rng.integers(0, 3, (3, 10)).astype(float),
+        B=B,
+        u=rng.integers(-1, 4, 10).astype(float),
+        row_lower=np.full(8, -INF),
+        row_upper=np.concatenate([rng.integers(0, 4, 4), np.zeros(4)]).astype(float),
+        lower=np.zeros(10),
+        upper=np.full(10, 5.0),
+    )
+
+
+def free(seed: int) -> DataSet:
+    """Columns without any bound, which only the rows hold."""
+    data = small(seed)
+    rows = np.vstack([matrix(data).toarray()[3:], np.eye(12)])
+    return dense(
+        A=matrix(data).toarray()[:3],
+        B=rows,
+        u=data.utility,
+        row_lower=np.concatenate([data.row_lower, data.lower]),
+        row_upper=np.concatenate([data.row_upper, data.upper]),
+        lower=np.full(12, -INF),
+        upper=np.full(12, INF),
+    )
+
+
+def mixed_units(seed: int) -> DataSet:
+    """The same kind of model with columns in units from ten thousandths to ten thousands."""
+    rng, data = np.random.default_rng(seed), small(seed)
+    units, scales = 10.0 ** rng.uniform(-4.0, 4.0, 12), 10.0 ** rng.uniform(-3.0, 3.0, 8)
+    rows = matrix(data).toarray() * units
+    return dense(
+        A=rows[:3],
+        B=rows[3:] * scales[:, None],
+        u=data.utility * units,
+        row_lower=data.row_lower * scales,
+        row_upper=data.row_upper * scales,
+        lower=data.lower / units,
+        upper=data.upper / units,
+    )
+
+
+def walk(rng: np.random.Generator, steps: int) -> list[Floats]:
+    """Prices that wander, come back, fall to 0 and below it, and now and then are huge."""
+    prices: Floats = rng.uniform(0.0, 2.0, 3)
+    path = [prices]
+    for _ in range(steps):
+        prices = prices + rng.normal(0.0, 0.3, 3)
+        chance = rng.random()
+        if chance < 0.15:
+            prices = np.where(rng.random(3) < 0.5, 0.0, prices)
+        elif chance < 0.25:
+            prices = path[int(rng.integers(len(path)))]
+        elif chance < 0.30:
+            path.append(prices * 10.0 ** rng.uniform(3.0, 9.0))
+        elif chance < 0.35:
+            path.append(-np.abs(prices))
+        path.append(prices)
+    return [*path, np.zeros(3)]
+
+
+def answered(problem: Subproblem, prices: Floats) -> Answer:
+    answer = problem.answer(prices)
+    assert answer is not None
+    return answer
+
+
+def as_good_as_cold(problem: Subproblem, data: DataSet, prices: Floats) -> None:
+    """An answer that is feasible, worth what it says, and worth what a fresh solver finds."""
+    answer = answered(problem, prices)
+    cold = answered(Subproblem(data, LIMIT), prices)
+    assert answer.objective == pytest.approx(cold.objective, rel=1e-7, abs=1e-7)
+    feasible(data, LIMIT, answer.plan, answer.demand)
+    worth = float(data.utility @ answer.plan) - float(prices @ answer.demand)
+    assert worth == pytest.approx(cold.objective, rel=1e-7, abs=1e-7)
+
+
+def one_column() -> DataSet:
+    """One product of which at most 1.5 are worth making, at two units each."""
+    return dense(
+        A=np.array([[2.0]]),
+        B=np.zeros((0, 1)),
+        u=np.array([10.0]),
+        row_lower=np.zeros(0),
+        row_upper=np.zeros(0),
+        lower=np.zeros(1),
+        upper=np.array([1.5]),
     )

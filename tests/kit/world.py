@@ -454,6 +454,8 @@ class World:
 
     def _publish(self, sender: Party, signed: Signed) -> None:
         self._tell(f"{sender.name} says ", signed.message)
+        if sender.disk.pending is not sender.disk.durable:
+            raise Violation(f"{sender.name} speaks of what would not survive the end of the power")
         if isinstance(signed.message, Seal):
             self._stand(sender, signed.message)
         for receiver in self.parties:

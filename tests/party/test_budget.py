@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from party.budget import Account, Limit, figures, opened, require_room, room, spent
-from party.ledger import Ledger, accounts, set_limit
+from party.ledger import Ledger
+from party.lifetime import accounts, set_limit
 from protocol.agreement import Agreement
 from protocol.errors import BadCommand, BadLedger, BudgetExceeded
 from protocol.privacy import Spent

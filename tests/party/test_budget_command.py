@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 
 from party.budget import Limit
-from party.ledger import Ledger, accounts
+from party.ledger import Ledger
+from party.lifetime import accounts
 from protocol.agreement import Agreement
 from scripts.demo import party_command
 from tests.kit import ROOT

@@ -10,15 +10,15 @@ import pytest
 
 from party.gate import Gate
 from party.ledger import Ledger
-from party.noise import Noise, SeededTwin
-from party.subproblem import Answer, Subproblem
+from party.noise import SeededTwin
+from party.subproblem import Subproblem
 from protocol.agreement import TICKS, Agreement
-from protocol.arrays import Floats, Ticks
 from protocol.course import Course, Position
 from protocol.errors import BadAgreement, BadLedger, BrokenInvariant, LocalError
 from protocol.messages import VALUE_LIMIT, Message, Release, Signed
 from protocol.wire import Reader, release_bytes
-from tests.kit.builders import make_agreement, signer
+from tests.kit.builders import make_agreement
+from tests.kit.gates import Problem, Shift, gate
 from tests.kit.ledgers import in_memory
 
 HALF = TICKS // 2
@@ -27,49 +27,6 @@ PRIVATE: dict[str, Any] = {
     "mode": "private",
     "privacy": {"epsilon": 1.0, "delta": 0.001, "accountant": "paper"},
 }
-
-
-class Problem:
-    """Answers as told and counts how often it was asked."""
-
-    def __init__(self, *demand: float, objective: float = 0.0, fails: bool = False) -> None:
-        self.asked: list[Floats] = []
-        self._answer = None if fails else Answer(objective, np.array(demand), np.zeros(0))
-
-    def answer(self, prices: Floats) -> Answer | None:
-        self.asked.append(prices)
-        return self._answer
-
-
-class Shift(Noise):
-    """Noise that adds a fixed number of ticks and counts how often it was drawn."""
-
-    private = True
-
-    def __init__(self, *ticks: int) -> None:
-        self.drawn: list[tuple[Ticks, Floats, str, int]] = []
-        self._ticks = np.array(ticks, dtype=np.int64)
-
-    def add(self, values: Ticks, scales: Floats, *, member: str, round: int) -> Ticks:  # noqa: A002
-        self.drawn.append((values, scales, member, round))
-        return values + self._ticks
-
-
-def gate(
-    agreement: Agreement,
-    problem: Problem,
-    noise: Any,
-    ledger: Ledger | None = None,
-    member: str = "ada",
-) -> Gate:
-    return Gate(
-        agreement,
-        member,
-        subproblem=cast(Subproblem, problem),
-        noise=noise,
-        ledger=ledger or in_memory(agreement, member),
-        pack=signer(member),
-    )
 
 
 def values(signed: Signed) -> tuple[int, ...]:

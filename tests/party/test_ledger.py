@@ -39,7 +39,7 @@ def test_durable_settings(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger", make_agreement(), "ada")
 
     def setting(name: str) -> Any:
-        return ledger._base.execute(f"PRAGMA {name}").fetchone()[0]
+        return ledger._file._base.execute(f"PRAGMA {name}").fetchone()[0]
 
     assert setting("journal_mode") == "wal"
     assert setting("synchronous") == 2
@@ -115,12 +115,12 @@ def test_closed_round_is_durable_with_the_next_release(tmp_path: Path) -> None:
     ledger = Ledger(path, agreement, "ada")
     ledger.record_release(transcript.rounds[0][0])
     ledger.record_round(0, transcript.rounds[0])
-    ledger._base.close()  # as if the process had ended here
+    ledger._file._base.close()  # as if the process had ended here
     ledger = Ledger(path, agreement, "ada")
     assert (len(ledger.own()), len(ledger.transcript().rounds)) == (1, 0)
     ledger.record_round(0, transcript.rounds[0])
     ledger.record_release(transcript.rounds[1][0])
-    ledger._base.close()
+    ledger._file._base.close()
     ledger = Ledger(path, agreement, "ada")
     assert (len(ledger.own()), len(ledger.transcript().rounds)) == (2, 1)
     ledger.close()
@@ -392,7 +392,7 @@ def recorded(path: Path, agreement: Agreement) -> tuple[int, int]:
         assert ledger.fault is None or str(ledger.fault)
         return len(ledger.own()), len(ledger.transcript().rounds)
     finally:
-        ledger._base.close()
+        ledger._file._base.close()
 
 
 def test_ledger_in_memory() -> None:

@@ -14,10 +14,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from party.corner import Corner
 from party.dataset import DataSet, dense
 from party.settle import Plan, plan_within, settle, smallest_extra
-from party.subproblem import subproblem
+from party.subproblem import Answer, subproblem
 from protocol.agreement import TICKS, Agreement
 from protocol.arrays import Floats
 from protocol.course import Course
@@ -469,12 +468,12 @@ def test_price_plan_answers_the_final_prices(seed: int) -> None:
 
 
 def test_nothing_private_can_be_printed() -> None:
-    """Plans, settlements and corners have a printed form without any number."""
+    """Plans, settlements and answers have a printed form without any number."""
     agreement = make_agreement(members=2, rounds=1)
     settlement = settle(needing(1.0), ended(agreement, [HALF, 0], [HALF, 0]), "ada")
     assert settlement.within_quota is not None
     ones = np.ones(2)
-    for secret in (settlement, settlement.within_quota, Corner(ones, ones, ones, 1.0)):
+    for secret in (settlement, settlement.within_quota, Answer(1.0, ones, ones)):
         for text in (repr(secret), str(secret), f"{secret}"):
             assert "private" in text
             assert not re.search(r"\d", text)

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -11,10 +12,34 @@ from party.subproblem import Subproblem
 from protocol.arrays import Floats
 from protocol.errors import BadData
 from scripts.instances import draw
-from tests.kit.problems import drawn, feasible, matrix, other_solver, price_path
+from tests.kit.problems import (
+    LIMIT,
+    answered,
+    as_good_as_cold,
+    degenerate,
+    drawn,
+    feasible,
+    free,
+    matrix,
+    mixed_units,
+    one_column,
+    other_solver,
+    price_path,
+    small,
+    walk,
+)
 
 INF = math.inf
-LIMIT = np.array([60.0, 60.0, 60.0])
+
+
+@pytest.mark.parametrize("model", [small, drawn, degenerate, free, mixed_units])
+def test_any_walk_of_prices(model: Callable[[int], DataSet]) -> None:
+    """Along any walk of prices every answer is feasible and as good as one computed afresh."""
+    for seed in range(60, 68):
+        data = model(seed)
+        problem = Subproblem(data, LIMIT)
+        for prices in walk(np.random.default_rng(seed), 30):
+            as_good_as_cold(problem, data, prices)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -158,6 +183,13 @@ def test_free_resource_is_not_hoarded() -> None:
         answer = problem.answer(np.array(prices))
         assert answer is not None
         assert answer.demand.tolist() == [3.0, 0.0, 0.0]
+
+
+def test_what_was_paid_for_is_not_hoarded_when_it_is_free() -> None:
+    """From below a price of 0, where all is taken, to 0, where what is consumed is asked for."""
+    problem = Subproblem(one_column(), np.array([12.0]))
+    demands = [answered(problem, np.array([price])).demand.tolist() for price in (-1.0, 0.0, 1.0)]
+    assert demands == [[12.0], [3.0], [3.0]]
 
 
 def test_minimum_demand_at_any_price() -> None:

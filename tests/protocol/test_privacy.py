@@ -27,6 +27,7 @@ from protocol.caps import next_caps
 from protocol.errors import BadAgreement, LocalError
 from protocol.privacy import (
     Calibration,
+    _last_true,
     discreteness,
     gaussian_delta,
     gaussian_epsilon,
@@ -250,6 +251,33 @@ def test_noise_is_never_less_than_the_guarantee_needs(agreement: Agreement, seed
             assert_enough(agreement, np.array(row), sigma)
 
 
+EDGES = [
+    *itertools.product([1e-3, 0.1, 1.0, 8.0, 64.0], [1e-5, 1e-3, 0.05], [1, 150]),
+    (1.0, 1e-5, 20_000),
+]
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "rounds"), EDGES)
+def test_the_multiplier_is_on_the_safe_side_of_the_root(
+    epsilon: float, delta: float, rounds: int
+) -> None:
+    """In 40 digits the multiplier keeps (ε, δ), and one larger by a millionth does not."""
+    agreement = agree(rounds=rounds, epsilon=epsilon, delta=delta, capacity=(10.0,))
+    caps = agreement.share_ticks[0]
+    sigma = Calibration(agreement).scales(caps)
+    assert_enough(agreement, caps, sigma)
+    with pytest.raises(AssertionError):
+        assert_enough(agreement, caps, sigma / (1.0 + 1e-6))
+
+
+@pytest.mark.parametrize("end", [1e-9, 0.3, 1.0, math.pi, 1000.0, 2.0**40])
+def test_a_root_is_approached_from_within(end: float) -> None:
+    """What is found still holds, and is the end to twelve digits."""
+    found = _last_true(lambda x: x <= end)
+    assert found <= end
+    assert found == pytest.approx(end, rel=1e-12)
+
+
 def discrete_delta(shift: int, sigma: float, epsilon: float) -> float:
     """δ of the discrete Gaussian itself: Σ_z (p(z) − e^ε·p(z − shift))⁺."""
     reach = shift + math.ceil(40 * sigma)
@@ -316,6 +344,27 @@ def test_ratio_of_rounded_to_discrete_gaussian(sigma: float) -> None:
     for z in range(math.ceil(16 * sigma)):
         ratio = rounded_gaussian(z, s) * normaliser(s) / mpmath.npdf(z, 0, s)
         assert ratio <= normaliser(s) * mpmath.exp(mpmath.mpf(z) ** 2 / (24 * s**4))
+
+
+@pytest.mark.parametrize("sigma", [3.0, 3.25, 5.0, 12.0, 30.0])
+@pytest.mark.parametrize("shift", [1, 3, 60])
+def test_discreteness_covers_the_ratio_at_the_edge(sigma: float, shift: int) -> None:
+    """PRIVACY.md §4 (iv): at the farthest number that is not given up, ln q/p is paid for."""
+    s, z = mpmath.mpf(sigma), math.floor(12 * sigma + shift + 0.5)
+    ratio = mpmath.log(rounded_gaussian(z, s) * normaliser(s) / mpmath.npdf(z, 0, s))
+    cost = discreteness(np.array([sigma]), rounds=1, mu=shift / sigma)
+    assert 0 < ratio <= cost.epsilon
+    assert discrete_cost(mpmath.mpf(shift), s)[0] <= cost.epsilon
+
+
+@pytest.mark.parametrize("sigma", [3.0, 3.01, 3.1, 3.2])
+@pytest.mark.parametrize("rounds", [1, 7])
+def test_discreteness_covers_the_total_variation_that_is_proved(sigma: float, rounds: int) -> None:
+    """PRIVACY.md §4 (ii): where σ is least, δ has no less than the proof needs of each number."""
+    lost = discrete_cost(mpmath.mpf(1), mpmath.mpf(sigma))[1]
+    for numbers in (1, 4):
+        cost = discreteness(np.full(numbers, sigma), rounds=rounds, mu=1.0)
+        assert rounds * numbers * lost <= cost.delta
 
 
 # The noise itself

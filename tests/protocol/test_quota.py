@@ -200,13 +200,40 @@ def truncated_normal_mean(y: float, s: float, cap: float) -> float:
         return float(mean + sigma * (mpmath.npdf(low) - mpmath.npdf(high)) / mass)
 
 
+def assert_near_the_mean(y: float, s: float, cap: int) -> None:
+    """The estimate is off the mean by no more than `posterior_mean` says, and half a tick."""
+    found = int(posterior_mean(np.array([[y]]), np.array([[s]]), np.array([[cap]]))[0, 0])
+    exact = truncated_normal_mean(y, s, cap)
+    off = min(2.1e-4 * min(exact, cap - exact), 5.2e-6 * cap)
+    assert abs(found - exact) <= 0.5 + off + 1e-6
+
+
 @given(st.floats(-3.0, 4.0), st.floats(-4.0, 4.0), st.integers(1000, TICKS))
 @settings(max_examples=300, deadline=None, derandomize=True)
 def test_estimate_is_the_mean_of_the_posterior(where: float, size: float, cap: int) -> None:
-    """Simpson's rule and the polynomial give the mean of a truncated normal to a tick."""
-    y, s = where * cap, 10.0**size * cap
-    found = posterior_mean(np.array([[y]]), np.array([[s]]), np.array([[cap]]))
-    assert abs(int(found[0, 0]) - truncated_normal_mean(y, s, cap)) <= 1.0
+    """Simpson's rule and the polynomial give the mean of a truncated normal as near as is said."""
+    assert_near_the_mean(where * cap, 10.0**size * cap, cap)
+
+
+@pytest.mark.parametrize("cap", [1, 1000, 999_968, TICKS])
+@pytest.mark.parametrize(
+    ("where", "size"),
+    [(-1.0, -1.0), (2.0, -1.0), (-3.0, -0.53), (0.0, -2.0), (0.0, 0.0), (0.5, -3.0), (1.0, 4.0)],
+)
+def test_estimate_at_hand_picked_corners(where: float, size: float, cap: int) -> None:
+    """So it is with the average inside, at either end and beyond, and with little noise or much."""
+    assert_near_the_mean(where * cap, 10.0**size * cap, cap)
+
+
+@pytest.mark.parametrize("reach", [0.1, 0.9, 1.0, 1.1, 10.0, 1e3])
+@pytest.mark.parametrize("where", [-1e7, -1e3, -10.0, 11.0, 1e3, 1e7])
+def test_estimate_where_the_average_is_far_outside(where: float, reach: float) -> None:
+    """So it is where it is worst: the posterior falls like e^-x from one end of [0, cap].
+
+    With a reach of 1 it has fallen to e^-40 just at the other end.
+    """
+    beyond = max(-where, where - 1.0) * TICKS
+    assert_near_the_mean(where * TICKS, math.sqrt(beyond * reach * TICKS / 40.0), TICKS)
 
 
 def test_estimate_without_noise_is_the_demand() -> None:

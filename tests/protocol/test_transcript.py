@@ -13,7 +13,7 @@ import msgpack
 import numpy as np
 import pytest
 
-from protocol.agreement import Agreement, canonical
+from protocol.agreement import TICKS, Agreement, canonical
 from protocol.arrays import Floats
 from protocol.course import Course, Position
 from protocol.errors import BadTranscript
@@ -104,6 +104,26 @@ def test_the_agreements_of_the_vectors_have_one_canonical_text(case: dict[str, A
     agreement = from_table(case["agreement"])
     assert canonical(agreement) == case["canonical"]
     assert agreement.digest.hex() == case["digest"]
+
+
+@pytest.mark.parametrize("step", ["constant", "sqrt"])
+@pytest.mark.parametrize(
+    ("excess", "nonnegative", "expected"),
+    [(4, True, 1e15), (4, False, 1e15), (-1, False, -1e15), (-1, True, 0.0)],
+)
+def test_prices_stop_where_a_solver_can_still_take_them(
+    step: str, excess: int, nonnegative: bool, expected: float
+) -> None:
+    """However long the step and the momentum, no price goes beyond ±10¹⁵, and it comes back."""
+    prices = {"step": step, "step_size": 1e15, "momentum": 0.9, "nonnegative": nonnegative}
+    course = Course(make_agreement(members=2, resources=1, rounds=4, prices=prices))
+    position = course.opening
+    rows = np.array([[TICKS], [excess * TICKS]], dtype=np.int64)
+    for _ in range(3):
+        position = course.advance(position, rows)
+        assert position.prices.current.tolist() == [expected]
+    back = course.advance(position, np.array([[TICKS], [-excess * TICKS]], dtype=np.int64))
+    assert (back.prices.current[0] - expected) * excess < 0.0
 
 
 # The chain

@@ -9,8 +9,10 @@ import sys
 
 import pytest
 
+from party.executor import Executor
+from protocol.effects import Effect
 from protocol.errors import Equivocation, SottoError
-from protocol.messages import Release
+from protocol.messages import Release, Signed
 from tests.kit.world import Faults, Stored, Violation, World
 
 CHUNK = 50
@@ -100,6 +102,20 @@ def test_a_world_is_the_same_in_every_run() -> None:
 def quiet_world() -> World:
     """Three parties, and nothing goes wrong unless the test says so."""
     return World(1, faults=Faults(), members=3, rounds=2)
+
+
+def test_what_is_said_rests_on_what_is_durable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a world without faults all end well, and not if they speak before they commit."""
+    here = quiet_world()
+    here.run()
+    assert all(len(p.disk.durable.rounds) == 2 and p.disk.durable.seals for p in here.parties)
+
+    def hasty(self: Executor, effects: list[Effect], now: float) -> list[Signed]:
+        return list(self._carry(effects, now))
+
+    monkeypatch.setattr(Executor, "_carried", hasty)
+    with pytest.raises(Violation, match="speaks of what would not survive the end of the power"):
+        quiet_world().run()
 
 
 def put_back_ada(here: World, *, hidden_from: tuple[str, ...]) -> Stored:

@@ -1,8 +1,9 @@
-"""Corners of the private problem that were best at some prices, and at which prices they still are.
+"""Corners of a party's problem that were best at some prices, and at which prices they still are.
 
 Prices change only the objective, so that a corner once found stays feasible; whether it is
-still best is a few hundred multiplications, where a solver takes as many microseconds. All
-of this is as secret as the data set.
+still best is a few hundred multiplications, where a solver takes as many microseconds. For the
+study alone, which asks millions of times: in a party the time of an answer would tell whether
+its corner is new, so none of this may ever be imported there.
 
 Symbols: λ prices, y the values of the rows and d the reduced costs of the columns, both
 linear in λ: a corner is best wherever none of them has the wrong sign.
@@ -14,41 +15,80 @@ from typing import Any
 import highspy
 import numpy as np
 
-from protocol.arrays import Floats
+from party.dataset import DataSet
+from party.subproblem import Answer, Subproblem, model
+from protocol.arrays import Floats, frozen
+from scripts.instances import Instance
 
 KEPT = 32
 """Corners remembered of one problem. A session rarely sees more than ten."""
 
-LARGEST = 250
-"""Rows and columns up to which remembering pays: beyond, few corners are ever seen again."""
-
 _TOLERANCE = 1e-12  # of the largest utility: rounding, and nothing beside the smallest ones
 
 
-@dataclass(frozen=True, repr=False, eq=False)
+@dataclass(frozen=True)
 class Corner:
-    """A plan, what it takes and what it consumes of each resource, what it earns. Secret."""
+    """A plan, what it takes and what it consumes of each resource, what it earns."""
 
     plan: Floats
     demand: Floats
     uses: Floats
     utility: float
 
-    def __repr__(self) -> str:
-        return "<private corner>"
 
-
-@dataclass(frozen=True, repr=False, eq=False)
+@dataclass(frozen=True)
 class Region:
-    """Where a corner is best: level + slope·λ ≥ lowest, which is 0 but for rounding. Secret."""
+    """Where a corner is best: level + slope·λ ≥ lowest, which is 0 but for rounding."""
 
     corner: Corner
     level: Floats
     slope: Floats
     lowest: float
 
-    def __repr__(self) -> str:
-        return "<private region>"
+
+class Remembering(Subproblem):
+    """The subproblem of a party that asks the solver only where no corner it knows is best.
+
+    Guarantee: where one corner alone is best, the answer is the one that a party's own
+    subproblem gives, up to what the solver's rounding may differ by from one way there to
+    another; where several are equally good, it is one of them.
+    """
+
+    def __init__(self, data: DataSet, limit: Floats) -> None:
+        super().__init__(data, limit)
+        self._corners = Corners(model(data, limit), data.resources)
+
+    @property
+    def region(self) -> Region | None:
+        """The corner used or learned last, and at which prices it stays the answer."""
+        return self._corners.last
+
+    def answer(self, prices: Floats) -> Answer | None:
+        corner = self._corners.best(prices)
+        if corner is None:
+            answer = super().answer(prices)
+            if answer is not None:
+                self._learn(answer, prices)
+            return answer
+        demand = np.where(prices == 0.0, corner.uses, corner.demand)
+        return Answer(corner.utility - float(prices @ demand), demand, corner.plan)
+
+    def _learn(self, answer: Answer, prices: Floats) -> None:
+        demand = np.array(self._solver.getSolution().col_value)[self._columns :]
+        unused = np.array(self._solver.allConstrValues())[: self._resources]
+        corner = Corner(
+            plan=frozen(answer.plan),
+            demand=frozen(demand),
+            uses=frozen(np.maximum(demand + unused, 0.0)),
+            utility=float(self._utility @ answer.plan) + self._offset,
+        )
+        self._corners.learn(corner, self._solver.getBasis(), prices)
+
+
+def remembering(instance: Instance) -> list[Remembering]:
+    """The subproblems of all parties of an instance."""
+    limits = instance.share * instance.capacity
+    return [Remembering(*pair) for pair in zip(instance.data, limits, strict=True)]
 
 
 class Corners:

@@ -1,0 +1,78 @@
+"""What the executor hands out rests on a ledger that survives the end of the process there."""
+
+import shutil
+from collections import deque
+from pathlib import Path
+
+from party.executor import Executor
+from party.ledger import Ledger
+from protocol.agreement import Agreement
+from protocol.messages import Hello, Release, Seal, Signed
+from protocol.transcript import Transcript, replay
+from tests.kit.builders import make_agreement, signer
+from tests.kit.gates import Problem, Shift, gate
+
+
+class Party:
+    """One member with a ledger on the disk, whose copy is read after all that it says."""
+
+    def __init__(self, agreement: Agreement, name: str, folder: Path) -> None:
+        self.agreement, self.name, self.folder = agreement, name, folder
+        folder.mkdir()
+        self.ledger = Ledger(folder / "ledger", agreement, name)
+        self.executor = Executor(
+            agreement,
+            name,
+            nonce=name.encode().ljust(16),
+            pack=signer(name),
+            gate=gate(agreement, Problem(3.0, 5.0), Shift(1, 2), self.ledger, name),
+            ledger=self.ledger,
+        )
+        self.said: list[Signed] = []
+
+    def says(self, outgoing: list[Signed]) -> list[Signed]:
+        """What the executor hands out, each held against what is on the disk by then."""
+        if outgoing:
+            own, past = self.on_disk()
+            for signed in outgoing:
+                rounds = Transcript(past.rounds[: signed.message.round], ())
+                assert replay(self.agreement, rounds).head == signed.message.head
+                assert not isinstance(signed.message, Release) or signed in own
+        self.said += outgoing
+        return outgoing
+
+    def on_disk(self) -> tuple[tuple[Signed, ...], Transcript]:
+        """What a process would find that starts after this one was killed here."""
+        copy = self.folder.with_suffix(".copy")
+        shutil.copytree(self.folder, copy)
+        ledger = Ledger(copy / "ledger", self.agreement, self.name)
+        found = ledger.own(), ledger.transcript()
+        ledger.close()
+        shutil.rmtree(copy)
+        return found
+
+
+def test_whatever_is_handed_out_is_already_on_the_disk(tmp_path: Path) -> None:
+    """Hellos, releases and seals name only rounds and releases that a killed process leaves."""
+    agreement = make_agreement(rounds=3)
+    names = [member.name for member in agreement.members]
+    parties = [Party(agreement, name, tmp_path / name) for name in names]
+    now, carried = 0.0, deque[Signed]()
+    for party in parties:
+        carried += party.says(party.executor.begin(now))
+    while not all(party.executor.left for party in parties):
+        while carried:
+            signed = carried.popleft()
+            for party in parties:
+                if party.name != signed.message.sender:
+                    carried += party.says(party.executor.receive(signed, now))
+        now = min(party.executor.session.deadline for party in parties)
+        assert now < 100.0, "nothing happens any more"
+        for party in parties:
+            carried += party.says(party.executor.tick(now))
+    for party in parties:
+        kinds = [type(signed.message) for signed in party.said]
+        assert {Hello, Release, Seal} == set(kinds)
+        assert len({s.data for s in party.said if isinstance(s.message, Release)}) == 3
+        assert party.executor.finished is not None
+        party.ledger.close()
