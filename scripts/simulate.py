@@ -9,7 +9,8 @@ import hashlib
 import json
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,25 @@ class Player(Executor):
             ledger=self.ledger,
             on_round=lambda position, _: on_round(position.round),
         )
+
+
+@contextmanager
+def players(
+    agreement: Agreement,
+    problems: list[Subproblem],
+    seed: int,
+    on_round: Callable[[int], None] = lambda _: None,
+) -> Iterator[list[Player]]:
+    """All members of a session. Their ledgers are closed at the end, whatever happens."""
+    seated: list[Player] = []
+    try:
+        for k, problem in enumerate(problems):
+            tell = on_round if k == 0 else lambda _: None
+            seated.append(Player(agreement, k, problem, seed, tell))
+        yield seated
+    finally:
+        for player in seated:
+            player.ledger.close()
 
 
 def run(members: list[Player]) -> None:
@@ -271,15 +291,12 @@ def simulate(options: argparse.Namespace, on_round: Callable[[int], None]) -> di
     """Draw an instance, play a session, and measure it."""
     instance = drawn(options)
     agreement = from_table(agreement_table(instance, options))
-    members = [
-        Player(agreement, k, problem, options.seed, on_round if k == 0 else lambda _: None)
-        for k, problem in enumerate(instance.subproblems())
-    ]
-    run(members)
-    heads = {m.finished and m.finished.head for m in members}
-    if len(heads) != 1:
-        raise AssertionError("the parties ended at different heads")
-    known = outcome(agreement, members[0].ledger.transcript())
+    with players(agreement, instance.subproblems(), options.seed, on_round) as members:
+        run(members)
+        heads = {m.finished and m.finished.head for m in members}
+        if len(heads) != 1:
+            raise AssertionError("the parties ended at different heads")
+        known = outcome(agreement, members[0].ledger.transcript())
     return summary(known, instance, central(instance))
 
 

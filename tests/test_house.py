@@ -12,6 +12,7 @@ import pytest
 
 from protocol import errors
 from tests.kit import ROOT
+from tests.kit.waiting import LIMIT
 
 FOLDERS = ("protocol", "party", "coordinator", "scripts", "tests")
 FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
@@ -124,6 +125,12 @@ def test_only_gate_and_settlement_read_the_solution(path: Path) -> None:
         assert not [call for call in calls(path) if call.endswith(".answer")]
 
 
+@pytest.mark.parametrize("path", modules("tests"), ids=named)
+def test_what_tests_share_is_in_the_kit(path: Path) -> None:
+    """No test takes anything from the file of another."""
+    assert not [name for name in imported(path, "tests") if ".test_" in name]
+
+
 @pytest.mark.parametrize(
     ("folder", "strangers"),
     [
@@ -143,7 +150,7 @@ def test_nothing_comes_in_by_a_back_door(folder: str, strangers: list[str]) -> N
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=LIMIT,
         check=True,
     )
     assert done.stdout == "\n"
@@ -197,3 +204,68 @@ def test_readme_names_what_exists() -> None:
             assert (ROOT / f"{name}.py").exists(), f"{name}.py is missing"
     for name in sorted(set(re.findall(r"\b(?:protocol|party|coordinator|tests)/[\w./-]*\w", text))):
         assert (ROOT / name).exists(), f"the README names {name}"
+
+
+PAGES = [
+    ROOT / "README.md",
+    *sorted(path for room in ("protocol", "party") for path in (ROOT / room).glob("*.md")),
+    *sorted((ROOT / "scripts" / "examples").glob("*.md")),
+]
+"""The pages that people write. Those under `scripts/results` are written by programs."""
+
+OTHER_TOOLS = ROOT / "scripts" / "examples" / "README.md"
+"""Is about the names that other people's programs use."""
+
+
+def spans(page: Path) -> tuple[list[str], str]:
+    """What a page has in backticks, and the blocks of commands that it shows."""
+    text = page.read_text()
+    block = re.compile(r"^```.*?^```$|^ {4,}[^\n]*$", re.MULTILINE | re.DOTALL)
+    blocks = "\n".join(block.findall(text))
+    return [" ".join(s.split()) for s in re.findall(r"`([^`]+)`", block.sub("", text))], blocks
+
+
+def sources() -> list[Path]:
+    """Everything that runs, and the settings of it."""
+    rooms = [path for room in FOLDERS[:-1] for path in (ROOT / room).rglob("*") if path.is_file()]
+    plain = [path for path in rooms if path.suffix in (".py", "")]
+    return [*plain, ROOT / "pyproject.toml", ROOT / "docker-compose.yml", ROOT / "Dockerfile"]
+
+
+def members_of_classes() -> dict[str, set[str]]:
+    """The classes of the house by name, with all that can stand after their dot."""
+    found: dict[str, set[str]] = {}
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                inside = list(ast.walk(node))
+                names = {n.name for n in inside if isinstance(n, ast.FunctionDef)}
+                names |= {n.id for n in inside if isinstance(n, ast.Name)}
+                names |= {n.attr for n in inside if isinstance(n, ast.Attribute)}
+                found.setdefault(node.name, set()).update(names)
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_pages_name_what_exists(page: Path) -> None:
+    """Every path, option and name that a page has in backticks is still that of something."""
+    text = "\n".join(path.read_text() for path in sources())
+    told, blocks = spans(page)
+    words = set(re.findall(r"\w+", text + blocks))
+    files = {path.name for room in FOLDERS for path in (ROOT / room).rglob("*.*")}
+    classes = members_of_classes()
+    assert told
+    for span in told:
+        for path in re.findall(rf"(?<![\w/])(?:{'|'.join(FOLDERS)})/[\w./-]*", span):
+            assert (ROOT / path).exists(), f"`{span}`: there is no {path}"
+        for file in re.findall(r"[\w-]+\.(?:py|md)\b", span):
+            assert file in files, f"`{span}`: there is no {file}"
+        for option in re.findall(r"(?<!\S)--[a-z][a-z-]+", span):
+            known = f'"{option}"' in text or option == "--help"  # every command has that one
+            assert known, f"`{span}`: there is no {option}"
+        for owner, member in re.findall(r"\b([A-Z]+[a-z]\w*)\.(\w+)", span):
+            assert member in classes[owner], f"`{span}`: {owner} has no {member}"
+        no_name = "/" in span or ": " in span or span.endswith((".py", ".md"))
+        if page != OTHER_TOOLS and not no_name:
+            for word in re.findall(r"(?<!\\)\b[A-Za-z_]\w{2,}", span):
+                assert word in words, f"`{span}`: nothing is called {word}"

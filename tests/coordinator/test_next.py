@@ -20,7 +20,8 @@ from protocol.transcript import Transcript, load
 from scripts.demo import Cast
 from tests.kit import ROOT
 from tests.kit.builders import dump
-from tests.kit.processes import LIMIT, options, play
+from tests.kit.processes import options, play
+from tests.kit.waiting import LIMIT
 
 STEP, MOMENTUM, ROUNDS = 0.05, 0.25, 6
 
@@ -33,7 +34,7 @@ def coordinator_new(*arguments: Any) -> subprocess.CompletedProcess[str]:
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=LIMIT,
         check=False,
     )
 

@@ -15,8 +15,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from tests.kit.waiting import LIMIT
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-LIMIT_SECONDS = 30.0
 
 _OPTIONS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -65,7 +66,7 @@ class Browser:
     ) -> None:
         # The group is the session that was started for this browser, and nobody else's.
         os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait(timeout=LIMIT_SECONDS)
+        self._process.wait(timeout=LIMIT)
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 stream.close()
@@ -80,7 +81,7 @@ class Browser:
             raise RuntimeError("the browser has no pipe")
         pipe.write(json.dumps(message).encode() + b"\0")
         pipe.flush()
-        until = time.monotonic() + LIMIT_SECONDS
+        until = time.monotonic() + LIMIT
         while True:
             answer = self._next(until, method)
             if answer.get("id") == number:
@@ -112,7 +113,7 @@ class Browser:
         self.call("Emulation.setDeviceMetricsOverride", **size)
         self._events.clear()
         self.call("Page.navigate", url=path.as_uri())
-        until = time.monotonic() + LIMIT_SECONDS
+        until = time.monotonic() + LIMIT
         while not any(e.get("method") == "Page.loadEventFired" for e in self._events):
             self._events.append(self._next(until, "Page.navigate"))
         return {

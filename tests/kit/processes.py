@@ -12,15 +12,16 @@ from protocol.agreement import Agreement
 from scripts.demo import Cast, demo_options, measure, prepare
 from scripts.instances import Instance
 from scripts.simulate import drawn, simulate
+from tests.kit.waiting import LIMIT
 
-LIMIT = 60.0
+PATIENCE = 600.0
+"""Of parties in tests: longer than any test waits, so that no busy machine makes one give up."""
 
 
 def options(*arguments: str, parties: int = 3, rounds: int = 30) -> argparse.Namespace:
     """Demo options with seeded noise, so that a run can be compared with the simulation."""
-    return demo_options(
-        ["--seed", "1", "--parties", str(parties), "--rounds", str(rounds), *arguments]
-    )
+    session = ["--seed", "1", "--parties", str(parties), "--rounds", str(rounds)]
+    return demo_options([*session, "--patience", str(PATIENCE), *arguments])
 
 
 @functools.cache
@@ -64,3 +65,13 @@ def play(folder: Path, chosen: argparse.Namespace) -> Iterator[Play]:
         yield session
     finally:
         session.cast.stop()
+
+
+def assert_undisturbed(session: Play, *arguments: str) -> None:
+    """All parties ended where the same session in one process ends."""
+    chosen = session.options
+    expected = undisturbed(arguments, chosen.parties, chosen.rounds)
+    figures = session.figures()
+    assert figures["prices"] == expected["prices"]
+    assert figures["releases_digest"] == expected["releases_digest"]
+    assert len(set(figures["heads"].values())) == 1

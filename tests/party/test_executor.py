@@ -10,7 +10,7 @@ from protocol.agreement import Agreement
 from protocol.messages import Hello, Release, Seal, Signed
 from protocol.transcript import Transcript, replay
 from tests.kit.builders import make_agreement, signer
-from tests.party.test_gate import Problem, Shift, gate
+from tests.kit.gates import Problem, Shift, gate
 
 
 class Party:

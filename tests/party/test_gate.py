@@ -10,15 +10,16 @@ import pytest
 
 from party.gate import Gate
 from party.ledger import Ledger
-from party.noise import Noise, SeededTwin
-from party.subproblem import Answer, Subproblem
+from party.noise import SeededTwin
+from party.subproblem import Subproblem
 from protocol.agreement import TICKS, Agreement
-from protocol.arrays import Floats, Ticks
 from protocol.course import Course, Position
 from protocol.errors import BadAgreement, BadLedger, BrokenInvariant, LocalError
 from protocol.messages import VALUE_LIMIT, Message, Release, Signed
 from protocol.wire import Reader, release_bytes
-from tests.kit.builders import make_agreement, signer
+from tests.kit.builders import make_agreement
+from tests.kit.gates import Problem, Shift, gate
+from tests.kit.ledgers import in_memory
 
 HALF = TICKS // 2
 KEYS = {m.name: m.signing_key.hex() for m in make_agreement().members}
@@ -26,49 +27,6 @@ PRIVATE: dict[str, Any] = {
     "mode": "private",
     "privacy": {"epsilon": 1.0, "delta": 0.001, "accountant": "paper"},
 }
-
-
-class Problem:
-    """Answers as told and counts how often it was asked."""
-
-    def __init__(self, *demand: float, objective: float = 0.0, fails: bool = False) -> None:
-        self.asked: list[Floats] = []
-        self._answer = None if fails else Answer(objective, np.array(demand), np.zeros(0))
-
-    def answer(self, prices: Floats) -> Answer | None:
-        self.asked.append(prices)
-        return self._answer
-
-
-class Shift(Noise):
-    """Noise that adds a fixed number of ticks and counts how often it was drawn."""
-
-    private = True
-
-    def __init__(self, *ticks: int) -> None:
-        self.drawn: list[tuple[Ticks, Floats, str, int]] = []
-        self._ticks = np.array(ticks, dtype=np.int64)
-
-    def add(self, values: Ticks, scales: Floats, *, member: str, round: int) -> Ticks:  # noqa: A002
-        self.drawn.append((values, scales, member, round))
-        return values + self._ticks
-
-
-def gate(
-    agreement: Agreement,
-    problem: Problem,
-    noise: Any,
-    ledger: Ledger | None = None,
-    member: str = "ada",
-) -> Gate:
-    return Gate(
-        agreement,
-        member,
-        subproblem=cast(Subproblem, problem),
-        noise=noise,
-        ledger=ledger or Ledger(":memory:", agreement, member),
-        pack=signer(member),
-    )
 
 
 def values(signed: Signed) -> tuple[int, ...]:
@@ -162,7 +120,7 @@ def test_not_one_release_too_many() -> None:
 def test_no_round_is_left_out() -> None:
     """A release ahead of its turn is neither handed out nor recorded."""
     agreement = make_agreement()
-    ledger = Ledger(":memory:", agreement, "ada")
+    ledger = in_memory(agreement, "ada")
     door = gate(agreement, Problem(5.0, 5.0), Shift(0, 0), ledger)
     opening = Course(agreement).opening
     ahead = replace(opening, prices=replace(opening.prices, round=1))
@@ -188,7 +146,7 @@ def test_stranger_has_no_gate() -> None:
     """Only a member of the agreement has a gate."""
     agreement = make_agreement()
     with pytest.raises(BadAgreement, match="'zoe' is not a member"):
-        gate(agreement, Problem(5.0, 5.0), Shift(0, 0), Ledger(":memory:", agreement, "zoe"), "zoe")
+        gate(agreement, Problem(5.0, 5.0), Shift(0, 0), in_memory(agreement, "zoe"), "zoe")
 
 
 @pytest.mark.parametrize(
@@ -359,7 +317,7 @@ def test_nothing_comes_out_that_is_not_recorded() -> None:
 def test_nothing_is_recorded_that_is_not_signed() -> None:
     """A release that cannot be signed leaves the round open, to be answered later."""
     agreement = make_agreement()
-    ledger = Ledger(":memory:", agreement, "ada")
+    ledger = in_memory(agreement, "ada")
     opening = Course(agreement).opening
 
     def broken(message: Message) -> Signed:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
@@ -22,7 +22,7 @@ from protocol.arrays import Floats
 from protocol.course import Course
 from protocol.outcome import Outcome, amounts
 from tests.kit.builders import NAMES, make_agreement, public_key
-from tests.party.test_subproblem import drawn, other_solver
+from tests.kit.problems import drawn, other_solver
 
 INF = math.inf
 HALF = TICKS // 2
@@ -272,6 +272,10 @@ def test_utility_counts_the_constant_of_the_objective() -> None:
     capacity=st.floats(1e-9, 1e12),
     cuts=st.lists(st.integers(0, TICKS), min_size=0, max_size=12),
 )
+@example(capacity=1e-9, cuts=[])
+@example(capacity=1e12, cuts=[0, 1, TICKS - 1, TICKS])
+@example(capacity=0.1, cuts=[TICKS // 3, 2 * TICKS // 3])
+@example(capacity=math.nextafter(1.0, 2.0), cuts=list(range(1, 13)))
 @settings(max_examples=300)
 def test_amounts_never_add_up_to_more_than_the_capacity(capacity: float, cuts: list[int]) -> None:
     """Any split of all ticks is within the capacity in units, and each part as large as can be."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from protocol.agreement import MODES, STEPS, TICKS, Pricing
@@ -656,6 +656,9 @@ PATHS = sorted(
 
 
 @given(st.text(LETTERS, max_size=200))
+@example("")
+@example("\0")
+@example("=")
 @settings(max_examples=150, deadline=None, derandomize=True)
 def test_any_text(text: str) -> None:
     """Text that was not written as an agreement is refused as one, whatever it is."""

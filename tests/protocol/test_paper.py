@@ -14,21 +14,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from party.dataset import DataSet, dense
-from party.gate import Gate
-from party.ledger import Ledger
 from party.noise import Noise, SeededTwin
 from party.subproblem import Answer, Subproblem
 from protocol.agreement import TICKS, Agreement
 from protocol.arrays import Floats, Ticks
 from protocol.caps import adaptive_caps, first_caps
-from protocol.course import Course, Position, numbers
+from protocol.course import Course, numbers
 from protocol.errors import BrokenInvariant
-from protocol.messages import Message, Signed
 from protocol.prices import PriceRule
 from protocol.privacy import (
     Calibration,
@@ -39,8 +36,8 @@ from protocol.privacy import (
     rho,
 )
 from protocol.toml import from_table
-from protocol.wire import pack
 from scripts.instances import Instance, central, draw, dual_value
+from tests.kit.gates import gates, play
 
 BUDGETS = [(0.1, 1e-3), (1.0, 1e-5), (4.0, 1e-3), (100.0, 0.1)]
 CAPACITY = (12.5, 3.0, 40.0)
@@ -69,37 +66,6 @@ def agree(capacity: Sequence[float], parties: int = 2, rounds: int = 10, **more:
             **more,
         }
     )
-
-
-def gates(agreement: Agreement, problems: list[Subproblem], noise: Noise) -> list[Gate]:
-    """A real gate for each member; only the signatures are left out."""
-
-    def gate(index: int) -> Gate:
-        member = agreement.members[index]
-
-        def unsigned(message: Message) -> Signed:
-            return pack(message, key=member.signing_key, sign=lambda _: bytes(64))
-
-        return Gate(
-            agreement,
-            member.name,
-            subproblem=problems[index],
-            noise=noise,
-            ledger=Ledger(":memory:", agreement, member.name),
-            pack=unsigned,
-        )
-
-    return [gate(k) for k in range(len(agreement.members))]
-
-
-def play(agreement: Agreement, problems: list[Subproblem], noise: Noise) -> list[Position]:
-    """The positions of rounds 0 … T of a whole session."""
-    course, doors = Course(agreement), gates(agreement, problems, noise)
-    path = [course.opening]
-    while path[-1].round < agreement.rounds:
-        releases = tuple(door.release(path[-1]) for door in doors)
-        path.append(course.advance(path[-1], numbers(releases)))
-    return path
 
 
 def matrices(data: DataSet) -> tuple[Floats, Floats]:
@@ -400,6 +366,9 @@ def test_eq_overall_function_has_one_variance_for_all() -> None:
     capacity=st.lists(st.floats(0.1, 1e4), min_size=1, max_size=6),
     seed=st.integers(0, 2**32),
 )
+@example(capacity=[0.1], seed=1)
+@example(capacity=[0.1, 1e4], seed=1)
+@example(capacity=[5.0] * 6, seed=1)
 @settings(max_examples=40, deadline=None, derandomize=True)
 def test_prop_diffpriv_balanced_has_the_least_total_variance(
     capacity: list[float], seed: int
@@ -462,6 +431,10 @@ def test_eq_subupdpclip_4_by_hand() -> None:
     tau=st.floats(1e-4, 0.5),
     seed=st.integers(0, 2**32),
 )
+@example(parties=2, alpha=1.0, tau=0.5, seed=1)
+@example(parties=2, alpha=2.0, tau=1e-4, seed=2)
+@example(parties=12, alpha=2.0, tau=0.5, seed=3)
+@example(parties=12, alpha=1.0, tau=1e-4, seed=4)
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_eq_subupdpclip_4_adds_up_to_the_enlarged_capacity(
     parties: int, alpha: float, tau: float, seed: int
@@ -647,6 +620,9 @@ positive = st.floats(1e-2, 1e3)
     start=st.floats(0.0, 1e6),
     part=st.floats(1e-3, 1.0),
 )
+@example(M=1.0, B=1.0, T=1, gamma=0.01, start=0.0, part=1.0)
+@example(M=1e-2, B=1e3, T=2000, gamma=0.99, start=1e6, part=1e-3)
+@example(M=1e3, B=1e-2, T=1, gamma=0.99, start=0.0, part=1.0)
 @settings(max_examples=200, deadline=None, derandomize=True)
 def test_thm_convergence_tight_step_range(
     M: float, B: float, T: int, gamma: float, start: float, part: float
@@ -665,6 +641,8 @@ def test_thm_convergence_tight_step_range(
 
 
 @given(M=positive, B=positive, T=st.integers(1, 2000))
+@example(M=1e-2, B=1e3, T=1)
+@example(M=1e3, B=1e-2, T=2000)
 @settings(max_examples=50, deadline=None, derandomize=True)
 def test_thm_convergence_tight_contains_thm_convergence(M: float, B: float, T: int) -> None:
     """thm:convergence_tight with γ = 0 and G(0) = 0 ends at M/(B√T) and gives MB/√T there."""

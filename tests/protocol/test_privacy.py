@@ -19,7 +19,6 @@ from scipy import stats
 
 from party.dataset import dense
 from party.gate import Gate
-from party.ledger import Ledger
 from party.noise import DiscreteGaussian, Noise, SeededTwin
 from party.subproblem import Subproblem
 from protocol.agreement import TICKS, Agreement
@@ -35,6 +34,7 @@ from protocol.privacy import (
 )
 from protocol.toml import from_table
 from protocol.wire import pack
+from tests.kit.ledgers import in_memory
 
 DELTA = 1e-3
 RARE = 1e-7
@@ -496,7 +496,7 @@ def door(agreement: Agreement, noise: Noise) -> Gate:
         "p0",
         subproblem=Subproblem(data, agreement.capacity),
         noise=noise,
-        ledger=Ledger(":memory:", agreement, "p0"),
+        ledger=in_memory(agreement, "p0"),
         pack=lambda m: pack(m, key=agreement.members[0].signing_key, sign=lambda _: bytes(64)),
     )
 

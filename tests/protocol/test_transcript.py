@@ -22,6 +22,7 @@ from protocol.toml import from_table
 from protocol.transcript import MAGIC, Transcript, load, replay
 from tests.kit import ROOT, reading
 from tests.kit.builders import dump, make_agreement, play, release_at, sign
+from tests.kit.waiting import LIMIT
 
 CASES = json.loads((ROOT / "tests" / "kit" / "vectors" / "prices.json").read_text())["cases"]
 every_case = pytest.mark.parametrize(
@@ -410,7 +411,7 @@ def test_the_same_seed_gives_the_same_session_in_every_process(tmp_path: Path) -
             env=environment,
             check=True,
             capture_output=True,
-            timeout=60,
+            timeout=LIMIT,
         )
         figures.append(json.loads(path.read_text()))
     first, second = figures

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgpack
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from nacl.signing import VerifyKey
 
@@ -159,8 +159,20 @@ halts = st.builds(
 messages: st.SearchStrategy[Message] = st.one_of(hellos, releases, seals, halts)
 
 
+EDGES: tuple[dict[str, Any], ...] = (
+    {"sender": "ada", "agreement": AGREEMENT.digest, "round": 0, "head": bytes(32)},
+    {"sender": "ada", "agreement": AGREEMENT.digest, "round": 0xFFFFFFFF, "head": b"\xff" * 32},
+)
+
+
 @settings(max_examples=500)
 @given(message=messages)
+@example(Release(**EDGES[0], values=(-VALUE_LIMIT, 0)))
+@example(Release(**EDGES[1], values=(-1, VALUE_LIMIT)))
+@example(Hello(**EDGES[1], nonce=bytes(16), asking=True, echoes=(Echo(b"n" * 16, 2**32 - 1),) * 3))
+@example(Halt(**EDGES[1], reason=Reason.HEADS_DIFFER, evidence=()))
+@example(Halt(**EDGES[0], reason=Reason.HEADS_DIFFER, evidence=(b"", bytes(256), bytes(300))))
+@example(Seal(**EDGES[1], complete=True))
 def test_every_message_comes_back(message: Message) -> None:
     """What a member signs, everybody reads."""
     signed = sign(message)
@@ -186,6 +198,8 @@ def test_a_hello_of_another_agreement_comes_back(
 
 @settings(max_examples=300)
 @given(sender=st.sampled_from(SENDERS), number=rounds, values=values, head=digests)
+@example(sender="ada", number=0, values=(0, -1), head=bytes(32))
+@example(sender="ben", number=0xFFFFFFFF, values=(VALUE_LIMIT, -VALUE_LIMIT), head=b"\xff" * 32)
 def test_all_releases_have_one_length(
     sender: str, number: int, values: tuple[int, ...], head: bytes
 ) -> None:
@@ -293,6 +307,9 @@ def read(data: bytes) -> Signed | None:
 
 @settings(max_examples=2000)
 @given(data=st.binary(max_size=400))
+@example(b"")
+@example(bytes(64))
+@example(b"\x90" + bytes(64))
 def test_any_bytes_are_a_message_or_bad(data: bytes) -> None:
     """Bytes that nobody signed are refused, whatever they are."""
     assert read(data) is None
@@ -400,6 +417,12 @@ def test_any_signed_structure_is_a_message_or_bad() -> None:
 
 @settings(max_examples=1000)
 @given(kind=st.sampled_from([1, 2, 3, 4]), body=st.binary(max_size=120), number=rounds)
+@example(kind=1, body=b"", number=0)
+@example(kind=1, body=bytes(16) + b"\2", number=0)
+@example(kind=2, body=b"", number=0)
+@example(kind=2, body=b"\x80" + bytes(15), number=0)
+@example(kind=3, body=b"\2", number=0xFFFFFFFF)
+@example(kind=4, body=b"\x92\1\x90", number=0)
 def test_any_signed_body_is_a_message_or_bad(kind: int, body: bytes, number: int) -> None:
     """A body that a member signed is read in the one form it has, or refused."""
     payload = reading.payload(kind, public_key("ada"), AGREEMENT.digest, number, bytes(32), body)

@@ -21,7 +21,7 @@ from scripts.benches.solver import Size as ModelSize
 from scripts.benches.solver import measure as measure_solver
 from scripts.benches.start import Role, imports, role
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(900)
 
 
 def test_every_turn_begins_with_another_contestant() -> None:

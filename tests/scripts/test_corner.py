@@ -14,7 +14,7 @@ from protocol.arrays import Floats, Ticks
 from scripts.instances import RESOURCES, Instance, draw
 from scripts.studies.cells import VARIANTS, agree
 from scripts.studies.corner import KEPT, Remembering
-from tests.party.test_subproblem import (
+from tests.kit.problems import (
     LIMIT,
     answered,
     as_good_as_cold,

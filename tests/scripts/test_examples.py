@@ -23,7 +23,7 @@ from protocol.toml import from_table
 from scripts.demo import free_ports
 from scripts.examples import joining, naming, with_highs, with_linopy, with_pulp, with_pyomo
 from tests.kit import ROOT
-from tests.kit.processes import LIMIT
+from tests.kit.waiting import LIMIT
 
 TOOLS = {"linopy": with_linopy, "pyomo": with_pyomo, "pulp": with_pulp, "highs": with_highs}
 AGREEMENT = from_table(
@@ -192,13 +192,14 @@ def test_joining_ends_as_party_join_ends(tmp_path: Path) -> None:
     command += ["--agreement", "missing.toml", "--key", "courier.key", "--out", "result"]
     done = subprocess.run(
         command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True, timeout=30, check=False,
+        capture_output=True, text=True, timeout=LIMIT, check=False,
     )  # fmt: skip
     assert done.returncode == BadAgreement.exit_code
     assert "missing.toml" in done.stderr
     assert (tmp_path / "result.mps").exists()
 
 
+@pytest.mark.timeout(600)
 def test_four_companies_with_four_tools_share_a_session(tmp_path: Path) -> None:
     """Each example joins with its own command, and finds its plan under its own names."""
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
@@ -207,15 +208,14 @@ def test_four_companies_with_four_tools_share_a_session(tmp_path: Path) -> None:
         return [sys.executable, "-m", *arguments]
 
     for tool in TOOLS:
-        subprocess.run(
-            command("party", "keygen", tool), cwd=tmp_path, env=environment, check=True, timeout=30
-        )
+        keygen = command("party", "keygen", tool)
+        subprocess.run(keygen, cwd=tmp_path, env=environment, check=True, timeout=LIMIT)
     new = command("coordinator", "new", "--session", "examples", "--rounds", "8")
     new += ["--resource", "truck_hours=300:15000", "--resource", "dock_slots=75:6000"]
     new += [word for tool in TOOLS for word in ("--member", f"{tool}.member.toml:0.5")]
     new += ["--mode", "private", "--epsilon", "8", "--start", "worth", "--key", "coordinator.key"]
-    new += ["--address", f"tcp://127.0.0.1:{free_ports(2)}"]
-    subprocess.run(new, cwd=tmp_path, env=environment, check=True, timeout=30)
+    new += ["--address", f"tcp://127.0.0.1:{free_ports(2)}", "--patience", "600"]
+    subprocess.run(new, cwd=tmp_path, env=environment, check=True, timeout=LIMIT)
 
     with ExitStack() as stack:
 

@@ -8,9 +8,8 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,11 +34,13 @@ from scripts.studies.play import Companies, Unit, play, session
 from scripts.studies.tables import Columns, Page, cell, read, settings, where
 from scripts.study import COLUMNS, local, shown, units, versions
 from tests.kit import ROOT
-from tests.protocol import test_paper
+from tests.kit.gates import play as play_gates
+from tests.kit.waiting import LIMIT, until
 
 COMMITTED = ROOT / "scripts" / "results" / "study"
-LIMIT = 60.0
 NAMES = [e.name for e in EXPERIMENTS]
+
+pytestmark = pytest.mark.timeout(1800)
 
 
 def keyed(agreement: Agreement) -> Agreement:
@@ -68,7 +69,7 @@ def test_sessions_are_those_of_real_gates(name: str) -> None:
     setting = Setting(4, 0.5, 1.5)
     instance, draws = setting.instance(3), setting.draws(3, 40)
     agreement = keyed(agree(VARIANTS[name], instance, rounds=40, epsilon=4.0, buffer=1.5))
-    path = test_paper.play(agreement, instance.subproblems(), Drawn(agreement, draws))
+    path = play_gates(agreement, instance.subproblems(), Drawn(agreement, draws))
     played = session(agreement, Companies(instance), draws)
     assert played.known.position.head == path[-1].head
     assert (played.known.prices == [position.prices.current for position in path]).all()
@@ -140,12 +141,15 @@ class Study:
 
     def started_until(self, parts: int) -> subprocess.Popen[str]:
         """A process that has left this many parts, and is still at work."""
-        process, until = self.start(), time.monotonic() + LIMIT
-        while len(list(self.work.glob("quota-*.json"))) < parts:
-            assert process.poll() is None
-            assert time.monotonic() < until
-            time.sleep(0.01)
+        process = self.start()
+        until(
+            lambda: process.poll() is not None or len(self.parts()) >= parts, f"there are {parts}"
+        )
+        assert process.poll() is None
         return process
+
+    def parts(self) -> list[Path]:
+        return list(self.work.glob("quota-*.json"))
 
     def table(self) -> str:
         return (self.out / "sessions.csv").read_text()
@@ -180,7 +184,8 @@ def test_a_study_goes_on_where_it_was(undisturbed: Study, tmp_path: Path) -> Non
     assert "2 of 3 units are done" in study.finish()
     assert study.table() == undisturbed.table()
     assert not study.work.exists()
-    assert not [pid for pid in workers if Path(f"/proc/{pid}").exists()]
+    assert workers
+    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers), "its workers end")
 
 
 def test_a_study_refuses_the_work_of_another(tmp_path: Path) -> None:
@@ -211,41 +216,37 @@ def test_bad_options_are_named(tmp_path: Path, arguments: list[str], message: st
     assert message in text
 
 
+def _says(log: Path, text: str) -> bool:
+    return text in log.read_text()
+
+
 @contextmanager
-def dask_cluster(workers: int) -> Iterator[str]:
-    """A scheduler and its workers, each a process of its own."""
+def dask_cluster(folder: Path, workers: int) -> Iterator[str]:
+    """A scheduler and its workers, each a process of its own, once all know each other."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
-    quiet: dict[str, Any] = {
-        "cwd": ROOT,
-        "env": os.environ | {"PYTHONPATH": str(ROOT)},
-        "stdout": subprocess.DEVNULL,
-        "stderr": subprocess.DEVNULL,
-    }
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-m", "distributed.cli.dask_scheduler",
-             "--host", address, "--no-dashboard"], **quiet,
-        )
-    ]  # fmt: skip
-    try:
-        for _ in range(workers):
-            command = [
-                sys.executable, "-m", "distributed.cli.dask_worker", address,
-                "--nthreads", "1", "--no-dashboard", "--no-nanny",
-            ]  # fmt: skip
-            started.append(subprocess.Popen(command, **quiet))
+    commands = [["scheduler", "--host", address]]
+    commands += [["worker", address, "--nthreads", "1", "--no-nanny"]] * workers
+    with ExitStack() as stack:
+        for number, (role, *arguments) in enumerate(commands):
+            log = folder / f"{role}-{number}.log"
+            with log.open("wb") as out:
+                process = subprocess.Popen(
+                    [sys.executable, "-m", f"distributed.cli.dask_{role}", *arguments,
+                     "--no-dashboard"],
+                    cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, stdout=out, stderr=out,
+                )  # fmt: skip
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+            ready = "Scheduler at" if role == "scheduler" else "Registered to"
+            until(functools.partial(_says, log, ready), f"the {role} is ready")
         yield address
-    finally:
-        for process in started:
-            process.kill()
-            process.wait()
 
 
 def test_a_study_on_a_dask_cluster_gives_the_same_table(undisturbed: Study, tmp_path: Path) -> None:
     """A real scheduler with two workers, and the rows of the undisturbed study."""
-    with dask_cluster(2) as address:
+    with dask_cluster(tmp_path, 2) as address:
         study = Study(tmp_path / "cluster", "--dask", address)
         study.finish()
     assert study.table() == undisturbed.table()

@@ -10,7 +10,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ import yaml
 
 from scripts.demo import free_ports
 from tests.kit import ROOT
+from tests.kit.waiting import LIMIT
 
 SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())[
     "services"
@@ -74,19 +74,15 @@ class Machine:
             environment[key] = re.sub(r"tcp://(\w+):\d+", lambda m: self._hosts[m[1]], filled)
         return environment
 
-    def wait(self, seconds: float) -> dict[str, int]:
+    def wait(self) -> dict[str, int]:
         """The exit codes of all services, once they have ended."""
-        until = time.monotonic() + seconds
-        return {
-            service: process.wait(timeout=max(0.0, until - time.monotonic()))
-            for service, process in self._processes.items()
-        }
+        return {service: process.wait(LIMIT) for service, process in self._processes.items()}
 
     def up(self) -> None:
         """Start every service; all must end by themselves and well."""
         for service in SERVICES:
-            self.start(service, ROUNDS="4", LIMIT="40")
-        assert self.wait(60.0) == dict.fromkeys(SERVICES, 0), self.told()
+            self.start(service, ROUNDS="4", LIMIT=str(int(LIMIT)))
+        assert self.wait() == dict.fromkeys(SERVICES, 0), self.told()
 
     def stop(self) -> None:
         """End whatever still runs; a service passes the word on to what it has started."""
@@ -95,7 +91,7 @@ class Machine:
                 process.terminate()
         for process in self._processes.values():
             try:
-                process.wait(timeout=5.0)
+                process.wait(timeout=10.0)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
@@ -119,6 +115,7 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
     machine.stop()
 
 
+@pytest.mark.timeout(900)
 def test_the_services_play_a_session_and_end(machine: Machine) -> None:
     """All end with 0 and the parties agree; started again, they find the session finished."""
     machine.up()
@@ -132,7 +129,7 @@ def test_the_services_play_a_session_and_end(machine: Machine) -> None:
 def test_no_service_waits_for_ever(machine: Machine) -> None:
     """A coordinator whose parties never come says who is missing, and ends."""
     machine.start("coordinator", LIMIT="1")
-    assert machine.wait(20.0) == {"coordinator": SOMEBODY_IS_MISSING}
+    assert machine.wait() == {"coordinator": SOMEBODY_IS_MISSING}
     assert "party1.member.toml" in machine.told()
 
 

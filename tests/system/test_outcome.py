@@ -15,7 +15,9 @@ from protocol.arrays import Floats
 from protocol.outcome import Outcome, outcome
 from protocol.toml import from_table
 from scripts.instances import Instance
-from scripts.simulate import Player, agreement_table, drawn, run, session_options, simulate
+from scripts.simulate import agreement_table, drawn, players, run, session_options, simulate
+
+pytestmark = pytest.mark.timeout(900)
 
 PARSER = argparse.ArgumentParser()
 session_options(PARSER)
@@ -29,12 +31,9 @@ def played(chosen: argparse.Namespace) -> tuple[Instance, Outcome]:
     """A whole simulated session, and what it came to."""
     instance = drawn(chosen)
     agreement = from_table(agreement_table(instance, chosen))
-    members = [
-        Player(agreement, k, problem, chosen.seed, lambda _: None)
-        for k, problem in enumerate(instance.subproblems())
-    ]
-    run(members)
-    known = outcome(agreement, members[0].ledger.transcript())
+    with players(agreement, instance.subproblems(), chosen.seed) as members:
+        run(members)
+        known = outcome(agreement, members[0].ledger.transcript())
     assert known.sealed
     return instance, known
 

@@ -30,11 +30,12 @@ from protocol.pages.page import Line, chart, figure, fixed, round_numbers
 from protocol.pages.public import CHARTS, ROWS, public_page, trailing_mean
 from protocol.privacy import Spent
 from protocol.toml import from_table, written
-from scripts.simulate import Player, agreement_table, drawn, run
+from scripts.simulate import agreement_table, drawn, players, run
 from tests.kit import ROOT
 from tests.kit.browser import CHROMIUM, Browser
 from tests.kit.builders import dump, make_agreement, play, public_key
 from tests.kit.processes import options
+from tests.kit.waiting import LIMIT
 
 SCRIPT = "<script>alert(1)</script>"
 HOSTILE = "a\"b'</td></table><img src=x onerror=alert(1)>&amp;,"
@@ -85,10 +86,9 @@ def played() -> Played:
         resource["unit"] = unit
     terms["resource"][2]["name"] = "W" * 64
     agreement = from_table(terms)
-    problems = enumerate(instance.subproblems())
-    members = [Player(agreement, k, p, chosen.seed, lambda _: None) for k, p in problems]
-    run(members)
-    transcript = members[0].ledger.transcript()
+    with players(agreement, instance.subproblems(), chosen.seed) as members:
+        run(members)
+        transcript = members[0].ledger.transcript()
     names = (HOSTILE, "V" * 255, *instance.data[0].names[2:])
     data = replace(instance.data[0], names=names)
     known = outcome(agreement, transcript)
@@ -465,7 +465,7 @@ def protocol(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=LIMIT,
         check=False,
     )
     assert done.returncode == code, done.stderr

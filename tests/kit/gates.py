@@ -1,0 +1,91 @@
+"""Real gates in one process: of all members, or of one whose demand and noise the test says."""
+
+from typing import Any, cast
+
+import numpy as np
+
+from party.gate import Gate
+from party.ledger import Ledger
+from party.noise import Noise
+from party.subproblem import Answer, Subproblem
+from protocol.agreement import Agreement
+from protocol.arrays import Floats, Ticks
+from protocol.course import Course, Position, numbers
+from protocol.messages import Message, Signed
+from protocol.wire import pack
+from tests.kit.builders import signer
+from tests.kit.ledgers import in_memory
+
+
+def gates(agreement: Agreement, problems: list[Subproblem], noise: Noise) -> list[Gate]:
+    """A real gate for each member; only the signatures are left out."""
+
+    def gate(index: int) -> Gate:
+        member = agreement.members[index]
+
+        def unsigned(message: Message) -> Signed:
+            return pack(message, key=member.signing_key, sign=lambda _: bytes(64))
+
+        return Gate(
+            agreement,
+            member.name,
+            subproblem=problems[index],
+            noise=noise,
+            ledger=in_memory(agreement, member.name),
+            pack=unsigned,
+        )
+
+    return [gate(k) for k in range(len(agreement.members))]
+
+
+def play(agreement: Agreement, problems: list[Subproblem], noise: Noise) -> list[Position]:
+    """The positions of rounds 0 … T of a whole session."""
+    course, doors = Course(agreement), gates(agreement, problems, noise)
+    path = [course.opening]
+    while path[-1].round < agreement.rounds:
+        releases = tuple(door.release(path[-1]) for door in doors)
+        path.append(course.advance(path[-1], numbers(releases)))
+    return path
+
+
+class Problem:
+    """Answers as told and counts how often it was asked."""
+
+    def __init__(self, *demand: float, objective: float = 0.0, fails: bool = False) -> None:
+        self.asked: list[Floats] = []
+        self._answer = None if fails else Answer(objective, np.array(demand), np.zeros(0))
+
+    def answer(self, prices: Floats) -> Answer | None:
+        self.asked.append(prices)
+        return self._answer
+
+
+class Shift(Noise):
+    """Noise that adds a fixed number of ticks and counts how often it was drawn."""
+
+    private = True
+
+    def __init__(self, *ticks: int) -> None:
+        self.drawn: list[tuple[Ticks, Floats, str, int]] = []
+        self._ticks = np.array(ticks, dtype=np.int64)
+
+    def add(self, values: Ticks, scales: Floats, *, member: str, round: int) -> Ticks:  # noqa: A002
+        self.drawn.append((values, scales, member, round))
+        return values + self._ticks
+
+
+def gate(
+    agreement: Agreement,
+    problem: Problem,
+    noise: Any,
+    ledger: Ledger | None = None,
+    member: str = "ada",
+) -> Gate:
+    return Gate(
+        agreement,
+        member,
+        subproblem=cast(Subproblem, problem),
+        noise=noise,
+        ledger=ledger or in_memory(agreement, member),
+        pack=signer(member),
+    )
