@@ -11,7 +11,6 @@ import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,8 +24,7 @@ from party.ledger import Ledger
 from party.noise import SeededTwin
 from party.settle import settle
 from party.subproblem import Subproblem
-from protocol import agreement as agreements
-from protocol.agreement import TICKS, Agreement
+from protocol.agreement import TICKS, Agreement, from_table
 from protocol.arrays import Floats, Ticks
 from protocol.caps import first_caps
 from protocol.forecast import forecast
@@ -34,67 +32,8 @@ from protocol.messages import Message, Signed
 from protocol.privacy import Calibration
 from protocol.transcript import Course, Position, numbers
 from protocol.wire import pack
-from scripts.instances import Instance, Optimum, central, draw, dual_value
-
-
-def party_name(index: int) -> str:
-    return f"party{index + 1}"
-
-
-def agreement_table(instance: Instance, options: argparse.Namespace) -> dict[str, Any]:
-    """The public agreement of a simulated or demonstrated session, as a table."""
-    noisy = options.mode != "hidden"
-    privacy: dict[str, Any] = {"share_objective": options.share_objective}
-    if noisy:
-        privacy |= {
-            "epsilon": options.epsilon,
-            "delta": options.delta,
-            "accountant": options.accountant,
-            "noise": options.noise,
-            "truncate": options.truncate,
-            "alpha": min(options.alpha, float(options.parties)),
-            "tau": options.tau,
-        }
-    prices: dict[str, Any] = {
-        "momentum": options.momentum,
-        "nonnegative": options.nonnegative,
-        "start": options.start,
-    }
-    if options.step:
-        prices["step"] = options.step
-    if options.step in ("constant", "sqrt"):
-        prices["step_size"] = options.step_size
-    return {
-        "session": f"simulation-{options.seed}",
-        "mode": options.mode,
-        "rounds": options.rounds,
-        "rehearsal": options.rehearsal,
-        "privacy": privacy,
-        "prices": prices,
-        "resource": [
-            {"name": f"resource{j + 1}", "capacity": c, "worth": options.worth}
-            for j, c in enumerate(instance.capacity.tolist())
-        ],
-        "member": [
-            {
-                "name": party_name(k),
-                "share": {f"resource{j + 1}": s for j, s in enumerate(row)},
-                "signing_key": hashlib.sha256(party_name(k).encode()).hexdigest(),
-            }
-            for k, row in enumerate(instance.share.tolist())
-        ],
-    }
-
-
-def drawn(options: argparse.Namespace) -> Instance:
-    """The instance that the options describe."""
-    return draw(
-        options.seed,
-        parties=options.parties,
-        share_first=options.share_first,
-        share_total=options.share_total,
-        demands=options.demands,
-    )
+from scripts.agreements import agreement_table, drawn, session_options
+from scripts.instances import Instance, Optimum, central, dual_value
 
 
 class Player(Executor):
@@ -259,37 +198,10 @@ def _plans(figures: dict[str, Any], kind: str) -> str:
     return f"{part:.2%} of the optimum" + (f", {without} without a plan" if without else "")
 
 
-def session_options(parser: argparse.ArgumentParser) -> None:
-    """The options that describe a session and its instance."""
-    add = parser.add_argument
-    add("--parties", type=int, default=5, metavar="K", help="how many companies (%(default)s)")
-    add("--rounds", type=int, default=150, metavar="T", help="releases of each (%(default)s)")
-    add("--mode", choices=agreements.MODES, default="private", help="%(default)s by default")
-    add("--epsilon", type=float, default=1.0, help="privacy budget ε (%(default)s)")
-    add("--delta", type=float, default=1e-3, help="privacy budget δ (%(default)s)")
-    add("--accountant", choices=agreements.ACCOUNTANTS, default="exact")
-    add("--noise", choices=agreements.SHAPES, default="component", help="spread over resources")
-    add("--truncate", action="store_true", help="cut releases to [τ·c, c] after the noise")
-    add("--alpha", type=float, default=1.5, help="clipped: total of the caps over c (%(default)s)")
-    add("--tau", type=float, default=0.01, help="smallest weight and cut-off (%(default)s)")
-    add("--step", choices=agreements.STEPS, help="default: dog in hidden mode, else theorem")
-    add("--step-size", type=float, default=0.1, help="for constant and sqrt (%(default)s)")
-    add("--momentum", type=float, default=0.0, metavar="γ", help="(%(default)s)")
-    add("--negative", dest="nonnegative", action="store_false", help="let prices fall below 0")
-    add("--worth", type=float, default=100.0, help="public worth of each resource (%(default)s)")
-    add("--start", choices=("zero", "worth"), default="zero", help="first prices (%(default)s)")
-    add("--share-first", type=float, help="largest part that the first party may claim")
-    add("--share-total", type=float, help="sum of all shares; equal ones without --share-first")
-    add("--no-demands", dest="demands", action="store_false", help="no minimum demands")
-    add("--share-objective", action="store_true", help="release noisy objectives as well")
-    add("--seed", type=int, help="of the instance and of the noise (the instance of seed 1)")
-    add("--json", type=Path, metavar="FILE", help="write the figures to this file")
-
-
 def simulate(options: argparse.Namespace, on_round: Callable[[int], None]) -> dict[str, Any]:
     """Draw an instance, play a session, and measure it."""
     instance = drawn(options)
-    agreement = agreements.from_table(agreement_table(instance, options))
+    agreement = from_table(agreement_table(instance, options))
     members = [
         Player(agreement, k, problem, options.seed, on_round if k == 0 else lambda _: None)
         for k, problem in enumerate(instance.subproblems())

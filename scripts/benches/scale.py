@@ -27,9 +27,10 @@ from party.noise import DRAWN_AHEAD
 from scripts.benches.instruments.alone import Setting
 from scripts.benches.instruments.bytes import relayed
 from scripts.benches.instruments.fit import Power, power, upper
-from scripts.benches.instruments.sessions import LIMIT_SECONDS, Played, environment, play, session
+from scripts.benches.instruments.sessions import Played, play, session
 from scripts.benches.instruments.turns import in_turns
 from scripts.benches.instruments.watch import Watch, cpu_per_round
+from scripts.processes import LIMIT_SECONDS, environment
 
 RESULTS = Path(__file__).parents[1] / "results"
 WINDOWS = 10

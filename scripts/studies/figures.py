@@ -1,11 +1,10 @@
-"""The figures of a study, as PNG and SVG: readable at half size and without colour.
+"""The figures of a study. Each has its question in the title; the answer is for who looks.
 
-Each says its finding or its question in the title. They are drawn from the CSV files
-alone, and the same files give the same figures, byte for byte.
+They are drawn from the tables alone, and the same tables give the same figures, byte for
+byte.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,41 +12,26 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, NullLocator
 
 from protocol.arrays import Floats
 from scripts.studies.cells import EPSILONS, HIDDEN, PAPER_EPSILONS, VARIANTS
+from scripts.studies.style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    ORANGE,
+    PURPLE,
+    RED,
+    SKY,
+    STYLE,
+    Look,
+    in_percent,
+    legend_below,
+    panels,
+    save,
+)
 from scripts.studies.tables import EXCEEDED, Columns, best_part, cell, mean, read, settings, where
-
-STYLE: Any = {
-    "font.size": 15,
-    "font.family": "DejaVu Sans",
-    "axes.titlesize": 15,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.color": "#dddddd",
-    "lines.linewidth": 2.4,
-    "lines.markersize": 8,
-    "legend.frameon": False,
-    "svg.hashsalt": "sotto",
-    "svg.fonttype": "path",
-    "path.simplify": True,
-}
-
-
-@dataclass(frozen=True)
-class Look:
-    """How one line is drawn: a colour of Okabe and Ito, and a shape for whoever sees none."""
-
-    colour: str
-    marker: str
-    line: Any = "-"
-
-
-ORANGE, SKY, GREEN, BLUE, RED, PURPLE, BLACK = (
-    "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7", "#000000",
-)  # fmt: skip
 
 LOOKS = {
     "standard": Look(ORANGE, "o"),
@@ -74,9 +58,7 @@ PARTY_LOOKS = {
 
 def draw_all(out: Path) -> None:
     """Draw every figure for which the tables have rows."""
-    sessions, curves, shares = (
-        read(out / f"{name}.csv") for name in ("sessions", "curves", "shares")
-    )
+    sessions, curves, shares = (read(out, name) for name in ("sessions", "curves", "shares"))
     drawings: list[tuple[str, Callable[[], Figure]]] = []
     if len(curves["round"]):
         drawings += [
@@ -99,23 +81,7 @@ def draw_all(out: Path) -> None:
         drawings.append(("quota", lambda: quota(sessions)))
     with mpl.rc_context(STYLE):
         for name, drawing in drawings:
-            figure = drawing()
-            figure.savefig(out / f"{name}.png", dpi=110, metadata={"Software": None})
-            figure.savefig(out / f"{name}.svg", metadata={"Date": None, "Creator": None})
-
-
-def panels(
-    rows: int, columns: int, title: str, *, height: float, together: bool = True
-) -> tuple[Figure, Any]:
-    """A titled figure and its plots, with one vertical scale if they belong together."""
-    figure = Figure(figsize=(12.0, height), layout="constrained")
-    figure.suptitle(title, fontsize=18, fontweight="bold", x=0.01, ha="left")
-    return figure, figure.subplots(rows, columns, squeeze=False, sharey=together)
-
-
-def in_percent(axis: Any) -> None:
-    """Plain numbers on an axis of percentages, also where it is logarithmic."""
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            save(drawing(), out / f"{name}.png")
 
 
 def budgets(axes: Axes, *, hidden: bool = False) -> None:
@@ -130,7 +96,7 @@ def budgets(axes: Axes, *, hidden: bool = False) -> None:
 
 def convergence(curves: Columns) -> Figure:
     """Mean, minimum and maximum over the rounds, with the beginning enlarged."""
-    title = "Without noise: the default step needs no thousand rounds"
+    title = "Without noise: how many rounds does it take?"
     figure, axes = panels(1, 2, title, height=6.6, together=False)
     for plot, parties in zip(axes[0], (5, 10), strict=True):
         near = plot.inset_axes((0.40, 0.60, 0.58, 0.36))
@@ -170,7 +136,7 @@ def convergence(curves: Columns) -> Figure:
 
 def momentum(curves: Columns) -> Figure:
     """The mean gap of every rule, and the two points that the paper names."""
-    title = "Momentum helps a step that is too short, and disturbs one that is not"
+    title = "Does momentum help?"
     figure, axes = panels(1, 2, title, height=7.4)
     for plot, parties in zip(axes[0], (5, 10), strict=True):
         for variant, look in LOOKS.items():
@@ -200,11 +166,6 @@ def momentum(curves: Columns) -> Figure:
     axes[0, 0].set_ylabel("mean gap to the optimum, %")
     legend_below(figure, axes[0, 0], columns=3)
     return figure
-
-
-def legend_below(figure: Figure, axes: Axes, *, columns: int) -> None:
-    handles, labels = axes.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns)
 
 
 def market_shares(shares: Columns, parties: int) -> Figure:
@@ -248,7 +209,7 @@ def market_title(setting: Any) -> str:
 
 def paper_measure(sessions: Columns, parties: int) -> Figure:
     """The paper's own figure, with the placebo that it lacks."""
-    title = f"Best round of the best 90 %: a placebo does as well (K = {parties})"
+    title = f"Best round of the best 90 %: does a placebo do as well? (K = {parties})"
     variants = ("standard", "momentum", "clipped", "tuned")
     return _grid_figure(sessions, parties, title, "best", best_part, variants)
 
@@ -355,7 +316,7 @@ def information(sessions: Columns) -> Figure:
 def quota(sessions: Columns) -> Figure:
     """The utility of a feasible split against ε."""
     figure, axes = panels(
-        1, 1, "A split that is feasible for certain: what the quota earns", height=6.4
+        1, 1, "A split that is feasible for certain: what does the quota earn?", height=6.4
     )
     plot, x = axes[0, 0], [*EPSILONS, 256.0]
     cells = [
@@ -391,7 +352,9 @@ def quota(sessions: Columns) -> Figure:
 
 def overrun(sessions: Columns) -> Figure:
     """How often plans at the average prices exceed a capacity, and by how much."""
-    figure, axes = panels(1, 2, "Prices alone overrun the capacities", height=6.8)
+    figure, axes = panels(
+        1, 2, "Do plans at the average prices overrun the capacities?", height=6.8
+    )
     left, right = axes[0]
     x = [*EPSILONS, 256.0]
     for setting in settings("parties"):

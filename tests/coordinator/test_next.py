@@ -16,7 +16,7 @@ import pytest
 from protocol.agreement import TICKS, Agreement
 from protocol.command import read_agreement
 from protocol.transcript import Transcript, dump, load, numbers
-from scripts.demo import Cast
+from scripts.processes import Cast
 from tests.kit import ROOT
 from tests.kit.processes import LIMIT, options, play
 

@@ -32,7 +32,7 @@ from party.ledger import Ledger, accounts, set_limit
 from protocol.agreement import Agreement
 from protocol.errors import BadCommand, BadLedger, BudgetExceeded
 from protocol.privacy import Calibration, Spent
-from scripts.demo import party_command
+from scripts.processes import party_command
 from tests.kit import ROOT
 from tests.kit.builders import make_agreement
 from tests.kit.processes import LIMIT, Play, options, play

@@ -1,11 +1,12 @@
 """The study: the same numbers however it is run, and the committed ones are those of this code."""
 
 import functools
+import gzip
 import json
 import os
 import re
+import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -22,6 +23,9 @@ from party.noise import Noise
 from protocol.agreement import Agreement
 from protocol.arrays import Floats, Ticks
 from scripts.instances import placebo
+from scripts.ports import reserve
+from scripts.processes import Processes, environment
+from scripts.studies import tables
 from scripts.studies.cells import (
     EXPERIMENTS,
     PAPER_EPSILONS,
@@ -31,21 +35,17 @@ from scripts.studies.cells import (
     agree,
 )
 from scripts.studies.figures import draw_all
+from scripts.studies.page import results
 from scripts.studies.play import Companies, Unit, play, session
-from scripts.studies.tables import Columns, Page, cell, read, settings, where
-from scripts.study import COLUMNS, local, shown, units, versions
+from scripts.studies.tables import COLUMNS, Columns, Results, cell, read, settings, shown, where
+from scripts.studies.work import units
+from scripts.studies.workers import local, versions
 from tests.kit import ROOT
 from tests.protocol import test_paper
 
 COMMITTED = ROOT / "scripts" / "results" / "study"
 LIMIT = 60.0
 NAMES = [e.name for e in EXPERIMENTS]
-
-
-def keyed(agreement: Agreement) -> Agreement:
-    """The same agreement with signing keys, which real gates ask for."""
-    members = [replace(m, signing_key=bytes([k] * 32)) for k, m in enumerate(agreement.members)]
-    return replace(agreement, members=tuple(members))
 
 
 class Drawn(Noise):
@@ -67,7 +67,7 @@ def test_sessions_are_those_of_real_gates(name: str) -> None:
     """Real gates with the same draws reach the same head, which commits to all they released."""
     setting = Setting(4, 0.5, 1.5)
     instance, draws = setting.instance(3), setting.draws(3, 40)
-    agreement = keyed(agree(VARIANTS[name], instance, rounds=40, epsilon=4.0, buffer=1.5))
+    agreement = agree(VARIANTS[name], instance, rounds=40, epsilon=4.0, buffer=1.5)
     path = test_paper.play(agreement, instance.subproblems(), Drawn(agreement, draws))
     played = session(agreement, Companies(instance), draws)
     assert played.position.head == path[-1].head
@@ -125,7 +125,7 @@ class Study:
         return subprocess.Popen(
             self._command,
             cwd=ROOT,
-            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            env=environment(),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -148,7 +148,7 @@ class Study:
         return process
 
     def table(self) -> str:
-        return (self.out / "sessions.csv").read_text()
+        return gzip.decompress(tables.path(self.out, "sessions").read_bytes()).decode()
 
 
 def children(pid: int) -> list[int]:
@@ -212,40 +212,25 @@ def test_bad_options_are_named(tmp_path: Path, arguments: list[str], message: st
 
 
 @contextmanager
-def dask_cluster(workers: int) -> Iterator[str]:
+def dask_cluster(folder: Path, workers: int) -> Iterator[str]:
     """A scheduler and its workers, each a process of its own."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
-    quiet: dict[str, Any] = {
-        "cwd": ROOT,
-        "env": os.environ | {"PYTHONPATH": str(ROOT)},
-        "stdout": subprocess.DEVNULL,
-        "stderr": subprocess.DEVNULL,
-    }
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-m", "distributed.cli.dask_scheduler",
-             "--host", address, "--no-dashboard"], **quiet,
-        )
-    ]  # fmt: skip
-    try:
-        for _ in range(workers):
+    address = f"tcp://127.0.0.1:{reserve(1)}"
+    dask = [sys.executable, "-m"]
+    with Processes(folder) as processes:
+        command = [*dask, "distributed.cli.dask_scheduler", "--host", address, "--no-dashboard"]
+        processes.launch("scheduler", command)
+        for number in range(workers):
             command = [
-                sys.executable, "-m", "distributed.cli.dask_worker", address,
+                *dask, "distributed.cli.dask_worker", address,
                 "--nthreads", "1", "--no-dashboard", "--no-nanny",
             ]  # fmt: skip
-            started.append(subprocess.Popen(command, **quiet))
+            processes.launch(f"worker{number}", command)
         yield address
-    finally:
-        for process in started:
-            process.kill()
-            process.wait()
 
 
 def test_a_study_on_a_dask_cluster_gives_the_same_table(undisturbed: Study, tmp_path: Path) -> None:
     """A real scheduler with two workers, and the rows of the undisturbed study."""
-    with dask_cluster(2) as address:
+    with dask_cluster(tmp_path, 2) as address:
         study = Study(tmp_path / "cluster", "--dask", address)
         study.finish()
     assert study.table() == undisturbed.table()
@@ -253,20 +238,17 @@ def test_a_study_on_a_dask_cluster_gives_the_same_table(undisturbed: Study, tmp_
 
 def test_the_same_tables_give_the_same_figures(undisturbed: Study, tmp_path: Path) -> None:
     """Drawn again, a figure is the same file."""
-    for name in (*COLUMNS, "manifest"):
-        suffix = "json" if name == "manifest" else "csv"
-        text = (undisturbed.out / f"{name}.{suffix}").read_text()
-        (tmp_path / f"{name}.{suffix}").write_text(text)
+    for name in COLUMNS:
+        shutil.copy(tables.path(undisturbed.out, name), tmp_path)
     draw_all(tmp_path)
-    drawn = sorted(path.name for path in tmp_path.glob("*.svg"))
-    assert drawn == ["quota.svg"]
-    for name in ("quota.svg", "quota.png"):
-        assert (tmp_path / name).read_bytes() == (undisturbed.out / name).read_bytes()
+    assert sorted(path.name for path in tmp_path.glob("*.png")) == ["quota.png"]
+    drawn = (tmp_path / "quota.png").read_bytes()
+    assert drawn == (undisturbed.out / "quota.png").read_bytes()
 
 
 @functools.cache
 def committed(table: str) -> Columns:
-    return read(COMMITTED / f"{table}.csv")
+    return read(COMMITTED, table)
 
 
 def committed_rows(unit: Unit, table: str) -> list[list[str]]:
@@ -303,18 +285,16 @@ def test_one_replication_of_every_cell_is_as_committed() -> None:
 
 def test_committed_study_is_whole() -> None:
     """A hundred replications of every cell, and the page that these tables give."""
-    tables = {name: committed(name) for name in COLUMNS}
     work = units(NAMES, range(1, 101))
     sizes = {e.name: len(e.sessions) for e in EXPERIMENTS}
     played = [unit for unit in work if unit.experiment != "convergence"]
-    assert len(tables["sessions"]["seed"]) == sum(sizes[unit.experiment] for unit in played)
+    assert len(committed("sessions")["seed"]) == sum(sizes[unit.experiment] for unit in played)
     quiet = [unit for unit in work if unit.experiment == "convergence"]
-    assert len(tables["convergence"]["seed"]) == sum(sizes[unit.experiment] for unit in quiet)
-    assert (COMMITTED / "results.md").read_text() == Page(COMMITTED).text()
+    assert len(committed("convergence")["seed"]) == sum(sizes[unit.experiment] for unit in quiet)
     page = (COMMITTED / "results.md").read_text()
+    assert page == results.text(Results(COMMITTED))
     for name in re.findall(r"\]\((\S+)\.png\)", page):
         assert (COMMITTED / f"{name}.png").exists()
-        assert (COMMITTED / f"{name}.svg").exists()
 
 
 @pytest.mark.parametrize("parties", [5, 10])

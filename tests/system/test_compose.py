@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import yaml
 
-from scripts.demo import free_ports
+from scripts.ports import reserve
 from tests.kit import ROOT
 
 SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())[
@@ -40,7 +40,7 @@ class Machine:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        first = free_ports(2)  # a relay takes the port above its own as well
+        first = reserve(2)  # a relay takes the port above its own as well
         self._hosts = dict.fromkeys(SERVICES, f"tcp://127.0.0.1:{first}")
 
     def place(self, service: str, inside: str) -> Path:

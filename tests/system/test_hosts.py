@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from protocol.transport import DEAD_AFTER_MILLISECONDS
-from scripts import demo
+from scripts import processes
 from tests.kit.processes import LIMIT, Play, options, play, undisturbed
 
 HOSTS = ("coordinator", "party1", "party2", "party3", "party4")
@@ -95,7 +95,7 @@ def place_on_hosts(session: Play, net: Network, monkeypatch: pytest.MonkeyPatch)
     """Every process of the session will start on the host of its name."""
     path = session.cast.folder / "agreement.toml"
     path.write_text(path.read_text().replace("127.0.0.1", net.address("coordinator")))
-    serve, join = demo.coordinator_command, demo.party_command
+    serve, join = processes.coordinator_command, processes.party_command
 
     def serve_there(folder: Path) -> list[str]:
         return net.on("coordinator", serve(folder))
@@ -105,8 +105,8 @@ def place_on_hosts(session: Play, net: Network, monkeypatch: pytest.MonkeyPatch)
         listen = ["--listen", f"tcp://{net.address(name)}:*"] if mesh else []
         return net.on(name, [*join(folder, name, chosen), *listen])
 
-    monkeypatch.setattr(demo, "coordinator_command", serve_there)
-    monkeypatch.setattr(demo, "party_command", join_there)
+    monkeypatch.setattr(processes, "coordinator_command", serve_there)
+    monkeypatch.setattr(processes, "party_command", join_there)
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,9 @@ from party.settle import settle
 from protocol.agreement import Agreement, from_table
 from protocol.arrays import Floats
 from protocol.transcript import Position
+from scripts.agreements import agreement_table, drawn, session_options
 from scripts.instances import Instance
-from scripts.simulate import Player, agreement_table, drawn, run, session_options, simulate
+from scripts.simulate import Player, run, simulate
 
 PARSER = argparse.ArgumentParser()
 session_options(PARSER)

@@ -32,7 +32,7 @@ from protocol.errors import Equivocation, PeerError
 from protocol.messages import Release
 from protocol.transport import address, socket_options
 from protocol.wire import Reader, release_bytes
-from scripts.demo import party_command
+from scripts.processes import party_command
 from tests.kit.processes import LIMIT, Play, options, play, undisturbed
 
 

@@ -28,7 +28,8 @@ from protocol.page import Line, chart, figure, fixed, round_numbers
 from protocol.report import CHARTS, ROWS, public_page, trailing_mean
 from protocol.toml import written
 from protocol.transcript import Transcript, dump, replay
-from scripts.simulate import Player, agreement_table, drawn, run
+from scripts.agreements import agreement_table, drawn
+from scripts.simulate import Player, run
 from tests.kit import ROOT
 from tests.kit.browser import CHROMIUM, Browser
 from tests.kit.builders import make_agreement, play, public_key

@@ -30,7 +30,7 @@ from protocol.command import INTERRUPTED
 from protocol.errors import BadKey, Unavailable
 from protocol.messages import HEAD_BYTES, Release
 from protocol.transport import STRANGERS_TOLD, Roster, address
-from scripts import demo
+from scripts import processes
 from tests.kit.builders import make_agreement
 from tests.kit.processes import LIMIT, Play, options, play, undisturbed
 
@@ -101,7 +101,7 @@ def doors(session: Play) -> list[Door]:
         above = address(transport.coordinator, 1)
         return [replace(desk, kind=zmq.PUB), replace(desk, place=above, kind=zmq.SUB)]
     keys = {m.name: m.transport_key for m in session.agreement.members}
-    log = (session.cast.folder / "coordinator.log").read_text()
+    log = session.cast.complained("coordinator")
     known = [line.split() for line in log.splitlines() if " listens at " in line]
     assert {words[0] for words in known} == keys.keys()
     return [desk, *(Door(words[3], keys[words[0]], zmq.SUB) for words in known)]
@@ -266,7 +266,7 @@ def earlier_session(session: Play) -> list[bytes]:
     rounds = f"rounds = {session.options.rounds} "
     assert rounds in text
     path.write_text(text.replace(rounds, "rounds = 5 ").replace("demo-", "earlier-"))
-    cast = demo.Cast(session.cast.folder, session.options)
+    cast = processes.Cast(session.cast.folder, session.options)
     try:
         with recording(session) as heard:
             cast.start()
@@ -277,7 +277,7 @@ def earlier_session(session: Play) -> list[bytes]:
     return heard
 
 
-def resident_bytes(process: "subprocess.Popen[str]") -> int:
+def resident_bytes(process: "subprocess.Popen[bytes]") -> int:
     pages = Path(f"/proc/{process.pid}/statm").read_text().split()[1]
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
@@ -330,14 +330,14 @@ def test_strangers_at_every_port_change_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Half a minute of strangers at all ports of a relay and a mesh leaves both undisturbed."""
-    plain = demo.party_command
+    plain = processes.party_command
 
     def paced(folder: Path, name: str, chosen: argparse.Namespace) -> list[str]:
         command = plain(folder, name, chosen)
         assert command[1:3] == ["-m", "party"]
         return [command[0], "-c", PACED, *command[3:]] if name == "party1" else command
 
-    monkeypatch.setattr(demo, "party_command", paced)
+    monkeypatch.setattr(processes, "party_command", paced)
     chosen = [options("--topology", t, parties=4, rounds=ROUNDS) for t in ("relay", "mesh")]
     with play(tmp_path / "relay", chosen[0]) as relay, play(tmp_path / "mesh", chosen[1]) as mesh:
         sessions = [relay, mesh]
@@ -358,7 +358,7 @@ def test_strangers_at_every_port_change_nothing(
             session.cast.stop()
             assert coordinator.returncode == INTERRUPTED
             assert_undisturbed(session)
-            log = (session.cast.folder / "coordinator.log").read_text()
+            log = session.cast.complained("coordinator")
             assert "refused a stranger" in log
             assert "Traceback" not in log + "".join(map(session.error, session.cast.names))
         for name in mesh.cast.names:
@@ -435,7 +435,7 @@ def join_alone(
     path.write_text(text)
     return subprocess.run(
         [
-            *demo.party_command(session.cast.folder, name, session.options),
+            *processes.party_command(session.cast.folder, name, session.options),
             *("--agreement", str(path), "--key", str(key)),
         ],
         capture_output=True,
@@ -583,8 +583,8 @@ def test_a_key_file_that_others_can_read_is_refused(tmp_path: Path, mode: int) -
     with play(tmp_path / "s", options(rounds=5)) as session:
         folder = session.cast.folder
         commands = {
-            key_file(session, "party1"): demo.party_command(folder, "party1", session.options),
-            folder / "coordinator.key": demo.coordinator_command(folder),
+            key_file(session, "party1"): processes.party_command(folder, "party1", session.options),
+            folder / "coordinator.key": processes.coordinator_command(folder),
         }
         for key, command in commands.items():
             key.chmod(mode)
