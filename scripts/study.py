@@ -96,7 +96,7 @@ def git(*arguments: str) -> str | None:
     """What git says of this project; None where there is no git, or no repository."""
     try:
         done = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True)
-    except FileNotFoundError:
+    except OSError:
         return None
     return None if done.returncode else done.stdout.strip()
 

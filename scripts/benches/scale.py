@@ -311,7 +311,8 @@ def _along(long: dict[str, Any], key: str) -> tuple[list[float], list[float]]:
 def tables(figures: dict[str, Any]) -> list[Table]:
     fits = Table(
         title="how cost grows: y ~ x to the power of",
-        caption="least squares on logarithms, 95 % interval; 0: does not grow, 1: in proportion",
+        caption="least squares on logarithms, 95 % interval; 0: no growth is seen, 1: in "
+        "proportion, –: the points do not tell",
     )
     for column in ("what", "from", "to", "smallest", "largest", "exponent", "of the upper half"):
         fits.add_column(column, justify="left" if column == "what" else "right")

@@ -1,5 +1,6 @@
 """The study: the same numbers however it is run, and the committed ones are those of this code."""
 
+import argparse
 import functools
 import gzip
 import json
@@ -40,6 +41,7 @@ from scripts.studies.play import Companies, Unit, play, session
 from scripts.studies.tables import COLUMNS, Columns, Results, cell, read, settings, shown, where
 from scripts.studies.work import units
 from scripts.studies.workers import local, versions
+from scripts.study import manifest
 from tests.kit import ROOT
 from tests.protocol import test_paper
 
@@ -209,6 +211,16 @@ def test_bad_options_are_named(tmp_path: Path, arguments: list[str], message: st
     text, _ = process.communicate(timeout=LIMIT)
     assert process.returncode == 2
     assert message in text
+
+
+def test_a_study_needs_no_git(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where git is not installed, the manifest says that nobody knows the commit."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    options = argparse.Namespace(arguments=[], processes=1, dask=None)
+    terms = {"replications": 3, "seed": 1}
+    made = json.loads(manifest(options, terms, seconds=1.0, cpu_seconds=2.0))
+    assert made["commit"] is None
+    assert made["commit_changed"] is None
 
 
 @contextmanager
