@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from protocol.agreement import ACCOUNTANTS, MODES, SHAPES, STEPS
 from protocol.arrays import Floats
 from scripts.instances import Instance, draw
@@ -32,17 +34,21 @@ def table(
     capacity: Floats,
     share: Floats | None = None,
     members: Sequence[Mapping[str, Any]],
-    worth: float | None = None,
+    worth: float | Floats | None = None,
     privacy: Mapping[str, Any] | None = None,
     prices: Mapping[str, Any] | None = None,
     rehearsal: bool = False,
 ) -> dict[str, Any]:
-    """An agreement as a table. `share` has a row for each member; without it all may claim all."""
-    guess = {} if worth is None else {"worth": worth}
-    resources = [
-        {"name": f"resource{j + 1}", "capacity": c, **guess}
-        for j, c in enumerate(capacity.tolist())
+    """An agreement as a table. `share` has a row for each member; without it all may claim all.
+
+    `worth` is one public guess for each resource, or the same for all.
+    """
+    resources: list[dict[str, Any]] = [
+        {"name": f"resource{j + 1}", "capacity": c} for j, c in enumerate(capacity.tolist())
     ]
+    if worth is not None:
+        for resource, guess in zip(resources, np.broadcast_to(worth, len(capacity)), strict=True):
+            resource["worth"] = float(guess)
     claims: list[dict[str, Any]] = [{} for _ in members]
     if share is not None:
         names = [resource["name"] for resource in resources]

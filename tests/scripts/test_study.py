@@ -309,6 +309,28 @@ def test_committed_study_is_whole() -> None:
         assert (COMMITTED / f"{name}.png").exists()
 
 
+def test_what_was_found_is_told_first_and_everywhere_alike() -> None:
+    """The page begins with ten lines, and the page for researchers repeats them."""
+    title, found, *_ = (COMMITTED / "results.md").read_text().split("\n\n")
+    assert title == "# What the study found"
+    assert len(found.splitlines()) == 10
+    assert found in (COMMITTED.parent / "README.md").read_text()
+
+
+def test_a_study_with_other_results_says_other_things() -> None:
+    """Verdicts follow the tables: own data as bad as the placebo, and a quota that only loses."""
+    changed = Results(COMMITTED)
+    sessions = changed.sessions
+    sessions["gap_average"] = sessions["placebo_average"]
+    sessions["gap_best"] = sessions["placebo_best"] / 2
+    sessions["quota"] = sessions["prorata"] - 0.01
+    said = results.text(changed)
+    assert "are better than a placebo beyond chance in 0 of 32 cells" in said
+    assert "within a twentieth of the own data in 0 of 128 cells" in said
+    assert "hardly what they learn" not in said
+    assert "the quota is better at no ε here and at worst 1.00 points below" in said
+
+
 @pytest.mark.parametrize("parties", [5, 10])
 def test_committed_default_step_is_within_one_percent_by_round_100(parties: int) -> None:
     """Without noise, the mean gap of the default step over a hundred instances."""
