@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from scripts.agreements import party_name
 
@@ -78,7 +78,7 @@ class Processes:
         self.folder = folder
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
 
-    def __enter__(self) -> "Processes":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -151,9 +151,6 @@ class Cast(Processes):
         self.options = options
         self.names = [party_name(k) for k in range(options.parties)]
         self._reports = {name: Reports(self._log(name, "out")) for name in self.names}
-
-    def __enter__(self) -> "Cast":
-        return self
 
     def start_coordinator(self) -> None:
         self.launch("coordinator", coordinator_command(self.folder))

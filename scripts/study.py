@@ -104,7 +104,7 @@ def git(*arguments: str) -> str | None:
 def study(options: argparse.Namespace) -> None:
     """Play what is missing, then write the tables, the figures and the page."""
     try:
-        from scripts.studies import figures
+        from scripts.studies.figures.whole import draw_all
     except ModuleNotFoundError as error:
         raise BadCommand(f"no {error.name}: pip install '.[study]' brings it") from None
     console, out = Console(), options.out
@@ -112,7 +112,7 @@ def study(options: argparse.Namespace) -> None:
         _play(options, console)
     if not (out / "manifest.json").exists():
         raise BadCommand(f"{out} holds no finished study; leave out --redraw to make one")
-    figures.draw_all(out)
+    draw_all(out)
     results.write(out)
     console.print(f"the results are in {out}: read {out / 'results.md'} first")
 

@@ -8,7 +8,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from scripts.studies.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, STYLE, Look, panels, save
+from scripts.studies.figures.style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    ORANGE,
+    PURPLE,
+    STYLE,
+    Look,
+    panels,
+    save,
+)
 
 LOOKS = {
     "all": Look(BLUE, "D"),

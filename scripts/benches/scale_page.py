@@ -14,7 +14,7 @@ from protocol.transport import QUEUE
 from protocol.wire import HARD_LIMIT
 from scripts.benches.instruments.beyond import GIGABIT, OPEN_FILES, Case, Network, cases
 from scripts.benches.instruments.fit import Power
-from scripts.benches.scale import curves
+from scripts.benches.instruments.growth import curves
 
 WORDS = Path(__file__).with_suffix(".md")
 SOCKETS, SOCKETS_PER_PEER = 1_023, 3

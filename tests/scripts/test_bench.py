@@ -11,11 +11,12 @@ import pytest
 from scripts.bench import BENCHES, command_line
 from scripts.benches.instruments.alone import WIRELESS, Setting
 from scripts.benches.instruments.fit import Power, line, power, upper
+from scripts.benches.instruments.growth import exponents
 from scripts.benches.instruments.parts import PARTS, PLACES
+from scripts.benches.instruments.points import alone
 from scripts.benches.instruments.turns import in_turns, plain, ratio, spread
 from scripts.benches.rivals.mpi import Mpi, found
 from scripts.benches.rounds import Size, measure
-from scripts.benches.scale import alone, exponents
 from scripts.benches.scale_page import page
 from scripts.benches.solver import Size as ModelSize
 from scripts.benches.solver import measure as measure_solver
