@@ -84,14 +84,12 @@ class Processes:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def launch(
-        self, name: str, command: Sequence[str | Path], *, within: Path | None = None
-    ) -> int:
-        """Start a process and return its id. What it says goes behind what it said before."""
+    def launch(self, name: str, command: Sequence[str], *, within: Path | None = None) -> None:
+        """Start a process. What it says goes behind what it said before."""
         with self._log(name, "out").open("ab") as out, self._log(name, "err").open("ab") as err:
-            child = subprocess.Popen(command, cwd=within, env=environment(), stdout=out, stderr=err)
-        self.processes[name] = child
-        return child.pid
+            self.processes[name] = subprocess.Popen(
+                command, cwd=within, env=environment(), stdout=out, stderr=err
+            )
 
     def said(self, name: str) -> str:
         """What a process has written to its standard output."""
@@ -163,12 +161,10 @@ class Cast(Processes):
         for name in self.names:
             self.start_party(name)
 
-    def launch(
-        self, name: str, command: Sequence[str | Path], *, within: Path | None = None
-    ) -> int:
+    def launch(self, name: str, command: Sequence[str], *, within: Path | None = None) -> None:
         if name in self._reports:
             self._reports[name].begin()
-        return super().launch(name, command, within=within)
+        super().launch(name, command, within=within)
 
     @property
     def events(self) -> Mapping[str, Sequence[dict[str, Any]]]:
