@@ -20,7 +20,7 @@ from protocol.command import (
     write_private,
 )
 from protocol.errors import BadAgreement, BadCommand, BadKey
-from protocol.toml import written
+from protocol.toml import from_table, parse, written
 
 _DEFAULTS: dict[str, Any] = {
     "mode": "private",
@@ -100,7 +100,7 @@ def _new(options: argparse.Namespace) -> None:
     key = zmq.curve_public(secret).decode()
     draft = _first(options, key) if options.earlier is None else _next(options, key)
     text = written(draft)
-    agreement = agreements.parse(text)
+    agreement = parse(text)
     if not known:
         write_private(options.key, secret.decode() + "\n")
         print(f"{options.key}: secret, stays here")
@@ -119,7 +119,7 @@ def _first(options: argparse.Namespace, key: str) -> Agreement:
         raise BadCommand("mode hidden has no noise, so that --epsilon and --delta mean nothing")
     terms = _DEFAULTS | {k: v for k, v in vars(options).items() if v is not None}
     hidden = terms["mode"] == "hidden"
-    return agreements.from_table(
+    return from_table(
         {
             "session": options.session,
             "mode": terms["mode"],

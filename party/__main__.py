@@ -2,21 +2,16 @@
 
 import argparse
 import json
-import sys
-import time
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from protocol.agreement import Agreement
-from protocol.command import add_command, command_line, read_agreement, replace_private, run
+from protocol.command import add_command, command_line, read_agreement, run
 from protocol.errors import BadCommand, PeerError
-from protocol.transcript import Position
 
 if TYPE_CHECKING:  # each command imports what it needs, so that it starts fast
     from party.budget import Limit
-    from party.dataset import DataSet
-    from party.ledger import Ledger
+    from protocol.outcome import Outcome
 
 
 def main() -> None:
@@ -124,50 +119,19 @@ def _keygen(options: argparse.Namespace) -> None:
 
 
 def _check(options: argparse.Namespace) -> None:
-    from party import dataset, identity
-    from party.settle import takes_nothing
-    from party.subproblem import subproblem
-    from protocol.privacy import Calibration
+    from party.check import check
 
+    ledger = options.ledger or (options.key and options.key.with_suffix(".ledger"))
     agreement = read_agreement(options.agreement)
-    agreement.place(options.name)
-    print(f"agreement  {agreement.session}: valid, {options.name!r} is a member")
-    print(f"           digest {agreement.digest.hex()}")
-    Calibration(agreement)
-    data = dataset.read(options.data, agreement)
-    print(
-        f"model      {data.columns} columns, {data.private_rows} private rows, all "
-        f"{data.resources} shared resources found"
-    )
-    problem = subproblem(data, agreement, options.name)
-    print("           feasible and bounded at every price")
-    if takes_nothing(problem, data):
-        print("           takes NOTHING even for free: has the file lost its maximise?")
-    if options.key:
-        identity.load(options.key).belongs_to(agreement)
-        print("key        is the one in the agreement")
-    path = options.ledger or (options.key and options.key.with_suffix(".ledger"))
-    if path and path.exists():
-        _check_budget(path, agreement, options.data_set)
-    print("nothing known to be wrong; `protocol plan` says what the noise will do")
-
-
-def _check_budget(path: Path, agreement: Agreement, data_set: str | None) -> None:
-    """Say what the data set has spent, and refuse what `party join` would refuse."""
-    from party import budget, ledger
-
-    accounts, limits = ledger.accounts(path)
-    this = next((a for a in accounts if a.agreement == agreement.digest), None)
-    if this is None:
-        this = budget.opened(agreement, data_set)
-        accounts = (*accounts, this)
-    limit = limits.get(this.data_set)
-    delta = limit.delta if limit else this.delta or budget.DELTA
-    so_far = budget.in_words(budget.spent(accounts, this.data_set), delta)
-    print(f"budget     data set {this.data_set!r} has spent {so_far}")
-    budget.require_room(accounts, agreement.digest, this.data_set, limit)
-    after = budget.spent([a for a in accounts if a is not this], this.data_set) + this.agreed
-    print(f"           and with all of this session {budget.in_words(after, delta)}")
+    for line in check(
+        agreement,
+        options.name,
+        model=options.data,
+        key=options.key,
+        ledger=ledger,
+        data_set=options.data_set,
+    ):
+        print(line)
 
 
 def _join(options: argparse.Namespace) -> None:
@@ -195,66 +159,38 @@ def _join(options: argparse.Namespace) -> None:
     data = dataset.read(options.data, agreement)
     problem = subproblem(data, agreement, who.name)
     path = options.ledger or options.key.with_suffix(".ledger")
-    ledger = Ledger(path, agreement, who.name, data_set=options.data_set)
-    try:
+    with closing(Ledger(path, agreement, who.name, data_set=options.data_set)) as ledger:
         if limit is not None:
             ledger.set_limit(limit)
         require_room(ledger.accounts(), agreement.digest, ledger.data_set, ledger.limit())
         if ledger.fault is not None:
             raise ledger.fault
-    except BaseException:
-        ledger.close()
-        raise
-    view = JsonView(agreement) if options.log_format == "json" else TextView(agreement)
-    try:
-        with view if isinstance(view, TextView) else nullcontext():
-            Node(
-                agreement,
-                who,
-                subproblem=problem,
-                noise=DiscreteGaussian() if options.seed is None else SeededTwin(options.seed),
-                ledger=ledger,
-                view=view,
-                on_finish=lambda position: _tell(
-                    agreement, position, options, ledger, who.name, data
-                ),
-                listen=options.listen,
-            ).run()
-    except PeerError as error:
-        _keep_evidence(error, options.out or Path())
-        raise
-    finally:
-        ledger.close()
+        view = JsonView(agreement) if options.log_format == "json" else TextView(agreement)
 
+        def finish(known: "Outcome") -> None:
+            from party.result import public_result, write_result
 
-def _tell(
-    agreement: Agreement,
-    position: Position,
-    options: argparse.Namespace,
-    ledger: "Ledger",
-    member: str,
-    data: "DataSet",
-) -> None:
-    """The outcome, as soon as it is sealed. Un-noised numbers go into files only."""
-    from party.report import public_result
+            if options.out:
+                write_result(known, who.name, data, ledger=ledger, folder=options.out)
+            view.finished(public_result(known, who.name), options.out)
 
-    public = public_result(agreement, position, member)
-    if options.out:
-        _write_result(agreement, position, options.out, ledger, member, data)
-    if options.log_format == "json":
-        print(json.dumps({"event": "finished", "at": time.time(), **public}), flush=True)
-        return
-    print(f"finished: {position.round} rounds, all members at head {position.head.hex()}")
-    for resource, price, amount in zip(
-        agreement.resources, public["prices"], public["quota"][member], strict=True
-    ):
-        unit = resource.unit or "units"
-        print(f"  {resource.name}: you may use {amount:.6g} {unit}; price {price:.6g} each")
-    if options.out:
-        print(f"written to {options.out}: report.html, plan.csv, result.json (all three PRIVATE), ")
-        print("and session.transcript, which anybody may see")
-    else:
-        print("give the same command with --out DIR for your plan and a report")
+        try:
+            with view if isinstance(view, TextView) else nullcontext():
+                Node(
+                    agreement,
+                    who,
+                    subproblem=problem,
+                    noise=DiscreteGaussian() if options.seed is None else SeededTwin(options.seed),
+                    ledger=ledger,
+                    view=view,
+                    on_finish=finish,
+                    listen=options.listen,
+                ).run()
+        except PeerError as error:
+            from party.result import keep_evidence
+
+            keep_evidence(error, options.out or Path())
+            raise
 
 
 def _made(folder: Path) -> None:
@@ -264,51 +200,9 @@ def _made(folder: Path) -> None:
         raise BadCommand(f"--out {str(folder)!r} cannot be made: {error.strerror}") from None
 
 
-def _write_result(
-    agreement: Agreement,
-    position: Position,
-    folder: Path,
-    ledger: "Ledger",
-    member: str,
-    data: "DataSet",
-) -> None:
-    from party import budget, report
-    from party.settle import settle
-
-    settlement = settle(data, agreement, member, position)
-    accounts = ledger.accounts()
-    this = next(a for a in accounts if a.agreement == agreement.digest)
-    delta = this.delta or budget.DELTA
-    lifetime = budget.spent(accounts, ledger.data_set)
-    privacy = {
-        name: {"epsilon": budget.finite(cost.epsilon(delta)), "delta": delta}
-        for name, cost in (("session", this.spent), ("lifetime", lifetime))
-    }
-    page = report.private_page(
-        agreement,
-        ledger.transcript(),
-        member,
-        data,
-        settlement,
-        this_session=f"In this session your data spent {budget.in_words(this.spent, delta)}.",
-        lifetime=f"In all sessions together the data set {ledger.data_set!r} has spent "
-        f"{budget.in_words(lifetime, delta)}.",
-    )
-    content = report.result(agreement, position, member, settlement, privacy=privacy)
-    try:
-        replace_private(folder / "report.html", page)
-        replace_private(folder / "plan.csv", report.plan_csv(data, settlement))
-        replace_private(folder / "result.json", json.dumps(content, indent=2) + "\n")
-        (folder / "session.transcript").write_bytes(ledger.transcript_file())
-    except OSError as error:
-        raise BadCommand(
-            f"the result cannot be written to {str(folder)!r}: {error.strerror}; the session is "
-            "safe in the ledger, and the same command with another --out writes it there"
-        ) from None
-
-
 def _budget(options: argparse.Namespace) -> None:
     from party import budget, ledger
+    from party.view import show_budget
 
     limit = _limit(options)
     if not 0.0 < options.delta < 1.0:
@@ -330,52 +224,7 @@ def _budget(options: argparse.Namespace) -> None:
         print(json.dumps(figures, indent=2))
         return
     for data_set in figures:
-        _show_budget(data_set)
-
-
-def _show_budget(figures: dict[str, Any]) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    delta, name = figures["delta"], escape(figures["data_set"])
-    table = Table(title=f"data set {name}: what its sessions have spent", title_justify="left")
-    for column in ("session", "agreed", "releases", f"spent: ε at δ = {delta:g}"):
-        table.add_column(column, justify="left" if column == "session" else "right")
-    for row in figures["sessions"]:
-        agreed = f"ε = {row['epsilon']:g}, δ = {row['delta']:g}" if row["epsilon"] else "no privacy"
-        released = f"{row['releases']} of {row['rounds']}"
-        table.add_row(row["session"], agreed, released, _epsilon(row["spent_epsilon"]))
-    table.add_section()
-    table.add_row("all together", "", "", _epsilon(figures["spent_epsilon"]))
-    console = Console()
-    console.print(table)
-    limit = figures["limit"]
-    if limit is None:
-        console.print("no limit is set: say --max-epsilon E to set one\n", highlight=False)
-    else:
-        console.print(
-            f"limit ε = {limit['epsilon']:g} at δ = {limit['delta']:g}; room for one more session "
-            f"of ε = {limit['room_epsilon']:.4g} at that δ\n",
-            highlight=False,
-        )
-
-
-def _epsilon(value: float | None) -> str:
-    return "no guarantee" if value is None else f"{value:.4g}"
-
-
-def _keep_evidence(error: PeerError, folder: Path) -> None:
-    if error.evidence:
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / "evidence.json"
-        content = {
-            "what": str(error),
-            "accused": error.sender,
-            "signed_messages": [data.hex() for data in error.evidence],
-        }
-        path.write_text(json.dumps(content, indent=2) + "\n")
-        print(f"evidence written to {path}", file=sys.stderr)
+        show_budget(data_set)
 
 
 if __name__ == "__main__":

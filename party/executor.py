@@ -9,22 +9,11 @@ from collections.abc import Callable, Iterable
 from party.gate import Gate
 from party.ledger import Ledger
 from protocol.agreement import Agreement
+from protocol.course import Position
+from protocol.effects import Effect, Fail, Finish, Leave, Record, Respond, Send, Warn
 from protocol.errors import SottoError
 from protocol.messages import Signed
-from protocol.session import (
-    Effect,
-    Fail,
-    Finish,
-    Leave,
-    Pack,
-    Phase,
-    Record,
-    Respond,
-    Send,
-    Session,
-    Warn,
-)
-from protocol.transcript import Position
+from protocol.session import Pack, Phase, Session
 
 
 class Executor:

@@ -15,10 +15,10 @@ from party.subproblem import Subproblem
 from protocol.agreement import TICKS, Agreement
 from protocol.arrays import Floats, Ticks
 from protocol.caps import floor_ticks
+from protocol.course import Position
 from protocol.errors import BadCommand, BrokenInvariant
 from protocol.messages import VALUE_LIMIT, Message, Release, Signed
 from protocol.privacy import Calibration
-from protocol.transcript import Position
 
 
 def clamped(agreement: Agreement, demand: Floats, objective: Floats, caps: Ticks) -> Ticks:

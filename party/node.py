@@ -20,8 +20,8 @@ from party.view import View
 from protocol.agreement import Agreement
 from protocol.errors import BadMessage
 from protocol.messages import NONCE_BYTES, Signed
+from protocol.outcome import Outcome, outcome
 from protocol.session import Phase
-from protocol.transcript import Position
 from protocol.wire import Reader
 
 
@@ -37,7 +37,7 @@ class Node:
         noise: Noise,
         ledger: Ledger,
         view: View,
-        on_finish: Callable[[Position], None],
+        on_finish: Callable[[Outcome], None],
         listen: str | None = None,
     ) -> None:
         self._agreement = agreement
@@ -64,7 +64,7 @@ class Node:
             on_round=view.round,
             on_warning=view.warn,
         )
-        self._on_finish: Callable[[Position], None] | None = on_finish
+        self._on_finish: Callable[[Outcome], None] | None = on_finish
 
     def run(self) -> None:
         """Play until the session is over and nobody needs this party any more.
@@ -113,7 +113,7 @@ class Node:
         if self._on_finish is not None and self._executor.finished is not None:
             # Only now: nobody has to wait for our last seal while we look at the outcome.
             tell, self._on_finish = self._on_finish, None
-            tell(self._executor.finished)
+            tell(outcome(self._agreement, self._ledger.transcript()))
 
 
 def _link(

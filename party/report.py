@@ -1,22 +1,21 @@
-"""What a company keeps of a session: its private page, its plan as a table, its result file.
+"""The page for one company: what a session is worth to it, above what everybody may know.
 
-All of it holds un-noised numbers and is for the company's own files: nothing made here goes
-into a message, a log or an error. `RESULT.md` is the page about the files.
+It holds un-noised numbers and is for the company's own files: nothing made here goes into a
+message, a log or an error.
 """
 
-import csv
-import io
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
 import numpy as np
 
+from party.budget import in_words
 from party.dataset import DataSet
-from party.settle import Plan, Settlement, amounts
+from party.settle import Plan, Settlement
 from protocol.agreement import TICKS, Agreement
 from protocol.arrays import Floats
-from protocol.page import (
+from protocol.outcome import Outcome, amounts
+from protocol.pages.page import (
     Content,
     bar,
     callout,
@@ -30,54 +29,53 @@ from protocol.page import (
     section,
     table,
 )
-from protocol.quota import quota
-from protocol.report import (
+from protocol.pages.public import (
     ROWS,
-    Outcome,
     amount_text,
     header,
     left_out,
-    outcome,
     public_sections,
     quota_texts,
     titled,
 )
-from protocol.transcript import Position, Transcript
+from protocol.privacy import Spent
 
 VARIABLES = 50
 """Variables of the plan that the page shows. `plan.csv` has all."""
 
 
-def private_page(
-    agreement: Agreement,
-    transcript: Transcript,
-    member: str,
-    data: DataSet,
-    settlement: Settlement,
-    *,
-    this_session: str,
-    lifetime: str,
-) -> str:
-    """The page for one company, with all that the public page says below its own figures.
+@dataclass(frozen=True, kw_only=True)
+class Spending:
+    """What privacy a company's data have spent: in this session, and in all with them."""
 
-    `this_session` and `lifetime` say in a sentence what privacy was spent. Secret. Raises
-    `BadTranscript` where the transcript does not fit.
-    """
-    known = outcome(agreement, transcript)
+    data_set: str
+    delta: float
+    session: Spent
+    lifetime: Spent
+
+    @property
+    def sentences(self) -> tuple[str, str]:
+        """The same for people."""
+        session, lifetime = (in_words(s, self.delta) for s in (self.session, self.lifetime))
+        return (
+            f"In this session your data spent {session}.",
+            f"In all sessions together the data set {self.data_set!r} has spent {lifetime}.",
+        )
+
+
+def private_page(
+    known: Outcome, member: str, data: DataSet, settlement: Settlement, spending: Spending
+) -> str:
+    """The page for one company: its own figures, then all of the public page. Secret."""
     return page(
-        f"PRIVATE: {agreement.session} for {member}",
-        element(
-            "p",
-            f"PRIVATE — for {member} only, do not forward",
-            class_="banner",
-            role="alert",
-        ),
+        f"PRIVATE: {known.agreement.session} for {member}",
+        element("p", f"PRIVATE — for {member} only, do not forward", class_="banner", role="alert"),
         header(known, f"Private report for {member}"),
-        *_shortfall(agreement, settlement),
+        *_shortfall(known.agreement, settlement),
         _worth(settlement),
         _uses(known, member, settlement),
         _plan(data, settlement),
-        section("What privacy was spent", paragraph(this_session), paragraph(lifetime)),
+        section("What privacy was spent", *map(paragraph, spending.sentences)),
         element("p", "From here on: what every company sees", class_="part"),
         *public_sections(known),
         kind="private",
@@ -124,22 +122,15 @@ def _shortfall(agreement: Agreement, settlement: Settlement) -> list[Element]:
         "rows and bounds ask for more."
     )
     heading = "What you need above your quota"
-    if settlement.extra_ticks is None:
+    extra = settlement.extra_ticks
+    if extra is None:
         failed = "The smallest addition that would do could not be computed."
         return [section(heading, warning, paragraph(failed))]
+    needed = zip(agreement.resources, amounts(agreement, extra), 100.0 * extra / TICKS, strict=True)
     rows = [
-        (
-            titled(resource),
-            number(f"+{amount_text(resource, extra)}"),
-            number(f"+{100.0 * part:.4f} %"),
-        )
-        for resource, extra, part in zip(
-            agreement.resources,
-            amounts(agreement, settlement.extra_ticks).tolist(),
-            (settlement.extra_ticks / TICKS).tolist(),
-            strict=True,
-        )
-        if part
+        (titled(r), number(f"+{amount_text(r, float(amount))}"), number(f"+{percent:.4f} %"))
+        for r, amount, percent in needed
+        if percent
     ]
     return [
         section(
@@ -220,70 +211,6 @@ def _plan(data: DataSet, settlement: Settlement) -> Element:
         paragraph(f"{shown}, by size. plan.csv has all of them to the last digit."),
         table(("Variable", "Within your quota", "At the final prices (not guaranteed)"), rows),
     )
-
-
-def plan_csv(data: DataSet, settlement: Settlement) -> str:
-    """Every variable of the model with its values in both plans, as a CSV file. Secret."""
-    text = io.StringIO()
-    rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(("variable", "within_quota", "at_prices"))
-    blank = [""] * data.columns
-    columns = [
-        blank if plan is None else [repr(value) for value in plan.values.tolist()]
-        for plan in (settlement.within_quota, settlement.at_prices)
-    ]
-    rows.writerows(zip(data.names, *columns, strict=True))
-    return text.getvalue()
-
-
-def public_result(agreement: Agreement, position: Position, member: str) -> dict[str, Any]:
-    """What everybody knows of the outcome: the part of `result.json` that is no secret."""
-    split = quota(agreement, position)
-    names = [m.name for m in agreement.members]
-    return {
-        "session": agreement.session,
-        "agreement": agreement.digest.hex(),
-        "member": member,
-        "rounds": position.round,
-        "head": position.head.hex(),
-        "resources": [r.name for r in agreement.resources],
-        "prices": position.final_prices.tolist(),
-        "average_prices": position.average_prices.tolist(),
-        "quota": {n: amounts(agreement, q).tolist() for n, q in zip(names, split, strict=True)},
-        "quota_ticks": dict(zip(names, split.tolist(), strict=True)),
-    }
-
-
-def result(
-    agreement: Agreement,
-    position: Position,
-    member: str,
-    settlement: Settlement,
-    *,
-    privacy: Mapping[str, Any],
-) -> dict[str, Any]:
-    """The content of `result.json`, as `RESULT.md` says. What is under "private" is secret."""
-    public = public_result(agreement, position, member)
-    return public | {"privacy": dict(privacy), "private": _private(settlement)}
-
-
-def _private(settlement: Settlement) -> dict[str, Any]:
-    within, equal, wanted = (
-        settlement.within_quota,
-        settlement.within_prorata,
-        settlement.at_prices,
-    )
-    extra = settlement.extra_ticks
-    return {
-        "utility_within_quota": within and within.utility,
-        "utility_prorata": equal and equal.utility,
-        "gain": settlement.gain,
-        "utility_at_prices": wanted and wanted.utility,
-        "paid_at_prices": settlement.paid,
-        "uses_within_quota": within and within.uses.tolist(),
-        "uses_at_prices": wanted and wanted.uses.tolist(),
-        "extra": None if extra is None else (extra / TICKS).tolist(),
-    }
 
 
 def _utility(plan: Plan | None) -> str:

@@ -16,8 +16,7 @@ from party.subproblem import Subproblem, loaded, model, subproblem
 from protocol.agreement import TICKS, Agreement
 from protocol.arrays import Floats, Ticks
 from protocol.errors import BadData
-from protocol.quota import prorata, quota
-from protocol.transcript import Position
+from protocol.outcome import Outcome, amounts
 
 _SNAP = 1e-9  # a value this near to its bound is put on it
 _TRIFLE = 0.01  # part of a tick that a solver cannot tell from nothing
@@ -70,20 +69,19 @@ class Settlement:
         return None if self.at_prices is None else math.fsum(self.prices * self.at_prices.uses)
 
 
-def settle(data: DataSet, agreement: Agreement, name: str, position: Position) -> Settlement:
+def settle(data: DataSet, known: Outcome, member: str) -> Settlement:
     """What the outcome means for one company."""
-    row = agreement.place(name)
-    own, equal = quota(agreement, position)[row], prorata(agreement)[row]
-    prices = position.final_prices
+    agreement, row = known.agreement, known.agreement.place(member)
+    own, equal = known.quota[row], known.prorata[row]
     within = plan_within(data, amounts(agreement, own))
-    answer = subproblem(data, agreement, name).answer(prices)
+    answer = subproblem(data, agreement, member).answer(known.final_prices)
     return Settlement(
         quota_ticks=own,
         prorata_ticks=equal,
         within_quota=within,
         within_prorata=plan_within(data, amounts(agreement, equal)),
         at_prices=None if answer is None else _plan(data, answer.plan),
-        prices=prices,
+        prices=known.final_prices,
         extra_ticks=None if within else smallest_extra(data, agreement, row, own),
     )
 
@@ -92,21 +90,6 @@ def takes_nothing(problem: Subproblem, data: DataSet) -> bool:
     """Whether the company wants none of the resources at price 0: a sign of a mistaken model."""
     answer = problem.answer(np.zeros(data.resources))
     return answer is not None and not answer.demand.any()
-
-
-def amounts(agreement: Agreement, ticks: Ticks) -> Floats:
-    """Ticks of each resource in its own unit, never rounded up.
-
-    Guarantee: amounts of ticks that add up to a capacity do not add up to more than it.
-    """
-
-    def rounded_down(ticks: int, capacity: float) -> float:
-        amount = ticks * capacity / TICKS
-        exact = Fraction(capacity) * ticks / TICKS
-        return amount if Fraction(amount) <= exact else math.nextafter(amount, 0.0)
-
-    pairs = zip(ticks.tolist(), agreement.capacity.tolist(), strict=True)
-    return np.array([rounded_down(*pair) for pair in pairs])
 
 
 def plan_within(data: DataSet, limit: Floats) -> Plan | None:

@@ -1,4 +1,4 @@
-"""What an operator sees while a session runs. Public numbers only, whatever the format.
+"""What an operator sees of a session and of her budget. Public numbers only, in every format.
 
 `TextView` is for people, `JsonView` for machines: one JSON object a line.
 """
@@ -6,28 +6,13 @@
 import json
 import sys
 import time
-from typing import Any, Protocol, TextIO
+from pathlib import Path
+from typing import Any, TextIO
 
-from protocol.agreement import TICKS, Agreement
+from protocol.agreement import Agreement
+from protocol.course import Position, numbers, overrun
 from protocol.messages import Signed
 from protocol.session import Phase
-from protocol.transcript import Position, numbers
-
-
-class View(Protocol):
-    """What a node tells while it runs."""
-
-    def waiting(self, phase: Phase, missing: tuple[str, ...]) -> None: ...
-    def round(self, position: Position, releases: tuple[Signed, ...]) -> None: ...
-    def warn(self, text: str) -> None: ...
-    def dropped(self, why: str) -> None: ...
-
-
-def overrun(agreement: Agreement, releases: tuple[Signed, ...]) -> list[float]:
-    """How far the noisy total of a round is above (below) each capacity, as a part of it."""
-    totals = numbers(releases)[:, : len(agreement.resources)].sum(axis=0)
-    return [float(t) for t in (totals - TICKS) / TICKS]
-
 
 DROPPED_TOLD = 100
 """Messages of strangers that are told one by one. After that nobody can fill a disk with them."""
@@ -60,7 +45,7 @@ class JsonView:
             "round",
             round=position.round,
             prices=position.prices.current.tolist(),
-            overrun=overrun(self._agreement, releases),
+            overrun=overrun(self._agreement, numbers(releases)).tolist(),
         )
 
     def warn(self, text: str) -> None:
@@ -70,6 +55,9 @@ class JsonView:
         self._dropped += 1
         if self._dropped <= DROPPED_TOLD:
             self.event("dropped", why=why)
+
+    def finished(self, public: dict[str, Any], folder: Path | None) -> None:  # noqa: ARG002
+        self.event("finished", **public)
 
 
 class TextView:
@@ -124,7 +112,7 @@ class TextView:
             return
         self._shown_at = now
         prices = " ".join(f"{p:.4g}" for p in position.prices.current[:6])
-        far = max(map(abs, overrun(self._agreement, releases)))
+        far = max(map(abs, overrun(self._agreement, numbers(releases)).tolist()))
         text = f"prices {prices}  noisy total {far:.0%} off the capacity"
         self._progress.update(self._task, completed=position.round, prices=text)
         if not self._console.is_terminal:
@@ -136,5 +124,56 @@ class TextView:
     def dropped(self, why: str) -> None:  # noqa: ARG002 - counted, not shown: strangers can be many
         self._dropped += 1
 
+    def finished(self, public: dict[str, Any], folder: Path | None) -> None:
+        """The outcome, and where the files about it are."""
+        own = public["quota"][public["member"]]
+        print(f"finished: {public['rounds']} rounds, all members at head {public['head']}")
+        for resource, price, amount in zip(
+            self._agreement.resources, public["prices"], own, strict=True
+        ):
+            unit = resource.unit or "units"
+            print(f"  {resource.name}: you may use {amount:.6g} {unit}; price {price:.6g} each")
+        if folder is None:
+            print("give the same command with --out DIR for your plan and a report")
+        else:
+            print(f"written to {folder}: report.html, plan.csv, result.json (all three PRIVATE), ")
+            print("and session.transcript, which anybody may see")
+
     def _say(self, text: str) -> None:
         self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+View = JsonView | TextView
+
+
+def show_budget(figures: dict[str, Any]) -> None:
+    """What `party budget` says of one data set, as a table."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    delta, name = figures["delta"], escape(figures["data_set"])
+    table = Table(title=f"data set {name}: what its sessions have spent", title_justify="left")
+    for column in ("session", "agreed", "releases", f"spent: ε at δ = {delta:g}"):
+        table.add_column(column, justify="left" if column == "session" else "right")
+    for row in figures["sessions"]:
+        agreed = f"ε = {row['epsilon']:g}, δ = {row['delta']:g}" if row["epsilon"] else "no privacy"
+        released = f"{row['releases']} of {row['rounds']}"
+        table.add_row(row["session"], agreed, released, _epsilon(row["spent_epsilon"]))
+    table.add_section()
+    table.add_row("all together", "", "", _epsilon(figures["spent_epsilon"]))
+    console = Console()
+    console.print(table)
+    limit = figures["limit"]
+    if limit is None:
+        console.print("no limit is set: say --max-epsilon E to set one\n", highlight=False)
+    else:
+        console.print(
+            f"limit ε = {limit['epsilon']:g} at δ = {limit['delta']:g}; room for one more session "
+            f"of ε = {limit['room_epsilon']:.4g} at that δ\n",
+            highlight=False,
+        )
+
+
+def _epsilon(value: float | None) -> str:
+    return "no guarantee" if value is None else f"{value:.4g}"

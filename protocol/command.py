@@ -1,7 +1,7 @@
 """What the three commands share: reading files, and turning errors into exit codes.
 
-This is the edge of the package, the only part of it besides `__main__` that touches the
-disk or the terminal. Nothing that decides anything may live here.
+This is the edge of the package: besides `__main__` and `pages`, which reads its own style,
+nothing else in it touches the disk or the terminal. Nothing that decides may live here.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 
-from protocol import agreement as agreements
+from protocol import toml
 from protocol.agreement import Agreement
 from protocol.errors import BadAgreement, BadKey, BadTranscript, SottoError
 
@@ -84,7 +84,7 @@ def read_agreement(path: Path) -> Agreement:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise BadAgreement(f"the agreement {str(path)!r} cannot be read: {reason}") from None
     try:
-        return agreements.parse(text)
+        return toml.parse(text)
     except BadAgreement as error:
         raise BadAgreement(f"{path}: {error}") from None
 

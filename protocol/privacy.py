@@ -5,8 +5,7 @@ noise, and nothing here may depend on private data: every argument is public.
 
 Symbols of the paper: T rounds, m resources, K parties, c capacities, ρ the zCDP budget,
 Δ the sensitivity of one number, σ its noise, μ = √(Σ Δ²/σ²) over all released numbers,
-M the distance to the best prices, B the bound on the noisy subgradient, ν the step, γ the
-momentum, G⁰ the gap at the start.
+M the distance to the best prices, B the bound on the noisy subgradient, ν the step.
 """
 
 import math
@@ -303,19 +302,3 @@ def convergence_step(*, M: float, B: float, T: int) -> float:
 def convergence_gap(*, M: float, B: float, T: int) -> float:
     """thm:convergence: min_t E[G(t)] ≤ MB/√T with that step and without momentum."""
     return M * B / math.sqrt(T)
-
-
-def momentum_gap(*, M: float, B: float, T: int, step: float) -> float:
-    """thm:convergence_tight: min_t E[G(t)] ≤ M²/(2Tν) + νB²/2 for a step in its range."""
-    return M * M / (2.0 * T * step) + step * B * B / 2.0
-
-
-def momentum_step_limit(*, M: float, B: float, T: int, momentum: float, first_gap: float) -> float:
-    """The largest step in the range of thm:convergence_tight.
-
-    `first_gap` is G⁰ ≥ 0, the gap at the start: a private number, so that this limit can be
-    studied in simulation but must not choose the step of a session.
-    """
-    root = math.sqrt(first_gap**2 + (1.0 - momentum) * B * B * T * M * M)
-    # The same as (root − G⁰) / (B²T), without the cancellation for a large G⁰.
-    return (1.0 - momentum) * M * M / (root + first_gap)

@@ -15,8 +15,8 @@ import numpy as np
 from protocol.agreement import TICKS, Agreement
 from protocol.arrays import Floats, Ticks
 from protocol.caps import apportion
+from protocol.course import Position
 from protocol.privacy import shortened
-from protocol.transcript import Position
 
 _INTERVALS = 128  # of Simpson's rule, over the part of [0, cap] where the posterior is
 _NODES: Floats = np.arange(_INTERVALS + 1.0)[:, None]
@@ -24,14 +24,13 @@ _WEIGHTS: Floats = np.array([1.0, *[4.0, 2.0] * (_INTERVALS // 2 - 1), 4.0, 1.0]
 _FAINT = 40.0  # e^-40 is nothing beside what a tick can tell apart
 
 
-def quota(agreement: Agreement, position: Position) -> Ticks:
-    """Members by resources: what each may use after this position, in ticks.
+def quota(agreement: Agreement, y: Floats, s: Floats) -> Ticks:
+    """Members by resources: what each may use that released y ± s on average, in ticks.
 
     Guarantee: in every resource the quotas are within the members' shares and add up to the
     capacity exactly, whatever was released (PRIVACY.md §9).
     """
-    estimates = posterior_mean(*average(position), agreement.share_ticks)
-    return _split(estimates, agreement.share_ticks)
+    return _split(posterior_mean(y, s, agreement.share_ticks), agreement.share_ticks)
 
 
 def prorata(agreement: Agreement) -> Ticks:

@@ -1,15 +1,18 @@
 """The lock-step state machine of one party. Events go in, a list of effects comes out.
 
 No IO: whoever runs a `Session` brings the clock, the network, the gate and the disk, and
-must carry out the effects in order. Nothing private passes through here: a session sees
-prices and releases only, and there is no second implementation of the protocol anywhere.
+must carry out the effects in order; how long to wait is asked of `Timers`. Nothing private
+passes through here: a session sees prices and releases only, and there is no second
+implementation of the protocol anywhere.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum, auto
+from typing import Any
 
 from protocol.agreement import Agreement
+from protocol.course import Course, numbers
+from protocol.effects import Effect, Fail, Finish, Leave, Record, Respond, Send, Warn
 from protocol.errors import (
     BadLedger,
     BadMessage,
@@ -22,20 +25,9 @@ from protocol.errors import (
     Unavailable,
 )
 from protocol.messages import NO_NONCE, Echo, Halt, Hello, Message, Reason, Release, Seal, Signed
-from protocol.transcript import Course, Position, Transcript, numbers
+from protocol.timers import Timers
+from protocol.transcript import Transcript
 from protocol.wire import Reader
-
-HELLO_SECONDS = 0.05
-"""Answers to a burst of hellos are gathered for this long, then given in one."""
-
-RESEND_SECONDS = (0.1, 1.6)
-"""The first wait without progress before re-sending, and the longest: it doubles in between."""
-
-PACE_SECONDS = 0.01
-"""With many members both are longer, so much for each: what is sent again costs everybody."""
-
-LINGER_SECONDS = 5.0
-"""How long a finished party stays to answer peers that have not heard all seals."""
 
 
 class Phase(Enum):
@@ -89,70 +81,6 @@ _IGNORED: dict[Phase, tuple[type[Message], ...]] = {
 """What a party no longer looks at. In a dispute only proof counts."""
 
 
-class Effect:
-    """Something the executor must do, in the order given."""
-
-
-@dataclass(frozen=True)
-class Respond(Effect):
-    """Ask the gate for the release at this position, then `submit` it.
-
-    The executor must have made it durable before it comes back: persist, then send.
-    """
-
-    position: Position
-
-
-@dataclass(frozen=True)
-class Record(Effect):
-    """A round is closed. Must be durable no later than the next release or the seal."""
-
-    round: int
-    releases: tuple[Signed, ...]
-
-
-@dataclass(frozen=True)
-class Send(Effect):
-    """Publish these bytes to everyone. May be lost: the session sends again by itself."""
-
-    signed: Signed
-
-
-@dataclass(frozen=True)
-class Finish(Effect):
-    """Every party stands at this position and has said so. The outcome may be used.
-
-    The seals must be durable before the next effect, which tells the others that this
-    party needs them no more.
-    """
-
-    position: Position
-    seals: tuple[Signed, ...]
-
-
-@dataclass(frozen=True)
-class Leave(Effect):
-    """Nobody needs this party any more: the process may end."""
-
-
-@dataclass(frozen=True)
-class Fail(Effect):
-    """The session cannot go on here; the error says why.
-
-    `final` faults are for good and must be remembered. Others end with the next start.
-    """
-
-    error: SottoError
-    final: bool
-
-
-@dataclass(frozen=True)
-class Warn(Effect):
-    """Something a person should know; the session goes on."""
-
-    text: str
-
-
 Pack = Callable[[Message], Signed]
 
 
@@ -202,15 +130,7 @@ class Session:
         self.position = self.course.opening
         for releases in () if past is None else past.rounds:
             self._step(releases)
-        pace = PACE_SECONDS * len(self._names)
-        self._gather_seconds = max(HELLO_SECONDS, pace)
-        self._first_wait = max(RESEND_SECONDS[0], pace)
-        self._longest_wait = max(RESEND_SECONDS[1], pace)
-        self._progress_at = now
-        self._sent_at = now
-        self._wait = self._first_wait
-        self._answer_due = False
-        self._hello_at = now
+        self._timers = Timers(agreement, now)
         if past is not None and past.seals:
             self.phase = Phase.FINISHED
             self._seals = {signed.message.sender: signed for signed in past.seals}
@@ -221,34 +141,18 @@ class Session:
     @property
     def missing(self) -> tuple[str, ...]:
         """The peers that this party is waiting for, in roster order."""
-        if self.phase is Phase.GREETING:
-            here = self._answered
-        elif self.phase is Phase.GATHERING:
-            here = set(self._now_releases)
-        elif self.phase is Phase.SEALING:
-            here = set(self._seals)
-        elif self.phase is Phase.FINISHED:
-            here = self._complete
-        else:
-            return ()
+        here = {
+            Phase.GREETING: self._answered,
+            Phase.GATHERING: self._now_releases.keys(),
+            Phase.SEALING: self._seals.keys(),
+            Phase.FINISHED: self._complete,
+        }.get(self.phase, self._peers)
         return tuple(n for n in self._names if n in self._peers and n not in here)
 
     @property
     def deadline(self) -> float:
         """`tick` has nothing to do before this time."""
-        patience = LINGER_SECONDS if self._lingering else self._patience
-        due = [self._resend_at, self._progress_at + patience]
-        if self._answer_due:
-            due.append(self._hello_at + self._gather_seconds)
-        return min(due)
-
-    @property
-    def _resend_at(self) -> float:
-        return max(self._sent_at, self._progress_at) + self._wait
-
-    @property
-    def _patience(self) -> float:
-        return self.agreement.transport.patience_seconds
+        return self._timers.deadline(lingering=self._lingering)
 
     @property
     def _lingering(self) -> bool:
@@ -262,7 +166,7 @@ class Session:
 
     def begin(self, now: float) -> list[Effect]:
         """The process has started."""
-        self._progressed(now)
+        self._timers.progressed(now)
         if self.phase is Phase.FINISHED:
             return [self._finish(), *(self._send(signed, now) for signed in self._newest)]
         return [self._hello(now)]
@@ -277,7 +181,7 @@ class Session:
         self._own_count = max(self._own_count, message.round + 1)
         self._now_releases[self.me] = release
         self._newest = (*[s for s in self._newest if s.message != message], release)[-2:]
-        self._progressed(now)
+        self._timers.progressed(now)
         return [self._send(release, now), *self._close_if_full(now)]
 
     def receive(self, signed: Signed, now: float) -> list[Effect]:
@@ -286,7 +190,7 @@ class Session:
         if message.sender == self.me:
             return self._receive_own(message)
         if self.phase is Phase.HALTED:
-            self._wait = self._first_wait  # somebody still plays: say soon again why not
+            self._timers.hurried()  # somebody still plays: say soon again why not
         if self.phase in _IGNORED and isinstance(message, _IGNORED[self.phase]):
             return []
         if isinstance(message, Release):
@@ -302,20 +206,18 @@ class Session:
     def tick(self, now: float) -> list[Effect]:
         """Time has passed. Re-sends, answers, and gives up when patience is at its end."""
         effects: list[Effect] = []
-        if self._answer_due and now >= self._hello_at + self._gather_seconds:
+        if self._timers.answer_due(now):
             effects.append(self._hello(now))
         if self.phase is Phase.RESPONDING:
-            self._progress_at = now  # it is our own gate that takes its time: nobody is silent
-        if self._lingering:
-            if not self._left and now >= self._progress_at + LINGER_SECONDS:
+            self._timers.excused(now)  # it is our own gate that takes its time: nobody is silent
+        if self._timers.given_up(now, lingering=self._lingering):
+            if not self._lingering:
+                self._timers.excused(now)
+                return [*effects, self._give_up()]
+            if not self._left:
                 self._left = True
                 effects.append(Leave())
-        elif now >= self._progress_at + self._patience:
-            self._progress_at = now
-            return [*effects, self._give_up()]
-        if now >= self._resend_at and not self._left:
-            self._wait = min(2.0 * self._wait, self._longest_wait)
-            self._sent_at = now
+        if not self._left and self._timers.resend_due(now):
             if self.phase is Phase.GREETING:
                 effects.append(self._hello(now))
             else:
@@ -325,20 +227,11 @@ class Session:
     # Greeting
 
     def _hello(self, now: float) -> Send:
-        hello = Hello(
-            sender=self.me,
-            agreement=self.agreement.digest,
-            round=self.position.round,
-            head=self.position.head,
-            nonce=self._nonce,
-            asking=self.phase is Phase.GREETING,
-            echoes=tuple(map(self._echo, self._names)),
-        )
-        self._answer_due = False
-        self._hello_at = now
-        if hello.asking:
-            self._sent_at = now  # an answer must not put off what is due to be sent again
-        return Send(self._pack(hello))
+        asking, echoes = self.phase is Phase.GREETING, tuple(map(self._echo, self._names))
+        self._timers.greeted(now)
+        if asking:
+            self._timers.sent(now)  # an answer must not put off what is due to be sent again
+        return Send(self._signed(Hello, nonce=self._nonce, asking=asking, echoes=echoes))
 
     def _echo(self, name: str) -> Echo:
         heard = self.position.round + (name in self._now_releases)
@@ -350,7 +243,7 @@ class Session:
 
     def _receive_hello(self, signed: Signed, hello: Hello, now: float) -> list[Effect]:
         self._nonces[hello.sender] = hello.nonce
-        self._answer_due = hello.asking or self._answer_due
+        self._timers.answer_owed |= hello.asking
         if hello.agreement != self.agreement.digest:
             return self._receive_foreign(hello)
         mine = hello.echoes[self.agreement.place(self.me)]
@@ -364,11 +257,11 @@ class Session:
             return []
         self._foreign.pop(hello.sender, None)
         self._answered.add(hello.sender)
-        self._progressed(now)
+        self._timers.progressed(now)
         if self._answered != self._peers:
             return []
         # The last to answer must hear that it was answered: an asker's hello is due first.
-        effects: list[Effect] = [self._hello(now)] if self._answer_due else []
+        effects: list[Effect] = [self._hello(now)] if self._timers.answer_owed else []
         if self.position.round == self.agreement.rounds:
             return [*effects, *self._seal(now)]
         self._go(Event.EVERYONE_ANSWERED)
@@ -422,7 +315,7 @@ class Session:
         box[sender] = signed
         self._held.add(signed.data)
         if ahead == 0:
-            self._progressed(now)
+            self._timers.progressed(now)
         return self._close_if_full(now)
 
     def _compare(self, known: Signed, new: Signed, now: float) -> list[Effect]:
@@ -455,19 +348,11 @@ class Session:
 
     def _seal(self, now: float) -> list[Effect]:
         self._go(Event.LAST_ROUND_CLOSED)
-        self._progressed(now)
+        self._timers.progressed(now)
         return [self._send_seal(now), *self._finish_if_sealed(now)]
 
     def _send_seal(self, now: float) -> Send:
-        seal = self._pack(
-            Seal(
-                sender=self.me,
-                agreement=self.agreement.digest,
-                round=self.position.round,
-                head=self.position.head,
-                complete=self.phase is Phase.FINISHED,
-            )
-        )
+        seal = self._signed(Seal, complete=self.phase is Phase.FINISHED)
         releases = [s for s in self._newest if isinstance(s.message, Release)]
         self._newest = (*releases, seal)[-2:]
         return self._send(seal, now)
@@ -482,12 +367,12 @@ class Session:
             return self._dispute(signed, now)
         if known is None:
             self._seals[message.sender] = signed
-            self._progressed(now)
+            self._timers.progressed(now)
         if message.complete and message.sender not in self._complete:
             self._complete.add(message.sender)
         elif self.phase is Phase.FINISHED and not message.complete and not self._left:
             # It has not heard all seals: say ours again, at most once in a while.
-            self._wait = min(self._wait, self._first_wait)
+            self._timers.hurried()
         return self._finish_if_sealed(now)
 
     def _finish_if_sealed(self, now: float) -> list[Effect]:
@@ -497,7 +382,7 @@ class Session:
                 if signed.message.head != self.position.head:
                     return self._dispute(signed, now)
             self._go(Event.EVERYONE_SEALED)
-            self._progressed(now)
+            self._timers.progressed(now)
             last = self._send_seal(now)
             self._seals[self.me] = last.signed
             effects = [self._finish(), last]
@@ -517,14 +402,14 @@ class Session:
             return []
         self._go(Event.HEADS_DIFFER)
         self._accused = cause.message.sender
-        self._progressed(now)
+        self._timers.progressed(now)
         differing = () if isinstance(cause.message, Halt) else (cause,)
         return [self._send_halt(Reason.HEADS_DIFFER, (*self._last_releases, *differing), now)]
 
     def _convict(self, one: Signed, other: Signed, now: float) -> list[Effect]:
         sender = one.message.sender
         self._go(Event.FAULT)
-        self._progressed(now)
+        self._timers.progressed(now)
         error = Equivocation(
             f"{sender!r} signed two different messages for round {one.message.round}; "
             "both are kept as evidence and the session is over",
@@ -534,16 +419,7 @@ class Session:
         return [self._send_halt(Reason.EQUIVOCATION, (one, other), now), Fail(error, final=True)]
 
     def _send_halt(self, reason: Reason, evidence: tuple[Signed, ...], now: float) -> Send:
-        halt = self._pack(
-            Halt(
-                sender=self.me,
-                agreement=self.agreement.digest,
-                round=self.position.round,
-                head=self.position.head,
-                reason=reason,
-                evidence=tuple(signed.data for signed in evidence),
-            )
-        )
+        halt = self._signed(Halt, reason=reason, evidence=tuple(s.data for s in evidence))
         self._newest = (halt,)
         return self._send(halt, now)
 
@@ -559,7 +435,7 @@ class Session:
         same = {s.message for s in self._last_releases} <= {s.message for s in shown}
         if here and halt.head != self.position.head and same and self._last_releases:
             self._go(Event.FAULT)
-            self._progressed(now)
+            self._timers.progressed(now)
             error = DifferentPrices(
                 f"{halt.sender!r} got other prices than {self.me!r} from the same releases of "
                 f"round {self.position.round - 1}; compare versions and machines",
@@ -600,9 +476,10 @@ class Session:
             f"; {name!r} holds another agreement, {digest.hex()}"
             for name, digest in self._foreign.items()
         )
+        patience = self.agreement.transport.patience_seconds
         done = f"round {self.position.round} of {self.agreement.rounds}"
         error = Unavailable(
-            f"nothing from {names} for {self._patience:g} seconds in {done}{hints}. "
+            f"nothing from {names} for {patience:g} seconds in {done}{hints}. "
             "Nothing is lost: give the same command again when they are back"
         )
         return Fail(error, final=False)
@@ -615,12 +492,19 @@ class Session:
         except KeyError:
             raise BrokenInvariant(f"{event.name} cannot happen while {self.phase.name}") from None
 
-    def _progressed(self, now: float) -> None:
-        self._progress_at = now
-        self._wait = self._first_wait
+    def _signed(self, kind: type[Message], **body: Any) -> Signed:
+        """A message from where this party stands."""
+        message = kind(
+            sender=self.me,
+            agreement=self.agreement.digest,
+            round=self.position.round,
+            head=self.position.head,
+            **body,
+        )
+        return self._pack(message)
 
     def _send(self, signed: Signed, now: float) -> Send:
-        self._sent_at = now
+        self._timers.sent(now)
         return Send(signed)
 
 

@@ -1,12 +1,218 @@
 """An agreement as the file that people read, sign and change: TOML with a word to each term.
 
-`agreement.parse` reads what is written here back as the same agreement. Pure: text only.
+What `written` writes, `parse` reads back as the same agreement; whatever else it is given, it
+raises `BadAgreement` and says where. Pure: text only.
 """
 
 import json
+import math
+import tomllib
+from collections.abc import Mapping
 from typing import Any
 
-from protocol.agreement import Agreement, Member, Resource
+from protocol.agreement import (
+    ACCOUNTANTS,
+    MODES,
+    SHAPES,
+    STEPS,
+    TICKS,
+    TOPOLOGIES,
+    Agreement,
+    Member,
+    Pricing,
+    Privacy,
+    Resource,
+    Transport,
+)
+from protocol.errors import BadAgreement
+from protocol.fields import Fields
+
+MAX_ROUNDS = 1_000_000
+MAX_MEMBERS = 10_000
+MAX_RESOURCES = 10_000
+MAX_START = 1e12
+
+# What a text may look like, and how to say so to a person.
+_LINE = (r"[^\x00-\x1f]{0,80}", "one line of at most 80 characters")
+_ADDRESS = (r"tcp://\S{1,255}:[0-9]{1,5}", "an address of the form 'tcp://host:port'")
+_SIGNING_KEY = (r"[0-9a-f]{64}", "a public key of 64 hexadecimal digits")
+_CURVE_KEY = (r"[0-9A-Za-z.:+=^!/*?&<>()\[\]{}@%$#-]{40}", "a public key of 40 Z85 characters")
+
+
+def parse(text: str) -> Agreement:
+    """Read `agreement.toml`. Raises nothing but `BadAgreement`."""
+    try:
+        table = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # bad TOML, or numbers and nesting too long
+        raise BadAgreement(f"the agreement is not valid TOML: {error}") from None
+    return from_table(table)
+
+
+def from_table(table: Mapping[str, Any]) -> Agreement:
+    """Check every field of a parsed agreement and fill in the defaults."""
+    top = Fields(table, "")
+    session, mode = top.name("session"), top.choice("mode", MODES)
+    rounds, rehearsal = top.integer("rounds", 1, MAX_ROUNDS), top.flag("rehearsal", False)
+    resources = tuple(_resource(f) for f in top.tables("resource", 1, MAX_RESOURCES))
+    names = [r.name for r in resources]
+    members = tuple(_member(f, names) for f in top.tables("member", 2, MAX_MEMBERS))
+    _unique("resource", names)
+    _unique("member", [m.name for m in members])
+    _unique("member signing_key", [m.signing_key.hex() for m in members if m.signing_key])
+    _unique("member transport_key", [m.transport_key for m in members if m.transport_key])
+    agreement = Agreement(
+        session=session,
+        mode=mode,
+        rounds=rounds,
+        rehearsal=rehearsal,
+        resources=resources,
+        members=members,
+        **_secrecy(top.table("privacy"), mode, resources, float(len(members))),
+        pricing=_pricing(top.table("prices"), noisy=mode != "hidden", resources=resources),
+        transport=_transport(top.table("transport")),
+    )
+    top.done()
+    totals = map(sum, zip(*(m.share_ticks for m in members), strict=True))
+    for name, total in zip(names, totals, strict=True):
+        if total < TICKS:
+            raise BadAgreement(
+                f"the shares in resource {name!r} add up to less than 1, "
+                "so part of it could never be used; raise the share of some member"
+            )
+    return agreement
+
+
+def _resource(fields: Fields) -> Resource:
+    resource = Resource(
+        name=fields.name("name"),
+        capacity=fields.number("capacity", at_least=1e-9, at_most=1e12),
+        unit=fields.text("unit", _LINE),
+        worth=fields.optional_number("worth", at_least=0.0, at_most=1e15),
+    )
+    fields.done()
+    return resource
+
+
+def _member(fields: Fields, resources: list[str]) -> Member:
+    member = Member(
+        name=fields.name("name"),
+        share=_share(fields, resources),
+        signing_key=bytes.fromhex(fields.text("signing_key", _SIGNING_KEY)),
+        transport_key=fields.text("transport_key", _CURVE_KEY),
+        address=fields.text("address", _ADDRESS),
+    )
+    fields.done()
+    return member
+
+
+def _share(fields: Fields, resources: list[str]) -> tuple[float, ...]:
+    """A number for all resources, or a table with one number for each."""
+    if not fields.has_table("share"):
+        return (fields.number("share", 1.0, at_least=0.0, at_most=1.0),) * len(resources)
+    return _each(fields.table("share"), resources, at_least=0.0, at_most=1.0)
+
+
+def _each(
+    fields: Fields, names: list[str], *, at_least: float, at_most: float
+) -> tuple[float, ...]:
+    values = tuple(fields.number(name, at_least=at_least, at_most=at_most) for name in names)
+    fields.done()
+    return values
+
+
+def _secrecy(
+    fields: Fields, mode: str, resources: tuple[Resource, ...], members: float
+) -> dict[str, Any]:
+    """The budget, and how releases are made to keep it."""
+    noisy = mode != "hidden"
+    if not noisy:
+        unused = ("epsilon", "delta", "accountant", "noise", "truncate", "alpha", "tau")
+        fields.forbid(unused, "mode is 'hidden'")
+    terms = {
+        "privacy": _privacy(fields) if noisy else None,
+        "truncate": fields.flag("truncate", False),
+        "alpha": fields.number("alpha", 1.5, at_least=1.0, at_most=members),
+        "tau": fields.number("tau", 0.01, at_least=1e-4, at_most=0.5),
+        "objective_limit": None,
+    }
+    if fields.flag("share_objective", False):
+        worths = [r.worth for r in resources if r.worth is not None]
+        default = math.fsum(worths) if len(worths) == len(resources) else None
+        limit = fields.number("objective_limit", default, at_least=1e-9, at_most=1e15)
+        terms["objective_limit"] = limit
+    else:
+        fields.forbid(("objective_limit",), "share_objective is not true")
+    fields.done()
+    return terms
+
+
+def _privacy(fields: Fields) -> Privacy:
+    return Privacy(
+        epsilon=fields.number("epsilon", at_least=1e-6, at_most=100.0),
+        delta=fields.number("delta", at_least=1e-10, at_most=0.1),
+        accountant=fields.choice("accountant", ACCOUNTANTS, "exact"),
+        noise=fields.choice("noise", SHAPES, "component"),
+    )
+
+
+def _pricing(fields: Fields, *, noisy: bool, resources: tuple[Resource, ...]) -> Pricing:
+    step = fields.choice("step", STEPS, "theorem" if noisy else "dog")
+    sized = step in ("constant", "sqrt")
+    if not sized:
+        fields.forbid(("step_size",), f"step is {step!r}")
+    pricing = Pricing(
+        step=step,
+        step_size=fields.number("step_size", at_least=1e-15, at_most=1e15) if sized else None,
+        momentum=fields.number("momentum", 0.0, at_least=0.0, at_most=0.999),
+        nonnegative=fields.flag("nonnegative", True),
+        start=_start(fields, resources),
+    )
+    if step == "theorem" and not all(r.worth for r in resources):
+        lacking = next(r.name for r in resources if not r.worth)
+        raise BadAgreement(
+            f"prices.step is 'theorem', but resource {lacking!r} has no positive worth: "
+            "say what its whole capacity might fetch, or choose another step"
+        )
+    fields.done()
+    return pricing
+
+
+def _start(fields: Fields, resources: tuple[Resource, ...]) -> tuple[float, ...]:
+    """`"zero"`, `"worth"`, or a table with one price for each resource."""
+    if fields.has_table("start"):
+        names = [r.name for r in resources]
+        return _each(fields.table("start"), names, at_least=-MAX_START, at_most=MAX_START)
+    if fields.choice("start", ("zero", "worth"), "zero") == "zero":
+        return (0.0,) * len(resources)
+    for resource in resources:
+        if resource.worth is None:
+            raise BadAgreement(f"prices.start is 'worth', but resource {resource.name!r} has none")
+        if resource.worth / resource.capacity > MAX_START:
+            raise BadAgreement(
+                f"prices.start is 'worth', but a unit of resource {resource.name!r} would cost "
+                f"more than {MAX_START:g}; check its worth and capacity"
+            )
+    return tuple((r.worth or 0.0) / r.capacity for r in resources)
+
+
+def _transport(fields: Fields) -> Transport:
+    transport = Transport(
+        topology=fields.choice("topology", TOPOLOGIES, "relay"),
+        patience_seconds=fields.number("patience_seconds", 120.0, at_least=0.1, at_most=1e7),
+        coordinator=fields.text("coordinator", _ADDRESS),
+        coordinator_key=fields.text("coordinator_key", _CURVE_KEY),
+    )
+    fields.done()
+    return transport
+
+
+def _unique(what: str, names: list[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise BadAgreement(f"{what} {name!r} appears more than once; each needs its own")
+        seen.add(name)
+
 
 _WORDS = {
     "rehearsal": "seeded noise: NO privacy",
@@ -30,21 +236,20 @@ def written(agreement: Agreement) -> str:
     if agreement.rehearsal:
         top["rehearsal"] = True
     top |= {"mode": agreement.mode, "rounds": agreement.rounds}
-    transport = {key: value for key, value in vars(agreement.transport).items() if value}
     names = [r.name for r in agreement.resources]
     parts = [
         f"# Agreement of the session {agreement.session!r}. Every member needs this very file.",
         _lines(top),
-        _table("[privacy]", _privacy(agreement)),
-        _table("[prices]", _pricing(agreement)),
-        _table("[transport]", transport),
-        *(_table("[[resource]]", _resource(r)) for r in agreement.resources),
-        *(_table("[[member]]", _member(m, names)) for m in agreement.members),
+        _table("[privacy]", _privacy_terms(agreement)),
+        _table("[prices]", _pricing_terms(agreement)),
+        _table("[transport]", vars(agreement.transport)),
+        *(_table("[[resource]]", vars(r)) for r in agreement.resources),
+        *(_table("[[member]]", _member_terms(m, names)) for m in agreement.members),
     ]
     return "\n".join(part for part in parts if part) + "\n"
 
 
-def _privacy(agreement: Agreement) -> dict[str, Any]:
+def _privacy_terms(agreement: Agreement) -> dict[str, Any]:
     terms: dict[str, Any] = {}
     if agreement.privacy is not None:
         terms |= vars(agreement.privacy)
@@ -59,32 +264,26 @@ def _privacy(agreement: Agreement) -> dict[str, Any]:
     return terms
 
 
-def _pricing(agreement: Agreement) -> dict[str, Any]:
+def _pricing_terms(agreement: Agreement) -> dict[str, Any]:
     pricing, worth = agreement.pricing, agreement.worth
     start: Any = {r.name: p for r, p in zip(agreement.resources, pricing.start, strict=True)}
     if not any(pricing.start):
         start = "zero"
     elif worth is not None and pricing.start == tuple((worth / agreement.capacity).tolist()):
         start = "worth"
-    terms = {"start": start, **vars(pricing)} | {"start": start}
-    return {key: value for key, value in terms.items() if value is not None}
+    return {"start": start, **vars(pricing)} | {"start": start}
 
 
-def _resource(resource: Resource) -> dict[str, Any]:
-    return {key: value for key, value in vars(resource).items() if value not in ("", None)}
-
-
-def _member(member: Member, resources: list[str]) -> dict[str, Any]:
-    same = len(set(member.share)) == 1
-    share = member.share[0] if same else dict(zip(resources, member.share, strict=True))
-    terms = vars(member) | {"share": share, "signing_key": member.signing_key.hex()}
-    return {
-        key: value for key, value in terms.items() if value != "" and (key, value) != ("share", 1.0)
-    }
+def _member_terms(member: Member, resources: list[str]) -> dict[str, Any]:
+    share: Any = dict(zip(resources, member.share, strict=True))
+    if len(set(member.share)) == 1:
+        share = None if member.share[0] == 1.0 else member.share[0]
+    return vars(member) | {"share": share, "signing_key": member.signing_key.hex()}
 
 
 def _table(header: str, terms: dict[str, Any]) -> str:
-    return f"\n{header}\n{_lines(terms)}" if terms else ""
+    said = {key: value for key, value in terms.items() if value not in ("", None)}
+    return f"\n{header}\n{_lines(said)}" if said else ""
 
 
 def _lines(terms: dict[str, Any]) -> str:

@@ -1,162 +1,30 @@
-"""The public course of a session: positions, the hash chain, and replay.
+"""All that was said in a session: its file, its signatures, and where it leads.
 
-A `Position` is where all parties stand between two rounds; `Course.advance` is the only way
-from one to the next, for a live session, a simulation and an audit alike. Nothing private
-is ever in a position.
+A transcript is public and proves itself: whoever has the agreement can verify it without
+trusting whoever kept it. The file format is written down in SPEC.md.
 """
 
-import hashlib
-import math
-import struct
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import msgpack
-import numpy as np
 
-from protocol.agreement import TICKS, Agreement
-from protocol.arrays import Floats, Ticks
-from protocol.caps import first_caps, next_caps
+from protocol.agreement import Agreement
+from protocol.course import Course, Position, numbers
 from protocol.errors import BadMessage, BadTranscript
 from protocol.messages import Release, Seal, Signed
-from protocol.prices import PriceRule, Prices
-from protocol.privacy import Calibration
 from protocol.wire import Reader
 
 MAGIC = b"sotto transcript 1\n"
 
 
 @dataclass(frozen=True)
-class Position:
-    """Where the session stands before the releases of `round`.
-
-    `released` and `variance` are sums, members by resources, of what was released in the
-    `counted` rounds and of its noise (σ², in ticks): what the quota rests on. `tail_sum` is that
-    of the `tail_count` prices that belong to the last half of the rounds.
-    """
-
-    head: bytes
-    prices: Prices
-    caps: Ticks
-    counted: int
-    released: Ticks
-    variance: Floats
-    tail_count: int
-    tail_sum: Floats
-    best: tuple[float, Floats] | None = None
-
-    @property
-    def round(self) -> int:
-        return self.prices.round
-
-    @property
-    def final_prices(self) -> Floats:
-        """The prices a session that ends here ends with: the last, or the best noisy ones."""
-        return self.prices.current if self.best is None else self.best[1]
-
-    @property
-    def average_prices(self) -> Floats:
-        """The mean of λ(t) over the last half of the rounds."""
-        return self.tail_sum / self.tail_count if self.tail_count else self.prices.current
-
-
-class Course:
-    """Moves a session from position to position as its agreement says."""
-
-    def __init__(self, agreement: Agreement) -> None:
-        self.agreement = agreement
-        self._rule = PriceRule(agreement)
-        self._tail_from = agreement.rounds - (agreement.rounds + 1) // 2 + 1
-        self._noise = Calibration(agreement)
-        fixed = agreement.mode != "clipped"
-        self._fixed_variance = self._variance(agreement.share_ticks) if fixed else None
-
-    @property
-    def opening(self) -> Position:
-        prices = self._rule.first
-        m = len(self.agreement.resources)
-        digest = hashlib.sha256(b"sotto head\n" + self.agreement.digest + _floats(prices.current))
-        return Position(
-            head=digest.digest(),
-            prices=prices,
-            caps=first_caps(self.agreement),
-            counted=0,
-            released=np.zeros((len(self.agreement.members), m), dtype=np.int64),
-            variance=np.zeros((len(self.agreement.members), m)),
-            tail_count=0,
-            tail_sum=np.zeros(m),
-        )
-
-    def advance(self, position: Position, values: Ticks) -> Position:
-        """Close a round with the released numbers of all members, in roster order.
-
-        Guarantee: the same position and values give the same next position, bit for bit,
-        on every machine; its head commits to all that came before.
-        """
-        m = len(self.agreement.resources)
-        demands = values[:, :m]
-        prices = self._rule.next(position.prices, demands.sum(axis=0))
-        digest = hashlib.sha256(position.head)
-        digest.update(struct.pack(">I", position.round))
-        digest.update(values.astype(">i8").tobytes())
-        digest.update(_floats(prices.current))
-        late = prices.round >= self._tail_from
-        tail = position.tail_sum + prices.current if late else position.tail_sum
-        counted, released, variance = position.counted, position.released, position.variance
-        # Without noise the early demands, at prices far from the last, could only mislead.
-        if late or self.agreement.privacy is not None:
-            counted, released = counted + 1, released + demands
-            noise = self._fixed_variance
-            variance = variance + (self._variance(position.caps) if noise is None else noise)
-        return Position(
-            head=digest.digest(),
-            prices=prices,
-            caps=next_caps(self.agreement, demands),
-            counted=counted,
-            released=released,
-            variance=variance,
-            tail_count=position.tail_count + late,
-            tail_sum=tail,
-            best=self._better(position, values),
-        )
-
-    def _variance(self, caps: Ticks) -> Floats:
-        sigma = self._noise.scales(caps)[:, : len(self.agreement.resources)]
-        return sigma * sigma
-
-    def _better(self, position: Position, values: Ticks) -> tuple[float, Floats] | None:
-        """The Remark after thm:convergence_tight: the best noisy dual value so far."""
-        limit = self.agreement.objective_limit
-        if limit is None:
-            return None
-        worth = math.fsum(position.prices.current * self.agreement.capacity)
-        dual = worth + float(int(values[:, -1].sum())) * (limit / TICKS)
-        if position.best is not None and position.best[0] <= dual:
-            return position.best
-        return dual, position.prices.current
-
-
-def _floats(values: Floats) -> bytes:
-    return values.astype(">f8").tobytes()
-
-
-def numbers(releases: tuple[Signed, ...]) -> Ticks:
-    """The released numbers of one round, members by numbers."""
-    rows = [r.message.values for r in releases if isinstance(r.message, Release)]
-    return np.array(rows, dtype=np.int64)
-
-
-@dataclass(frozen=True)
 class Transcript:
-    """All that was said in a session: the signed releases of each round, then the seals."""
+    """The signed releases of each round, members in roster order, then the seals."""
 
     rounds: tuple[tuple[Signed, ...], ...]
     seals: tuple[Signed, ...] = ()
-
-
-def dump(agreement: Agreement, transcript: Transcript) -> bytes:
-    """A transcript as one file."""
-    rounds = [[r.data for r in releases] for releases in transcript.rounds]
-    return frame(agreement, rounds, [s.data for s in transcript.seals])
 
 
 def frame(agreement: Agreement, rounds: list[list[bytes]], seals: list[bytes]) -> bytes:
@@ -213,11 +81,12 @@ def _verified(
     return tuple(opened)
 
 
-def replay(agreement: Agreement, transcript: Transcript) -> Position:
-    """Recompute every price and head of a transcript.
+def positions(agreement: Agreement, transcript: Transcript) -> Iterator[Position]:
+    """Every position from the opening on, each price and head recomputed.
 
-    Guarantee: the position returned is the one at which every member that signed stood.
-    Raises `BadTranscript` at the first round and member that do not fit.
+    Guarantee: a position that is given is one at which every member that signed for its round
+    stood, and with the last one the seals fit too. Raises `BadTranscript` at the first round
+    and member that do not.
     """
     course = Course(agreement)
     position = course.opening
@@ -229,12 +98,18 @@ def replay(agreement: Agreement, transcript: Transcript) -> Position:
     for releases in transcript.rounds:
         for signed in releases:
             _check(signed, position, Release)
+        yield position
         position = course.advance(position, numbers(releases))
     for signed in transcript.seals:
         if position.round < agreement.rounds:
             raise BadTranscript(f"sealed after {position.round} of {agreement.rounds} rounds")
         _check(signed, position, Seal)
-    return position
+    yield position
+
+
+def replay(agreement: Agreement, transcript: Transcript) -> Position:
+    """The last of the positions, all of which are verified on the way."""
+    return deque(positions(agreement, transcript), maxlen=1)[0]
 
 
 def _check(signed: Signed, position: Position, kind: type) -> None:

@@ -36,8 +36,6 @@ _KINDS: dict[int, type[Message]] = {1: Hello, 2: Release, 3: Seal, 4: Halt}
 _CODES = {kind: code for code, kind in _KINDS.items()}
 _HELLO = struct.Struct(f">{NONCE_BYTES}s?")
 _ECHO = struct.Struct(f">{NONCE_BYTES}sI")
-_ROUND = 73  # where the bytes of the round begin, and of the head, in every payload
-_HEAD = 79
 
 Sign = Callable[[bytes], bytes]
 """Makes the Ed25519 signature (64 bytes) of some bytes."""
@@ -51,7 +49,14 @@ def pack(message: Message, *, key: bytes, sign: Sign) -> Signed:
 
 def release_bytes(agreement: Agreement) -> int:
     """The length of every release of this session, whatever it says."""
-    return len(_payload(_empty_release(agreement), bytes(32))) + SIGNATURE_BYTES
+    empty = Release(
+        sender="",
+        agreement=agreement.digest,
+        round=0,
+        head=bytes(HEAD_BYTES),
+        values=(0,) * agreement.width,
+    )
+    return len(_payload(empty, bytes(32))) + SIGNATURE_BYTES
 
 
 def longest(agreement: Agreement) -> int:
@@ -70,19 +75,6 @@ class Reader:
         self._agreement = agreement
         self._longest = longest(agreement)
         self._names = {m.signing_key: m.name for m in agreement.members if m.signing_key}
-        # All releases of a session are alike but for round, head, values and signature, so that
-        # a sender's can be told by the bytes around these.
-        numbers = 8 * agreement.width + SIGNATURE_BYTES
-        between = release_bytes(agreement) - _HEAD - HEAD_BYTES - numbers
-        self._form = struct.Struct(
-            f">{_ROUND}sI{_HEAD - _ROUND - 4}s{HEAD_BYTES}s{between}s"
-            f"{agreement.width}q{SIGNATURE_BYTES}s"
-        )
-        self._around: dict[tuple[bytes, bytes, bytes], tuple[str, bytes]] = {}
-        for key, name in self._names.items():
-            empty = _payload(_empty_release(agreement), key) + bytes(SIGNATURE_BYTES)
-            first, _, second, _, third, *_ = self._form.unpack(empty)
-            self._around[first, second, third] = name, key
 
     def unpack(self, data: bytes, *, verified: bool = False) -> Signed:
         """The message in these bytes, its signature verified against the roster.
@@ -96,60 +88,24 @@ class Reader:
         if len(data) <= SIGNATURE_BYTES:
             raise BadMessage("too short to be signed")
         payload = data[:-SIGNATURE_BYTES]
-        signed = b"".join((data[-SIGNATURE_BYTES:], CONTEXT, payload))
-        found = self._release(data)
-        if found is not None:
-            release, key = found
-            if not verified:
-                self._verify(signed, release.sender, key)
-            return Signed(release, data)
-        kind, key, agreement, round_bytes, head, body = self._frame(payload)
+        kind, (key, *fields) = self._frame(payload)
         sender = self._names.get(key)
         if sender is None:
             raise BadMessage("signed by somebody who is not in the roster")
         if not verified:
-            self._verify(signed, sender, key)
+            self._verify(b"".join((data[-SIGNATURE_BYTES:], CONTEXT, payload)), sender, key)
         try:
-            message = self._message(kind, sender, agreement, round_bytes, head, body)
+            message = self._message(kind, sender, fields)
         except BadMessage as error:
             raise BadMessage(f"from {sender!r}: {error}", sender=sender) from None
         if _payload(message, key) != payload:
             raise BadMessage(f"from {sender!r}: not in canonical form", sender=sender)
         return Signed(message, data)
 
-    def _release(self, data: bytes) -> tuple[Release, bytes] | None:
-        """A release in its only form and its sender's key, not verified.
-
-        None where it is something else, or the long way must say what is wrong with it.
-        """
-        if len(data) != self._form.size:
-            return None
-        first, when, second, head, third, *values, _ = self._form.unpack(data)
-        known = self._around.get((first, second, third))
-        if known is None:
-            return None
-        name, key = known
-        try:
-            release = Release(
-                sender=name,
-                agreement=self._agreement.digest,
-                round=when,
-                head=head,
-                values=tuple(values),
-            )
-        except BadMessage:
-            return None
-        return release, key
-
-    def _frame(self, payload: bytes) -> tuple[type[Message], bytes, bytes, bytes, bytes, bytes]:
+    def _frame(self, payload: bytes) -> tuple[type[Message], list[bytes]]:
         try:
             fields = msgpack.unpackb(
-                payload,
-                max_array_len=7,
-                max_map_len=0,
-                max_ext_len=0,
-                max_str_len=0,
-                max_bin_len=len(payload),
+                payload, max_array_len=7, max_map_len=0, max_ext_len=0, max_str_len=0
             )
         except Exception:  # msgpack raises many kinds; here they all mean the same
             raise BadMessage("not msgpack of the agreed shape") from None
@@ -165,18 +121,10 @@ class Reader:
         for field, length in zip(rest, lengths, strict=True):
             if not isinstance(field, bytes) or length not in (None, len(field)):
                 raise BadMessage("a field has a wrong type or length")
-        key, agreement, round_bytes, head, body = rest
-        return kind, key, agreement, round_bytes, head, body
+        return kind, rest
 
-    def _message(
-        self,
-        kind: type[Message],
-        sender: str,
-        agreement: bytes,
-        round_bytes: bytes,
-        head: bytes,
-        body: bytes,
-    ) -> Message:
+    def _message(self, kind: type[Message], sender: str, fields: list[bytes]) -> Message:
+        agreement, round_bytes, head, body = fields
         ours = agreement == self._agreement.digest
         if not ours and kind is not Hello:
             raise BadMessage("it belongs to another agreement")
@@ -198,16 +146,6 @@ class Reader:
                 raise BadMessage("a seal is complete or not")
             return Seal(**common, complete=body == b"\1")
         return Halt(**common, **_read_halt(body, len(self._agreement.members)))
-
-
-def _empty_release(agreement: Agreement) -> Release:
-    return Release(
-        sender="",
-        agreement=agreement.digest,
-        round=0,
-        head=bytes(HEAD_BYTES),
-        values=(0,) * agreement.width,
-    )
 
 
 def _payload(message: Message, key: bytes) -> bytes:

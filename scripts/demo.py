@@ -20,24 +20,23 @@ from rich.progress import Progress
 from rich.table import Table
 
 from protocol.agreement import TOPOLOGIES, Agreement
-from protocol.transcript import load, numbers, replay
+from protocol.outcome import outcome
+from protocol.transcript import load
 from scripts.agreements import drawn, session_options
 from scripts.folders import prepare
 from scripts.instances import Instance, central
 from scripts.processes import Cast
-from scripts.simulate import Run, show, summary
+from scripts.simulate import show, summary
 
 
 def measure(cast: Cast, agreement: Agreement, instance: Instance, wall: float) -> dict[str, Any]:
     """The figures of a finished session, from what the parties wrote."""
     first = cast.folder / cast.names[0] / "out" / "session.transcript"
-    transcript = load(agreement, first.read_bytes())
-    rounds = tuple(numbers(releases) for releases in transcript.rounds)
-    result = Run(agreement, rounds, replay(agreement, transcript))
+    known = outcome(agreement, load(agreement, first.read_bytes()))
     times = [e["at"] for e in cast.events[cast.names[0]] if e["event"] == "round"]
     pace = (len(times) - 1) / (times[-1] - times[0]) if len(times) > 1 else None
     return {
-        **summary(result, instance, central(instance)),
+        **summary(known, instance, central(instance)),
         "heads": {name: cast.result(name)["head"] for name in cast.names},
         "topology": agreement.transport.topology,
         "wall_seconds": wall,

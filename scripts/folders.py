@@ -10,9 +10,9 @@ import numpy as np
 
 from party import identity
 from party.dataset import DataSet
-from protocol.agreement import Agreement, from_table
+from protocol.agreement import Agreement
 from protocol.command import read_agreement
-from protocol.toml import written
+from protocol.toml import from_table, written
 from scripts.agreements import agreement_table
 from scripts.instances import Instance
 from scripts.ports import reserve

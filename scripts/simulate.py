@@ -10,7 +10,6 @@ import json
 import math
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,13 +23,14 @@ from party.ledger import Ledger
 from party.noise import SeededTwin
 from party.settle import settle
 from party.subproblem import Subproblem
-from protocol.agreement import TICKS, Agreement, from_table
-from protocol.arrays import Floats, Ticks
+from protocol.agreement import TICKS, Agreement
+from protocol.arrays import Floats
 from protocol.caps import first_caps
 from protocol.forecast import forecast
 from protocol.messages import Message, Signed
+from protocol.outcome import Outcome, outcome
 from protocol.privacy import Calibration
-from protocol.transcript import Course, Position, numbers
+from protocol.toml import from_table
 from protocol.wire import pack
 from scripts.agreements import agreement_table, drawn, session_options
 from scripts.instances import Instance, Optimum, central, dual_value
@@ -90,36 +90,16 @@ def run(members: list[Player]) -> None:
                 raise member.error
 
 
-@dataclass(frozen=True)
-class Run:
-    """What a session left behind, for whoever measures it."""
-
-    agreement: Agreement
-    rounds: tuple[Ticks, ...]
-    position: Position
-
-    def prices(self) -> list[Floats]:
-        """λ(0) … λ(T)."""
-        course = Course(self.agreement)
-        position = course.opening
-        path = [position.prices.current]
-        for values in self.rounds:
-            position = course.advance(position, values)
-            path.append(position.prices.current)
-        return path
-
-
-def summary(result: Run, instance: Instance, optimum: Optimum) -> dict[str, Any]:
+def summary(known: Outcome, instance: Instance, optimum: Optimum) -> dict[str, Any]:
     """The figures of one session. Gaps are fractions of the optimum: 0.01 is 1 %."""
-    agreement = result.agreement
+    agreement = known.agreement
     problems = instance.subproblems()
 
     def gap(prices: Floats) -> float:
         return dual_value(instance, problems, prices) / optimum.utility - 1.0
 
-    path = result.prices()
     digest = hashlib.sha256()
-    for values, prices in zip(result.rounds, path[1:], strict=True):
+    for values, prices in zip(known.released, known.prices[1:], strict=True):
         digest.update(values.astype(">i8").tobytes() + prices.astype(">f8").tobytes())
     calibration = Calibration(agreement)
     return {
@@ -128,23 +108,23 @@ def summary(result: Run, instance: Instance, optimum: Optimum) -> dict[str, Any]
         "mode": agreement.mode,
         "step": agreement.pricing.step,
         "optimum": optimum.utility,
-        "dual_gap_last": gap(result.position.final_prices),
-        "dual_gap_average": gap(result.position.average_prices),
-        "dual_gap_best": min(gap(prices) for prices in path),
+        "dual_gap_last": gap(known.final_prices),
+        "dual_gap_average": gap(known.average_prices),
+        "dual_gap_best": min(gap(prices) for prices in known.prices),
         "dual_gap_best_note": "an oracle: nobody can know which round was best",
-        "prices": result.position.final_prices.tolist(),
-        "head": result.position.head.hex(),
+        "prices": known.final_prices.tolist(),
+        "head": known.position.head.hex(),
         "releases_digest": digest.hexdigest(),
-        "releases_per_party": len(result.rounds),
+        "releases_per_party": known.rounds,
         "noise_std_over_capacity": (
             calibration.scales(first_caps(agreement))[:, : len(agreement.resources)].max() / TICKS
         ),
-        **settled(agreement, result.position, instance),
+        **settled(known, instance),
         "verdict": forecast(agreement)["verdict"],
     }
 
 
-def settled(agreement: Agreement, position: Position, instance: Instance) -> dict[str, Any]:
+def settled(known: Outcome, instance: Instance) -> dict[str, Any]:
     """What the companies together get out of the quota, of a split by shares, and of the prices.
 
     Utilities are sums over the companies that have a plan at all; `shortfall` is what the others
@@ -152,8 +132,8 @@ def settled(agreement: Agreement, position: Position, instance: Instance) -> dic
     above the capacity: each a part of the capacity, the largest of all resources.
     """
     parts = [
-        settle(data, agreement, member.name, position)
-        for data, member in zip(instance.data, agreement.members, strict=True)
+        settle(data, known, member.name)
+        for data, member in zip(instance.data, known.agreement.members, strict=True)
     ]
     quota = [p.within_quota.utility for p in parts if p.within_quota is not None]
     prorata = [p.within_prorata.utility for p in parts if p.within_prorata is not None]
@@ -164,7 +144,7 @@ def settled(agreement: Agreement, position: Position, instance: Instance) -> dic
         "quota_plans": len(quota),
         "prorata_utility": math.fsum(prorata),
         "prorata_plans": len(prorata),
-        "price_plan_overrun": max(0.0, float((uses / agreement.capacity).max()) - 1.0),
+        "price_plan_overrun": max(0.0, float((uses / known.agreement.capacity).max()) - 1.0),
         "shortfall": float(np.max(extra)) / TICKS,
     }
 
@@ -207,14 +187,11 @@ def simulate(options: argparse.Namespace, on_round: Callable[[int], None]) -> di
         for k, problem in enumerate(instance.subproblems())
     ]
     run(members)
-    heads = {m.finished.head for m in members if m.finished}
+    heads = {m.finished and m.finished.head for m in members}
     if len(heads) != 1:
         raise AssertionError("the parties ended at different heads")
-    position = members[0].finished
-    if position is None:
-        raise AssertionError("the parties left before they finished")
-    rounds = tuple(numbers(releases) for releases in members[0].ledger.transcript().rounds)
-    return summary(Run(agreement, rounds, position), instance, central(instance))
+    known = outcome(agreement, members[0].ledger.transcript())
+    return summary(known, instance, central(instance))
 
 
 def main() -> None:

@@ -16,7 +16,8 @@ from tests.kit import ROOT
 FOLDERS = ("protocol", "party", "coordinator", "scripts", "tests")
 FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 SHELL = {"__main__", "command"}
-"""The files of `protocol` that are a command line, and so may touch the world."""
+"""The files of `protocol` that are a command line, and so may touch the world. Its pages, which
+read their style, are an edge as well."""
 
 WORLD = {
     "asyncio", "concurrent", "datetime", "fcntl", "glob", "highspy", "io", "logging",
@@ -57,16 +58,29 @@ def calls(path: Path) -> Iterator[str]:
             yield ast.unparse(node.func)
 
 
-PURE = [path for path in modules("protocol") if path.stem not in SHELL]
+EDGE = [
+    path
+    for path in modules("protocol")
+    if path.stem in SHELL or path.is_relative_to(ROOT / "protocol" / "pages")
+]
+PURE = [path for path in modules("protocol") if path not in EDGE]
 
 
 @pytest.mark.parametrize("path", PURE, ids=named)
 def test_protocol_is_pure(path: Path) -> None:
-    """What all parties agree on has no socket, clock, disk or randomness."""
+    """What all parties agree on has no socket, clock, disk or randomness, and no edge."""
+    assert not imported(path, "importlib", "protocol.command", "protocol.pages")
     assert not imported(path, *WORLD, "party", "coordinator", "scripts", "tests")
     touched = {"open", "print", "input", "exec", "eval", "__import__"} & set(calls(path))
     assert not touched
     assert not any(".random." in f".{call}." for call in calls(path))
+
+
+@pytest.mark.parametrize("path", modules("protocol/pages"), ids=named)
+def test_pages_touch_nothing_but_their_style(path: Path) -> None:
+    """A page is made of what it is given: no clock, no socket and no file of a session."""
+    assert not imported(path, *WORLD)
+    assert not {"open", "print"} & set(calls(path))
 
 
 @pytest.mark.parametrize("path", modules("protocol"), ids=named)

@@ -20,10 +20,11 @@ from scipy.optimize import linprog
 
 from party.dataset import DataSet
 from party.subproblem import Subproblem, loaded, model
-from protocol.agreement import TICKS, Agreement, from_table
+from protocol.agreement import TICKS, Agreement
 from protocol.arrays import Floats
 from protocol.prices import PriceRule
 from protocol.privacy import Calibration
+from protocol.toml import from_table
 from scripts.agreements import players, table
 from scripts.benches.instruments.companies import draw_sparse
 from scripts.benches.instruments.turns import plain, ratio, spread

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from protocol.agreement import Agreement, from_table
+from protocol.agreement import Agreement
 from protocol.arrays import Floats
 from protocol.prices import PriceRule
+from protocol.toml import from_table
 from scripts.agreements import players, table
 from scripts.instances import RESOURCES, Instance, draw
 

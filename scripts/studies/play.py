@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from party.gate import clamped, truncated
-from party.settle import amounts, plan_within
+from party.settle import plan_within
 from party.subproblem import Subproblem
 from protocol.agreement import Agreement
 from protocol.arrays import Floats, Ticks
+from protocol.course import Course
+from protocol.outcome import Outcome, amounts
 from protocol.privacy import Calibration
-from protocol.quota import prorata, quota
-from protocol.transcript import Course, Position
 from scripts.instances import Instance, central, placebo
 from scripts.studies.cells import EXPERIMENTS, VARIANTS, Setting, agree
 
@@ -57,11 +57,10 @@ class Rows:
 
 @dataclass(frozen=True)
 class Played:
-    """λ(0) … λ(T), the dual value of each for those who played, and where the session ended."""
+    """What a session came to, and the dual value of each of its prices for those who played."""
 
-    prices: Floats
+    known: Outcome
     dual: Floats
-    position: Position
 
 
 class Companies:
@@ -128,18 +127,27 @@ def session(agreement: Agreement, companies: Companies, draws: Floats) -> Played
     position = course.opening
     scales, adaptive = calibration.scales(position.caps), agreement.mode == "clipped"
     path, dual = [], []
+    released: list[Ticks] = []
     while True:
         prices = position.prices.current
         demand, objective = companies.answers(prices)
         path.append(prices)
         dual.append(float(prices @ companies.capacity + objective.sum()))
         if position.round == agreement.rounds:
-            return Played(np.array(path), np.array(dual), position)
+            known = Outcome(
+                agreement=agreement,
+                position=position,
+                released=np.array(released),
+                prices=np.array(path),
+                sealed=True,
+            )
+            return Played(known, np.array(dual))
         if adaptive:
             scales = calibration.scales(position.caps)
         noise = np.rint(draws[position.round] * scales).astype(np.int64)
         values = clamped(agreement, demand, objective, position.caps) + noise
-        position = course.advance(position, truncated(agreement, values))
+        released.append(truncated(agreement, values))
+        position = course.advance(position, released[-1])
 
 
 def play(unit: Unit) -> Rows:
@@ -199,7 +207,7 @@ def _sessions(unit: Unit) -> list[Row]:
             buffer=setting.buffer,
         )
         own, other = (session(agreement, t, draws) for t in (companies, others))
-        average = own.position.average_prices
+        average = own.known.average_prices
         row: dict[str, Any] = {
             "experiment": unit.experiment,
             "parties": setting.parties,
@@ -212,19 +220,18 @@ def _sessions(unit: Unit) -> list[Row]:
             "gap_last": gap(own.dual[-1]),
             "gap_average": gap(companies.dual(average)),
             "gap_best": gap(own.dual.min()),
-            "placebo_last": gap(companies.dual(other.prices[-1])),
-            "placebo_average": gap(companies.dual(other.position.average_prices)),
-            "overrun_last": companies.overrun(own.prices[-1]),
+            "placebo_last": gap(companies.dual(other.known.prices[-1])),
+            "placebo_average": gap(companies.dual(other.known.average_prices)),
+            "overrun_last": companies.overrun(own.known.prices[-1]),
             "overrun_average": companies.overrun(average),
         }
         if experiment.hindsight:
-            row["placebo_best"] = gap(min(companies.dual(prices) for prices in other.prices))
+            row["placebo_best"] = gap(min(companies.dual(prices) for prices in other.known.prices))
         if experiment.quota and VARIANTS[name].caps:
-            equal = equal or _within(instance, agreement, prorata(agreement), "prorata", optimum)
-            split = quota(agreement, own.position)
-            row |= equal | _within(instance, agreement, split, "quota", optimum)
+            equal = equal or _within(instance, agreement, own.known.prorata, "prorata", optimum)
+            row |= equal | _within(instance, agreement, own.known.quota, "quota", optimum)
         if experiment.quota and not setting.demands:
-            split = quota(agreement, other.position)
+            split = other.known.quota
             row |= _within(instance, agreement, split, "placebo_quota", optimum)
         rows.append(row)
     return rows

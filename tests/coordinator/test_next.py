@@ -15,9 +15,11 @@ import pytest
 
 from protocol.agreement import TICKS, Agreement
 from protocol.command import read_agreement
-from protocol.transcript import Transcript, dump, load, numbers
+from protocol.course import numbers
+from protocol.transcript import Transcript, load
 from scripts.processes import Cast
 from tests.kit import ROOT
+from tests.kit.builders import dump
 from tests.kit.processes import LIMIT, options, play
 
 STEP, MOMENTUM, ROUNDS = 0.05, 0.25, 6

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 from nacl.signing import SigningKey
 
-from protocol import agreement as agreements
 from protocol.agreement import TICKS, Agreement
+from protocol.course import Course, Position
 from protocol.messages import Message, Release, Seal, Signed
 from protocol.session import Pack
-from protocol.transcript import Course, Position, Transcript
+from protocol.toml import from_table
+from protocol.transcript import Transcript, frame
 from protocol.wire import pack
 
 NAMES = ("ada", "ben", "cyd", "dan", "eve")
@@ -51,7 +52,7 @@ def table(
 
 
 def make_agreement(**fields: Any) -> Agreement:
-    return agreements.from_table(table(**fields))
+    return from_table(table(**fields))
 
 
 def signer(name: str) -> Pack:
@@ -116,3 +117,9 @@ def play(agreement: Agreement, *, rounds: int | None = None) -> tuple[Transcript
             for m in agreement.members
         )
     return Transcript(rounds=tuple(closed), seals=seals), positions
+
+
+def dump(agreement: Agreement, transcript: Transcript) -> bytes:
+    """A transcript as its file."""
+    rounds = [[signed.data for signed in releases] for releases in transcript.rounds]
+    return frame(agreement, rounds, [signed.data for signed in transcript.seals])

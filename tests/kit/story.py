@@ -3,21 +3,13 @@
 from dataclasses import replace
 
 from protocol.agreement import Agreement
+from protocol.course import Position
+from protocol.effects import Effect, Fail, Finish, Leave, Record, Respond, Send, Warn
 from protocol.errors import PeerError, SottoError
 from protocol.messages import NO_NONCE, Echo, Halt, Hello, Message, Reason, Release, Seal, Signed
-from protocol.session import (
-    RESEND_SECONDS,
-    Effect,
-    Fail,
-    Finish,
-    Leave,
-    Record,
-    Respond,
-    Send,
-    Session,
-    Warn,
-)
-from protocol.transcript import Position, Transcript
+from protocol.session import Session
+from protocol.timers import RESEND_SECONDS
+from protocol.transcript import Transcript
 from tests.kit.builders import make_agreement, play, release_at, sign, signer
 
 NONCE = {name: name[0].encode() * 16 for name in ("ada", "ben", "cyd", "dan")}

@@ -24,6 +24,7 @@ from party.noise import Noise
 from party.subproblem import Answer, Subproblem
 from protocol.agreement import Agreement
 from protocol.arrays import Floats, Ticks
+from protocol.course import Position
 from protocol.errors import (
     BadLedger,
     BadMessage,
@@ -36,7 +37,7 @@ from protocol.errors import (
 )
 from protocol.messages import Halt, Hello, Message, Reason, Release, Seal, Signed
 from protocol.session import Phase
-from protocol.transcript import Position, Transcript, replay
+from protocol.transcript import Transcript, replay
 from protocol.wire import Reader, pack
 from tests.kit.builders import make_agreement, public_key, sign, signer
 

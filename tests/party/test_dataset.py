@@ -20,9 +20,10 @@ from scipy.optimize import linprog
 from party import dataset
 from party.dataset import DataSet
 from party.subproblem import Subproblem, subproblem
-from protocol.agreement import Agreement, from_table
+from protocol.agreement import Agreement
 from protocol.arrays import Floats
 from protocol.errors import BadData
+from protocol.toml import from_table
 
 INF = math.inf
 PLANTED = "7919"

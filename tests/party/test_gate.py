@@ -14,9 +14,9 @@ from party.noise import Noise, SeededTwin
 from party.subproblem import Answer, Subproblem
 from protocol.agreement import TICKS, Agreement
 from protocol.arrays import Floats, Ticks
+from protocol.course import Course, Position
 from protocol.errors import BadAgreement, BadLedger, BrokenInvariant, LocalError
 from protocol.messages import VALUE_LIMIT, Message, Release, Signed
-from protocol.transcript import Course, Position
 from protocol.wire import Reader, release_bytes
 from tests.kit.builders import make_agreement, signer
 

@@ -16,11 +16,12 @@ from scipy.optimize import linprog
 
 from party.corner import Corner
 from party.dataset import DataSet, dense
-from party.settle import Plan, amounts, plan_within, settle, smallest_extra
+from party.settle import Plan, plan_within, settle, smallest_extra
 from party.subproblem import subproblem
 from protocol.agreement import TICKS, Agreement
 from protocol.arrays import Floats
-from protocol.transcript import Course, Position
+from protocol.course import Course
+from protocol.outcome import Outcome, amounts
 from tests.kit.builders import NAMES, make_agreement, public_key
 from tests.party.test_subproblem import drawn, other_solver
 
@@ -374,9 +375,17 @@ def test_extra_ends_at_the_share() -> None:
 # The whole settlement
 
 
-def ended(agreement: Agreement, *releases: list[int]) -> Position:
-    """Where a session of one round ends with these releases."""
-    return Course(agreement).advance(Course(agreement).opening, np.array(releases))
+def ended(agreement: Agreement, *releases: list[int]) -> Outcome:
+    """The outcome of a session of one round with these releases."""
+    course, values = Course(agreement), np.array(releases)
+    path = [course.opening, course.advance(course.opening, values)]
+    return Outcome(
+        agreement=agreement,
+        position=path[-1],
+        released=values[None],
+        prices=np.array([position.prices.current for position in path]),
+        sealed=True,
+    )
 
 
 def needing(units: float) -> DataSet:
@@ -387,8 +396,8 @@ def needing(units: float) -> DataSet:
 def test_settlement_where_the_split_by_shares_has_no_plan() -> None:
     """A minimum above the equal part leaves no plan there, and no gain to speak of."""
     agreement = make_agreement(members=2, rounds=1)
-    position = ended(agreement, [TICKS * 3 // 4, 0], [TICKS // 4, 0])
-    settlement = settle(needing(7.0), agreement, "ada", position)
+    known = ended(agreement, [TICKS * 3 // 4, 0], [TICKS // 4, 0])
+    settlement = settle(needing(7.0), known, "ada")
     assert settlement.quota_ticks.tolist()[0] == TICKS * 3 // 4
     assert settlement.within_prorata is None
     assert settlement.gain is None
@@ -401,8 +410,8 @@ def test_settlement_where_the_split_by_shares_has_no_plan() -> None:
 def test_settlement_where_the_quota_has_no_plan() -> None:
     """A quota that is too small is told with what it lacks."""
     agreement = make_agreement(members=2, rounds=1)
-    position = ended(agreement, [TICKS // 4, 0], [TICKS * 3 // 4, 0])
-    settlement = settle(needing(4.0), agreement, "ada", position)
+    known = ended(agreement, [TICKS // 4, 0], [TICKS * 3 // 4, 0])
+    settlement = settle(needing(4.0), known, "ada")
     assert settlement.within_quota is None
     assert settlement.gain is None
     assert settlement.extra_ticks is not None
@@ -414,8 +423,8 @@ def test_settlement_where_the_quota_has_no_plan() -> None:
 def test_gain_is_what_the_quota_earns_above_the_split_by_shares() -> None:
     """With three quarters instead of half of ten units at 2 each, a company gains 5."""
     agreement = make_agreement(members=2, rounds=1)
-    position = ended(agreement, [TICKS * 3 // 4, 0], [TICKS // 4, 0])
-    settlement = settle(needing(0.0), agreement, "ada", position)
+    known = ended(agreement, [TICKS * 3 // 4, 0], [TICKS // 4, 0])
+    settlement = settle(needing(0.0), known, "ada")
     assert settlement.gain == pytest.approx(5.0)
 
 
@@ -423,8 +432,8 @@ def test_paid_is_the_price_of_what_the_price_plan_uses() -> None:
     """At a price of 0.5 the ten units that a company takes cost 5, and earn 20 before that."""
     prices = {"step": "constant", "step_size": 1e-9, "start": {"r0": 0.5, "r1": 3.0}}
     agreement = make_agreement(members=2, rounds=1, prices=prices)
-    position = ended(agreement, [HALF, HALF], [HALF, HALF])
-    settlement = settle(needing(0.0), agreement, "ada", position)
+    known = ended(agreement, [HALF, HALF], [HALF, HALF])
+    settlement = settle(needing(0.0), known, "ada")
     assert settlement.at_prices is not None
     assert settlement.at_prices.utility == pytest.approx(20.0)
     assert settlement.at_prices.uses.tolist() == [10.0, 0.0]
@@ -441,9 +450,9 @@ def test_price_plan_answers_the_final_prices(seed: int) -> None:
         resource=[{"name": f"r{j}", "capacity": 60.0} for j in range(3)],
         prices={"start": {f"r{j}": float(p) for j, p in enumerate(rng.uniform(0.0, 2.0, 3))}},
     )
-    position = ended(agreement, *rng.integers(0, TICKS, (3, 3)).tolist())
-    settlement = settle(data, agreement, "ben", position)
-    prices = position.prices.current
+    known = ended(agreement, *rng.integers(0, TICKS, (3, 3)).tolist())
+    settlement = settle(data, known, "ben")
+    prices = known.position.prices.current
     assert settlement.prices.tolist() == prices.tolist()
     answer = subproblem(data, agreement, "ben").answer(prices)
     plan, paid = settlement.at_prices, settlement.paid
@@ -458,7 +467,7 @@ def test_price_plan_answers_the_final_prices(seed: int) -> None:
 def test_nothing_private_can_be_printed() -> None:
     """Plans, settlements and corners have a printed form without any number."""
     agreement = make_agreement(members=2, rounds=1)
-    settlement = settle(needing(1.0), agreement, "ada", ended(agreement, [HALF, 0], [HALF, 0]))
+    settlement = settle(needing(1.0), ended(agreement, [HALF, 0], [HALF, 0]), "ada")
     assert settlement.within_quota is not None
     ones = np.ones(2)
     for secret in (settlement, settlement.within_quota, Corner(ones, ones, ones, 1.0)):

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.agreement import MODES, STEPS, TICKS, Pricing, from_table, parse
+from protocol.agreement import MODES, STEPS, TICKS, Pricing
 from protocol.errors import BadAgreement
-from protocol.toml import written
+from protocol.toml import from_table, parse, written
 
 MISSING = object()
 """Stands for a field that is left out."""

@@ -23,9 +23,10 @@ from party.gate import Gate
 from party.ledger import Ledger
 from party.noise import Noise, SeededTwin
 from party.subproblem import Answer, Subproblem
-from protocol.agreement import TICKS, Agreement, from_table
+from protocol.agreement import TICKS, Agreement
 from protocol.arrays import Floats, Ticks
 from protocol.caps import adaptive_caps, first_caps
+from protocol.course import Course, Position, numbers
 from protocol.errors import BrokenInvariant
 from protocol.messages import Message, Signed
 from protocol.prices import PriceRule
@@ -34,12 +35,10 @@ from protocol.privacy import (
     convergence_gap,
     convergence_step,
     gradient_bound,
-    momentum_gap,
-    momentum_step_limit,
     prices_distance,
     rho,
 )
-from protocol.transcript import Course, Position, numbers
+from protocol.toml import from_table
 from protocol.wire import pack
 from scripts.instances import Instance, central, draw, dual_value
 
@@ -604,6 +603,22 @@ def test_thm_convergence_holds_in_simulation(
     assert squares.mean() <= 1.02 * B * B
 
 
+def momentum_gap(*, M: float, B: float, T: int, step: float) -> float:
+    """thm:convergence_tight: min_t E[G(t)] ≤ M²/(2Tν) + νB²/2 for a step in its range."""
+    return M * M / (2.0 * T * step) + step * B * B / 2.0
+
+
+def momentum_step_limit(*, M: float, B: float, T: int, momentum: float, first_gap: float) -> float:
+    """The largest step in the range of thm:convergence_tight.
+
+    `first_gap` is G⁰ ≥ 0, the gap at the start: a private number, so that this limit must not
+    choose the step of a session.
+    """
+    root = math.sqrt(first_gap**2 + (1.0 - momentum) * B * B * T * M * M)
+    # The same as (root − G⁰) / (B²T), without the cancellation for a large G⁰.
+    return (1.0 - momentum) * M * M / (root + first_gap)
+
+
 def test_thm_convergence_tight_holds_in_simulation() -> None:
     """thm:convergence_tight: with momentum and a step in its range the bound holds on average."""
     T, gamma, instance = 40, 0.3, small_instance(2, 2)
@@ -612,12 +627,11 @@ def test_thm_convergence_tight_holds_in_simulation() -> None:
     noise = 2 * T * 2 / (2 * exact_rho(100.0, 0.1))
     B = float(np.linalg.norm(capacity)) * math.sqrt(noise + 1)
     start = dual_value(instance, instance.subproblems(), np.zeros(2)) - central(instance).utility
-    root = math.sqrt(start**2 + (1 - gamma) * B * B * T * M * M)
-    step = (root - start) / (B * B * T)
+    step = momentum_step_limit(M=M, B=B, T=T, momentum=gamma, first_gap=start)
     prices = {"step": "constant", "step_size": step, "momentum": gamma, "nonnegative": False}
     agreement = agree(capacity, 2, T, privacy=privacy, prices=prices)
     gaps, _ = gaps_and_squares(instance, agreement, runs=30)
-    bound = M * M / (2 * T * step) + step * B * B / 2
+    bound = momentum_gap(M=M, B=B, T=T, step=step)
     assert gaps[0] > bound
     assert gaps.min() <= bound
 
@@ -655,8 +669,9 @@ def test_thm_convergence_tight_step_range(
 def test_thm_convergence_tight_contains_thm_convergence(M: float, B: float, T: int) -> None:
     """thm:convergence_tight with γ = 0 and G(0) = 0 ends at M/(B√T) and gives MB/√T there."""
     limit = momentum_step_limit(M=M, B=B, T=T, momentum=0.0, first_gap=0.0)
-    assert limit == pytest.approx(M / (B * math.sqrt(T)), rel=1e-12)
-    assert momentum_gap(M=M, B=B, T=T, step=limit) == pytest.approx(M * B / math.sqrt(T), rel=1e-12)
+    assert convergence_step(M=M, B=B, T=T) == pytest.approx(limit, rel=1e-12)
+    bound = momentum_gap(M=M, B=B, T=T, step=limit)
+    assert convergence_gap(M=M, B=B, T=T) == pytest.approx(bound, rel=1e-12)
 
 
 # The Remark after thm:convergence_tight

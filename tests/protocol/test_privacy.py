@@ -22,7 +22,7 @@ from party.gate import Gate
 from party.ledger import Ledger
 from party.noise import DiscreteGaussian, Noise, SeededTwin
 from party.subproblem import Subproblem
-from protocol.agreement import TICKS, Agreement, from_table
+from protocol.agreement import TICKS, Agreement
 from protocol.arrays import Floats, Ticks
 from protocol.caps import next_caps
 from protocol.errors import BadAgreement, LocalError
@@ -32,6 +32,7 @@ from protocol.privacy import (
     gaussian_delta,
     gaussian_epsilon,
 )
+from protocol.toml import from_table
 from protocol.wire import pack
 
 DELTA = 1e-3

@@ -11,13 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.agreement import TICKS, Agreement, from_table
+from protocol.agreement import TICKS, Agreement
 from protocol.arrays import Floats, Ticks
+from protocol.course import Course, Position, numbers
 from protocol.messages import VALUE_LIMIT
 from protocol.quota import average, filled, posterior_mean, prorata, quota
-from protocol.transcript import Course, Position, dump, load, numbers, replay
+from protocol.toml import from_table
+from protocol.transcript import load, replay
 from tests.kit import ROOT
-from tests.kit.builders import make_agreement, play, table
+from tests.kit.builders import dump, make_agreement, play, table
 
 VECTORS = json.loads((ROOT / "tests" / "kit" / "vectors" / "quota.json").read_text())
 
@@ -70,7 +72,7 @@ def test_always_feasible(agreement: Agreement, data: st.DataObject) -> None:
         .reshape(shape)
         for _ in range(data.draw(st.integers(0, agreement.rounds)))
     ]
-    split = quota(agreement, course_of(agreement, rounds))
+    split = quota(agreement, *average(course_of(agreement, rounds)))
     assert split.sum(axis=0).tolist() == [TICKS] * len(agreement.resources)
     assert (split >= 0).all()
     assert (split <= agreement.share_ticks).all()
@@ -82,9 +84,10 @@ def test_same_from_every_copy(agreement: Agreement) -> None:
     """A party that was there and an auditor with the file get the same quotas."""
     transcript, positions = play(agreement)
     audited = replay(agreement, load(agreement, dump(agreement, transcript)))
-    assert (quota(agreement, audited) == quota(agreement, positions[-1])).all()
+    there = quota(agreement, *average(positions[-1]))
+    assert (quota(agreement, *average(audited)) == there).all()
     restarted = course_of(agreement, [numbers(releases) for releases in transcript.rounds])
-    assert (quota(agreement, restarted) == quota(agreement, positions[-1])).all()
+    assert (quota(agreement, *average(restarted)) == there).all()
 
 
 def noisy_agreement(epsilon: float, shares: list[float], rounds: int = 20) -> Agreement:
@@ -106,7 +109,7 @@ def test_prorata_where_noise_drowns_everything(shares: list[float]) -> None:
             np.rint(rng.normal(0.3 * agreement.share_ticks, sigma)).astype(np.int64)
             for _ in range(agreement.rounds)
         ]
-        split = quota(agreement, course_of(agreement, rounds))
+        split = quota(agreement, *average(course_of(agreement, rounds)))
         exact = np.array(shares)[:, None] / sum(shares) * TICKS
         assert (np.abs(prorata(agreement) - exact) < 1.0).all()
         off.append(np.abs(split - exact).max() / TICKS)
@@ -130,7 +133,7 @@ def test_average_demand_where_there_is_no_noise(seed: int) -> None:
     rng = np.random.default_rng(seed)
     agreement = make_agreement(members=4, resources=3, rounds=10)
     demands = [filling_demands(rng, 4, 3) for _ in range(10)]
-    split = quota(agreement, course_of(agreement, demands))
+    split = quota(agreement, *average(course_of(agreement, demands)))
     mean = sum(demands[5:], start=np.zeros((4, 3), dtype=np.int64)) / 5
     assert (np.abs(split - mean) <= 2.0).all()
 
@@ -150,7 +153,7 @@ def test_average_demand_as_noise_vanishes(seed: int, quieter: float) -> None:
     position = course_of(agreement, rounds)
     quiet = Position(**{**vars(position), "variance": position.variance * quieter**2})
     left = float(sigma.max()) / math.sqrt(agreement.rounds)
-    assert np.abs(quota(agreement, quiet) - demands).max() <= 4.0 * left + 4.0
+    assert np.abs(quota(agreement, *average(quiet)) - demands).max() <= 4.0 * left + 4.0
     assert left < 2.0 * quieter * TICKS
 
 
@@ -231,5 +234,5 @@ def test_quotas_of_the_vectors(case: dict[str, Any]) -> None:
     position = course_of(agreement, [np.array(values) for values in case["rounds"]])
     y, s = average(position)
     assert y.shape == s.shape == agreement.share.shape
-    assert quota(agreement, position).tolist() == case["quota"]
+    assert quota(agreement, y, s).tolist() == case["quota"]
     assert prorata(agreement).tolist() == case["prorata"]

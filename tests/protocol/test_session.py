@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from protocol.agreement import Agreement
 from protocol.arrays import Ticks
+from protocol.course import Course, Position
+from protocol.effects import Finish, Record, Warn
 from protocol.errors import (
     BadLedger,
     BrokenInvariant,
@@ -27,18 +29,8 @@ from protocol.messages import (
     Reason,
     Signed,
 )
-from protocol.session import (
-    HELLO_SECONDS,
-    LINGER_SECONDS,
-    TRANSITIONS,
-    Event,
-    Finish,
-    Phase,
-    Record,
-    Session,
-    Warn,
-)
-from protocol.transcript import Course, Position
+from protocol.session import TRANSITIONS, Event, Phase, Session
+from protocol.timers import HELLO_SECONDS, LINGER_SECONDS
 from tests.kit.builders import make_agreement, release_at, sign
 from tests.kit.story import FIRST, LONGEST, NONCE, PATIENCE, Story, assert_invariants, forged, lying
 

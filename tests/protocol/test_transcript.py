@@ -13,14 +13,15 @@ import msgpack
 import numpy as np
 import pytest
 
-from protocol import agreement as agreements
-from protocol.agreement import Agreement
+from protocol.agreement import Agreement, canonical
 from protocol.arrays import Floats
+from protocol.course import Course, Position
 from protocol.errors import BadTranscript
 from protocol.messages import Release, Seal, Signed
-from protocol.transcript import MAGIC, Course, Position, Transcript, dump, load, replay
+from protocol.toml import from_table
+from protocol.transcript import MAGIC, Transcript, load, replay
 from tests.kit import ROOT, reading
-from tests.kit.builders import make_agreement, play, release_at, sign
+from tests.kit.builders import dump, make_agreement, play, release_at, sign
 
 CASES = json.loads((ROOT / "tests" / "kit" / "vectors" / "prices.json").read_text())["cases"]
 every_case = pytest.mark.parametrize(
@@ -34,7 +35,7 @@ def bits(prices: Floats) -> list[str]:
 
 
 def course_of(case: dict[str, Any]) -> tuple[Course, list[Position]]:
-    course = Course(agreements.from_table(case["agreement"]))
+    course = Course(from_table(case["agreement"]))
     positions = [course.opening]
     for rows in case["releases"]:
         positions.append(course.advance(positions[-1], np.array(rows, dtype=np.int64)))
@@ -99,8 +100,8 @@ def test_the_vectors_are_what_the_specification_says(case: dict[str, Any]) -> No
 @every_case
 def test_the_agreements_of_the_vectors_have_one_canonical_text(case: dict[str, Any]) -> None:
     """Defaults are filled in and the layout does not matter: one text, one digest."""
-    agreement = agreements.from_table(case["agreement"])
-    assert agreements.canonical(agreement) == case["canonical"]
+    agreement = from_table(case["agreement"])
+    assert canonical(agreement) == case["canonical"]
     assert agreement.digest.hex() == case["digest"]
 
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nacl.signing import VerifyKey
 
-from protocol import agreement as agreements
+from protocol.agreement import canonical
 from protocol.errors import BadMessage
 from protocol.messages import (
     VALUE_LIMIT,
@@ -27,6 +27,7 @@ from protocol.messages import (
     Seal,
     Signed,
 )
+from protocol.toml import from_table
 from protocol.wire import CONTEXT, HARD_LIMIT, Reader, longest, pack, release_bytes
 from tests.kit import ROOT, reading
 from tests.kit.builders import NAMES, make_agreement, public_key, sign, signing_key
@@ -44,7 +45,7 @@ SENDERS = NAMES[:3]
 
 @pytest.fixture(scope="module")
 def vector_reader() -> Reader:
-    return Reader(agreements.from_table(VECTORS["agreement"]))
+    return Reader(from_table(VECTORS["agreement"]))
 
 
 def _named(vectors: list[dict[str, Any]]) -> list[Any]:
@@ -89,8 +90,8 @@ def test_invalid_vectors_are_refused(vector: dict[str, Any], vector_reader: Read
 
 def test_the_agreement_of_the_vectors_has_the_digest_beside_it() -> None:
     """The digest is SHA-256 over the canonical text, and the lengths follow the formula."""
-    agreement = agreements.from_table(VECTORS["agreement"])
-    assert agreements.canonical(agreement) == VECTORS["canonical"]
+    agreement = from_table(VECTORS["agreement"])
+    assert canonical(agreement) == VECTORS["canonical"]
     assert agreement.digest == reading.agreement_digest(VECTORS["canonical"])
     assert agreement.digest.hex() == VECTORS["digest"]
     assert release_bytes(agreement) == VECTORS["release_bytes"]
@@ -473,7 +474,7 @@ def test_a_long_message_is_not_even_looked_at() -> None:
 def test_members_without_a_key_cannot_speak() -> None:
     """A roster without keys, as in a draft, lets nobody in: not even the empty key."""
     table = {**VECTORS["agreement"], "member": [{"name": "ada"}, {"name": "ben"}]}
-    reader = Reader(agreements.from_table(table))
+    reader = Reader(from_table(table))
     payload = reading.payload(3, bytes(32), bytes(32), 0, bytes(32), b"\0")
     with pytest.raises(BadMessage, match="not in the roster"):
         reader.unpack(signed(payload))

@@ -17,8 +17,8 @@ from scipy.optimize import linprog
 
 from party import dataset
 from party.subproblem import Subproblem
-from protocol import agreement as agreements
 from protocol.errors import BadAgreement, BadData
+from protocol.toml import from_table
 from scripts.examples import joining, naming, with_highs, with_linopy, with_pulp, with_pyomo
 from scripts.ports import reserve
 from scripts.processes import Processes, environment
@@ -26,7 +26,7 @@ from tests.kit import ROOT
 from tests.kit.processes import LIMIT
 
 TOOLS = {"linopy": with_linopy, "pyomo": with_pyomo, "pulp": with_pulp, "highs": with_highs}
-AGREEMENT = agreements.from_table(
+AGREEMENT = from_table(
     {
         "session": "examples",
         "mode": "hidden",

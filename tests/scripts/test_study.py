@@ -72,8 +72,8 @@ def test_sessions_are_those_of_real_gates(name: str) -> None:
     agreement = agree(VARIANTS[name], instance, rounds=40, epsilon=4.0, buffer=1.5)
     path = test_paper.play(agreement, instance.subproblems(), Drawn(agreement, draws))
     played = session(agreement, Companies(instance), draws)
-    assert played.position.head == path[-1].head
-    assert (played.prices == [position.prices.current for position in path]).all()
+    assert played.known.position.head == path[-1].head
+    assert (played.known.prices == [position.prices.current for position in path]).all()
 
 
 def test_a_session_does_not_depend_on_what_was_asked_before() -> None:
@@ -85,7 +85,7 @@ def test_a_session_does_not_depend_on_what_was_asked_before() -> None:
         agreement = agree(VARIANTS["recommended"], instance, rounds=60, epsilon=epsilon, buffer=2.0)
         again = session(agreement, used, draws)
         fresh = session(agreement, Companies(instance), draws)
-        assert again.position.head == fresh.position.head
+        assert again.known.position.head == fresh.known.position.head
 
 
 @pytest.mark.parametrize("name", VARIANTS)

@@ -11,9 +11,9 @@ import pytest
 
 from party.dataset import DataSet
 from party.settle import settle
-from protocol.agreement import Agreement, from_table
 from protocol.arrays import Floats
-from protocol.transcript import Position
+from protocol.outcome import Outcome, outcome
+from protocol.toml import from_table
 from scripts.agreements import agreement_table, drawn, session_options
 from scripts.instances import Instance
 from scripts.simulate import Player, run, simulate
@@ -26,8 +26,8 @@ def options(**chosen: Any) -> argparse.Namespace:
     return argparse.Namespace(**{**vars(PARSER.parse_args([])), "rehearsal": True, **chosen})
 
 
-def played(chosen: argparse.Namespace) -> tuple[Instance, Agreement, Position]:
-    """A whole simulated session, and where it ended."""
+def played(chosen: argparse.Namespace) -> tuple[Instance, Outcome]:
+    """A whole simulated session, and what it came to."""
     instance = drawn(chosen)
     agreement = from_table(agreement_table(instance, chosen))
     members = [
@@ -35,9 +35,9 @@ def played(chosen: argparse.Namespace) -> tuple[Instance, Agreement, Position]:
         for k, problem in enumerate(instance.subproblems())
     ]
     run(members)
-    position = members[0].finished
-    assert position is not None
-    return instance, agreement, position
+    known = outcome(agreement, members[0].ledger.transcript())
+    assert known.sealed
+    return instance, known
 
 
 def consumption(data: DataSet, plan: Floats) -> list[Fraction]:
@@ -75,10 +75,11 @@ def test_no_capacity_is_ever_exceeded(first: int) -> None:
     """Over 1,000 sessions of any noise the quota plans of all companies fit together, exactly."""
     without = 0
     for seed in range(first, first + 125):
-        instance, agreement, position = played(any_session(seed))
+        instance, known = played(any_session(seed))
+        agreement = known.agreement
         total = [Fraction(0)] * len(agreement.resources)
         for data, member in zip(instance.data, agreement.members, strict=True):
-            plan = settle(data, agreement, member.name, position).within_quota
+            plan = settle(data, known, member.name).within_quota
             if plan is None:
                 without += 1
                 continue

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 import os
 import re
 import subprocess
@@ -19,53 +20,52 @@ import numpy as np
 import pytest
 
 from party.dataset import DataSet
-from party.report import plan_csv, private_page, result
+from party.report import Spending, private_page
+from party.result import plan_csv, result
 from party.settle import Plan, Settlement, settle
-from protocol import agreement as agreements
 from protocol.agreement import TICKS, Agreement
 from protocol.errors import BadTranscript
-from protocol.page import Line, chart, figure, fixed, round_numbers
-from protocol.report import CHARTS, ROWS, public_page, trailing_mean
-from protocol.toml import written
-from protocol.transcript import Transcript, dump, replay
+from protocol.outcome import Outcome, outcome
+from protocol.pages.page import Line, chart, figure, fixed, round_numbers
+from protocol.pages.public import CHARTS, ROWS, public_page, trailing_mean
+from protocol.privacy import Spent
+from protocol.toml import from_table, written
 from scripts.agreements import agreement_table, drawn
 from scripts.simulate import Player, run
 from tests.kit import ROOT
 from tests.kit.browser import CHROMIUM, Browser
-from tests.kit.builders import make_agreement, play, public_key
+from tests.kit.builders import dump, make_agreement, play, public_key
 from tests.kit.processes import options
 
 SCRIPT = "<script>alert(1)</script>"
 HOSTILE = "a\"b'</td></table><img src=x onerror=alert(1)>&amp;,"
 PLANTED = 7919.2671
+SPENDING = Spending(data_set="main", delta=1e-3, session=Spent(0.0625), lifetime=Spent(math.inf))
+EPSILON = SPENDING.session.epsilon(1e-3)
 
 
 @dataclass(frozen=True)
 class Played:
     """A session that was played to its end, and what its first member has."""
 
-    agreement: Agreement
-    transcript: Transcript
+    known: Outcome
     data: DataSet
     settlement: Settlement
+
+    @property
+    def agreement(self) -> Agreement:
+        return self.known.agreement
 
     @property
     def member(self) -> str:
         return self.agreement.members[0].name
 
     def private(self, settlement: Settlement | None = None) -> str:
-        return private_page(
-            self.agreement,
-            self.transcript,
-            self.member,
-            self.data,
-            settlement or self.settlement,
-            this_session="This session spent epsilon 1.25.",
-            lifetime="All sessions spent epsilon 2.5 together.",
-        )
+        secret = settlement or self.settlement
+        return private_page(self.known, self.member, self.data, secret, SPENDING)
 
     def public(self) -> str:
-        return public_page(self.agreement, self.transcript)
+        return public_page(self.known)
 
     def short(self) -> Settlement:
         """The settlement if the quota were too small."""
@@ -85,15 +85,15 @@ def played() -> Played:
     for resource, unit in zip(terms["resource"], ("h", SCRIPT, "m" * 80, "", "°C"), strict=True):
         resource["unit"] = unit
     terms["resource"][2]["name"] = "W" * 64
-    agreement = agreements.from_table(terms)
+    agreement = from_table(terms)
     problems = enumerate(instance.subproblems())
     members = [Player(agreement, k, p, chosen.seed, lambda _: None) for k, p in problems]
     run(members)
     transcript = members[0].ledger.transcript()
     names = (HOSTILE, "V" * 255, *instance.data[0].names[2:])
     data = replace(instance.data[0], names=names)
-    position = replay(agreement, transcript)
-    return Played(agreement, transcript, data, settle(data, agreement, "party1", position))
+    known = outcome(agreement, transcript)
+    return Played(known, data, settle(data, known, "party1"))
 
 
 class Page(HTMLParser):
@@ -178,7 +178,7 @@ def test_names_stay_text(kind: str) -> None:
 def test_quotas_add_up_as_they_are_shown(capacity: float) -> None:
     """The rows of every quota table add up to the capacity, in units and in percent."""
     agreement = make_agreement(resource=[{"name": "hours", "capacity": capacity}])
-    rows = next(Page(public_page(agreement, play(agreement)[0])).quotas())
+    rows = next(Page(public_page(outcome(agreement, play(agreement)[0]))).quotas())
     assert [row[0] for row in rows] == ["ada", "ben", "cyd", "all together = capacity"]
     *members, total = rows
     assert sum(value(row[2]) for row in members) == value(total[1])
@@ -189,8 +189,7 @@ def test_quotas_add_up_as_they_are_shown(capacity: float) -> None:
 def test_quotas_on_the_page_are_those_of_the_result() -> None:
     """What the page shows of a quota is what the result file has, to the last digit shown."""
     it = played()
-    position = replay(it.agreement, it.transcript)
-    content = result(it.agreement, position, it.member, it.settlement, privacy={})
+    content = result(it.known, it.member, it.settlement, SPENDING)
     for j, rows in enumerate(Page(it.public()).quotas()):
         for row, member in zip(rows[:-1], it.agreement.members, strict=True):
             exact = content["quota"][member.name][j]
@@ -203,7 +202,7 @@ def test_many_members_and_resources_are_summed_up() -> None:
     count = ROWS + 5
     members = [{"name": f"m{k}", "signing_key": public_key(f"m{k}").hex()} for k in range(count)]
     agreement = make_agreement(member=members, resources=CHARTS + 2, rounds=1)
-    read = Page(public_page(agreement, play(agreement)[0]))
+    read = Page(public_page(outcome(agreement, play(agreement)[0])))
     assert f"The first {CHARTS} of {CHARTS + 2} resources are shown" in read.text
     tables = list(read.quotas())
     assert len(tables) == CHARTS + 2
@@ -218,7 +217,7 @@ def test_many_members_and_resources_are_summed_up() -> None:
 def test_unfinished_session_is_said_plainly(rounds: int) -> None:
     """A transcript without seals gives a page that says how far it went and binds nobody."""
     agreement = make_agreement(rounds=3)
-    read = Page(public_page(agreement, play(agreement, rounds=rounds)[0]))
+    read = Page(public_page(outcome(agreement, play(agreement, rounds=rounds)[0])))
     assert f"not finished: {rounds} of 3 rounds are closed" in read.text
     assert "not sealed" in read.text
 
@@ -227,7 +226,7 @@ def test_finished_session_is_not_called_unfinished() -> None:
     """A sealed transcript gives a page that says so, with digest, head and how to check."""
     agreement = make_agreement()
     transcript, positions = play(agreement)
-    read = Page(public_page(agreement, transcript))
+    read = Page(public_page(outcome(agreement, transcript)))
     assert "not finished" not in read.text
     assert "sealed by all" in read.text
     assert positions[-1].head.hex() in read.text
@@ -238,15 +237,15 @@ def test_finished_session_is_not_called_unfinished() -> None:
 def test_page_states_the_guarantee() -> None:
     """The privacy statement of the agreement is on the page, and so is that there is none."""
     private = make_agreement(mode="private", privacy={"epsilon": 3.0, "delta": 1e-5})
-    text = Page(public_page(private, play(private)[0])).text
+    text = Page(public_page(outcome(private, play(private)[0]))).text
     assert "(ε=3, δ=1e-05)-locally differentially private" in text
     assert "a factor of at most 20, which" in text
     assert "Verdict:" in text
     assert "next to nothing" not in text
     weak = make_agreement(mode="private", privacy={"epsilon": 64.0, "delta": 1e-5})
-    assert "next to nothing" in Page(public_page(weak, play(weak)[0])).text
+    assert "next to nothing" in Page(public_page(outcome(weak, play(weak)[0]))).text
     hidden = make_agreement()
-    assert "none: mode 'hidden'" in Page(public_page(hidden, play(hidden)[0])).text
+    assert "none: mode 'hidden'" in Page(public_page(outcome(hidden, play(hidden)[0]))).text
     assert "This is a rehearsal" in Page(played().public()).text
 
 
@@ -255,7 +254,7 @@ def test_page_of_a_transcript_that_does_not_verify_is_refused() -> None:
     agreement = make_agreement()
     transcript, _ = play(agreement)
     with pytest.raises(BadTranscript, match="round 0"):
-        public_page(agreement, replace(transcript, rounds=transcript.rounds[::-1]))
+        outcome(agreement, replace(transcript, rounds=transcript.rounds[::-1]))
 
 
 def test_private_page_says_so_and_the_public_one_does_not() -> None:
@@ -295,8 +294,7 @@ def test_no_private_number_is_on_the_public_side() -> None:
     page = it.private(secret)
     assert any(mark in page for mark in marks)
     assert not any(mark in it.public() for mark in marks)
-    position = replay(it.agreement, it.transcript)
-    content = result(it.agreement, position, it.member, secret, privacy={})
+    content = result(it.known, it.member, secret, SPENDING)
     private = content.pop("private")
     assert "7919" in json.dumps(private)
     assert not any(mark in json.dumps(content) for mark in marks)
@@ -311,8 +309,8 @@ def test_private_page_says_what_the_quota_is_worth() -> None:
         assert figure(number, digits=6) in text
     assert "\u22127\u202f919.27 (\u221250.0 %)" in text
     assert "Your price plan (not guaranteed)" in text
-    assert "This session spent epsilon 1.25." in text
-    assert "All sessions spent epsilon 2.5 together." in text
+    assert f"In this session your data spent epsilon {EPSILON:.4g} at delta 0.001." in text
+    assert "together the data set 'main' has spent everything" in text
 
 
 def test_quota_that_is_too_small_is_said_first() -> None:
@@ -368,14 +366,11 @@ def fields(content: dict[str, Any], documented: set[str], path: str = "") -> Ite
 def test_result_has_the_fields_of_its_page() -> None:
     """`RESULT.md` names every field of the result, and no other."""
     it = played()
-    spent = {"epsilon": None, "delta": 1e-3}
-    position = replay(it.agreement, it.transcript)
-    privacy = {"session": spent, "lifetime": spent}
     page = (ROOT / "party" / "RESULT.md").read_text()
     documented = set(re.findall(r"^\| `([a-z_.]+)` \|", page.split("## `result.json`")[1], re.M))
     documented -= {"variable", "within_quota", "at_prices"}
     for secret in (it.settlement, it.short()):
-        content = result(it.agreement, position, it.member, secret, privacy=privacy)
+        content = result(it.known, it.member, secret, SPENDING)
         assert set(fields(content, documented)) == documented
         assert json.loads(json.dumps(content, allow_nan=False)) == content
 
@@ -383,10 +378,8 @@ def test_result_has_the_fields_of_its_page() -> None:
 def test_public_part_of_results_is_common() -> None:
     """Two members' results differ in their name and in what is private, and quotas fit."""
     it = played()
-    position = replay(it.agreement, it.transcript)
     first, second = (
-        result(it.agreement, position, name, it.settlement, privacy={})
-        for name in ("party1", "party2")
+        result(it.known, name, it.settlement, SPENDING) for name in ("party1", "party2")
     )
     assert {key for key in first if first[key] != second[key]} == {"member"}
     ticks = np.array(list(first["quota_ticks"].values()))
@@ -403,8 +396,7 @@ def test_public_part_of_results_is_common() -> None:
 def test_shortfall_in_the_result_is_a_part_of_the_capacity() -> None:
     """What is missing is a part of each capacity, and there is no utility within the quota."""
     it = played()
-    position = replay(it.agreement, it.transcript)
-    private = result(it.agreement, position, it.member, it.short(), privacy={})["private"]
+    private = result(it.known, it.member, it.short(), SPENDING)["private"]
     assert private["extra"] == [0.0, 0.125, 0.0, 0.0, 0.25]
     assert private["utility_within_quota"] is None
     assert private["gain"] is None

@@ -24,10 +24,10 @@ from party.identity import Identity, generate
 from party.ledger import Ledger
 from party.noise import DRAWN_AHEAD, DiscreteGaussian
 from party.subproblem import subproblem
-from protocol.agreement import TICKS, Agreement, from_table, parse
+from protocol.agreement import TICKS, Agreement
 from protocol.messages import Echo, Hello, Message, Release, Signed
 from protocol.privacy import Calibration
-from protocol.toml import written
+from protocol.toml import from_table, parse, written
 from protocol.wire import SIGNATURE_BYTES, Reader, pack
 from scripts.agreements import table
 from scripts.benches.instruments.companies import draw_sparse

@@ -32,7 +32,7 @@ PLACES: dict[str, tuple[str, ...]] = {
         "party.ledger:Ledger.record_round",
         "party.ledger:Ledger.commit",
     ),
-    "prices, hash": ("protocol.transcript:Course.advance",),
+    "prices, hash": ("protocol.course:Course.advance",),
     "messages": ("protocol.wire:Reader.unpack", "party.identity:Identity.pack"),
     "session": (
         "protocol.session:Session.receive",

@@ -2,14 +2,15 @@
 
 Every text goes through an element tree, which escapes it, so that no name can turn into
 markup; markup is never put together as text. Nothing here knows of sessions or companies.
+How a page looks is in `style.css`, which may name nothing that would have to be fetched.
 """
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from xml.etree.ElementTree import Element, tostring
-
-from protocol.style import STYLE
 
 Content = Element | str
 
@@ -28,10 +29,15 @@ def page(title: str, *content: Content, kind: str = "public") -> str:
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", http_equiv="Content-Security-Policy", content=_POLICY),
         element("title", title),
-        element("style", STYLE),
+        element("style", "\n" + _style()),
     )
     whole = element("html", head, element("body", *content, class_=kind), lang="en")
     return "<!DOCTYPE html>\n" + tostring(whole, encoding="unicode", method="html") + "\n"
+
+
+@cache
+def _style() -> str:
+    return files(__package__).joinpath("style.css").read_text(encoding="utf-8")
 
 
 def element(tag: str, *content: Content, **attributes: str) -> Element:
@@ -132,13 +138,7 @@ class Line:
 
 
 def chart(
-    caption: str,
-    note: str,
-    lines: Sequence[Line],
-    *,
-    first: int,
-    suffix: str = "",
-    level: str = "",
+    caption: str, note: str, lines: Sequence[Line], *, first: int, suffix: str = "", level: str = ""
 ) -> Element:
     """Lines over the rounds from `first` on, with zero in sight, where `level` stands for it."""
     low = min(0.0, *(min(line.values) for line in lines))

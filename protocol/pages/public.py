@@ -6,17 +6,17 @@ handed to anybody. No private number may ever come here.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from xml.etree.ElementTree import Element
 
 import numpy as np
 
 from protocol.agreement import TICKS, Agreement, Resource
-from protocol.arrays import Floats, Ticks
+from protocol.arrays import Floats
 from protocol.caps import apportion
 from protocol.forecast import forecast, statement
-from protocol.page import (
+from protocol.outcome import Outcome
+from protocol.pages.page import (
     Content,
     Line,
     bar,
@@ -34,8 +34,6 @@ from protocol.page import (
     section,
     table,
 )
-from protocol.quota import average, quota
-from protocol.transcript import Course, Position, Transcript, numbers, replay
 
 CHARTS = 8
 """Resources that are drawn. The tables name more of them."""
@@ -43,53 +41,19 @@ CHARTS = 8
 ROWS = 40
 """Rows of a table. What the others have is one more row, so that totals stay totals."""
 
-
 WEAK = 10.0
 """Above this ε the odds may shift by a factor of over 20,000, and the page says what that means."""
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What a transcript came to. `prices` and `overrun` have a row for each round."""
-
-    agreement: Agreement
-    position: Position
-    sealed: bool
-    prices: Floats
-    overrun: Floats
-    quota: Ticks
-
-
-def outcome(agreement: Agreement, transcript: Transcript) -> Outcome:
-    """Recompute a session. Raises `BadTranscript` where the transcript does not fit."""
-    last = replay(agreement, transcript)
-    course, m = Course(agreement), len(agreement.resources)
-    position, path, totals = course.opening, [course.opening.prices.current], []
-    for releases in transcript.rounds:
-        values = numbers(releases)
-        position = course.advance(position, values)
-        path.append(position.prices.current)
-        totals.append(values[:, :m].sum(axis=0))
-    return Outcome(
-        agreement=agreement,
-        position=last,
-        sealed=len(transcript.seals) == len(agreement.members),
-        prices=np.array(path),
-        overrun=(np.array(totals, dtype=np.int64).reshape(-1, m) - TICKS) / TICKS,
-        quota=quota(agreement, last),
-    )
-
-
-def public_page(agreement: Agreement, transcript: Transcript) -> str:
-    """The page for everybody. Raises `BadTranscript` where the transcript does not fit."""
-    known = outcome(agreement, transcript)
-    title = f"{agreement.session}: public report"
+def public_page(known: Outcome) -> str:
+    """The page for everybody."""
+    title = f"{known.agreement.session}: public report"
     return page(title, header(known, "Public report of a session"), *public_sections(known))
 
 
 def header(known: Outcome, eyebrow: str) -> Element:
     """What the session was, how it stands, and what nobody may overlook about it."""
-    agreement, done = known.agreement, known.position.round
+    agreement, done = known.agreement, known.rounds
     p = agreement.privacy
     budget: tuple[Content, ...] = ("none",)
     if p is not None and not agreement.rehearsal:
@@ -133,16 +97,11 @@ def public_sections(known: Outcome) -> list[Element]:
 
 def _terms(known: Outcome) -> Element:
     agreement = known.agreement
-    final, average = known.position.final_prices, known.position.average_prices
-    shown = list(zip(agreement.resources, final, average, strict=True))[:ROWS]
+    final, average = known.final_prices, known.average_prices
+    shown = zip(agreement.resources[:ROWS], final.tolist(), average.tolist(), strict=False)
     rows = [
-        (
-            titled(resource),
-            number(amount_text(resource, resource.capacity)),
-            number(figure(float(final))),
-            number(figure(float(mean))),
-        )
-        for resource, final, mean in shown
+        (titled(r), number(amount_text(r, r.capacity)), *(number(figure(p)) for p in prices))
+        for r, *prices in shown
     ]
     best = agreement.objective_limit is not None
     names = ("Resource", "Capacity", "Final price per unit", "Averaged price per unit")
@@ -269,9 +228,7 @@ def _courses(known: Outcome) -> list[Element]:
 
 def _price_chart(known: Outcome, j: int) -> Element:
     resource = known.agreement.resources[j]
-    note = (
-        f"final price {figure(float(known.position.final_prices[j]))} per {resource.unit or 'unit'}"
-    )
+    note = f"final price {figure(float(known.final_prices[j]))} per {resource.unit or 'unit'}"
     return chart(resource.name, note, [Line(known.prices[:, j].tolist())], first=0)
 
 
@@ -289,7 +246,7 @@ def _average_note(known: Outcome, j: int) -> str:
     count = known.position.counted
     if not count:
         return "no average yet"
-    mean, noise = average(known.position)
+    mean, noise = known.average
     off = 100.0 * (math.fsum(mean[:, j]) / TICKS - 1.0)
     spread = 100.0 * math.sqrt(math.fsum(noise[:, j] ** 2)) / TICKS
     sign = "+" if off > 0.0 else ""
@@ -353,7 +310,7 @@ def _proof(known: Outcome) -> Element:
         ),
         element("h3", "Digest of the agreement"),
         paragraph(code(known.agreement.digest.hex())),
-        element("h3", f"Common head after {known.position.round} rounds"),
+        element("h3", f"Common head after {known.rounds} rounds"),
         paragraph(code(known.position.head.hex())),
     )
 

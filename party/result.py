@@ -1,0 +1,126 @@
+"""The files that a session leaves: the company's report, plan and result, and what is public.
+
+All but the transcript and the evidence hold un-noised numbers and can be read by their owner
+only: nothing made here goes into a message, a log or an error. `RESULT.md` is the page about them.
+"""
+
+import csv
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from party import budget
+from party.dataset import DataSet
+from party.ledger import Ledger
+from party.report import Spending, private_page
+from party.settle import Settlement, settle
+from protocol.agreement import TICKS
+from protocol.command import replace_private
+from protocol.errors import BadCommand, PeerError
+from protocol.outcome import Outcome, amounts
+
+
+def write_result(
+    known: Outcome, member: str, data: DataSet, *, ledger: Ledger, folder: Path
+) -> None:
+    """Settle, and write all four files. The ledger keeps what they are made of."""
+    settlement = settle(data, known, member)
+    spending = spent(ledger, known.agreement.digest)
+    page = private_page(known, member, data, settlement, spending)
+    content = result(known, member, settlement, spending)
+    try:
+        replace_private(folder / "report.html", page)
+        replace_private(folder / "plan.csv", plan_csv(data, settlement))
+        replace_private(folder / "result.json", json.dumps(content, indent=2) + "\n")
+        (folder / "session.transcript").write_bytes(ledger.transcript_file())
+    except OSError as error:
+        raise BadCommand(
+            f"the result cannot be written to {str(folder)!r}: {error.strerror}; the session is "
+            "safe in the ledger, and the same command with another --out writes it there"
+        ) from None
+
+
+def spent(ledger: Ledger, agreement: bytes) -> Spending:
+    """What privacy the data of a session have spent, by the party's own ledger."""
+    accounts = ledger.accounts()
+    this = next(a for a in accounts if a.agreement == agreement)
+    return Spending(
+        data_set=ledger.data_set,
+        delta=this.delta or budget.DELTA,
+        session=this.spent,
+        lifetime=budget.spent(accounts, ledger.data_set),
+    )
+
+
+def public_result(known: Outcome, member: str) -> dict[str, Any]:
+    """What everybody knows of the outcome: the part of `result.json` that is no secret."""
+    agreement = known.agreement
+    rows = dict(zip([m.name for m in agreement.members], known.quota, strict=True))
+    return {
+        "session": agreement.session,
+        "agreement": agreement.digest.hex(),
+        "member": member,
+        "rounds": known.rounds,
+        "head": known.position.head.hex(),
+        "resources": [r.name for r in agreement.resources],
+        "prices": known.final_prices.tolist(),
+        "average_prices": known.average_prices.tolist(),
+        "quota": {name: amounts(agreement, row).tolist() for name, row in rows.items()},
+        "quota_ticks": {name: row.tolist() for name, row in rows.items()},
+    }
+
+
+def result(
+    known: Outcome, member: str, settlement: Settlement, spending: Spending
+) -> dict[str, Any]:
+    """The content of `result.json`, as `RESULT.md` says. What is under "private" is secret."""
+    privacy = {
+        name: {"epsilon": budget.finite(cost.epsilon(spending.delta)), "delta": spending.delta}
+        for name, cost in (("session", spending.session), ("lifetime", spending.lifetime))
+    }
+    return public_result(known, member) | {"privacy": privacy, "private": _private(settlement)}
+
+
+def _private(settlement: Settlement) -> dict[str, Any]:
+    within, equal = settlement.within_quota, settlement.within_prorata
+    wanted, extra = settlement.at_prices, settlement.extra_ticks
+    return {
+        "utility_within_quota": within and within.utility,
+        "utility_prorata": equal and equal.utility,
+        "gain": settlement.gain,
+        "utility_at_prices": wanted and wanted.utility,
+        "paid_at_prices": settlement.paid,
+        "uses_within_quota": within and within.uses.tolist(),
+        "uses_at_prices": wanted and wanted.uses.tolist(),
+        "extra": None if extra is None else (extra / TICKS).tolist(),
+    }
+
+
+def plan_csv(data: DataSet, settlement: Settlement) -> str:
+    """Every variable of the model with its values in both plans, as a CSV file. Secret."""
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(("variable", "within_quota", "at_prices"))
+    blank = [""] * data.columns
+    columns = [
+        blank if plan is None else [repr(value) for value in plan.values.tolist()]
+        for plan in (settlement.within_quota, settlement.at_prices)
+    ]
+    rows.writerows(zip(data.names, *columns, strict=True))
+    return text.getvalue()
+
+
+def keep_evidence(error: PeerError, folder: Path) -> None:
+    """Write down the signed messages that show what a peer did, where there are some."""
+    if error.evidence:
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / "evidence.json"
+        content = {
+            "what": str(error),
+            "accused": error.sender,
+            "signed_messages": [data.hex() for data in error.evidence],
+        }
+        path.write_text(json.dumps(content, indent=2) + "\n")
+        print(f"evidence written to {path}", file=sys.stderr)
