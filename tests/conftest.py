@@ -13,8 +13,18 @@ from tests.kit import ROOT
 settings.register_profile("sotto", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("sotto")
 
-SLOW_ROOMS = {ROOT / "tests" / "system", ROOT / "tests" / "scripts"}
-"""Where nearly every test plays whole sessions."""
+SLOW = [
+    ROOT / "tests" / name
+    for name in (
+        "coordinator/test_next.py",
+        "party/test_budget.py",
+        "party/test_corner.py",
+        "protocol/test_paper.py",
+        "scripts",
+        "system",
+    )
+]
+"""Rooms and files that start processes, or play whole sessions many times over."""
 
 _left_out: Counter[str] = Counter()
 
@@ -26,14 +36,14 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.path.parent in SLOW_ROOMS:
+        if any(item.path.is_relative_to(place) for place in SLOW):
             item.add_marker(pytest.mark.slow)
 
 
 def pytest_deselected(items: list[pytest.Item]) -> None:
     for item in items:
-        room = item.path.parent if item.path.parent in SLOW_ROOMS else item.path
-        _left_out[str(room.relative_to(ROOT))] += 1
+        place = next((p for p in SLOW if item.path.is_relative_to(p)), item.path)
+        _left_out[str(place.relative_to(ROOT))] += 1
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
