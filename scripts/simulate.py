@@ -11,7 +11,6 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,79 +22,19 @@ from party.executor import Executor
 from party.gate import Gate
 from party.ledger import Ledger
 from party.noise import SeededTwin
-from party.settle import settle
+from party.settle import plan_within, settle
 from party.subproblem import Subproblem
-from protocol import agreement as agreements
-from protocol.agreement import TICKS, Agreement
+from protocol.agreement import Agreement
 from protocol.arrays import Floats
 from protocol.caps import first_caps
 from protocol.forecast import forecast
 from protocol.messages import Message, Signed
-from protocol.outcome import Outcome, outcome
+from protocol.outcome import Outcome, amounts, outcome
 from protocol.privacy import Calibration
 from protocol.toml import from_table
 from protocol.wire import pack
-from scripts.instances import Instance, Optimum, central, draw, dual_value
-
-
-def party_name(index: int) -> str:
-    return f"party{index + 1}"
-
-
-def agreement_table(instance: Instance, options: argparse.Namespace) -> dict[str, Any]:
-    """The public agreement of a simulated or demonstrated session, as a table."""
-    noisy = options.mode != "hidden"
-    privacy: dict[str, Any] = {"share_objective": options.share_objective}
-    if noisy:
-        privacy |= {
-            "epsilon": options.epsilon,
-            "delta": options.delta,
-            "accountant": options.accountant,
-            "noise": options.noise,
-            "truncate": options.truncate,
-            "alpha": min(options.alpha, float(options.parties)),
-            "tau": options.tau,
-        }
-    prices: dict[str, Any] = {
-        "momentum": options.momentum,
-        "nonnegative": options.nonnegative,
-        "start": options.start,
-    }
-    if options.step:
-        prices["step"] = options.step
-    if options.step in ("constant", "sqrt"):
-        prices["step_size"] = options.step_size
-    return {
-        "session": f"simulation-{options.seed}",
-        "mode": options.mode,
-        "rounds": options.rounds,
-        "rehearsal": options.rehearsal,
-        "privacy": privacy,
-        "prices": prices,
-        "resource": [
-            {"name": f"resource{j + 1}", "capacity": c, "worth": options.worth}
-            for j, c in enumerate(instance.capacity.tolist())
-        ],
-        "member": [
-            {
-                "name": party_name(k),
-                "share": {f"resource{j + 1}": s for j, s in enumerate(row)},
-                "signing_key": hashlib.sha256(party_name(k).encode()).hexdigest(),
-            }
-            for k, row in enumerate(instance.share.tolist())
-        ],
-    }
-
-
-def drawn(options: argparse.Namespace) -> Instance:
-    """The instance that the options describe."""
-    return draw(
-        options.seed,
-        parties=options.parties,
-        share_first=options.share_first,
-        share_total=options.share_total,
-        demands=options.demands,
-    )
+from scripts.agreements import agreement_table, drawn, session_options
+from scripts.instances import Instance, Optimum, central, dual_value
 
 
 class Player(Executor):
@@ -180,26 +119,29 @@ def summary(known: Outcome, instance: Instance, optimum: Optimum) -> dict[str, A
         return dual_value(instance, problems, prices) / optimum.utility - 1.0
 
     digest = hashlib.sha256()
-    for values, prices in zip(known.released, known.prices[1:], strict=True):
+    for values, prices in zip(known.released, known.path[1:], strict=True):
         digest.update(values.astype(">i8").tobytes() + prices.astype(">f8").tobytes())
     calibration = Calibration(agreement)
     return {
         "parties": len(agreement.members),
         "rounds": agreement.rounds,
+        "rounds_played": known.rounds,
         "mode": agreement.mode,
         "step": agreement.pricing.step,
         "optimum": optimum.utility,
         "dual_gap_last": gap(known.last_prices),
         "dual_gap_average": gap(known.position.average_prices),
         "dual_gap_weighted": gap(known.prices),
-        "dual_gap_best": min(gap(prices) for prices in known.prices),
+        "dual_gap_best": min(gap(prices) for prices in known.path),
         "dual_gap_best_note": "an oracle: nobody can know which round was best",
+        "certificate": known.certificate and known.certificate.bound / abs(optimum.utility),
         "prices": known.prices.tolist(),
         "head": known.position.head.hex(),
         "releases_digest": digest.hexdigest(),
         "releases_per_party": known.rounds,
         "noise_std_over_capacity": (
-            calibration.scales(first_caps(agreement))[:, : len(agreement.resources)].max() / TICKS
+            calibration.scales(first_caps(agreement))[:, : len(agreement.resources)].max()
+            / agreement.ticks
         ),
         **settled(known, instance),
         "verdict": forecast(agreement)["verdict"],
@@ -210,43 +152,55 @@ def settled(known: Outcome, instance: Instance) -> dict[str, Any]:
     """What the companies together get out of the quota, of a split by shares, and of the prices.
 
     Utilities are sums over the companies that have a plan at all; `shortfall` is what the others
-    need above their quotas, and `price_plan_overrun` what the plans at the final prices take
-    above the capacity: each a part of the capacity, the largest of all resources.
+    need above their quotas, and `price_plan_overrun` what the plans at the prices of the outcome
+    take above the capacity: each a part of the capacity, the largest of all resources. `gains`
+    is how much better off each company is than alone, after its payment.
     """
+    agreement = known.agreement
     parts = [
         settle(data, known, member.name)
-        for data, member in zip(instance.data, known.agreement.members, strict=True)
+        for data, member in zip(instance.data, agreement.members, strict=True)
+    ]
+    equal = [
+        plan_within(data, amounts(agreement, row))
+        for data, row in zip(instance.data, known.prorata, strict=True)
     ]
     quota = [p.within_quota.utility for p in parts if p.within_quota is not None]
-    prorata = [p.within_prorata.utility for p in parts if p.within_prorata is not None]
+    prorata = [plan.utility for plan in equal if plan is not None]
     uses = np.sum([p.at_prices.uses for p in parts if p.at_prices is not None], axis=0)
     extra = np.sum([p.extra_ticks for p in parts if p.extra_ticks is not None], axis=0)
     return {
         "quota_utility": math.fsum(quota),
         "quota_plans": len(quota),
+        "without_plan": len(parts) - len(quota),
+        "payments": known.payments.tolist(),
+        "gains": [p.gain for p in parts],
         "prorata_utility": math.fsum(prorata),
         "prorata_plans": len(prorata),
-        "price_plan_overrun": max(0.0, float((uses / known.agreement.capacity).max()) - 1.0),
-        "shortfall": float(np.max(extra)) / TICKS,
+        "price_plan_overrun": max(0.0, float((uses / agreement.capacity).max()) - 1.0),
+        "shortfall": float(np.max(extra)) / agreement.ticks,
     }
 
 
 def show(console: Console, figures: dict[str, Any]) -> None:
     table = Table(
-        title=f"{figures['parties']} parties, {figures['rounds']} rounds", show_header=False
+        title=f"{figures['parties']} parties, {figures['rounds_played']} rounds",
+        show_header=False,
     )
     for label, text in (
         ("optimum (all data in one place)", f"{figures['optimum']:.6g}"),
-        ("gap at the final prices", f"{figures['dual_gap_last']:.3%}"),
-        ("gap at the average of the last half", f"{figures['dual_gap_average']:.3%}"),
-        ("gap at the best round (an oracle)", f"{figures['dual_gap_best']:.3%}"),
+        ("gap at the prices of the outcome", f"{figures['dual_gap_weighted']:.4%}"),
+        ("  at most, as everybody can prove", _certified(figures)),
+        ("gap at the last prices", f"{figures['dual_gap_last']:.4%}"),
+        ("gap at the best round (an oracle)", f"{figures['dual_gap_best']:.4%}"),
         ("utility within the quotas", _plans(figures, "quota")),
         ("utility if split by shares", _plans(figures, "prorata")),
         ("too small quotas lack / capacity", f"{figures['shortfall']:.3%}"),
-        ("plans at final prices over capacity", f"{figures['price_plan_overrun']:.3%}"),
+        ("better off than alone, after payment", _better_off(figures)),
+        ("plans at these prices over capacity", f"{figures['price_plan_overrun']:.3%}"),
         ("noise of one release / capacity", f"{figures['noise_std_over_capacity']:.4g}"),
         ("releases of each party", str(figures["releases_per_party"])),
-        ("final prices", "  ".join(f"{p:.4g}" for p in figures["prices"])),
+        ("prices", "  ".join(f"{p:.4g}" for p in figures["prices"])),
         ("head", figures["head"][:16] + "…"),
     ):
         table.add_row(label, text)
@@ -254,37 +208,22 @@ def show(console: Console, figures: dict[str, Any]) -> None:
     console.print(figures["verdict"])
 
 
+def _certified(figures: dict[str, Any]) -> str:
+    bound = figures["certificate"]
+    return "nothing is proved with noise" if bound is None else f"{bound:.4%}"
+
+
+def _better_off(figures: dict[str, Any]) -> str:
+    known = [gain for gain in figures["gains"] if gain is not None]
+    better = sum(gain > 0.0 for gain in known)
+    without = len(figures["gains"]) - len(known)
+    return f"{better} of {len(known)}" + (f", {without} have no plan alone" if without else "")
+
+
 def _plans(figures: dict[str, Any], kind: str) -> str:
     part = figures[f"{kind}_utility"] / figures["optimum"]
     without = figures["parties"] - figures[f"{kind}_plans"]
     return f"{part:.2%} of the optimum" + (f", {without} without a plan" if without else "")
-
-
-def session_options(parser: argparse.ArgumentParser) -> None:
-    """The options that describe a session and its instance."""
-    add = parser.add_argument
-    add("--parties", type=int, default=5, metavar="K", help="how many companies (%(default)s)")
-    add("--rounds", type=int, default=150, metavar="T", help="releases of each (%(default)s)")
-    add("--mode", choices=agreements.MODES, default="private", help="%(default)s by default")
-    add("--epsilon", type=float, default=1.0, help="privacy budget ε (%(default)s)")
-    add("--delta", type=float, default=1e-3, help="privacy budget δ (%(default)s)")
-    add("--accountant", choices=agreements.ACCOUNTANTS, default="exact")
-    add("--noise", choices=agreements.SHAPES, default="component", help="spread over resources")
-    add("--truncate", action="store_true", help="cut releases to [τ·c, c] after the noise")
-    add("--alpha", type=float, default=1.5, help="clipped: total of the caps over c (%(default)s)")
-    add("--tau", type=float, default=0.01, help="smallest weight and cut-off (%(default)s)")
-    add("--step", choices=agreements.STEPS, help="default: dog in hidden mode, else theorem")
-    add("--step-size", type=float, default=0.1, help="for constant and sqrt (%(default)s)")
-    add("--momentum", type=float, default=0.0, metavar="γ", help="(%(default)s)")
-    add("--negative", dest="nonnegative", action="store_false", help="let prices fall below 0")
-    add("--worth", type=float, default=100.0, help="public worth of each resource (%(default)s)")
-    add("--start", choices=("zero", "worth"), default="zero", help="first prices (%(default)s)")
-    add("--share-first", type=float, help="largest part that the first party may claim")
-    add("--share-total", type=float, help="sum of all shares; equal ones without --share-first")
-    add("--no-demands", dest="demands", action="store_false", help="no minimum demands")
-    add("--share-objective", action="store_true", help="release noisy objectives as well")
-    add("--seed", type=int, help="of the instance and of the noise (the instance of seed 1)")
-    add("--json", type=Path, metavar="FILE", help="write the figures to this file")
 
 
 def simulate(options: argparse.Namespace, on_round: Callable[[int], None]) -> dict[str, Any]:

@@ -1,20 +1,59 @@
-"""Settings that hold for every test: no property is drawn by chance, and ledgers are closed.
+"""Settings that hold for every test: no chance in properties, closed ledgers, which are slow.
 
 Which cases Hypothesis draws still depends on the files that are run together, because it also
 draws from the literals of all modules that are loaded. So edges that a property guards are given
-to it as examples.
+to it as examples. Whatever is left out of a run is named at its end.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
 
-from tests.kit import ledgers
+from tests.kit import ROOT, ledgers
 
 settings.register_profile("sotto", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("sotto")
 ledgers.watch()
+
+SLOW = [
+    ROOT / "tests" / name
+    for name in (
+        "coordinator/test_next.py",
+        "party/test_budget.py",
+        "party/test_corner.py",
+        "protocol/test_paper.py",
+        "scripts",
+        "system",
+    )
+]
+"""Rooms and files that start processes, or play whole sessions many times over."""
+
+_left_out: Counter[str] = Counter()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "slow: left out by `scripts/test --fast`")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if any(item.path.is_relative_to(place) for place in SLOW):
+            item.add_marker(pytest.mark.slow)
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    for item in items:
+        place = next((p for p in SLOW if item.path.is_relative_to(p)), item.path)
+        _left_out[str(place.relative_to(ROOT))] += 1
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if _left_out:
+        named = ", ".join(f"{count} of {name}" for name, count in sorted(_left_out.items()))
+        terminalreporter.write_line(f"left out: {named}")
 
 
 @pytest.fixture(autouse=True)

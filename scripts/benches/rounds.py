@@ -22,13 +22,14 @@ from rich.table import Table
 from protocol.agreement import TOPOLOGIES
 from protocol.command import read_agreement
 from protocol.wire import release_bytes
+from scripts.agreements import party_name
 from scripts.benches.instruments.parts import PARTS
-from scripts.benches.instruments.sessions import Processes, play, session
+from scripts.benches.instruments.sessions import play, prepared, session
 from scripts.benches.instruments.turns import in_turns, plain, ratio, spread
 from scripts.benches.instruments.watch import Watch
 from scripts.benches.rivals.mpi import Mpi, found
-from scripts.demo import free_ports, prepare
-from scripts.simulate import drawn, party_name
+from scripts.ports import reserve
+from scripts.processes import Processes
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ class Bench:
     def _prepared(self, folder: Path, topology: str) -> int:
         """A folder with agreement and companies; how long a release is."""
         options = session(self._size.parties, self._size.rounds, topology, self._seed)
-        prepare(folder, drawn(options), options)
+        prepared(folder, options)
         return release_bytes(read_agreement(folder / "agreement.toml"))
 
     def _bare(self, topology: str) -> dict[str, float]:
@@ -160,8 +161,8 @@ class Bench:
 
 
 def _ports(count: int) -> list[int]:
-    first = free_ports(count)
-    return [first + k for k in range(count)]
+    first = reserve(count)
+    return list(range(first, first + count))
 
 
 def _medians(
@@ -174,12 +175,11 @@ def _medians(
     run = [sys.executable, "-m", module]
     with Processes(folder) as processes:
         if relay:
-            processes.start("relay", [*run, *relay])
+            processes.launch("relay", [*run, *relay])
         for name, arguments in parties.items():
-            processes.start(name, [*run, *arguments])
-        for name in parties:
-            processes.done(name)
-        told = [json.loads(processes.log(name, "out").read_text()) for name in parties]
+            processes.launch(name, [*run, *arguments])
+        processes.done(*parties)
+        told = [json.loads(processes.said(name)) for name in parties]
     return {key: float(statistics.median(each[key] for each in told)) for key in told[0]}
 
 

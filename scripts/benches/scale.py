@@ -7,33 +7,30 @@ down in SCALE.md (`scale_page`), never measured by guessing.
 """
 
 import argparse
-import json
-import statistics
-import subprocess
-import sys
-import tempfile
-import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import zmq
 from rich.console import Console
 from rich.table import Table
 
 from party.noise import DRAWN_AHEAD
 from scripts.benches.instruments.alone import Setting
-from scripts.benches.instruments.bytes import relayed
-from scripts.benches.instruments.fit import Power, power, upper
-from scripts.benches.instruments.sessions import LIMIT_SECONDS, Played, environment, play, session
+from scripts.benches.instruments.fit import Power
+from scripts.benches.instruments.growth import curves, exponents
+from scripts.benches.instruments.points import (
+    alone,
+    curve_microseconds,
+    endurance,
+    mesh,
+    network,
+    wire_bytes,
+)
 from scripts.benches.instruments.turns import in_turns
-from scripts.benches.instruments.watch import Watch, cpu_per_round
 
 RESULTS = Path(__file__).parents[1] / "results"
-WINDOWS = 10
-"""A long session is cut into so many stretches, to see whether the last cost more."""
 
 
 @dataclass(frozen=True)
@@ -119,21 +116,6 @@ def measure(plan: Plan, seed: int, console: Console) -> dict[str, Any]:
     return {**figures, "exponents": exponents(figures)}
 
 
-def alone(setting: Setting) -> dict[str, Any]:
-    """The figures of one party at one setting, in a process of its own."""
-    words = json.dumps(asdict(setting))
-    done = subprocess.run(
-        [sys.executable, "-m", "scripts.benches.instruments.alone", words],
-        env=environment(),
-        stdout=subprocess.PIPE,
-        text=True,
-        timeout=LIMIT_SECONDS,
-        check=True,
-    )
-    figures: dict[str, Any] = json.loads(done.stdout)
-    return figures
-
-
 def sweeps(plan: Plan, seed: int) -> dict[str, Any]:
     """One thing grows at a time, in turns over all points."""
     simple = Setting(seed=seed)
@@ -166,151 +148,11 @@ def _median(values: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {**ordered[len(ordered) // 2], "turns_cpu_microseconds": cpu}
 
 
-def network(parties: int, seed: int) -> dict[str, Any]:
-    """A session over the relay: CPU a round of a party and of the coordinator, memory, files."""
-    rounds = 4_000 // parties
-    played, watch = _watched(parties, rounds, "relay", seed)
-    rates = watch.cpu_per_round(played.closed_at)
-    coordinator = rates.pop("coordinator")
-    return {
-        "parties": parties,
-        "rounds": rounds,
-        "rounds_per_second": played.rounds_per_second,
-        "party_cpu_microseconds": statistics.mean(rates.values()) * 1e6,
-        "coordinator_cpu_microseconds": coordinator * 1e6,
-        **_held(watch),
-    }
-
-
-def mesh(parties: int, seed: int) -> dict[str, Any]:
-    """A short session of a mesh, for what its parties hold open."""
-    played, watch = _watched(parties, 40, "mesh", seed)
-    return {
-        "parties": parties,
-        "rounds_per_second": played.rounds_per_second,
-        **_held(watch),
-    }
-
-
-def _watched(parties: int, rounds: int, topology: str, seed: int) -> tuple[Played, Watch]:
-    watch = Watch()
-    with tempfile.TemporaryDirectory(prefix="sotto-bench-") as folder:
-        options = session(parties, rounds, topology, seed)
-        return play(Path(folder) / "session", options, watch=watch), watch
-
-
-def _held(watch: Watch) -> dict[str, Any]:
-    """The most that a party and the coordinator were seen to hold."""
-    return {
-        f"{role}_{what}": watch.most(name, what)
-        for role, name in (("party", "party2"), ("coordinator", "coordinator"))
-        for what in ("memory_bytes", "open_files")
-    }
-
-
-def endurance(rounds: int, seed: int) -> dict[str, Any]:
-    """A long session of three: does a late round cost more than an early one, or hold more?"""
-    played, watch = _watched(3, rounds, "relay", seed)
-    closed = played.closed_at
-    seen = watch.samples.get("party2", [])
-    windows = []
-    for w in range(WINDOWS):
-        first, last = w * rounds // WINDOWS, (w + 1) * rounds // WINDOWS - 1
-        times = [closed[i + 1] - closed[i] for i in range(first, last)]
-        inside = [s for s in seen if closed[first] <= s.at <= closed[last]]
-        cpu = cpu_per_round(inside, closed)
-        windows.append(
-            {
-                "first_round": first + 1,
-                "last_round": last + 1,
-                "median_round_microseconds": statistics.median(times) * 1e6,
-                "cpu_microseconds_per_round": None if cpu is None else cpu * 1e6,
-                "memory_bytes": inside[-1].memory_bytes if inside else None,
-            }
-        )
-    return {"rounds": rounds, "parties": 3, "windows": windows}
-
-
-def wire_bytes(parties: int, seed: int) -> dict[str, Any]:
-    """Bytes a round between one party and the relay, counted on the sockets."""
-    few, many = 20, 120
-    short, long = relayed(parties, few, seed), relayed(parties, many, seed)
-    return {"parties": parties} | {
-        way: (long[way] - short[way]) / (many - few) / parties for way in ("up", "down")
-    }
-
-
-def curve_microseconds(size: int, count: int = 4_000) -> float:
-    """CPU of one message over CURVE: sent, encrypted, carried, decrypted and received."""
-    context: zmq.Context[Any] = zmq.Context()
-    public, secret = zmq.curve_keypair()
-    own_public, own_secret = zmq.curve_keypair()
-    source, sink = context.socket(zmq.PUSH), context.socket(zmq.PULL)
-    source.curve_server, source.curve_secretkey = True, secret
-    sink.curve_serverkey = public
-    sink.curve_publickey, sink.curve_secretkey = own_public, own_secret
-    try:
-        port = source.bind_to_random_port("tcp://127.0.0.1")
-        sink.connect(f"tcp://127.0.0.1:{port}")
-        data = bytes(size)
-        source.send(data)
-        sink.recv()
-        began = time.process_time()
-        for _ in range(count):
-            source.send(data)
-            sink.recv()
-        return (time.process_time() - began) / count * 1e6
-    finally:
-        context.destroy(linger=0)
-
-
-def exponents(figures: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """How each cost grows, over all points and over the upper half of them."""
-    fitted = {}
-    for title, x, y in curves(figures):
-        if len(x) >= 3 and min(y) > 0.0:
-            fitted[title] = {"all": power(x, y).figures(), "upper": upper(x, y).figures()}
-    return fitted
-
-
-def curves(figures: dict[str, Any]) -> list[tuple[str, list[float], list[float]]]:
-    """What is fitted: a title, where, and how much."""
-
-    def of(rows: str, x: str, y: str, part: str = "") -> tuple[list[float], list[float]]:
-        pairs = [(r[x], r[y][part] if part else r[y]) for r in figures[rows]]
-        pairs = [(float(a), float(b)) for a, b in pairs if b is not None]
-        return [a for a, _ in pairs], [b for _, b in pairs]
-
-    spent = "cpu_microseconds"
-    chosen = (
-        ("K: what a party computes", of("parties", "parties", spent)),
-        ("K: of that, verifying", of("parties", "parties", "parts", "verify")),
-        ("K: a party process", of("processes", "parties", "party_cpu_microseconds")),
-        ("K: the coordinator", of("processes", "parties", "coordinator_cpu_microseconds")),
-        ("K: greeting, a party", of("parties", "parties", "greeting_seconds")),
-        ("K: memory, a party", of("parties", "parties", "memory_bytes")),
-        ("K: bytes down, a party", of("bytes", "parties", "down")),
-        ("m: what a party computes", of("resources", "resources", spent)),
-        ("m: of that, noise", of("resources", "resources", "parts", "noise")),
-        ("m: of that, solving", of("resources", "resources", "parts", "solve")),
-        ("n: what a party computes", of("columns", "columns", spent)),
-        ("n: of that, solving", of("columns", "columns", "parts", "solve")),
-        ("T: a round", _along(figures["long"], "median_round_microseconds")),
-        ("T: CPU of a round", _along(figures["long"], "cpu_microseconds_per_round")),
-        ("T: memory, a party", _along(figures["long"], "memory_bytes")),
-    )
-    return [(title, *points) for title, points in chosen]
-
-
-def _along(long: dict[str, Any], key: str) -> tuple[list[float], list[float]]:
-    windows = [w for w in long["windows"] if w[key] is not None]
-    return [float(w["last_round"]) for w in windows], [float(w[key]) for w in windows]
-
-
 def tables(figures: dict[str, Any]) -> list[Table]:
     fits = Table(
         title="how cost grows: y ~ x to the power of",
-        caption="least squares on logarithms, 95 % interval; 0: does not grow, 1: in proportion",
+        caption="least squares on logarithms, 95 % interval; 0: no growth is seen, 1: in "
+        "proportion, –: the points do not tell",
     )
     for column in ("what", "from", "to", "smallest", "largest", "exponent", "of the upper half"):
         fits.add_column(column, justify="left" if column == "what" else "right")

@@ -1,4 +1,4 @@
-"""The figure of `scripts/bench scale`, as PNG and SVG: readable at half size, without colour."""
+"""The figure of `scripts/bench scale`, readable at half size and without colour."""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from scripts.studies.figures import BLACK, BLUE, GREEN, ORANGE, PURPLE, STYLE, Look, panels
+from scripts.studies.figures.style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    ORANGE,
+    PURPLE,
+    STYLE,
+    Look,
+    panels,
+    save,
+)
 
 LOOKS = {
     "all": Look(BLUE, "D"),
@@ -24,9 +34,7 @@ Points = list[tuple[float, float | None]]
 
 def draw(figures: dict[str, Any], folder: Path) -> None:
     with mpl.rc_context(STYLE):
-        figure = growth(figures)
-        figure.savefig(folder / "growth.png", dpi=110, metadata={"Software": None})
-        figure.savefig(folder / "growth.svg", metadata={"Date": None, "Creator": None})
+        save(growth(figures), folder / "growth.png")
 
 
 def growth(figures: dict[str, Any]) -> Figure:

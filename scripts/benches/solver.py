@@ -25,6 +25,7 @@ from protocol.arrays import Floats
 from protocol.prices import PriceRule
 from protocol.privacy import Calibration
 from protocol.toml import from_table
+from scripts.agreements import players, table
 from scripts.benches.instruments.companies import draw_sparse
 from scripts.benches.instruments.turns import plain, ratio, spread
 from scripts.instances import RESOURCES, draw
@@ -95,18 +96,16 @@ def price_path(
 
 def _agreement(capacity: Floats, members: int, rounds: int, *, private: bool) -> Agreement:
     return from_table(
-        {
-            "session": "bench",
-            "mode": "private" if private else "hidden",
-            "rounds": rounds,
-            "privacy": {"epsilon": EPSILON, "delta": 1e-3} if private else {},
-            "prices": {"start": "worth" if private else "zero"},
-            "resource": [
-                {"name": f"resource{j + 1}", "capacity": c, "worth": WORTH * c}
-                for j, c in enumerate(capacity.tolist())
-            ],
-            "member": [{"name": f"party{k + 1}"} for k in range(members)],
-        }
+        table(
+            session="bench",
+            mode="private" if private else "hidden",
+            rounds=rounds,
+            capacity=capacity,
+            members=players(members),
+            worth=WORTH * capacity,
+            privacy={"epsilon": EPSILON, "delta": 1e-3} if private else {},
+            prices={"start": "worth" if private else "zero"},
+        )
     )
 
 

@@ -22,17 +22,15 @@ from rich.console import Console
 from rich.table import Table
 
 from protocol.agreement import TOPOLOGIES
-from scripts.benches.instruments.sessions import (
-    Played,
-    Processes,
+from scripts.benches.instruments.sessions import Played, play, prepared, session
+from scripts.benches.instruments.turns import in_turns, plain, ratio, spread
+from scripts.processes import (
+    COORDINATOR,
+    PARTY,
+    coordinator_command,
     environment,
     party_command,
-    play,
-    session,
 )
-from scripts.benches.instruments.turns import in_turns, plain, ratio, spread
-from scripts.demo import coordinator_command, prepare
-from scripts.simulate import drawn, party_name
 
 ROUNDS = 150
 LIBRARIES = "import numpy, zmq, highspy, opendp.measurements, nacl.bindings, msgpack, sqlite3"
@@ -113,8 +111,7 @@ def _bare_imports(count: int) -> float:
 def coordinator(turns: int, seed: int) -> dict[str, Any]:
     """Seconds until the coordinator says that it relays, and of interpreters that do less."""
     with tempfile.TemporaryDirectory(prefix="sotto-bench-") as folder:
-        options = session(5, ROUNDS, "relay", seed)
-        prepare(Path(folder), drawn(options), options)
+        prepared(Path(folder), session(5, ROUNDS, "relay", seed))
         got = in_turns(
             {
                 "coordinator": partial(_until_ready, coordinator_command(Path(folder))),
@@ -168,24 +165,23 @@ class Role:
 def imports(seed: int) -> list[Role]:
     """What the processes of a real session load, from start to end."""
     options = session(2, 3, "relay", seed)
-    timed = [sys.executable, "-X", "importtime"]
+    timed = ("-X", "importtime")
     with tempfile.TemporaryDirectory(prefix="sotto-bench-") as name:
         folder = Path(name)
-        prepare(folder, drawn(options), options)
-        text, machine = party_name(0), party_name(1)
-        with Processes(folder) as processes:
-            processes.start("coordinator", [*timed, *coordinator_command(folder)[1:]])
+        with prepared(folder, options) as cast:
+            text, machine = cast.names
+            cast.launch("coordinator", coordinator_command(folder, role=(*timed, *COORDINATOR)))
             for party, log in ((text, "text"), (machine, "json")):
-                command = party_command(folder, party, "relay", log)
-                processes.start(party, [*timed, "-m", "party", *command])
-            for party in (text, machine):
-                processes.done(party)
-            processes.stop("coordinator")
-        logs = {"coordinator": "coordinator", "party, for people": text, "party, JSON log": machine}
-        return [
-            role(title, (folder / f"{log}.err").read_text().splitlines())
-            for title, log in logs.items()
-        ]
+                command = party_command(folder, party, options, log=log, role=(*timed, *PARTY))
+                cast.launch(party, command)
+            cast.done(text, machine)
+            cast.stop("coordinator")
+        roles = {
+            "coordinator": "coordinator",
+            "party, for people": text,
+            "party, JSON log": machine,
+        }
+        return [role(title, cast.complained(party).splitlines()) for title, party in roles.items()]
 
 
 def role(name: str, lines: Iterable[str]) -> Role:

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from scripts.processes import join_command
+
 
 def run(write: Callable[[Path], None], suffix: str) -> None:
     """Have `write` write the model, and join with it if an agreement is given."""
@@ -34,9 +36,6 @@ def run(write: Callable[[Path], None], suffix: str) -> None:
         print(f"{path}: written; it stays here. Before joining with it, say")
         print(f"    party check --agreement agreement.toml --data {path} --as NAME")
         return
-    command = [
-        sys.executable, "-m", "party", "join", "--agreement", str(options.agreement),
-        "--data", str(path), "--key", str(options.key), "--out", str(options.out),
-    ]  # fmt: skip
+    command = join_command(agreement=options.agreement, data=path, key=options.key, out=options.out)
     sys.stdout.flush()
     os.execv(command[0], command)  # noqa: S606 - signals and exit code are those of `party join`

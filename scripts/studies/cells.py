@@ -17,6 +17,7 @@ from protocol.agreement import Agreement
 from protocol.arrays import Floats
 from protocol.prices import PriceRule
 from protocol.toml import from_table
+from scripts.agreements import players, table
 from scripts.instances import RESOURCES, Instance, draw
 
 WORTH = 100.0
@@ -194,24 +195,17 @@ def agree(
         untuned = agree(plain, instance, rounds=rounds, epsilon=epsilon, buffer=buffer)
         longer = float(len(instance.data)) ** 1.5
         prices |= {"step": "constant", "step_size": longer * PriceRule(untuned).step_size(0)}
-    worth = {"worth": WORTH} if variant.worth else {}
-    names = [f"resource{j + 1}" for j in range(len(capacity))]
-    shares = instance.share if variant.caps else np.ones_like(instance.share)
     return from_table(
-        {
-            "session": "study",
-            "mode": variant.mode,
-            "rounds": rounds,
-            "rehearsal": True,
-            "privacy": privacy,
-            "prices": prices,
-            "resource": [
-                {"name": name, "capacity": c, **worth}
-                for name, c in zip(names, capacity.tolist(), strict=True)
-            ],
-            "member": [
-                {"name": f"party{k + 1}", "share": dict(zip(names, row, strict=True))}
-                for k, row in enumerate(shares.tolist())
-            ],
-        }
+        table(
+            session="study",
+            mode=variant.mode,
+            rounds=rounds,
+            capacity=capacity,
+            share=instance.share if variant.caps else None,
+            members=players(len(instance.data)),
+            worth=WORTH if variant.worth else None,
+            privacy=privacy,
+            prices=prices,
+            rehearsal=True,
+        )
     )

@@ -17,7 +17,7 @@ from protocol.agreement import TICKS, Agreement
 from protocol.command import read_agreement
 from protocol.course import numbers
 from protocol.transcript import Transcript, load
-from scripts.demo import Cast
+from scripts.processes import Cast
 from tests.kit import ROOT
 from tests.kit.builders import dump
 from tests.kit.processes import options, play

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts import demo
+from scripts import processes
 from tests.kit.processes import Play
 from tests.kit.waiting import until
 
@@ -51,7 +51,7 @@ class Brake:
         self._path = session.cast.folder / f"{name}.furthest"
         self.furthest = furthest
         self.move(furthest)
-        plain = demo.party_command
+        plain = processes.party_command
 
         def held(folder: Path, party: str, chosen: argparse.Namespace) -> list[str]:
             command = plain(folder, party, chosen)
@@ -60,7 +60,7 @@ class Brake:
             assert command[1:3] == ["-m", "party"]
             return [command[0], "-c", _HELD, str(self._path), *command[3:]]
 
-        monkeypatch.setattr(demo, "party_command", held)
+        monkeypatch.setattr(processes, "party_command", held)
 
     def reached(self) -> None:
         """Wait until the party is where it is held."""

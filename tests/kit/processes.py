@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from protocol.agreement import Agreement
-from scripts.demo import Cast, demo_options, measure, prepare
+from scripts.agreements import drawn
+from scripts.demo import demo_options, measure
+from scripts.folders import prepare
 from scripts.instances import Instance
-from scripts.simulate import drawn, simulate
+from scripts.processes import Cast
+from scripts.simulate import simulate
 from tests.kit.waiting import LIMIT
 
 PATIENCE = 600.0
@@ -43,7 +46,7 @@ class Play:
         """Wait until a party has closed this round; False if it has ended before."""
         until = time.monotonic() + LIMIT
         while time.monotonic() < until:
-            if any(e.get("round", 0) >= round for e in list(self.cast.events[name])):
+            if any(e.get("round", 0) >= round for e in self.cast.events[name]):
                 return True
             if self.cast.processes[name].poll() is not None:
                 return False
@@ -54,7 +57,7 @@ class Play:
         return measure(self.cast, self.agreement, self.instance, 1.0)
 
     def error(self, name: str) -> str:
-        return (self.cast.folder / name / "error.log").read_text()
+        return self.cast.complained(name)
 
 
 @contextmanager

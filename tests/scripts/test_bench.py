@@ -10,12 +10,13 @@ import pytest
 
 from scripts.bench import BENCHES, command_line
 from scripts.benches.instruments.alone import WIRELESS, Setting
-from scripts.benches.instruments.fit import line, power, upper
+from scripts.benches.instruments.fit import Power, line, power, upper
+from scripts.benches.instruments.growth import exponents
 from scripts.benches.instruments.parts import PARTS, PLACES
+from scripts.benches.instruments.points import alone
 from scripts.benches.instruments.turns import in_turns, plain, ratio, spread
 from scripts.benches.rivals.mpi import Mpi, found
 from scripts.benches.rounds import Size, measure
-from scripts.benches.scale import alone, exponents
 from scripts.benches.scale_page import page
 from scripts.benches.solver import Size as ModelSize
 from scripts.benches.solver import measure as measure_solver
@@ -51,6 +52,23 @@ def test_an_exact_power_is_found() -> None:
     assert fit.factor == pytest.approx(3.0)
     assert fit.low == pytest.approx(2.0)
     assert fit.high == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(
+    ("exponent", "reach", "told"),
+    [
+        (1.0, 0.1, "1.00 (0.90 to 1.10)"),
+        (1.0, 0.001, "1.00"),
+        (-0.01, 0.05, "0"),
+        (0.33, 0.53, "–"),
+        (2.0, 0.7, "–"),
+    ],
+)
+def test_an_interval_that_says_nothing_is_not_shown(
+    exponent: float, reach: float, told: str
+) -> None:
+    """No growth is 0, what the points do not tell is –, and what is sure has no interval."""
+    assert Power(1.0, exponent, exponent - reach, exponent + reach, 5).shown() == told
 
 
 def test_the_upper_half_shows_what_a_fixed_cost_hides() -> None:
@@ -228,7 +246,20 @@ def test_the_page_extrapolates_what_was_measured() -> None:
     assert cells["a party computes, a round"] == ["100 ms", "1 s", "1 ms", "100 ms"]
     assert cells["K: the coordinator"][1].startswith("2.00")
     assert "503 parties" in text
+    assert "7. **The largest message.**" in text
     assert "nan" not in text
+
+
+def test_what_was_not_measured_is_not_told() -> None:
+    """Without meshes nothing is said about open files, and without far sizes nothing of them."""
+    figures = figures_of_a_run()
+    text = page(figures | {"meshes": []})
+    assert "Open files" not in text
+    assert "6. **The largest message.**" in text
+    near = {key: [measured(k) for k in (5, 10, 20)] for key in ("parties", "resources", "columns")}
+    text = page(figures | near | {"far": []})
+    assert "Late rounds" in text
+    assert "Beyond this machine" not in text
 
 
 def test_growth_is_fitted_to_every_sweep() -> None:

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,9 @@ from party import dataset
 from party.subproblem import Subproblem
 from protocol.errors import BadAgreement, BadData
 from protocol.toml import from_table
-from scripts.demo import free_ports
 from scripts.examples import joining, naming, with_highs, with_linopy, with_pulp, with_pyomo
+from scripts.ports import reserve
+from scripts.processes import Processes, environment
 from tests.kit import ROOT
 from tests.kit.waiting import LIMIT
 
@@ -202,40 +202,32 @@ def test_joining_ends_as_party_join_ends(tmp_path: Path) -> None:
 @pytest.mark.timeout(600)
 def test_four_companies_with_four_tools_share_a_session(tmp_path: Path) -> None:
     """Each example joins with its own command, and finds its plan under its own names."""
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
 
     def command(*arguments: str) -> list[str]:
         return [sys.executable, "-m", *arguments]
 
+    def finish(words: list[str]) -> None:
+        subprocess.run(words, cwd=tmp_path, env=environment(), check=True, timeout=LIMIT)
+
     for tool in TOOLS:
-        keygen = command("party", "keygen", tool)
-        subprocess.run(keygen, cwd=tmp_path, env=environment, check=True, timeout=LIMIT)
+        finish(command("party", "keygen", tool))
     new = command("coordinator", "new", "--session", "examples", "--rounds", "8")
     new += ["--resource", "truck_hours=300:15000", "--resource", "dock_slots=75:6000"]
     new += [word for tool in TOOLS for word in ("--member", f"{tool}.member.toml:0.5")]
     new += ["--mode", "private", "--epsilon", "8", "--start", "worth", "--key", "coordinator.key"]
-    new += ["--address", f"tcp://127.0.0.1:{free_ports(2)}", "--patience", "600"]
-    subprocess.run(new, cwd=tmp_path, env=environment, check=True, timeout=LIMIT)
+    new += ["--address", f"tcp://127.0.0.1:{reserve(2)}", "--patience", "600"]
+    finish(new)
 
-    with ExitStack() as stack:
+    with Processes(tmp_path) as processes:
 
-        def started(name: str, *arguments: str) -> subprocess.Popen[bytes]:
-            log = stack.enter_context((tmp_path / f"{name}.log").open("wb"))
-            process = subprocess.Popen(
-                command(*arguments, "--agreement", "agreement.toml", "--key", f"{name}.key"),
-                cwd=tmp_path, env=environment, stdout=log, stderr=log,
-            )  # fmt: skip
-            stack.callback(process.wait)
-            stack.callback(process.kill)
-            return process
+        def started(name: str, *arguments: str) -> None:
+            shared = ["--agreement", "agreement.toml", "--key", f"{name}.key"]
+            processes.launch(name, command(*arguments, *shared), within=tmp_path)
 
         started("coordinator", "coordinator", "serve")
-        parties = {
-            tool: started(tool, f"scripts.examples.with_{tool}", "--out", f"out/{tool}")
-            for tool in TOOLS
-        }
-        for tool, process in parties.items():
-            assert process.wait(LIMIT) == 0, (tmp_path / f"{tool}.log").read_text()
+        for tool in TOOLS:
+            started(tool, f"scripts.examples.with_{tool}", "--out", f"out/{tool}")
+        processes.done(*TOOLS, seconds=LIMIT)
 
     for tool, (solve, _) in SOLVED.items():
         with (tmp_path / "out" / tool / "plan.csv").open(newline="") as file:

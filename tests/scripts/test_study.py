@@ -1,15 +1,17 @@
 """The study: the same numbers however it is run, and the committed ones are those of this code."""
 
+import argparse
 import functools
+import gzip
 import json
 import os
 import re
+import shutil
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,9 @@ from party.noise import Noise
 from protocol.agreement import Agreement
 from protocol.arrays import Floats, Ticks
 from scripts.instances import placebo
+from scripts.ports import reserve
+from scripts.processes import Processes, environment
+from scripts.studies import tables
 from scripts.studies.cells import (
     EXPERIMENTS,
     PAPER_EPSILONS,
@@ -29,10 +34,13 @@ from scripts.studies.cells import (
     Setting,
     agree,
 )
-from scripts.studies.figures import draw_all
+from scripts.studies.figures.whole import draw_all
+from scripts.studies.page import results
 from scripts.studies.play import Companies, Unit, play, session
-from scripts.studies.tables import Columns, Page, cell, read, settings, where
-from scripts.study import COLUMNS, local, shown, units, versions
+from scripts.studies.tables import COLUMNS, Columns, Results, cell, read, settings, shown, where
+from scripts.studies.work import units
+from scripts.studies.workers import local, versions
+from scripts.study import manifest
 from tests.kit import ROOT
 from tests.kit.gates import play as play_gates
 from tests.kit.waiting import LIMIT, until
@@ -41,12 +49,6 @@ COMMITTED = ROOT / "scripts" / "results" / "study"
 NAMES = [e.name for e in EXPERIMENTS]
 
 pytestmark = pytest.mark.timeout(1800)
-
-
-def keyed(agreement: Agreement) -> Agreement:
-    """The same agreement with signing keys, which real gates ask for."""
-    members = [replace(m, signing_key=bytes([k] * 32)) for k, m in enumerate(agreement.members)]
-    return replace(agreement, members=tuple(members))
 
 
 class Drawn(Noise):
@@ -68,7 +70,7 @@ def test_sessions_are_those_of_real_gates(name: str) -> None:
     """Real gates with the same draws reach the same head, which commits to all they released."""
     setting = Setting(4, 0.5, 1.5)
     instance, draws = setting.instance(3), setting.draws(3, 40)
-    agreement = keyed(agree(VARIANTS[name], instance, rounds=40, epsilon=4.0, buffer=1.5))
+    agreement = agree(VARIANTS[name], instance, rounds=40, epsilon=4.0, buffer=1.5)
     path = play_gates(agreement, instance.subproblems(), Drawn(agreement, draws))
     played = session(agreement, Companies(instance), draws)
     assert played.known.position.head == path[-1].head
@@ -126,7 +128,7 @@ class Study:
         return subprocess.Popen(
             self._command,
             cwd=ROOT,
-            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            env=environment(),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -152,7 +154,7 @@ class Study:
         return list(self.work.glob("quota-*.json"))
 
     def table(self) -> str:
-        return (self.out / "sessions.csv").read_text()
+        return gzip.decompress(tables.path(self.out, "sessions").read_bytes()).decode()
 
 
 def children(pid: int) -> list[int]:
@@ -216,6 +218,16 @@ def test_bad_options_are_named(tmp_path: Path, arguments: list[str], message: st
     assert message in text
 
 
+def test_a_study_needs_no_git(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where git is not installed, the manifest says that nobody knows the commit."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    options = argparse.Namespace(arguments=[], processes=1, dask=None)
+    terms = {"replications": 3, "seed": 1}
+    made = json.loads(manifest(options, terms, seconds=1.0, cpu_seconds=2.0))
+    assert made["commit"] is None
+    assert made["commit_changed"] is None
+
+
 def _says(log: Path, text: str) -> bool:
     return text in log.read_text()
 
@@ -223,23 +235,16 @@ def _says(log: Path, text: str) -> bool:
 @contextmanager
 def dask_cluster(folder: Path, workers: int) -> Iterator[str]:
     """A scheduler and its workers, each a process of its own, once all know each other."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    address = f"tcp://127.0.0.1:{reserve(1)}"
     commands = [["scheduler", "--host", address]]
     commands += [["worker", address, "--nthreads", "1", "--no-nanny"]] * workers
-    with ExitStack() as stack:
+    with Processes(folder) as processes:
         for number, (role, *arguments) in enumerate(commands):
-            log = folder / f"{role}-{number}.log"
-            with log.open("wb") as out:
-                process = subprocess.Popen(
-                    [sys.executable, "-m", f"distributed.cli.dask_{role}", *arguments,
-                     "--no-dashboard"],
-                    cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, stdout=out, stderr=out,
-                )  # fmt: skip
-            stack.callback(process.wait)
-            stack.callback(process.kill)
+            name = f"{role}-{number}"
+            dask = [sys.executable, "-m", f"distributed.cli.dask_{role}", *arguments]
+            processes.launch(name, [*dask, "--no-dashboard"])
             ready = "Scheduler at" if role == "scheduler" else "Registered to"
+            log = folder / f"{name}.err.log"
             until(functools.partial(_says, log, ready), f"the {role} is ready")
         yield address
 
@@ -254,20 +259,17 @@ def test_a_study_on_a_dask_cluster_gives_the_same_table(undisturbed: Study, tmp_
 
 def test_the_same_tables_give_the_same_figures(undisturbed: Study, tmp_path: Path) -> None:
     """Drawn again, a figure is the same file."""
-    for name in (*COLUMNS, "manifest"):
-        suffix = "json" if name == "manifest" else "csv"
-        text = (undisturbed.out / f"{name}.{suffix}").read_text()
-        (tmp_path / f"{name}.{suffix}").write_text(text)
+    for path in (*undisturbed.out.glob("*.csv.gz"), undisturbed.out / "manifest.json"):
+        shutil.copy(path, tmp_path)
     draw_all(tmp_path)
-    drawn = sorted(path.name for path in tmp_path.glob("*.svg"))
-    assert drawn == ["quota.svg"]
-    for name in ("quota.svg", "quota.png"):
-        assert (tmp_path / name).read_bytes() == (undisturbed.out / name).read_bytes()
+    assert sorted(path.name for path in tmp_path.glob("*.png")) == ["quota.png"]
+    drawn = (tmp_path / "quota.png").read_bytes()
+    assert drawn == (undisturbed.out / "quota.png").read_bytes()
 
 
 @functools.cache
 def committed(table: str) -> Columns:
-    return read(COMMITTED / f"{table}.csv")
+    return read(COMMITTED, table)
 
 
 def committed_rows(unit: Unit, table: str) -> list[list[str]]:
@@ -304,18 +306,38 @@ def test_one_replication_of_every_cell_is_as_committed() -> None:
 
 def test_committed_study_is_whole() -> None:
     """A hundred replications of every cell, and the page that these tables give."""
-    tables = {name: committed(name) for name in COLUMNS}
     work = units(NAMES, range(1, 101))
     sizes = {e.name: len(e.sessions) for e in EXPERIMENTS}
     played = [unit for unit in work if unit.experiment != "convergence"]
-    assert len(tables["sessions"]["seed"]) == sum(sizes[unit.experiment] for unit in played)
+    assert len(committed("sessions")["seed"]) == sum(sizes[unit.experiment] for unit in played)
     quiet = [unit for unit in work if unit.experiment == "convergence"]
-    assert len(tables["convergence"]["seed"]) == sum(sizes[unit.experiment] for unit in quiet)
-    assert (COMMITTED / "results.md").read_text() == Page(COMMITTED).text()
+    assert len(committed("convergence")["seed"]) == sum(sizes[unit.experiment] for unit in quiet)
     page = (COMMITTED / "results.md").read_text()
+    assert page == results.text(Results(COMMITTED))
     for name in re.findall(r"\]\((\S+)\.png\)", page):
         assert (COMMITTED / f"{name}.png").exists()
-        assert (COMMITTED / f"{name}.svg").exists()
+
+
+def test_what_was_found_is_told_first_and_everywhere_alike() -> None:
+    """The page begins with ten lines, and the page for researchers repeats them."""
+    title, found, *_ = (COMMITTED / "results.md").read_text().split("\n\n")
+    assert title == "# What the study found"
+    assert len(found.splitlines()) == 10
+    assert found in (COMMITTED.parent / "README.md").read_text()
+
+
+def test_a_study_with_other_results_says_other_things() -> None:
+    """Verdicts follow the tables: own data as bad as the placebo, and a quota that only loses."""
+    changed = Results(COMMITTED)
+    sessions = changed.sessions
+    sessions["gap_average"] = sessions["placebo_average"]
+    sessions["gap_best"] = sessions["placebo_best"] / 2
+    sessions["quota"] = sessions["prorata"] - 0.01
+    said = results.text(changed)
+    assert "are better than a placebo beyond chance in 0 of 32 cells" in said
+    assert "within a twentieth of the own data in 0 of 128 cells" in said
+    assert "hardly what they learn" not in said
+    assert "the quota is better at no ε here and at worst 1.00 points below" in said
 
 
 @pytest.mark.parametrize("parties", [5, 10])

@@ -11,13 +11,15 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from scripts.demo import free_ports
+from scripts.ports import reserve
+from scripts.processes import environment
 from tests.kit import ROOT
 from tests.kit.waiting import LIMIT
 
@@ -40,7 +42,7 @@ class Machine:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        first = free_ports(2)  # a relay takes the port above its own as well
+        first = reserve(2)  # a relay takes the port above its own as well
         self._hosts = dict.fromkeys(SERVICES, f"tcp://127.0.0.1:{first}")
 
     def place(self, service: str, inside: str) -> Path:
@@ -149,6 +151,55 @@ def test_every_party_runs_as_itself() -> None:
         assert service["environment"]["PARTIES"].split() == PARTIES
 
 
+def ignored() -> list[str]:
+    """The rules of .dockerignore, in order."""
+    lines = (ROOT / ".dockerignore").read_text().splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def reaches(path: Path) -> bool:
+    """Whether Docker would hand a file to the builder: the last rule that fits it decides."""
+    inside = path.relative_to(ROOT)
+    places = [str(place) for place in (inside, *inside.parents[:-1])]
+    sent = True
+    for rule in ignored():
+        pattern = rule.removeprefix("!")
+        shapes = {pattern, pattern.removeprefix("**/")}
+        if any(fnmatch(place, shape) for place in places for shape in shapes):
+            sent = rule.startswith("!")
+    return sent
+
+
+def test_the_image_holds_no_results_and_no_tests() -> None:
+    """Nothing of them reaches the builder, nor a key or a model that lies about."""
+    for folder in ("scripts/results", "tests"):
+        files = [path for path in (ROOT / folder).rglob("*") if path.is_file()]
+        assert files
+        assert not [path for path in files if reaches(path)]
+    for name in ("acme.key", "scripts/acme.key", "party/model.npz", "acme.ledger-wal"):
+        assert not reaches(ROOT / name)
+
+
+def test_the_image_holds_all_that_its_commands_load() -> None:
+    """Every module of this project behind `scripts/compose` reaches the builder, and it does."""
+    lines = ["import sys, scripts.folders, scripts.instances, party.__main__, coordinator.__main__"]
+    lines += ["print(*(getattr(m, '__file__', None) or '' for m in sys.modules.values()))"]
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(lines)],
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    loaded = [Path(name) for name in done.stdout.split() if Path(name).is_relative_to(ROOT)]
+    ours = [path for path in loaded if ".venv" not in path.parts]
+    assert {path.relative_to(ROOT).parts[0] for path in ours} >= {"scripts", "party", "protocol"}
+    for path in (*ours, ROOT / "scripts" / "compose"):
+        assert reaches(path), path
+
+
 def test_the_image_runs_without_rights_and_reads_only_what_it_names() -> None:
     """Its user is not root, and nothing but what it copies ever reaches the builder."""
     lines = [line.split() for line in (ROOT / "Dockerfile").read_text().splitlines()]
@@ -161,7 +212,5 @@ def test_the_image_runs_without_rights_and_reads_only_what_it_names() -> None:
         if words[:1] == ["COPY"] and not words[1].startswith("--from")
         for name in words[1:-1]
     }
-    rules = (ROOT / ".dockerignore").read_text().splitlines()
-    rules = [rule for rule in rules if not rule.startswith("#")]
-    assert rules[0] == "*"
-    assert {rule[1:] for rule in rules if rule.startswith("!")} == copied
+    assert ignored()[0] == "*"
+    assert {rule[1:] for rule in ignored() if rule.startswith("!")} == copied

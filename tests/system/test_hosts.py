@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts import demo
+from scripts import processes
 from tests.kit.holding import ON_THE_WAY, Brake, rounds_closed, until_told, until_waiting_for
 from tests.kit.processes import Play, assert_undisturbed, options, play
 from tests.kit.waiting import LIMIT
@@ -90,7 +90,7 @@ def place_on_hosts(session: Play, net: Network, monkeypatch: pytest.MonkeyPatch)
     """Every process of the session will start on the host of its name."""
     path = session.cast.folder / "agreement.toml"
     path.write_text(path.read_text().replace("127.0.0.1", net.address("coordinator")))
-    serve, join = demo.coordinator_command, demo.party_command
+    serve, join = processes.coordinator_command, processes.party_command
 
     def serve_there(folder: Path) -> list[str]:
         return net.on("coordinator", serve(folder))
@@ -100,8 +100,8 @@ def place_on_hosts(session: Play, net: Network, monkeypatch: pytest.MonkeyPatch)
         listen = ["--listen", f"tcp://{net.address(name)}:*"] if mesh else []
         return net.on(name, [*join(folder, name, chosen), *listen])
 
-    monkeypatch.setattr(demo, "coordinator_command", serve_there)
-    monkeypatch.setattr(demo, "party_command", join_there)
+    monkeypatch.setattr(processes, "coordinator_command", serve_there)
+    monkeypatch.setattr(processes, "party_command", join_there)
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,9 @@ from party.settle import settle
 from protocol.arrays import Floats
 from protocol.outcome import Outcome, outcome
 from protocol.toml import from_table
+from scripts.agreements import agreement_table, drawn, session_options
 from scripts.instances import Instance
-from scripts.simulate import agreement_table, drawn, players, run, session_options, simulate
+from scripts.simulate import players, run, simulate
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -26,7 +26,7 @@ from protocol.command import read_agreement
 from protocol.errors import BadLedger, Equivocation, PeerError, Unavailable
 from protocol.messages import Release
 from protocol.wire import Reader
-from scripts.demo import party_command
+from scripts.processes import party_command
 from tests.kit.holding import (
     ON_THE_WAY,
     Brake,

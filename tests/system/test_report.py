@@ -30,7 +30,8 @@ from protocol.pages.page import Line, chart, figure, fixed, round_numbers
 from protocol.pages.public import CHARTS, ROWS, public_page, trailing_mean
 from protocol.privacy import Spent
 from protocol.toml import from_table, written
-from scripts.simulate import agreement_table, drawn, players, run
+from scripts.agreements import agreement_table, drawn
+from scripts.simulate import players, run
 from tests.kit import ROOT
 from tests.kit.browser import CHROMIUM, Browser
 from tests.kit.builders import dump, make_agreement, play, public_key

@@ -29,7 +29,7 @@ from protocol.command import INTERRUPTED
 from protocol.errors import BadKey
 from protocol.messages import HEAD_BYTES, Release
 from protocol.transport import address
-from scripts import demo
+from scripts import processes
 from tests.kit.holding import Brake, rounds_closed, until_told
 from tests.kit.processes import Play, assert_undisturbed, options, play
 from tests.kit.relay import key_file, recording, speaking
@@ -81,7 +81,7 @@ def doors(session: Play) -> list[Door]:
         above = address(transport.coordinator, 1)
         return [replace(desk, kind=zmq.XPUB), replace(desk, place=above, kind=zmq.SUB)]
     keys = {m.name: m.transport_key for m in session.agreement.members}
-    log = (session.cast.folder / "coordinator.log").read_text()
+    log = session.cast.complained("coordinator")
     known = [line.split() for line in log.splitlines() if " listens at " in line]
     assert {words[0] for words in known} == keys.keys()
     return [desk, *(Door(words[3], keys[words[0]], zmq.SUB) for words in known)]
@@ -237,7 +237,7 @@ def earlier_session(session: Play) -> list[bytes]:
     rounds = f"rounds = {session.options.rounds} "
     assert rounds in text
     path.write_text(text.replace(rounds, "rounds = 5 ").replace("demo-", "earlier-"))
-    cast = demo.Cast(session.cast.folder, session.options)
+    cast = processes.Cast(session.cast.folder, session.options)
     try:
         with recording(session) as heard:
             cast.start()
@@ -249,7 +249,7 @@ def earlier_session(session: Play) -> list[bytes]:
     return heard
 
 
-def resident_bytes(process: "subprocess.Popen[str]") -> int:
+def resident_bytes(process: "subprocess.Popen[bytes]") -> int:
     pages = Path(f"/proc/{process.pid}/statm").read_text().split()[1]
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
@@ -309,7 +309,7 @@ REASONS = ("another agreement", "not in the roster", "does not fit")
 
 def complained(session: Play) -> bool:
     """Everybody who has a door has refused a stranger; everybody who hears has dropped nonsense."""
-    log = (session.cast.folder / "coordinator.log").read_text()
+    log = session.cast.complained("coordinator")
     if "refused a stranger" not in log:
         return False
     if session.agreement.transport.topology == "mesh":
@@ -351,7 +351,7 @@ def test_strangers_at_every_port_change_nothing(
             coordinator.terminate()
             assert coordinator.wait(LIMIT) == INTERRUPTED
             assert_undisturbed(session)
-            log = (session.cast.folder / "coordinator.log").read_text()
+            log = session.cast.complained("coordinator")
             assert "Traceback" not in log + "".join(map(session.error, session.cast.names))
         for who, sampled in sizes.items():
             growth = max(sampled) - sampled[0]
@@ -363,7 +363,7 @@ def joining(session: Play, name: str, text: str, key: Path) -> Iterator[Callable
     """A party that joins with this agreement and key file; what it has said so far."""
     path = key.with_suffix(".toml")
     path.write_text(text)
-    command = demo.party_command(session.cast.folder, name, session.options)
+    command = processes.party_command(session.cast.folder, name, session.options)
     command += ["--agreement", str(path), "--key", str(key)]
     log = key.with_suffix(".log")
     with log.open("wb") as out:
@@ -510,8 +510,8 @@ def test_a_key_file_that_others_can_read_is_refused(tmp_path: Path, mode: int) -
     with play(tmp_path / "s", options(rounds=5)) as session:
         folder = session.cast.folder
         commands = {
-            key_file(session, "party1"): demo.party_command(folder, "party1", session.options),
-            folder / "coordinator.key": demo.coordinator_command(folder),
+            key_file(session, "party1"): processes.party_command(folder, "party1", session.options),
+            folder / "coordinator.key": processes.coordinator_command(folder),
         }
         for key, command in commands.items():
             key.chmod(mode)

@@ -29,6 +29,7 @@ from protocol.messages import Echo, Hello, Message, Release, Signed
 from protocol.privacy import Calibration
 from protocol.toml import from_table, parse, written
 from protocol.wire import SIGNATURE_BYTES, Reader, pack
+from scripts.agreements import table
 from scripts.benches.instruments.companies import draw_sparse
 from scripts.benches.instruments.parts import PLACES, calibrated, install
 
@@ -70,20 +71,18 @@ def agreed(setting: Setting, party: Identity, peers: list[Keys]) -> Agreement:
     """Everybody may claim everything, ε = 1, as in the demonstration."""
     capacity = np.random.default_rng(setting.seed).uniform(10.0, 20.0, setting.resources)
     return from_table(
-        {
-            "session": "alone",
-            "mode": "private",
-            "rounds": setting.rounds + setting.skipped,
-            "privacy": {"epsilon": 1.0, "delta": 1e-3},
-            "resource": [
-                {"name": f"resource{j + 1}", "capacity": c, "worth": 100.0}
-                for j, c in enumerate((capacity * max(1.0, setting.columns / 15)).tolist())
-            ],
-            "member": [
+        table(
+            session="alone",
+            mode="private",
+            rounds=setting.rounds + setting.skipped,
+            capacity=capacity * max(1.0, setting.columns / 15),
+            members=[
                 {"name": party.name, "signing_key": party.signing_key.hex()},
                 *({"name": peer.name, "signing_key": peer.public.hex()} for peer in peers),
             ],
-        }
+            worth=100.0,
+            privacy={"epsilon": 1.0, "delta": 1e-3},
+        )
     )
 
 

@@ -13,9 +13,9 @@ import tempfile
 from pathlib import Path
 
 from protocol.command import read_agreement
-from scripts.benches.instruments.sessions import Processes, party_command, session
-from scripts.demo import coordinator_command, free_ports, prepare
-from scripts.simulate import drawn, party_name
+from scripts.benches.instruments.sessions import prepared, session
+from scripts.ports import reserve
+from scripts.processes import coordinator_command, party_command
 
 COUNTED = {"up": 0, "down": 0}
 
@@ -51,29 +51,19 @@ def relayed(parties: int, rounds: int, seed: int) -> dict[str, int]:
     options = session(parties, rounds, "relay", seed)
     with tempfile.TemporaryDirectory(prefix="sotto-bench-") as name:
         folder = Path(name)
-        prepare(folder, drawn(options), options)
-        agreement = read_agreement(folder / "agreement.toml")
-        port, target = agreement.transport.coordinator.rpartition(":")[2], free_ports(2)
-        names = [party_name(k) for k in range(parties)]
-        with Processes(folder) as processes:
-            counting = [
-                sys.executable,
-                "-m",
-                "scripts.benches.instruments.bytes",
-                port,
-                str(target),
-            ]
-            processes.start("counter", counting)
-            relay = [*coordinator_command(folder), "--listen", f"tcp://127.0.0.1:{target}"]
-            processes.start("coordinator", relay)
-            for party in names:
-                command = party_command(folder, party, "relay")
-                processes.start(party, [sys.executable, "-m", "party", *command])
-            for party in names:
-                processes.done(party)
-            processes.stop("coordinator")
-            processes.stop("counter")
-            counted: dict[str, int] = json.loads(processes.log("counter", "out").read_text())
+        with prepared(folder, options) as cast:
+            agreement = read_agreement(folder / "agreement.toml")
+            port, target = agreement.transport.coordinator.rpartition(":")[2], str(reserve(2))
+            counting = ["-m", "scripts.benches.instruments.bytes", port, target]
+            cast.launch("counter", [sys.executable, *counting])
+            listen = ["--listen", f"tcp://127.0.0.1:{target}"]
+            cast.launch("coordinator", [*coordinator_command(folder), *listen])
+            for party in cast.names:
+                cast.launch(party, party_command(folder, party, options, log="text"))
+            cast.done(*cast.names)
+            cast.stop("coordinator")
+            cast.stop("counter")
+            counted: dict[str, int] = json.loads(cast.said("counter"))
             return counted
 
 

@@ -11,6 +11,9 @@ import numpy as np
 from scipy.optimize import nnls
 from scipy.stats import t as student
 
+TELLING = 1.0
+"""An interval that is wider cannot tell what is in proportion from what does not grow."""
+
 
 @dataclass(frozen=True)
 class Power:
@@ -26,7 +29,14 @@ class Power:
         return asdict(self)
 
     def shown(self) -> str:
-        return f"{self.exponent:.2f}\n[dim]{self.low:.2f}–{self.high:.2f}[/dim]"
+        """The exponent and its interval, where that says more; – if the points do not tell."""
+        width = self.high - self.low
+        if self.low <= 0.0 <= self.high:
+            return "0" if width <= TELLING / 2 else "–"
+        if width > TELLING:
+            return "–"
+        low, value, high = (f"{x:.2f}" for x in (self.low, self.exponent, self.high))
+        return value if low == high else f"{value} ({low} to {high})"
 
 
 def power(x: Sequence[float], y: Sequence[float]) -> Power:

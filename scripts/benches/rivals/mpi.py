@@ -10,7 +10,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from scripts.benches.instruments.sessions import LIMIT_SECONDS, environment
+from scripts.processes import LIMIT_SECONDS, environment
 
 HERE = Path(__file__).parent
 YIELDING = ("--oversubscribe", "--allow-run-as-root", "--mca", "mpi_yield_when_idle", "1")

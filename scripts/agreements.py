@@ -1,0 +1,149 @@
+"""From options and an instance to the agreement of a session that is played on this machine.
+
+The one builder of agreements outside `coordinator new`. Of an instance only its public
+numbers are read: capacities, shares and how many companies there are.
+"""
+
+import argparse
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from protocol.agreement import ACCOUNTANTS, MODES, SHAPES, STEPS
+from protocol.arrays import Floats
+from scripts.instances import RESOURCES, Instance, draw
+
+
+def party_name(index: int) -> str:
+    return f"party{index + 1}"
+
+
+def public_key(name: str) -> str:
+    """A signing key that nobody holds, for members that only play."""
+    return hashlib.sha256(name.encode()).hexdigest()
+
+
+def table(
+    *,
+    session: str,
+    mode: str,
+    rounds: int,
+    capacity: Floats,
+    share: Floats | None = None,
+    members: Sequence[Mapping[str, Any]],
+    worth: float | Floats | None = None,
+    privacy: Mapping[str, Any] | None = None,
+    prices: Mapping[str, Any] | None = None,
+    rehearsal: bool = False,
+) -> dict[str, Any]:
+    """An agreement as a table. `share` has a row for each member; without it all may claim all.
+
+    `worth` is one public guess for each resource, or the same for all.
+    """
+    resources: list[dict[str, Any]] = [
+        {"name": f"resource{j + 1}", "capacity": c} for j, c in enumerate(capacity.tolist())
+    ]
+    if worth is not None:
+        for resource, guess in zip(resources, np.broadcast_to(worth, len(capacity)), strict=True):
+            resource["worth"] = float(guess)
+    claims: list[dict[str, Any]] = [{} for _ in members]
+    if share is not None:
+        names = [resource["name"] for resource in resources]
+        claims = [{"share": dict(zip(names, row, strict=True))} for row in share.tolist()]
+    return {
+        "session": session,
+        "mode": mode,
+        "rounds": rounds,
+        "rehearsal": rehearsal,
+        "privacy": dict(privacy or {}),
+        "prices": dict(prices or {}),
+        "resource": resources,
+        "member": [{**member, **claim} for member, claim in zip(members, claims, strict=True)],
+    }
+
+
+def players(count: int) -> list[dict[str, Any]]:
+    """Members that need no keys of their own, because nobody signs."""
+    names = [party_name(k) for k in range(count)]
+    return [{"name": name, "signing_key": public_key(name)} for name in names]
+
+
+def agreement_table(instance: Instance, options: argparse.Namespace) -> dict[str, Any]:
+    """The agreement that the options describe, as a table."""
+    privacy: dict[str, Any] = {"share_objective": options.share_objective}
+    if options.mode != "hidden":
+        privacy |= {
+            "epsilon": options.epsilon,
+            "delta": options.delta,
+            "accountant": options.accountant,
+            "noise": options.noise,
+            "truncate": options.truncate,
+            "alpha": min(options.alpha, float(options.parties)),
+            "tau": options.tau,
+        }
+    step = options.step or ("center" if options.mode == "hidden" else "worth")
+    prices: dict[str, Any] = {"step": step, "start": options.start}
+    if step == "center":
+        given = {"tolerance": options.tolerance, "reserve": options.reserve}
+        prices |= {key: value for key, value in given.items() if value is not None}
+    else:
+        prices |= {"momentum": options.momentum, "nonnegative": options.nonnegative}
+    if step in ("constant", "sqrt"):
+        prices["step_size"] = options.step_size
+    return table(
+        session=f"simulation-{options.seed}",
+        mode=options.mode,
+        rounds=options.rounds,
+        capacity=instance.capacity,
+        share=instance.share,
+        members=players(options.parties),
+        worth=options.worth or None,
+        privacy=privacy,
+        prices=prices,
+        rehearsal=options.rehearsal,
+    )
+
+
+def drawn(options: argparse.Namespace) -> Instance:
+    """The instance that the options describe."""
+    return draw(
+        options.seed,
+        parties=options.parties,
+        resources=options.resources,
+        share_first=options.share_first,
+        share_total=options.share_total,
+        demands=options.demands,
+    )
+
+
+def session_options(parser: argparse.ArgumentParser) -> None:
+    """The options that describe a session and its instance."""
+    add = parser.add_argument
+    add("--parties", type=int, default=5, metavar="K", help="how many companies (%(default)s)")
+    add("--resources", type=int, default=RESOURCES, metavar="m", help="(%(default)s)")
+    add("--rounds", type=int, default=150, metavar="T", help="releases of each (%(default)s)")
+    add("--mode", choices=MODES, default="private", help="%(default)s by default")
+    add("--epsilon", type=float, default=1.0, help="privacy budget ε (%(default)s)")
+    add("--delta", type=float, default=1e-3, help="privacy budget δ (%(default)s)")
+    add("--accountant", choices=ACCOUNTANTS, default="exact")
+    add("--noise", choices=SHAPES, default="component", help="spread over resources")
+    add("--truncate", action="store_true", help="cut releases to [τ·c, c] after the noise")
+    add("--alpha", type=float, default=1.5, help="clipped: total of the caps over c (%(default)s)")
+    add("--tau", type=float, default=0.01, help="smallest weight and cut-off (%(default)s)")
+    add("--step", choices=STEPS, help="default: center in hidden mode, else worth")
+    add("--tolerance", type=float, help="center: stop at a certificate of this part (0.0001)")
+    add("--reserve", type=float, help="center: part of each capacity left by the rounds (1e-6)")
+    add("--step-size", type=float, default=0.1, help="for constant and sqrt (%(default)s)")
+    add("--momentum", type=float, default=0.0, metavar="γ", help="(%(default)s)")
+    add("--negative", dest="nonnegative", action="store_false", help="let prices fall below 0")
+    add("--worth", type=float, default=100.0, help="of each resource, 0: none said (%(default)s)")
+    add("--start", choices=("zero", "worth"), default="zero", help="first prices (%(default)s)")
+    add("--share-first", type=float, help="largest part that the first party may claim")
+    add("--share-total", type=float, help="sum of all shares; equal ones without --share-first")
+    add("--no-demands", dest="demands", action="store_false", help="no minimum demands")
+    add("--share-objective", action="store_true", help="release noisy objectives as well")
+    add("--seed", type=int, help="of the instance and of the noise (the instance of seed 1)")
+    add("--json", type=Path, metavar="FILE", help="write the figures to this file")

@@ -1,0 +1,1 @@
+"""The page of a study: a file for each experiment, and one for the whole."""
