@@ -208,7 +208,7 @@ class Story:
 
     def sealing(self) -> "Story":
         """All rounds are closed and the party has sealed."""
-        last = self.agreement.rounds - 1
+        last = self.positions[-1].round - 1
         self.gathering(last)
         self.hears(*(self.release(peer, last) for peer in self.peers))
         return self

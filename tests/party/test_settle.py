@@ -386,7 +386,7 @@ def ended(agreement: Agreement, *releases: list[int]) -> Outcome:
         agreement=agreement,
         position=path[-1],
         released=values[None],
-        prices=np.array([position.prices.current for position in path]),
+        path=np.array([position.prices.current for position in path]),
         sealed=True,
     )
 
@@ -396,13 +396,14 @@ def needing(units: float) -> DataSet:
     return company([[1.0], [0.0]], [2.0], lower=[units], upper=[INF])
 
 
-def test_settlement_where_the_split_by_shares_has_no_plan() -> None:
-    """A minimum above the equal part leaves no plan there, and no gain to speak of."""
+def test_settlement_of_a_company_that_could_do_nothing_alone() -> None:
+    """A minimum above what it brings leaves no plan alone, and no gain to speak of."""
     agreement = make_agreement(members=2, rounds=1)
     known = ended(agreement, [TICKS * 3 // 4, 0], [TICKS // 4, 0])
     settlement = settle(needing(7.0), known, "ada")
     assert settlement.quota_ticks.tolist()[0] == TICKS * 3 // 4
-    assert settlement.within_prorata is None
+    assert settlement.endowment_ticks.tolist() == [HALF, HALF]
+    assert settlement.alone is None
     assert settlement.gain is None
     assert settlement.extra_ticks is None
     assert settlement.within_quota is not None
@@ -419,23 +420,45 @@ def test_settlement_where_the_quota_has_no_plan() -> None:
     assert settlement.gain is None
     assert settlement.extra_ticks is not None
     assert settlement.extra_ticks.tolist() == [math.ceil(0.15 * TICKS), 0]
-    assert settlement.within_prorata is not None
-    assert settlement.within_prorata.utility == pytest.approx(10.0)
+    assert settlement.alone is not None
+    assert settlement.alone.utility == pytest.approx(10.0)
 
 
-def test_gain_is_what_the_quota_earns_above_the_split_by_shares() -> None:
-    """With three quarters instead of half of ten units at 2 each, a company gains 5."""
-    agreement = make_agreement(members=2, rounds=1)
-    known = ended(agreement, [TICKS * 3 // 4, 0], [TICKS // 4, 0])
+def at_half_a_unit(**more: Any) -> Agreement:
+    """Two members and a price of 0.5 for a unit of r0 that one round does not move."""
+    prices = {"step": "constant", "step_size": 1e-9, "start": {"r0": 0.5, "r1": 3.0}}
+    return make_agreement(members=2, rounds=1, prices=prices, **more)
+
+
+def test_gain_is_what_the_company_is_better_off_after_payment() -> None:
+    """Three quarters instead of half of ten units at 2 each, for 0.5 each: 5 less 1.25."""
+    known = ended(at_half_a_unit(), [TICKS * 3 // 4, HALF], [TICKS // 4, HALF])
+    buyer, seller = (settle(needing(0.0), known, name) for name in ("ada", "ben"))
+    assert buyer.payment == pytest.approx(1.25)
+    assert buyer.gain == pytest.approx(3.75)
+    assert seller.payment == -buyer.payment
+    assert seller.gain == pytest.approx(-3.75)
+
+
+def test_alone_is_what_the_endowment_earns() -> None:
+    """A company that brings three of the ten units could earn 6 with them, and pays for more."""
+    members = [
+        {"name": name, "signing_key": public_key(name).hex(), "endowment": part}
+        for name, part in (("ada", 0.3), ("ben", 0.7))
+    ]
+    known = ended(at_half_a_unit(member=members), [HALF, HALF], [HALF, HALF])
     settlement = settle(needing(0.0), known, "ada")
-    assert settlement.gain == pytest.approx(5.0)
+    assert settlement.endowment_ticks.tolist() == [round(0.3 * TICKS)] * 2
+    assert settlement.alone is not None
+    assert settlement.alone.utility == pytest.approx(6.0, abs=1e-5)
+    # Two units of r0 at 0.5, and a fifth of the twenty of r1 at 3, which it cannot use.
+    assert settlement.payment == pytest.approx(13.0, abs=1e-4)
+    assert settlement.gain == pytest.approx(10.0 - 13.0 - 6.0, abs=1e-4)
 
 
 def test_paid_is_the_price_of_what_the_price_plan_uses() -> None:
     """At a price of 0.5 the ten units that a company takes cost 5, and earn 20 before that."""
-    prices = {"step": "constant", "step_size": 1e-9, "start": {"r0": 0.5, "r1": 3.0}}
-    agreement = make_agreement(members=2, rounds=1, prices=prices)
-    known = ended(agreement, [HALF, HALF], [HALF, HALF])
+    known = ended(at_half_a_unit(), [HALF, HALF], [HALF, HALF])
     settlement = settle(needing(0.0), known, "ada")
     assert settlement.at_prices is not None
     assert settlement.at_prices.utility == pytest.approx(20.0)
@@ -444,8 +467,8 @@ def test_paid_is_the_price_of_what_the_price_plan_uses() -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_price_plan_answers_the_final_prices(seed: int) -> None:
-    """The plan at the final prices is the subproblem's answer, and as good as another solver's."""
+def test_price_plan_answers_the_prices_of_the_outcome(seed: int) -> None:
+    """The plan at these prices is the subproblem's answer, and as good as another solver's."""
     rng = np.random.default_rng(seed)
     data = drawn(seed)
     agreement = make_agreement(
@@ -453,9 +476,9 @@ def test_price_plan_answers_the_final_prices(seed: int) -> None:
         resource=[{"name": f"r{j}", "capacity": 60.0} for j in range(3)],
         prices={"start": {f"r{j}": float(p) for j, p in enumerate(rng.uniform(0.0, 2.0, 3))}},
     )
-    known = ended(agreement, *rng.integers(0, TICKS, (3, 3)).tolist())
+    known = ended(agreement, *rng.integers(0, agreement.ticks, (3, 3)).tolist())
     settlement = settle(data, known, "ben")
-    prices = known.position.prices.current
+    prices = known.prices
     assert settlement.prices.tolist() == prices.tolist()
     answer = subproblem(data, agreement, "ben").answer(prices)
     plan, paid = settlement.at_prices, settlement.paid

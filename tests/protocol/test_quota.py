@@ -171,7 +171,7 @@ def test_filling_is_the_water_level(pairs: list[tuple[int, int]]) -> None:
     """Each part is within a tick of min(cap, θ·weight), for one θ found by exact bisection."""
     weights, caps = (list(column) for column in zip(*pairs, strict=True))
     weights = [min(w, c) for w, c in zip(weights, caps, strict=True)]
-    parts = filled(weights, caps)
+    parts = filled(TICKS, weights, caps)
     assert sum(parts) == TICKS
     assert all(0 <= part <= cap for part, cap in zip(parts, caps, strict=True))
     reachable = sum(cap for weight, cap in zip(weights, caps, strict=True) if weight)
