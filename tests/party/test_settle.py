@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from party.dataset import DataSet, dense
-from party.settle import Plan, plan_within, settle, smallest_extra
+from party.settle import TOLERANCE, Plan, plan_within, settle, smallest_extra
 from party.subproblem import Answer, subproblem
 from protocol.agreement import TICKS, Agreement
 from protocol.arrays import Floats
@@ -193,9 +193,12 @@ coefficients = st.one_of(st.just(0.0), st.floats(-5.0, -1e-3), st.floats(1e-3, 5
 
 @st.composite
 def small_models(draw: st.DrawFn) -> tuple[DataSet, Floats]:
-    """A model of four columns and two resources, and a limit of any size or none."""
-    lower = draw(st.lists(st.floats(-3.0, 3.0), min_size=4, max_size=4))
-    widths = draw(st.lists(st.floats(0.0, 9.0), min_size=4, max_size=4))
+    """A model of four columns and two resources, and a limit of any size or none.
+
+    Its bounds are none that a solver takes for 0.
+    """
+    lower = draw(st.lists(st.integers(-3000, 3000).map(lambda n: n / 1e3), min_size=4, max_size=4))
+    widths = draw(st.lists(st.integers(0, 9000).map(lambda n: n / 1e3), min_size=4, max_size=4))
     row = st.lists(coefficients, min_size=4, max_size=4)
     data = company(
         [draw(row), draw(row)],
@@ -207,15 +210,60 @@ def small_models(draw: st.DrawFn) -> tuple[DataSet, Floats]:
     return data, np.array([draw(sizes), draw(sizes)])
 
 
+def hair(limit: Floats) -> Floats:
+    """What a solver takes for nothing beside a limit."""
+    return TOLERANCE * np.maximum(1.0, limit / 100.0)
+
+
 @given(small_models())
 @settings(max_examples=150)
 def test_no_plan_is_over_its_limit_by_a_single_bit(case: tuple[DataSet, Floats]) -> None:
-    """Whatever the coefficients and the limit, the exact consumption is within the exact limit."""
+    """The exact consumption is within the exact limit, if a little less would do as well."""
     data, limit = case
     plan = plan_within(data, limit)
-    if plan is not None:
+    if plan is None:
+        return
+    assert_feasible(data, plan)
+    if best_utility(data, limit - 2.0 * hair(limit)) is None:
+        limit = limit + hair(limit)
+        assert all(plan.uses <= limit)
+    else:
         assert_within(data, plan, limit)
-        assert_feasible(data, plan)
+
+
+@pytest.mark.parametrize("unit", [1.0, 30.0, 1e3, 1e6])
+def test_a_minimum_that_is_the_quota_to_a_hair_has_a_plan(unit: float) -> None:
+    """To need what one has is no shortfall: exactly, or more by what no solver can tell."""
+    limit = np.array([unit])
+    for over in (0.0, 0.5 * hair(limit)[0]):
+        data = company([[1.0, 2.0]], [3.0, 5.0], lower=[unit + over, 0.0], upper=[INF, INF])
+        plan = plan_within(data, limit)
+        assert plan is not None
+        assert plan.values == pytest.approx([unit + over, 0.0], abs=hair(limit)[0])
+        assert plan.uses[0] <= unit + hair(limit)[0]
+
+
+@pytest.mark.parametrize("unit", [1.0, 30.0, 1e3, 1e6])
+def test_a_minimum_just_beyond_the_quota_has_none(unit: float) -> None:
+    """More than a solver takes for nothing is a shortfall, and is told."""
+    limit = np.array([unit])
+    beyond = unit + 4.0 * hair(limit)[0]
+    data = company([[1.0, 2.0]], [3.0, 5.0], lower=[beyond, 0.0], upper=[INF, INF])
+    assert plan_within(data, limit) is None
+
+
+def test_settlement_of_a_company_that_needs_its_quota_to_a_hair() -> None:
+    """Half of ten units, exactly or a hair more, is a plan; beyond that the shortfall is told."""
+    known = ended(make_agreement(members=2, rounds=1), [HALF, 0], [HALF, 0])
+    for over in (0.0, 0.5e-7):
+        settlement = settle(needing(5.0 + over), known, "ada")
+        assert settlement.within_quota is not None
+        assert settlement.within_quota.utility == pytest.approx(10.0, abs=1e-6)
+        assert settlement.extra_ticks is None
+    settlement = settle(needing(5.0 + 1e-5), known, "ada")
+    assert settlement.within_quota is None
+    assert settlement.extra_ticks is not None
+    assert settlement.extra_ticks.tolist() == [math.ceil(1e-6 * TICKS), 0]
 
 
 @pytest.mark.parametrize("limit", [0.0, 1.0, 30.0, 1e6, 2.0**40])
