@@ -7,6 +7,7 @@ import hashlib
 import math
 import struct
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 TICKS = 1048576
@@ -196,6 +197,60 @@ def split(total: int, weights: list[int]) -> list[int]:
     for k in by_remainder[: total - sum(parts)]:
         parts[k] += 1
     return parts
+
+
+def weighted_quota(
+    rounds: list[list[list[int]]], weights: list[int], shares: list[list[float]], ticks: int
+) -> list[list[int]]:
+    """What each member may use, from whole weights of the rounds, one row for each member."""
+    whole, columns = sum(weights), []
+    for j in range(len(shares[0])):
+        demands = [0] * len(shares)
+        for weight, rows in zip(weights, rounds, strict=False):
+            demands = [d + weight * row[j] for d, row in zip(demands, rows, strict=True)]
+        demands = [max(0, d) for d in demands]
+        limits = [math.ceil(share[j] * ticks) for share in shares]
+        total = sum(demands)
+        if total > ticks * whole:
+            parts = [d * ticks // total for d in demands]
+        else:
+            left = Fraction(ticks * whole - total, sum(limits))
+            exact = [(d + left * a) / whole for d, a in zip(demands, limits, strict=True)]
+            parts = [math.floor(part) for part in exact]
+        columns.append([min(part, limit) for part, limit in zip(parts, limits, strict=True)])
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def payments(
+    *,
+    prices: list[float],
+    capacity: list[float],
+    quota: list[list[int]],
+    endowment: list[list[int]],
+    ticks: int,
+) -> list[float]:
+    """What each member pays: exact, then whole units by largest remainder."""
+    money = [p * c for p, c in zip(prices, capacity, strict=True)]
+    worth = math.fsum(abs(y) for y in money)
+    unit = 1.0
+    if worth > 0.0:
+        unit = 2.0**-40
+        while unit * 2.0**40 <= worth:
+            unit *= 2.0
+        while unit * 2.0**39 > worth:
+            unit /= 2.0
+    units = []
+    for own, brought in zip(quota, endowment, strict=True):
+        due = Fraction(0)
+        for j, y in enumerate(money):
+            used = sum(row[j] for row in quota)
+            due += Fraction(y) * (own[j] - Fraction(brought[j] * used, ticks)) / ticks
+        units.append(due / Fraction(unit))
+    parts = [math.floor(u) for u in units]
+    by_remainder = sorted(range(len(units)), key=lambda k: (parts[k] - units[k], k))
+    for k in by_remainder[: -sum(parts)]:
+        parts[k] += 1
+    return [part * unit for part in parts]
 
 
 def clipped_caps(

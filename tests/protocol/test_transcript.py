@@ -22,6 +22,7 @@ from protocol.toml import from_table
 from protocol.transcript import MAGIC, Transcript, load, replay
 from tests.kit import ROOT, reading
 from tests.kit.builders import dump, make_agreement, play, release_at, sign
+from tests.kit.story import ending_early
 from tests.kit.waiting import LIMIT
 
 CASES = json.loads((ROOT / "tests" / "kit" / "vectors" / "prices.json").read_text())["cases"]
@@ -374,6 +375,29 @@ def test_every_message_must_stand_in_its_place(agreement: Agreement, whole: Tran
     }
     for text, transcript in cases.items():
         assert text in refused(agreement, transcript)
+
+
+def test_rounds_after_an_early_end_are_refused() -> None:
+    """A session that ended by itself has no more rounds, though more were agreed."""
+    agreement = ending_early()
+    whole, _ = play(agreement)
+    assert replay(agreement, load(agreement, dump(agreement, whole))).over
+    assert len(whole.rounds) == 3
+    longer, _ = play(agreement, rounds=5)
+    assert longer.rounds[:3] == whole.rounds
+    text = refused(agreement, longer)
+    assert text == "5 rounds of releases, but the session was over after 3"
+
+
+def test_seals_before_an_early_end_are_refused() -> None:
+    """Seals stand only where the session is over, even if they are on that very head."""
+    agreement = ending_early()
+    whole, positions = play(agreement)
+    early = tuple(
+        sign(replace(signed.message, round=2, head=positions[2].head)) for signed in whole.seals
+    )
+    assert "sealed after 2 of 9 rounds" in refused(agreement, Transcript(whole.rounds[:2], early))
+    assert not replay(agreement, Transcript(whole.rounds[:2])).over
 
 
 def test_a_replaced_release_breaks_the_chain_after_it(
