@@ -184,8 +184,8 @@ def _uses(known: Outcome, member: str, settlement: Settlement) -> Element:
     return section(
         "Your quota and what you make of it",
         paragraph(
-            "In units and in percent of the whole capacity; all bars have one scale. What you would "
-            "take at the prices of the outcome is not guaranteed to be available."
+            "In units and in percent of the whole capacity; all bars have one scale. What you "
+            "would take at the prices of the outcome is not guaranteed to be available."
         ),
         grid(cards),
         *left_out(len(cards), len(agreement.resources), "resources", "result.json"),

@@ -63,5 +63,5 @@ def payments(agreement: Agreement, prices: Floats, quota: Ticks) -> Floats:
 
 
 def _unit(worth: float) -> float:
-    """A power of two, so that sums of units are exact."""
-    return math.ldexp(1.0, math.frexp(worth)[1]) / UNITS if worth > 0.0 else 1.0
+    """A power of two, so that sums of units are exact; 1 where float64 has none so small."""
+    return math.ldexp(1.0, math.frexp(worth)[1]) / UNITS or 1.0

@@ -38,7 +38,7 @@ RESERVE = 1e-6
 """What the rounds leave of each capacity: quotas then cover every averaged demand to the tick."""
 
 # What a text may look like, and how to say so to a person.
-_CURRENCY = (r"[^\x00-\x1f]{0,8}", "one word of at most 8 characters, like EUR")
+_CURRENCY = (r"[^\s\x00-\x1f\x7f]{1,8}", "one word of at most 8 characters, like EUR")
 _LINE = (r"[^\x00-\x1f]{0,80}", "one line of at most 80 characters")
 _ADDRESS = (r"tcp://\S{1,255}:[0-9]{1,5}", "an address of the form 'tcp://host:port'")
 _SIGNING_KEY = (r"[0-9a-f]{64}", "a public key of 64 hexadecimal digits")

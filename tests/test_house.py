@@ -104,7 +104,7 @@ def test_coordinator_is_only_a_relay(path: Path) -> None:
     assert not imported(path, "highspy", "opendp", "numpy", "scipy", "sqlite3")
     allowed = ["agreement", "command", "errors", "transport", "wire"]
     if path.stem == "__main__":  # writes agreements, the next one from a public transcript
-        allowed += ["toml", "transcript"]
+        allowed += ["outcome", "toml", "transcript"]
     known = imported(path, *(f"protocol.{name}" for name in allowed))
     assert imported(path, "protocol") <= known
 

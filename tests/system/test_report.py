@@ -281,9 +281,7 @@ def planted(it: Played) -> Settlement:
     """A settlement of recognisable numbers."""
     count, m = it.data.columns, it.data.resources
     plans = [Plan(np.full(count, n), np.full(m, n / 1e4), n) for n in PLANTED * np.arange(1, 4)]
-    return replace(
-        it.settlement, within_quota=plans[0], within_prorata=plans[1], at_prices=plans[2]
-    )
+    return replace(it.settlement, within_quota=plans[0], alone=plans[1], at_prices=plans[2])
 
 
 def test_no_private_number_is_on_the_public_side() -> None:
