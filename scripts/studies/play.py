@@ -21,6 +21,8 @@ from protocol.course import Course
 from protocol.outcome import Outcome, amounts
 from protocol.privacy import Calibration
 from scripts.instances import Instance, central, placebo
+from scripts.judging import first_below
+from scripts.judging import told as told_prices
 from scripts.studies.cells import EXPERIMENTS, VARIANTS, Setting, agree
 from scripts.studies.corner import Remembering, remembering
 
@@ -138,9 +140,9 @@ def session(agreement: Agreement, companies: Companies, draws: Floats) -> Played
         demand, objective = companies.answers(prices)
         path.append(prices)
         dual.append(float(prices @ companies.capacity + objective.sum()))
-        proved = position.certificate
+        proved = position.certificate is not None
         told.append(
-            dual[-1] if proved is None else companies.dual(proved.prices / companies.capacity)
+            companies.dual(told_prices(position, companies.capacity)) if proved else dual[-1]
         )
         if position.over:
             known = Outcome(
@@ -194,12 +196,6 @@ def _convergence(unit: Unit) -> Rows:
 def lasting(values: Floats, rounds: int) -> Floats:
     """Values by round, of which a session that has ended keeps its last."""
     return np.pad(values, (0, rounds + 1 - len(values)), mode="edge")
-
-
-def first_below(gap: Floats, level: float) -> int | None:
-    """The first round with a gap of at most `level`, if there is one."""
-    reached = np.flatnonzero(gap <= level)
-    return int(reached[0]) if len(reached) else None
 
 
 def _sessions(unit: Unit) -> list[Row]:

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
+from scripts.judging import first_below
 from scripts.studies.cells import CONVERGENCE_VARIANTS, MOMENTUM_HIDDEN, VARIANTS
 from scripts.studies.page.layout import grid, meaning, section
-from scripts.studies.play import LEVELS, MARKS, first_below
+from scripts.studies.play import LEVELS, MARKS
 from scripts.studies.tables import Results, mean, percent, where
 
 PARTIES = (5, 10)
