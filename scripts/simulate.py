@@ -244,9 +244,18 @@ def _plans(figures: dict[str, Any], kind: str) -> str:
 
 
 def simulate(options: argparse.Namespace, on_round: Callable[[int], None]) -> dict[str, Any]:
-    """Draw an instance or read a set, play a session, and measure it."""
-    folder = getattr(options, "models", None)
-    instance, optimum = read_set(folder) if folder else (drawn(options), None)
+    """Draw an instance, play a session, and measure it."""
+    instance = drawn(options)
+    return play(instance, central(instance), options, on_round)
+
+
+def play(
+    instance: Instance,
+    optimum: Optimum,
+    options: argparse.Namespace,
+    on_round: Callable[[int], None] = lambda _: None,
+) -> dict[str, Any]:
+    """The figures of one session among these companies, as the options say."""
     agreement = from_table(agreement_table(instance, options))
     with players(agreement, instance.subproblems(), options.seed, on_round) as members:
         run(members)
@@ -254,10 +263,16 @@ def simulate(options: argparse.Namespace, on_round: Callable[[int], None]) -> di
         if len(heads) != 1:
             raise AssertionError("the parties ended at different heads")
         known = outcome(agreement, members[0].ledger.transcript())
-    return summary(known, instance, optimum or central(instance))
+    return summary(known, instance, optimum)
 
 
-DRAWN = ("parties", "resources", "share_first", "share_total", "demands")
+DRAWN = {
+    "parties": "--parties",
+    "resources": "--resources",
+    "share_first": "--share-first",
+    "share_total": "--share-total",
+    "demands": "--no-demands",
+}
 """Options that say what to draw, and nothing where models are read."""
 
 
@@ -282,19 +297,29 @@ def command_line() -> argparse.ArgumentParser:
 
 def shown(options: argparse.Namespace) -> None:
     """Play what the options say, and show the figures."""
-    if options.models:
-        for name in DRAWN:
-            if getattr(options, name) != command_line().get_default(name):
-                raise BadCommand(f"--{name.replace('_', '-')} says what to draw, --models reads")
     if options.worth is None:
         options.worth = 0.0 if options.models else WORTH
     console = Console()
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("rounds", total=options.rounds)
-        figures = simulate(options, lambda done: progress.update(task, completed=done))
+
+        def tell(done: int) -> None:
+            progress.update(task, completed=done)
+
+        if options.models:
+            _refuse_drawing(options)
+            figures = play(*read_set(options.models), options, tell)
+        else:
+            figures = simulate(options, tell)
     show(console, figures)
     if options.json:
         options.json.write_text(json.dumps(figures, indent=2) + "\n")
+
+
+def _refuse_drawing(options: argparse.Namespace) -> None:
+    for name, flag in DRAWN.items():
+        if getattr(options, name) != command_line().get_default(name):
+            raise BadCommand(f"{flag} says what to draw: leave it out, or --models")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
