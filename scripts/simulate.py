@@ -27,7 +27,7 @@ from party.subproblem import Subproblem
 from protocol.agreement import Agreement
 from protocol.arrays import Floats
 from protocol.caps import first_caps
-from protocol.forecast import forecast
+from protocol.forecast import verdict
 from protocol.messages import Message, Signed
 from protocol.outcome import Outcome, amounts, outcome
 from protocol.privacy import Calibration
@@ -144,7 +144,7 @@ def summary(known: Outcome, instance: Instance, optimum: Optimum) -> dict[str, A
             / agreement.ticks
         ),
         **settled(known, instance),
-        "verdict": forecast(agreement)["verdict"],
+        "verdict": verdict(agreement),
     }
 
 
