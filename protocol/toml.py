@@ -280,6 +280,7 @@ _WORDS = {
     "reserve": "part of each capacity that the rounds leave; 0 where all is needed",
     "topology": "relay: through the coordinator; mesh: directly",
     "patience_seconds": "after so much silence a member stops and can go on later",
+    "unit": "what it is counted in",
     "worth": "a public guess of what all of it would fetch",
     "share": "the largest part of each capacity that it may claim",
     "endowment": "the part of each capacity that it would have without the others",

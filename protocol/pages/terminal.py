@@ -64,8 +64,8 @@ def _end(agreement: Agreement) -> list[str]:
     part, left = f"{100.0 * tolerance:.4g} %", f"{100.0 * reserve:.4g} %"
     return [
         "ends by itself                   once all companies together are proved to miss no more",
-        f"  (tolerance)                    than {part} of what all capacities are worth; and after",
-        f"                                 {agreement.rounds} rounds in any case",
+        f"  (tolerance)                    than {part} of what all capacities are worth, and the",
+        f"                                 reserve; after {agreement.rounds} rounds in any case",
         f"the rounds leave                 {left} of each capacity, which the quotas fill; who",
         "  (reserve)                      needs one to the last unit wants a reserve of 0",
         "revealed to all members          exactly what each company would take at the prices of",

@@ -281,9 +281,7 @@ def planted(it: Played) -> Settlement:
     """A settlement of recognisable numbers."""
     count, m = it.data.columns, it.data.resources
     plans = [Plan(np.full(count, n), np.full(m, n / 1e4), n) for n in PLANTED * np.arange(1, 4)]
-    return replace(
-        it.settlement, within_quota=plans[0], within_prorata=plans[1], at_prices=plans[2]
-    )
+    return replace(it.settlement, within_quota=plans[0], alone=plans[1], at_prices=plans[2])
 
 
 def test_no_private_number_is_on_the_public_side() -> None:
@@ -307,7 +305,7 @@ def test_private_page_says_what_the_quota_is_worth() -> None:
     text = Page(it.private(secret)).text
     for number in (PLANTED, 2 * PLANTED, 3 * PLANTED, secret.paid or 0.0):
         assert figure(number, digits=6) in text
-    assert "\u22127\u202f919.27 (\u221250.0 %)" in text
+    assert "So you are worse off by" in text
     assert "Your price plan (not guaranteed)" in text
     assert f"In this session your data spent epsilon {EPSILON:.4g} at delta 0.001." in text
     assert "together the data set 'main' has spent everything" in text
@@ -561,7 +559,9 @@ SEEN = """(() => {
 
 PUBLIC_HEADINGS = [
     "The capacities and their prices",
+    "How good the outcome is, at least",
     "The quotas",
+    "Who pays whom",
     "How the prices moved",
     "What was asked for, against the capacity",
     "Privacy",
@@ -569,8 +569,10 @@ PUBLIC_HEADINGS = [
 ]
 PRIVATE_HEADINGS = [
     "What the session is worth to you",
+    "How certain that is",
     "Your quota and what you make of it",
     "Your plan",
+    "If you could buy whatever you want",
     "What privacy was spent",
 ]
 
