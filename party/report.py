@@ -86,7 +86,7 @@ def private_page(
         _at_prices(known, data, settlement),
         section("What privacy was spent", *map(paragraph, spending.sentences)),
         element("p", "From here on: what every company sees", class_="part"),
-        *summary(known),
+        element("section", *summary(known)),
         *public_sections(known),
         kind="private",
     )

@@ -336,7 +336,8 @@ def _small_print(known: Outcome) -> str:
     text = "Figures are rounded so that rows and columns still add up."
     if not known.agreement.currency:
         text += " The agreement names no currency: money is what worths and objectives are in."
-    if bool((known.quota.sum(axis=0) < known.endowment.sum(axis=0)).any()):
+    used = known.quota.sum(axis=0) / known.agreement.ticks
+    if bool((np.rint(used * _HUNDREDTHS) < _HUNDREDTHS).any()):
         text += (
             " Of a capacity that the quotas leave in part, everybody is taken to have brought "
             "that much less."
