@@ -30,6 +30,7 @@ MAX_ROUNDS = 1_000_000
 MAX_MEMBERS = 10_000
 MAX_RESOURCES = 10_000
 MAX_START = 1e12
+LEAST_EPSILON, MOST_EPSILON = 1e-6, 100.0
 
 TOLERANCE = 1e-4
 """How near a certificate must come, as a part of what all capacities are worth."""
@@ -186,7 +187,7 @@ def _secrecy(
 
 def _privacy(fields: Fields) -> Privacy:
     return Privacy(
-        epsilon=fields.number("epsilon", at_least=1e-6, at_most=100.0),
+        epsilon=fields.number("epsilon", at_least=LEAST_EPSILON, at_most=MOST_EPSILON),
         delta=fields.number("delta", at_least=1e-10, at_most=0.1),
         accountant=fields.choice("accountant", ACCOUNTANTS, "exact"),
         noise=fields.choice("noise", SHAPES, "component"),
@@ -279,6 +280,7 @@ _WORDS = {
     "reserve": "part of each capacity that the rounds leave; 0 where all is needed",
     "topology": "relay: through the coordinator; mesh: directly",
     "patience_seconds": "after so much silence a member stops and can go on later",
+    "unit": "what it is counted in",
     "worth": "a public guess of what all of it would fetch",
     "share": "the largest part of each capacity that it may claim",
     "endowment": "the part of each capacity that it would have without the others",

@@ -30,7 +30,7 @@ from protocol.arrays import Floats
 from protocol.caps import first_caps
 from protocol.command import run as start
 from protocol.errors import BadCommand
-from protocol.forecast import forecast
+from protocol.forecast import verdict
 from protocol.messages import Message, Signed
 from protocol.outcome import Outcome, amounts, outcome
 from protocol.privacy import Calibration
@@ -152,7 +152,7 @@ def summary(known: Outcome, instance: Instance, optimum: Optimum) -> dict[str, A
             / agreement.ticks
         ),
         **settled(known, instance, optimum.utility),
-        "verdict": forecast(agreement)["verdict"],
+        "verdict": verdict(agreement),
     }
 
 
