@@ -25,12 +25,13 @@ def test_outcome_is_where_those_who_played_stand(rounds: int | None) -> None:
     assert known.sealed == (rounds is None)
     assert known.rounds == len(path) - 1
     assert known.position.head == path[-1].head
-    assert known.prices.tolist() == [position.prices.current.tolist() for position in path]
+    assert known.path.tolist() == [position.prices.current.tolist() for position in path]
     assert known.released.shape == (known.rounds, 3, 2)
     for row, releases in zip(known.released, transcript.rounds, strict=True):
         assert (row == numbers(releases)).all()
-    assert known.final_prices.tolist() == path[-1].final_prices.tolist()
-    assert known.average_prices.tolist() == path[-1].average_prices.tolist()
+    assert known.last_prices.tolist() == path[-1].prices.current.tolist()
+    assert known.prices.tolist() == path[-1].average_prices.tolist()
+    assert known.certificate is None
     assert (known.quota == quota(agreement, *average(path[-1]))).all()
     assert (known.prorata == prorata(agreement)).all()
 
