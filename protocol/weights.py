@@ -119,7 +119,7 @@ class _Program:
         found = np.zeros(self._count)
         rounds = [(row, place) for row, place in enumerate(self._basic) if place < self._count]
         for row, place in rounds:
-            found[place] = max(float(self._table[row, -1]), 0.0)
+            found[place] = max(0.0, float(self._table[row, -1]))
         if not (np.isfinite(found).all() and found.max() * len(rounds) > 0.5):
             found = np.zeros(self._count)
             found[rounds[0][1] if rounds else 0] = 1.0
