@@ -244,7 +244,8 @@ class CenterRule:
         if center.best is not None and not best.gap < center.best.gap:
             best = center.best
         if view is not None and len(cuts.rounds) > self._most_cuts:
-            cuts = cuts[_tightest(view, self._most_cuts, np.isin(cuts.rounds, basis))]
+            needed = np.array([number in basis for number in cuts.rounds.tolist()])
+            cuts = cuts[_tightest(view, self._most_cuts, needed)]
         return replace(center, prices=y, cuts=cuts, basis=basis, best=best, exact=view is None)
 
     def _proved(self, cuts: Cuts, box: Floats, basis: Basis | None) -> tuple[Certificate, Basis]:
