@@ -96,7 +96,7 @@ class PriceRule:
         return Prices(prices.round + 1, moved, prices.current, farthest, squares)
 
     def _asking(self, round: int, center: Center, previous: Floats) -> Prices:  # noqa: A002
-        asked = np.minimum(center.prices / self._agreement.capacity, PRICE_LIMIT)
+        asked = center.prices / self._agreement.capacity
         return Prices(round, asked, previous, center=center)
 
 
@@ -109,4 +109,5 @@ def _center_rule(agreement: Agreement) -> CenterRule:
         reserve_ticks=math.ceil((agreement.pricing.reserve or 0.0) * agreement.ticks),
         worth=agreement.worth,
         start=start if start.any() else None,
+        limit=PRICE_LIMIT * agreement.capacity,
     )
