@@ -16,11 +16,14 @@ import pytest
 
 from protocol.agreement import TICKS, Agreement
 from protocol.command import read_agreement
-from protocol.course import numbers
+from protocol.course import Course, numbers
+from protocol.outcome import outcome
+from protocol.toml import written
 from protocol.transcript import Transcript, load
 from scripts.processes import Cast
 from tests.kit import ROOT
-from tests.kit.builders import dump
+from tests.kit.builders import dump, make_agreement
+from tests.kit.builders import play as whole_session
 from tests.kit.processes import options, play
 from tests.kit.waiting import LIMIT
 
@@ -182,6 +185,29 @@ def test_unfinished_session_gives_the_prices_it_reached(earlier: Earlier, tmp_pa
     assert made.returncode == 0
     assert f"stops after 3 of {ROUNDS} rounds: the prices reached there are taken" in made.stderr
     assert list(read_agreement(tmp_path / "next.toml").pricing.start) == earlier.by_round[3]
+
+
+def test_next_session_of_one_that_ended_by_itself(tmp_path: Path) -> None:
+    """It starts with the weighted prices, keeps the terms of the centre rule, and says nothing."""
+    old = make_agreement(
+        members=3, rounds=9, prices={"step": "center", "tolerance": 0.001}, currency="EUR"
+    )
+    played = whole_session(old)[0]
+    assert len(played.rounds) < old.rounds
+    (tmp_path / "old.toml").write_text(written(old))
+    (tmp_path / "old.transcript").write_bytes(dump(old, played))
+    made = coordinator_new(
+        "--session", "later", "--from", tmp_path / "old.transcript",
+        "--agreement", tmp_path / "old.toml", "--key", tmp_path / "coordinator.key",
+        "--out", tmp_path / "next.toml",
+    )  # fmt: skip
+    assert (made.returncode, made.stderr) == (0, "")
+    new, known = read_agreement(tmp_path / "next.toml"), outcome(old, played)
+    assert known.certificate is not None
+    assert list(new.pricing.start) == known.prices.tolist() != known.last_prices.tolist()
+    assert replace(new.pricing, start=old.pricing.start) == old.pricing
+    assert new.currency == "EUR"
+    assert Course(new).opening.prices.current == pytest.approx(known.prices, rel=1e-15)
 
 
 # What is refused

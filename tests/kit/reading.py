@@ -180,6 +180,8 @@ class Market:
             self.squares = self.squares + math.fsum(e * e for e in excess)
             step = self.radius / math.sqrt(self.squares) if self.squares > 0.0 else 0.0
             moved = [self.now[j] + (step * excess[j]) / self.capacity[j] for j in range(m)]
+        elif self.rule == "worth":
+            moved = [self.now[j] + (self.size * excess[j]) / self.capacity[j] for j in range(m)]
         else:
             step = self.size / math.sqrt(self.number + 1) if self.rule == "sqrt" else self.size
             moved = [self.now[j] + step * (excess[j] * self.capacity[j]) for j in range(m)]

@@ -1,17 +1,22 @@
 """The outcome of a session: what follows from its transcript, whole or cut off."""
 
+import math
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from protocol.agreement import TICKS
+from protocol.center import WHOLE
 from protocol.course import numbers
 from protocol.errors import BadTranscript
 from protocol.outcome import outcome
-from protocol.quota import average, prorata, quota
+from protocol.payments import payments
+from protocol.quota import average, prorata, quota, weighted
 from protocol.transcript import Transcript, positions, replay
 from tests.kit.builders import make_agreement, play
+from tests.kit.story import ending_early
 
 PRIVATE = {"mode": "private", "privacy": {"epsilon": 8.0, "delta": 1e-3}}
 
@@ -34,6 +39,48 @@ def test_outcome_is_where_those_who_played_stand(rounds: int | None) -> None:
     assert known.certificate is None
     assert (known.quota == quota(agreement, *average(path[-1]))).all()
     assert (known.prorata == prorata(agreement)).all()
+
+
+def test_outcome_of_a_session_that_ended_by_itself() -> None:
+    """Its prices and quotas are weighted as the certificate says, its payments go with them."""
+    agreement = ending_early()
+    known = outcome(agreement, play(agreement)[0])
+    assert (known.rounds, known.sealed, len(known.path)) == (3, True, 4)
+    proof = known.certificate
+    assert proof is not None
+    assert sum(proof.weights) == WHOLE
+    rows = zip(proof.weights, known.path.tolist(), strict=False)
+    first = sum(Fraction(w, WHOLE) * Fraction(row[0]) for w, row in rows)
+    assert known.prices[0] == pytest.approx(float(first), rel=1e-14)
+    assert known.prices.tolist() != known.last_prices.tolist()
+    assert (known.quota == weighted(agreement, known.released, proof.weights)).all()
+    assert (known.endowment == prorata(agreement)).all()
+    assert (known.payments == payments(agreement, known.prices, known.quota)).all()
+    assert math.fsum(known.payments) == 0.0
+
+
+def test_outcome_before_the_first_round_of_the_centre_rule() -> None:
+    """Nothing is proved yet: first prices, a split by shares, and nobody pays."""
+    agreement = ending_early()
+    known = outcome(agreement, Transcript(rounds=()))
+    assert known.certificate is None
+    assert known.prices.tolist() == known.path[0].tolist()
+    assert (known.quota == prorata(agreement)).all()
+    assert known.payments.tolist() == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_prices_of_the_outcome_where_nothing_can_be_proved(shared: bool) -> None:
+    """The best noisy prices where objectives are shared, otherwise those of the last half."""
+    privacy = {"share_objective": True, "objective_limit": 5.0} if shared else {}
+    agreement = make_agreement(rounds=4, privacy=privacy)
+    known = outcome(agreement, play(agreement)[0])
+    path = known.path.tolist()
+    mean = [(third + fourth) / 2 for third, fourth in zip(path[3], path[4], strict=True)]
+    assert known.certificate is None
+    # All want a little more than there is and say the same objectives: the first are cheapest.
+    assert known.prices.tolist() == (path[0] if shared else pytest.approx(mean, rel=1e-15))
+    assert mean != path[0]
 
 
 def test_overrun_leaves_the_objectives_out() -> None:
