@@ -22,7 +22,7 @@ from protocol.toml import written
 from protocol.transcript import Transcript, load
 from scripts.processes import Cast
 from tests.kit import ROOT
-from tests.kit.builders import dump, make_agreement
+from tests.kit.builders import dump, make_agreement, public_key, release_at
 from tests.kit.builders import play as whole_session
 from tests.kit.processes import options, play
 from tests.kit.waiting import LIMIT
@@ -315,3 +315,46 @@ def test_terms_out_of_range(earlier: Earlier, tmp_path: Path) -> None:
     assert refused.returncode == 3
     assert "rounds is 0" in refused.stderr
     assert not (tmp_path / "next.toml").exists()
+
+
+def test_certificate_terms_need_rounds_without_noise(earlier: Earlier, tmp_path: Path) -> None:
+    """What belongs to the centre rule is refused where the last session had noise."""
+    refused = earlier.next(tmp_path / "next.toml", "--reserve", 0)
+    assert refused.returncode == 2
+    assert "--reserve belongs to the certificate" in refused.stderr
+
+
+def test_next_session_keeps_money_units_and_endowments(tmp_path: Path) -> None:
+    """With --from they are those of the last session; only when to stop can be said anew."""
+    names = ("ada", "ben")
+    old = make_agreement(
+        currency="EUR",
+        rounds=3,
+        prices={"tolerance": 1e-3},
+        resource=[{"name": "hours", "capacity": 10.0, "unit": "h"}],
+        member=[
+            {"name": n, "signing_key": public_key(n).hex(), "endowment": part}
+            for n, part in zip(names, (0.25, 0.75), strict=True)
+        ],
+    )
+    course = Course(old)
+    releases = tuple(release_at(old, n, course.opening) for n in names)
+    (tmp_path / "old.toml").write_text(written(old))
+    (tmp_path / "old.transcript").write_bytes(dump(old, Transcript(rounds=(releases,))))
+
+    def later(*more: Any) -> subprocess.CompletedProcess[str]:
+        return coordinator_new(
+            "--session", "later", "--from", tmp_path / "old.transcript",
+            "--agreement", tmp_path / "old.toml", "--key", tmp_path / "c.key",
+            "--out", tmp_path / "next.toml", *more,
+        )  # fmt: skip
+
+    for option in (("--currency", "USD"), ("--unit", "hours=d"), ("--endowment", "ada=1")):
+        refused = later(*option)
+        assert refused.returncode == 2
+        assert f"{option[0]} is what the earlier session says" in refused.stderr
+    made = later("--tolerance", 1e-5)
+    assert made.returncode == 0, made.stderr
+    new = read_agreement(tmp_path / "next.toml")
+    assert (new.currency, new.resources, new.members) == (old.currency, old.resources, old.members)
+    assert (new.pricing.tolerance, new.pricing.reserve) == (1e-5, old.pricing.reserve)

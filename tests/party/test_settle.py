@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from party.dataset import DataSet, dense
+from party.dataset import DataSet, dense, read
 from party.settle import TOLERANCE, Plan, plan_within, settle, smallest_extra
 from party.subproblem import Answer, subproblem
 from protocol.agreement import TICKS, Agreement
@@ -548,3 +549,20 @@ def test_nothing_private_can_be_printed() -> None:
         for text in (repr(secret), str(secret), f"{secret}"):
             assert "private" in text
             assert not re.search(r"\d", text)
+
+
+@pytest.mark.parametrize(("sense", "minimises"), [("minimize", True), ("maximize", False)])
+def test_model_remembers_what_it_calls_its_objective(
+    tmp_path: Path, sense: str, minimises: bool
+) -> None:
+    """A cost stays known as one, though its utility is larger where the plan is better."""
+    agreement = make_agreement(resource=[{"name": "hours", "capacity": 10.0}])
+    path = tmp_path / "model.lp"
+    path.write_text(
+        f"{sense}\n obj: 3 x\nsubject to\n hours: x <= 5\n least: x >= 2\nbounds\n x <= 4\nend\n"
+    )
+    data = read(path, agreement)
+    assert data.minimises == minimises
+    plan = plan_within(data, np.array([5.0]))
+    assert plan is not None
+    assert plan.utility == pytest.approx(-6.0 if minimises else 12.0)

@@ -6,13 +6,15 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from protocol.agreement import TICKS
+from protocol.agreement import TICKS, Agreement
 from protocol.center import WHOLE
-from protocol.course import numbers
+from protocol.course import Course, numbers
 from protocol.errors import BadTranscript
-from protocol.outcome import outcome
-from protocol.payments import payments
+from protocol.outcome import Outcome, outcome
+from protocol.payments import balanced, payments
 from protocol.quota import average, prorata, quota, weighted
 from protocol.transcript import Transcript, positions, replay
 from tests.kit.builders import make_agreement, play
@@ -127,3 +129,56 @@ def test_seals_on_another_head_give_no_outcome() -> None:
     other = play(make_agreement(rounds=2, prices={"step": "constant", "step_size": 0.5}))[0]
     with pytest.raises(BadTranscript, match=r"round 2, member 'ada': it stands on another head"):
         outcome(agreement, replace(play(agreement)[0], seals=other.seals))
+
+
+def ended(agreement: Agreement, *rounds: list[list[int]]) -> Outcome:
+    """Where a session stands after these releases, rounds by members by resources."""
+    course = Course(agreement)
+    path = [course.opening]
+    for values in rounds:
+        path.append(course.advance(path[-1], np.array(values, dtype=np.int64)))
+    return Outcome(
+        agreement=agreement,
+        position=path[-1],
+        released=np.array(rounds, dtype=np.int64),
+        path=np.array([position.prices.current for position in path]),
+        sealed=False,
+    )
+
+
+def test_outcome_says_whether_it_ended_by_itself() -> None:
+    """A rule that is exact ends a session early; one that goes on to the last round does not."""
+    agreement = make_agreement(members=2, rounds=3, resources=1, prices={"reserve": 0.0})
+    half, third = agreement.ticks // 2, agreement.ticks // 3
+    early = ended(agreement, [[half], [half]])
+    assert early.position.over
+    assert early.ended_by_itself
+    going = ended(agreement, [[third], [third]])
+    assert not going.position.over
+    assert not going.ended_by_itself
+    constant = make_agreement(rounds=2)
+    assert not outcome(constant, play(constant)[0]).ended_by_itself
+
+
+def test_certificate_is_a_part_of_what_all_is_worth() -> None:
+    """The worth is that of whole capacities at the prices of the outcome, and may be nothing."""
+    resource = [{"name": "hours", "capacity": 8.0, "worth": 40.0}]
+    agreement = make_agreement(members=2, resource=resource, prices={"reserve": 0.0})
+    half = agreement.ticks // 2
+    known = ended(agreement, [[half], [half]])
+    assert known.certificate is not None
+    assert known.worth == pytest.approx(float(known.prices[0]) * 8.0) == pytest.approx(40.0)
+    assert known.certificate_part == pytest.approx(known.certificate.bound / 40.0)
+    free = ended(agreement, [[0], [0]], [[half], [half // 2]])
+    assert (free.prices.tolist(), free.worth, free.certificate_part) == ([0.0], 0.0, None)
+    noisy = make_agreement(rounds=1, **PRIVATE)
+    assert outcome(noisy, play(noisy)[0]).certificate_part is None
+
+
+@given(parts=st.lists(st.fractions(-1000, 1000), min_size=1, max_size=9))
+def test_money_is_rounded_so_that_it_adds_up(parts: list[Fraction]) -> None:
+    """Whole amounts add up to zero where the exact ones do, each off by less than one."""
+    whole = [*parts, -sum(parts, start=Fraction(0))]
+    counts = balanced(whole)
+    assert sum(counts) == 0
+    assert all(abs(count - part) < 1 for count, part in zip(counts, whole, strict=True))
