@@ -12,7 +12,7 @@ from protocol.outcome import Outcome, outcome
 from protocol.toml import from_table
 from scripts.agreements import players as roster
 from scripts.agreements import table
-from scripts.instances import Instance, draw
+from scripts.instances import Instance, central, draw
 from scripts.simulate import players, run, settled
 
 WORTH = np.array([900.0, 300.0, 500.0])
@@ -76,7 +76,7 @@ def play(instance: Instance, mode: str, **prices: Any) -> Played:
     with players(agreement, instance.subproblems(), 3) as members:
         run(members)
         known = outcome(agreement, members[0].ledger.transcript())
-    return Played(known, settled(known, instance))
+    return Played(known, settled(known, instance, central(instance).utility))
 
 
 @pytest.mark.parametrize("factors", FACTORS)
