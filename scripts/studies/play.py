@@ -220,13 +220,13 @@ def _sessions(unit: Unit) -> list[Row]:
             "gap_last": gap(own.dual[-1]),
             "gap_average": gap(companies.dual(average)),
             "gap_best": gap(own.dual.min()),
-            "placebo_last": gap(companies.dual(other.known.prices[-1])),
+            "placebo_last": gap(companies.dual(other.known.last_prices)),
             "placebo_average": gap(companies.dual(other.known.prices)),
-            "overrun_last": companies.overrun(own.known.prices[-1]),
+            "overrun_last": companies.overrun(own.known.last_prices),
             "overrun_average": companies.overrun(average),
         }
         if experiment.hindsight:
-            row["placebo_best"] = gap(min(companies.dual(prices) for prices in other.known.prices))
+            row["placebo_best"] = gap(min(companies.dual(prices) for prices in other.known.path))
         if experiment.quota and VARIANTS[name].caps:
             equal = equal or _within(instance, agreement, own.known.prorata, "prorata", optimum)
             row |= equal | _within(instance, agreement, own.known.quota, "quota", optimum)

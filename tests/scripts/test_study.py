@@ -74,7 +74,7 @@ def test_sessions_are_those_of_real_gates(name: str) -> None:
     path = play_gates(agreement, instance.subproblems(), Drawn(agreement, draws))
     played = session(agreement, Companies(instance), draws)
     assert played.known.position.head == path[-1].head
-    assert (played.known.prices == [position.prices.current for position in path]).all()
+    assert (played.known.path == [position.prices.current for position in path]).all()
 
 
 def test_a_session_does_not_depend_on_what_was_asked_before() -> None:
