@@ -281,7 +281,13 @@ def planted(it: Played) -> Settlement:
     """A settlement of recognisable numbers."""
     count, m = it.data.columns, it.data.resources
     plans = [Plan(np.full(count, n), np.full(m, n / 1e4), n) for n in PLANTED * np.arange(1, 4)]
-    return replace(it.settlement, within_quota=plans[0], alone=plans[1], at_prices=plans[2])
+    return replace(
+        it.settlement,
+        within_quota=plans[0],
+        alone=plans[1],
+        at_prices=plans[2],
+        payment=PLANTED / 10.0,
+    )
 
 
 def test_no_private_number_is_on_the_public_side() -> None:
@@ -303,9 +309,10 @@ def test_private_page_says_what_the_quota_is_worth() -> None:
     it = played()
     secret = planted(it)
     text = Page(it.private(secret)).text
-    for number in (PLANTED, 2 * PLANTED, 3 * PLANTED, secret.paid or 0.0):
+    for number in (PLANTED, 2 * PLANTED, 3 * PLANTED, PLANTED / 10.0, secret.paid or 0.0):
         assert figure(number, digits=6) in text
-    assert "\u22127\u202f919.27 (\u221250.0 %)" in text
+    # Less by half and by a tenth of the first: 55 % of what it would earn alone.
+    assert f"{figure(-1.1 * PLANTED, digits=6)} (\u221255.0 %)" in text
     assert "Your price plan (not guaranteed)" in text
     assert f"In this session your data spent epsilon {EPSILON:.4g} at delta 0.001." in text
     assert "together the data set 'main' has spent everything" in text
