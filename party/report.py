@@ -206,12 +206,11 @@ def _certain(known: Outcome, settlement: Settlement) -> Element:
     certificate = known.certificate
     if certificate is not None and certificate.fits:
         # CERTIFICATE.md, Theorem 4.
-        most = money(agreement, figure(2.0 * certificate.bound))
         made.append(
             paragraph(
                 "So nobody loses by joining: for no company can it be worth less than being alone "
-                "by more than twice that, ",
-                number(most),
+                "by more than that, ",
+                number(money(agreement, figure(certificate.bound))),
                 ", whatever its data, if all companies have answered with best plans of their own.",
             )
         )

@@ -694,12 +694,12 @@ def test_private_page_states_the_theorem_without_noise() -> None:
     assert certificate is not None
     assert certificate.fits
     text = Page(it.private()).text
-    assert f"by more than twice that, {figure(2.0 * certificate.bound)} EUR" in text
+    assert f"by more than that, {figure(certificate.bound)} EUR" in text
     assert "no promise" not in text
     for data, member in zip(drawn_data(), it.agreement.members, strict=True):
         gain = settle(data, it.known, member.name).gain
         assert gain is not None
-        assert gain >= -2.0 * certificate.bound
+        assert gain >= -certificate.bound
 
 
 def drawn_data() -> list[DataSet]:
