@@ -33,18 +33,9 @@ from protocol.pages.page import (
     section,
     table,
 )
-from protocol.pages.public import (
-    ROWS,
-    amount_text,
-    header,
-    left_out,
-    money_decimals,
-    payment_counts,
-    public_sections,
-    quota_texts,
-    summary,
-    titled,
-)
+from protocol.pages.public import header, public_sections, summary
+from protocol.pages.sharing import money_decimals, payment_counts, quota_texts
+from protocol.pages.words import ROWS, amount_text, left_out, titled
 from protocol.privacy import Spent
 
 VARIABLES = 50

@@ -29,9 +29,11 @@ from protocol.course import Course
 from protocol.errors import BadTranscript
 from protocol.outcome import Outcome, outcome
 from protocol.pages.certificate import certified
+from protocol.pages.courses import CHARTS, trailing_mean
 from protocol.pages.page import Line, chart, figure, fixed, round_numbers
-from protocol.pages.public import CHARTS, ROWS, public_page, trailing_mean
+from protocol.pages.public import public_page
 from protocol.pages.terminal import audit_figures, audit_text
+from protocol.pages.words import ROWS
 from protocol.privacy import Spent
 from protocol.toml import from_table, written
 from scripts.agreements import agreement_table, drawn
