@@ -77,17 +77,18 @@ class Standing:
         self._say(f"{name} is here ({len(self._here)} of {len(self._names)}); {then}")
 
     def look(self, now: float) -> None:
-        """Say who is missing if nothing has moved for long."""
+        """Say who is missing if nothing has moved for long. The rounds of a mesh pass elsewhere."""
         if self.over or not self._here or now < self._moved_at + QUIET_SECONDS:
             return
         self._moved_at = now
-        behind = [n for n, count in self._released.items() if count <= self._closed]
-        if self._closed == 0:
-            behind = [n for n in self._names.values() if n not in self._here] or behind
-        self._say(
-            f"round {self._closed} of {self._agreement.rounds}: nothing new for "
-            f"{QUIET_SECONDS:g} seconds; waiting for {', '.join(behind)}"
-        )
+        missing = [n for n in self._names.values() if n not in self._here]
+        if not missing and self._agreement.transport.topology == "relay":
+            missing = [n for n, count in self._released.items() if count <= self._closed]
+        if missing:
+            self._say(
+                f"round {self._closed} of {self._agreement.rounds}: nothing new for "
+                f"{QUIET_SECONDS:g} seconds; waiting for {', '.join(missing)}"
+            )
 
     def _count(self, now: float) -> None:
         closed = min(self._released.values())

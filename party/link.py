@@ -8,6 +8,7 @@ import math
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import msgpack
@@ -51,6 +52,11 @@ _TROUBLE: dict[int, str] = {
 _GIVEN_UP = (zmq.Event.HANDSHAKE_FAILED_AUTH, zmq.Event.HANDSHAKE_FAILED_PROTOCOL)
 """After these libzmq does not connect again by itself."""
 
+_LOST = zmq.Event.DISCONNECTED
+_SOUGHT = zmq.Event.CONNECT_RETRIED | zmq.Event.CONNECTED | zmq.Event.HANDSHAKE_SUCCEEDED
+"""Mostly it does when a connection is lost. It does not after what it takes for a violation of
+its protocol, such as a message that is too long: then nothing of this follows."""
+
 
 class Watch:
     """Keeps a socket connected to one peer, and tells each trouble with that once."""
@@ -61,7 +67,8 @@ class Watch:
         self._place = ""
         self._told: set[int] = set()
         self._unusable: list[str] = []
-        self.socket = socket.get_monitor_socket(sum(_TROUBLE) | zmq.Event.HANDSHAKE_SUCCEEDED)
+        self._lost, self._still_lost = False, False
+        self.socket = socket.get_monitor_socket(sum(_TROUBLE) | _LOST | _SOUGHT)
 
     def connect(self, place: str) -> None:
         """Reach the peer at this place, and no longer where it was before.
@@ -70,7 +77,8 @@ class Watch:
         peer is not reached.
         """
         if self._place:
-            self._watched.disconnect(self._place)
+            with suppress(zmq.ZMQError):  # libzmq may have let go of it already
+                self._watched.disconnect(self._place)
         try:
             self._watched.connect(place)
         except zmq.ZMQError as error:
@@ -86,15 +94,18 @@ class Watch:
             event = parse_monitor_message(self.socket.recv_multipart())
             kind, place = event["event"], event["endpoint"].decode()
             given_up = given_up or kind in _GIVEN_UP
+            self._lost = (self._lost or kind == _LOST) and not kind & _SOUGHT
             if kind == zmq.Event.HANDSHAKE_SUCCEEDED:
                 self._told.clear()
             elif kind == zmq.Event.CONNECT_RETRIED and self._told:
                 continue  # it does answer, and what is wrong with that has been told
-            elif kind not in self._told:
+            elif kind in _TROUBLE and kind not in self._told:
                 self._told.add(kind)
                 sentences.append(f"cannot reach {self._who} at {place}: {_TROUBLE[kind]}")
-        if given_up and self._place:
+        if (given_up or (self._lost and self._still_lost)) and self._place:
             self.connect(self._place)
+            self._lost = False
+        self._still_lost = self._lost
         return sentences
 
     def close(self) -> None:
