@@ -12,6 +12,7 @@ from collections.abc import Callable
 from party.executor import Executor
 from party.gate import Gate
 from party.identity import Identity
+from party.inbox import Inbox
 from party.ledger import Ledger
 from party.link import Link, MeshLink, RelayLink
 from party.noise import Noise
@@ -19,7 +20,7 @@ from party.subproblem import Subproblem
 from party.view import View
 from protocol.agreement import Agreement
 from protocol.errors import BadMessage
-from protocol.messages import NONCE_BYTES, Signed
+from protocol.messages import NONCE_BYTES, Seal, Signed
 from protocol.outcome import Outcome, outcome
 from protocol.session import Phase
 from protocol.wire import Reader
@@ -45,6 +46,7 @@ class Node:
         self._view = view
         self._said = b""
         self._reader = Reader(agreement)
+        self._inbox = Inbox(agreement)
         self._link = _link(agreement, identity, ledger, listen, view)
         self._executor = Executor(
             agreement,
@@ -78,7 +80,12 @@ class Node:
             # A party that has found a fault stays for a while to tell the others.
             while not executor.left and (executor.error is None or session.phase is Phase.HALTED):
                 deadline = session.deadline
-                for data in self._link.receive(deadline - time.monotonic()):
+                # Taken off the sockets first, and thought about in turns: whoever floods this
+                # party waits in a queue of its own.
+                wait = 0.0 if self._inbox else deadline - time.monotonic()
+                for data in self._link.receive(wait):
+                    self._inbox.put(data)
+                for data in self._inbox.turn():
                     self._hear(data)
                 if time.monotonic() >= deadline:
                     self._publish(executor.tick(time.monotonic()))
@@ -109,6 +116,8 @@ class Node:
         for signed in outgoing:
             self._said = signed.data
             self._link.publish(signed.data)
+            if isinstance(signed.message, Seal):
+                self._link.report(signed.data)
         self._executor.afterwards()
         if self._on_finish is not None and self._executor.finished is not None:
             # Only now: nobody has to wait for our last seal while we look at the outcome.

@@ -34,11 +34,12 @@ class Fields:
         self._rest = dict(table)
         self._path = path
 
-    def _where(self, key: str) -> str:
+    def where(self, key: str) -> str:
+        """How an error names a field."""
         return f"{self._path}.{key}" if self._path else key
 
     def _wrong(self, key: str, value: Any, allowed: str) -> BadAgreement:
-        return BadAgreement(f"{self._where(key)} is {_shown(value)}: it must be {allowed}")
+        return BadAgreement(f"{self.where(key)} is {_shown(value)}: it must be {allowed}")
 
     def number(
         self, key: str, default: float | None = None, *, at_least: float, at_most: float
@@ -88,20 +89,20 @@ class Fields:
         return isinstance(self._rest.get(key), Mapping)
 
     def table(self, key: str) -> "Fields":
-        return Fields(self._rest.pop(key, {}), self._where(key))
+        return Fields(self._rest.pop(key, {}), self.where(key))
 
     def tables(self, key: str, at_least: int, at_most: int) -> list["Fields"]:
         value = self._rest.pop(key, None)
         if not isinstance(value, list) or not at_least <= len(value) <= at_most:
             raise self._wrong(key, value, f"a list of {at_least} to {at_most} [[{key}]] tables")
-        return [Fields(v, f"{self._where(key)}[{i}]") for i, v in enumerate(value)]
+        return [Fields(v, f"{self.where(key)}[{i}]") for i, v in enumerate(value)]
 
     def forbid(self, keys: tuple[str, ...], why: str) -> None:
         for key in keys:
             if key in self._rest:
-                raise BadAgreement(f"{self._where(key)} has no meaning where {why}; leave it out")
+                raise BadAgreement(f"{self.where(key)} has no meaning where {why}; leave it out")
 
     def done(self) -> None:
         """Refuse what nobody asked for: a misspelt field must not pass as a default."""
         for key in self._rest:
-            raise BadAgreement(f"{self._where(key)} is not a field of an agreement; check the name")
+            raise BadAgreement(f"{self.where(key)} is not a field of an agreement; check the name")

@@ -25,6 +25,7 @@ from protocol.agreement import (
 )
 from protocol.errors import BadAgreement
 from protocol.fields import Fields
+from protocol.transport import address
 
 MAX_ROUNDS = 1_000_000
 MAX_MEMBERS = 10_000
@@ -137,7 +138,7 @@ def _member(fields: Fields, resources: list[str]) -> Member:
         endowment=_parts(fields, "endowment", resources),
         signing_key=bytes.fromhex(fields.text("signing_key", _SIGNING_KEY)),
         transport_key=fields.text("transport_key", _CURVE_KEY),
-        address=fields.text("address", _ADDRESS),
+        address=_address(fields, "address"),
     )
     fields.done()
     return member
@@ -247,11 +248,22 @@ def _start(fields: Fields, resources: tuple[Resource, ...]) -> tuple[float, ...]
     return tuple((r.worth or 0.0) / r.capacity for r in resources)
 
 
+def _address(fields: Fields, key: str, above: int = 0) -> str:
+    """Where somebody can be reached, at that port and so many above it."""
+    place = fields.text(key, _ADDRESS)
+    try:
+        address(place or "tcp://nowhere:1", above)
+    except BadAgreement as error:
+        raise BadAgreement(f"{fields.where(key)} is {error}") from None
+    return place
+
+
 def _transport(fields: Fields) -> Transport:
+    topology = fields.choice("topology", TOPOLOGIES, "relay")
     transport = Transport(
-        topology=fields.choice("topology", TOPOLOGIES, "relay"),
+        topology=topology,
         patience_seconds=fields.number("patience_seconds", 120.0, at_least=0.1, at_most=1e7),
-        coordinator=fields.text("coordinator", _ADDRESS),
+        coordinator=_address(fields, "coordinator", 1 if topology == "relay" else 0),
         coordinator_key=fields.text("coordinator_key", _CURVE_KEY),
     )
     fields.done()
