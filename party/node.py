@@ -45,7 +45,6 @@ class Node:
         self._view = view
         self._said = b""
         self._reader = Reader(agreement)
-        self._link = _link(agreement, identity, ledger, listen, view)
         self._executor = Executor(
             agreement,
             identity.name,
@@ -64,6 +63,8 @@ class Node:
             on_round=view.round,
             on_warning=view.warn,
         )
+        # Only now: a ledger that cannot be used is found before anybody is spoken to.
+        self._link = _link(agreement, identity, ledger, listen, view)
         self._on_finish: Callable[[Outcome], None] | None = on_finish
 
     def run(self) -> None:
@@ -84,7 +85,10 @@ class Node:
                     self._publish(executor.tick(time.monotonic()))
                     self._look_around()
         finally:
-            self._link.close()
+            try:
+                executor.rest()
+            finally:
+                self._link.close()
         if executor.error is not None:
             raise executor.error
 
