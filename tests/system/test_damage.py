@@ -10,9 +10,9 @@ import pytest
 
 from party.ledger import Ledger
 from protocol.errors import BadLedger
-from tests.kit.holding import Brake, kill, rounds_closed, until_waiting_for
+from tests.kit.holding import Brake, kill, rounds_closed
 from tests.kit.processes import Play, assert_undisturbed, options, play
-from tests.kit.waiting import LIMIT
+from tests.kit.waiting import LIMIT, until
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -28,6 +28,16 @@ def stop(session: Play, name: str, number: signal.Signals = signal.SIGTERM) -> N
     assert process.wait(LIMIT) == 130
 
 
+def until_waiting(session: Play, name: str) -> None:
+    """Wait until a party has released all it can and waits for the one that is held."""
+
+    def waits() -> bool:
+        told = session.cast.events[name]
+        return bool(told) and told[-1].get("missing") == ["party1"]
+
+    until(waits, f"{name} waits for party1")
+
+
 def test_a_flipped_bit_is_found_at_home_and_ends_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -37,7 +47,7 @@ def test_a_flipped_bit_is_found_at_home_and_ends_nothing(
         brake = Brake(session, monkeypatch, name="party1", furthest=6)
         cast.start()
         brake.reached()
-        until_waiting_for(session, "party3", "party1")
+        until_waiting(session, "party3")
         stop(session, "party3")
         path, good = ledger_of(session, "party3"), tmp_path / "good"
         shutil.copy(path, good)
@@ -70,7 +80,7 @@ def test_who_ended_in_order_remembers_what_it_heard(
         cast.start()
         brake.reached()
         for name in ("party2", "party3"):
-            until_waiting_for(session, name, "party1")
+            until_waiting(session, name)
         stop(session, "party3", number)
         kill(session, "party1")
         stop(session, "party2")
