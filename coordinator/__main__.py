@@ -44,11 +44,11 @@ def main() -> None:
         "write a commented agreement",
         "Write an agreement from the members' files and a few flags, for people to read and\n"
         "change. The coordinator's key is made on the way if it is not there yet.\n\n"
-        "  coordinator new --session trucks --resource hours=120:9000 \\\n"
-        "      --member acme.member.toml --member bolt.member.toml \\\n"
+        "  coordinator new --session trucks --resource hours=120:9000 --unit hours=h \\\n"
+        "      --currency EUR --member acme.member.toml --member bolt.member.toml \\\n"
         "      --address tcp://relay.example.org:5555 --key coordinator.key\n\n"
         "With --from the next session begins where an earlier one ended, which is public: with\n"
-        "its final prices, its roster and all its terms.\n\n"
+        "the prices of its outcome, its roster and all its terms.\n\n"
         "  coordinator new --session trucks-43 --from session.transcript \\\n"
         "      --agreement agreement.toml --key coordinator.key --out next.toml",
     )
@@ -62,12 +62,24 @@ def main() -> None:
         metavar="NAME=CAPACITY[:WORTH]",
         help="a shared capacity, and a public guess of what all of it would fetch",
     )
+    add("--unit", action="append", metavar="RESOURCE=UNIT", help="what it is counted in")
+    add("--currency", metavar="WORD", help="what worths, prices and payments are in, like EUR")
     add("--member", action="append", type=Path, metavar="FILE[:SHARE]",
         help="a member's file from `party keygen`, and the largest part it may claim")  # fmt: skip
-    add("--mode", choices=agreements.MODES, help="(private)")
+    add("--endowment", action="append", metavar="MEMBER[:RESOURCE]=PART",
+        help="the part of every capacity, or of this one, that it would have without the others: "
+        "for all members or for none (in proportion to shares)")  # fmt: skip
+    add("--mode", choices=agreements.MODES,
+        help="private: noise that keeps epsilon and delta; clipped: the same with caps that adapt; "
+        "hidden: no noise and no guarantee, everybody sees exactly what each would take at the "
+        "prices asked, and in return the prices are exact and certified (private)")  # fmt: skip
     add("--rounds", type=int, help="(150)")
     add("--epsilon", type=float, help="(1)")
     add("--delta", type=float, help="(0.001)")
+    add("--tolerance", type=float, metavar="PART",
+        help="hidden: stop once this part of all worth is certified (0.0001)")  # fmt: skip
+    add("--reserve", type=float, metavar="PART",
+        help="hidden: part of each capacity that the rounds leave (0.000001)")  # fmt: skip
     add("--start", choices=("zero", "worth"), help="the first prices (zero)")
     add("--topology", choices=agreements.TOPOLOGIES, help="(relay)")
     add("--patience", type=float, metavar="SECONDS", help="(120)")
@@ -119,32 +131,39 @@ def _first(options: argparse.Namespace, key: str) -> Agreement:
         raise BadCommand("mode hidden has no noise, so that --epsilon and --delta mean nothing")
     terms = _DEFAULTS | {k: v for k, v in vars(options).items() if v is not None}
     hidden = terms["mode"] == "hidden"
+    certificate = _certificate(options, centered=hidden)
+    resources = [_resource_table(argument, noisy=not hidden) for argument in options.resource]
+    members = [_member_table(str(argument)) for argument in options.member]
+    _set_units(resources, options.unit or [])
+    _set_endowments(members, [r["name"] for r in resources], options.endowment or [])
     return from_table(
         {
             "session": options.session,
+            "currency": terms.get("currency", ""),
             "mode": terms["mode"],
             "rounds": terms["rounds"],
             "rehearsal": terms["rehearsal"],
             "privacy": {} if hidden else {k: terms[k] for k in ("epsilon", "delta")},
-            "prices": {"start": terms["start"]},
+            "prices": {"start": terms["start"], **certificate},
             "transport": {
                 "topology": terms["topology"],
                 "coordinator": options.address,
                 "coordinator_key": key,
                 "patience_seconds": terms["patience"],
             },
-            "resource": [_resource_table(argument) for argument in options.resource],
-            "member": [_member_table(str(argument)) for argument in options.member],
+            "resource": resources,
+            "member": members,
         }
     )
 
 
 def _next(options: argparse.Namespace, key: str) -> Agreement:
-    """The agreement of an earlier session, starting from the prices that it ended with."""
+    """The agreement of an earlier session, starting from the prices of its outcome."""
     from protocol.outcome import outcome
     from protocol.transcript import load
 
-    for name in ("resource", "member", "mode", "start", "rehearsal"):
+    kept = ("resource", "unit", "currency", "member", "endowment", "mode", "start", "rehearsal")
+    for name in kept:
         if getattr(options, name):
             raise BadCommand(
                 f"--{name} is what the earlier session says; leave it out, and change the file "
@@ -169,7 +188,11 @@ def _next(options: argparse.Namespace, key: str) -> Agreement:
         session=options.session,
         rounds=given.get("rounds", old.rounds),
         privacy=privacy,
-        pricing=replace(old.pricing, start=tuple(known.prices.tolist())),
+        pricing=replace(
+            old.pricing,
+            start=tuple(known.prices.tolist()),
+            **_certificate(options, centered=old.pricing.step == "center"),
+        ),
         transport=replace(
             old.transport,
             coordinator=given.get("address", old.transport.coordinator),
@@ -180,7 +203,76 @@ def _next(options: argparse.Namespace, key: str) -> Agreement:
     )
 
 
-def _resource_table(argument: str) -> dict[str, Any]:
+def _certificate(options: argparse.Namespace, *, centered: bool) -> dict[str, Any]:
+    """When the rounds may stop, as far as the options say so."""
+    given = {k: getattr(options, k) for k in ("tolerance", "reserve")}
+    given = {k: v for k, v in given.items() if v is not None}
+    if given and not centered:
+        raise BadCommand(
+            f"--{next(iter(given))} belongs to the certificate, which only rounds without noise "
+            "have (mode hidden, step center); leave it out"
+        )
+    return given
+
+
+def _set_units(resources: list[dict[str, Any]], arguments: list[str]) -> None:
+    """Give each resource that is named its unit."""
+    for argument in arguments:
+        name, _, unit = argument.partition("=")
+        found = [table for table in resources if table["name"] == name]
+        if not unit or not found:
+            names = ", ".join(table["name"] for table in resources)
+            raise BadCommand(
+                f"--unit {argument!r}: it must be RESOURCE=UNIT, and the resources are {names}"
+            )
+        if found[0].setdefault("unit", unit) != unit:
+            raise BadCommand(f"--unit {argument!r}: {name} is in {found[0]['unit']!r} already")
+
+
+def _set_endowments(
+    members: list[dict[str, Any]], resources: list[str], arguments: list[str]
+) -> None:
+    """Give each member that is named what it brings: of one resource, or of all the others."""
+    names = [table["name"] for table in members]
+    parts: dict[str, dict[str, float]] = {}
+    for argument in arguments:
+        name, resource, part = _endowment(argument, names, resources)
+        if resource in parts.setdefault(name, {}):
+            raise BadCommand(f"--endowment {argument!r}: that is said twice")
+        parts[name][resource] = part
+    for table in members:
+        said, name = parts.get(table["name"], {}), table["name"]
+        for resource in resources if said else ():
+            if "" not in said and resource not in said:
+                raise BadCommand(
+                    f"--endowment says what {name!r} brings, but not of {resource!r}; say "
+                    f"{name}:{resource}=PART, or {name}=PART for all that is not named"
+                )
+        if said:
+            table["endowment"] = {r: said[r] if r in said else said[""] for r in resources}
+
+
+def _endowment(argument: str, members: list[str], resources: list[str]) -> tuple[str, str, float]:
+    """Who, of which resource (none: of all), and which part."""
+    who, _, number = argument.partition("=")
+    name, _, resource = who.partition(":")
+    try:
+        part = float(number)
+    except ValueError:
+        raise BadCommand(
+            f"--endowment {argument!r}: it must be MEMBER=PART or MEMBER:RESOURCE=PART, with a "
+            "part from 0 to 1"
+        ) from None
+    for what, given, known in (("member", name, members), ("resource", resource, ["", *resources])):
+        if given not in known:
+            raise BadCommand(
+                f"--endowment {argument!r}: there is no {what} {given!r}; there are "
+                + ", ".join(filter(None, known))
+            )
+    return name, resource, part
+
+
+def _resource_table(argument: str, *, noisy: bool) -> dict[str, Any]:
     name, _, numbers = argument.partition("=")
     capacity, _, worth = numbers.partition(":")
     try:
@@ -191,6 +283,11 @@ def _resource_table(argument: str) -> dict[str, Any]:
         raise BadAgreement(
             f"--resource {argument!r}: it must be NAME=CAPACITY or NAME=CAPACITY:WORTH"
         ) from None
+    if noisy and not worth:
+        raise BadAgreement(
+            f"--resource {argument!r} has no worth: with noise the steps follow from it; say "
+            "NAME=CAPACITY:WORTH, with a public guess of what all of it would fetch"
+        )
     table: dict[str, Any] = {"name": name, "capacity": values[0]}
     return table | ({"worth": values[1]} if worth else {})
 

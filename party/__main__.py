@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from protocol.command import add_command, command_line, read_agreement, run
-from protocol.errors import BadCommand, PeerError
+from protocol.errors import BadCommand, PeerError, QuotaTooSmall
 
 if TYPE_CHECKING:  # each command imports what it needs, so that it starts fast
     from party.budget import Limit
@@ -51,7 +51,8 @@ def main() -> None:
         "demands, and end with the common prices and this company's quota. The same command goes\n"
         "on after any crash; what was released once is never computed again. With --out it writes\n"
         "report.html, plan.csv and result.json, which are private (party/RESULT.md says what is\n"
-        "in them), and session.transcript, which is public.",
+        "in them), and session.transcript, which is public. Exit code 30 says that the quota is\n"
+        "too small for any plan of the model: that is for you alone.",
     )
     join.add_argument("--agreement", type=Path, required=True, metavar="FILE")
     join.add_argument("--data", type=Path, required=True, metavar="MODEL")
@@ -165,13 +166,17 @@ def _join(options: argparse.Namespace) -> None:
         require_room(ledger.accounts(), agreement.digest, ledger.data_set, ledger.limit())
         if ledger.fault is not None:
             raise ledger.fault
+        planless = False
         view = JsonView(agreement) if options.log_format == "json" else TextView(agreement)
 
         def finish(known: "Outcome") -> None:
             from party.result import public_result, write_result
 
+            nonlocal planless
             if options.out:
-                write_result(known, who.name, data, ledger=ledger, folder=options.out)
+                planless = not write_result(
+                    known, who.name, data, ledger=ledger, folder=options.out
+                )
             view.finished(public_result(known, who.name), options.out)
 
         try:
@@ -191,6 +196,11 @@ def _join(options: argparse.Namespace) -> None:
 
             keep_evidence(error, options.out or Path())
             raise
+    if planless:  # said only now that the others have gone
+        raise QuotaTooSmall(
+            "your quota is too small for any plan of your model; report.html says what is missing. "
+            "The session is sealed all the same; this line and the exit code are for you alone"
+        )
 
 
 def _made(folder: Path) -> None:

@@ -27,7 +27,8 @@ class DataSet:
     """max utility·x + offset, subject to consumption ≤ allocation, private rows and bounds.
 
     The matrix is column-wise; its first rows are the shared resources in the order of the
-    agreement, the private rows follow.
+    agreement, the private rows follow. `minimises` is how the model itself puts it: what it
+    calls its objective is then a cost, −(utility·x + offset).
     """
 
     names: tuple[str, ...]
@@ -41,6 +42,7 @@ class DataSet:
     start: Indices
     index: Indices
     value: Floats
+    minimises: bool = False
 
     def __repr__(self) -> str:
         return "<private data set>"
@@ -199,6 +201,7 @@ def _arranged(program: LinearProgram, agreement: Agreement) -> DataSet:
         start=program.start,
         index=place[index],
         value=program.value * sign[index],
+        minimises=not program.maximise,
     )
 
 

@@ -26,11 +26,12 @@ def clamped(agreement: Agreement, demand: Floats, objective: Floats, caps: Ticks
 
     For one party, or for any number of them along the leading axes. Un-noised.
     """
-    ticks, limits = demand / agreement.capacity * agreement.ticks, caps
-    if agreement.objective_limit is not None:
-        last = objective[..., None] / agreement.objective_limit * agreement.ticks
-        ticks = np.concatenate([ticks, last], axis=-1)
-        limits = np.concatenate([caps, np.full_like(caps[..., :1], agreement.ticks)], axis=-1)
+    with np.errstate(over="ignore"):  # infinite is cut to the cap too, and a warning would tell
+        ticks, limits = demand / agreement.capacity * agreement.ticks, caps
+        if agreement.objective_limit is not None:
+            last = objective[..., None] / agreement.objective_limit * agreement.ticks
+            ticks = np.concatenate([ticks, last], axis=-1)
+            limits = np.concatenate([caps, np.full_like(caps[..., :1], agreement.ticks)], axis=-1)
     # fmax takes the other side where a number is not one.
     whole: Ticks = np.rint(np.fmin(np.fmax(ticks, 0.0), limits)).astype(np.int64)
     return whole

@@ -4,7 +4,9 @@ It holds un-noised numbers and is for the company's own files: nothing made here
 message, a log or an error.
 """
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from xml.etree.ElementTree import Element
 
 import numpy as np
@@ -15,6 +17,7 @@ from party.settle import Plan, Settlement
 from protocol.agreement import Agreement
 from protocol.arrays import Floats
 from protocol.outcome import Outcome, amounts
+from protocol.pages.certificate import certificate_figures, certified, money
 from protocol.pages.page import (
     Content,
     bar,
@@ -22,6 +25,7 @@ from protocol.pages.page import (
     element,
     facts,
     figure,
+    fixed,
     grid,
     number,
     page,
@@ -34,8 +38,11 @@ from protocol.pages.public import (
     amount_text,
     header,
     left_out,
+    money_decimals,
+    payment_counts,
     public_sections,
     quota_texts,
+    summary,
     titled,
 )
 from protocol.privacy import Spent
@@ -71,46 +78,208 @@ def private_page(
         f"PRIVATE: {known.agreement.session} for {member}",
         element("p", f"PRIVATE — for {member} only, do not forward", class_="banner", role="alert"),
         header(known, f"Private report for {member}"),
+        _worth(known, member, data, settlement),
         *_shortfall(known.agreement, settlement),
-        _worth(settlement),
+        _certain(known, settlement),
         _uses(known, member, settlement),
         _plan(data, settlement),
+        _at_prices(known, data, settlement),
         section("What privacy was spent", *map(paragraph, spending.sentences)),
         element("p", "From here on: what every company sees", class_="part"),
+        element("section", *summary(known)),
         *public_sections(known),
         kind="private",
     )
 
 
-def _worth(settlement: Settlement) -> Element:
-    gain, paid = settlement.gain, settlement.paid
-    base = settlement.alone
+@dataclass(frozen=True)
+class Account:
+    """Alone, within the quota, payment and what comes of them, in the last decimal shown.
+
+    Counted so that the figures on the page add up: each is off by less than two.
+    """
+
+    alone: int | None
+    within: int | None
+    payment: int
+    decimals: int
+
+    @classmethod
+    def of(cls, known: Outcome, member: str, settlement: Settlement) -> "Account":
+        _, paid, least = payment_counts(known)
+        plans = [settlement.alone, settlement.within_quota]
+        utilities = [plan.utility for plan in plans if plan is not None]
+        decimals = max(least, money_decimals([0.0, *utilities]) if not any(paid) else 0)
+        alone, within = (
+            None if plan is None else round(Fraction(plan.utility) * 10**decimals) for plan in plans
+        )
+        payment = paid[known.agreement.place(member)] * 10 ** (decimals - least)
+        return cls(alone, within, payment, decimals)
+
+    @property
+    def left(self) -> int | None:
+        return None if self.within is None else self.within - self.payment
+
+    @property
+    def gain(self) -> int | None:
+        return None if self.left is None or self.alone is None else self.left - self.alone
+
+
+def _worth(known: Outcome, member: str, data: DataSet, settlement: Settlement) -> Element:
+    """Alone, together, payment and gain: in a few sentences, and as figures."""
+    account = Account.of(known, member, settlement)
+    earns = "costs" if data.minimises else "earns"
+    sign = -1 if data.minimises else 1
+
+    def told(count: int | None, factor: int = 1) -> str:
+        if count is None:
+            return "no plan"
+        return money(known.agreement, fixed(factor * count, account.decimals))
+
     part = ""
-    if gain is not None and base is not None and base.utility:
-        part = f" ({_signed(100.0 * gain / abs(base.utility), digits=3)} %)"
-    at_prices = settlement.at_prices
-    net = None if at_prices is None or paid is None else at_prices.utility - paid
+    if account.gain and account.alone:
+        part = f"({figure(abs(100.0 * account.gain / account.alone), digits=3)} %)"
+    pays = "You get" if account.payment < 0 else "You pay"
+    off = "worse off" if account.gain is not None and account.gain < 0 else "better off"
+    gain: Content = "no two plans to compare"
+    if account.gain is not None:
+        gain = element("span", told(abs(account.gain)), " ", number(part))
     return section(
         "What the session is worth to you",
+        element("p", *_sentences(account, earns, told, sign, part), class_="lead"),
+        facts(
+            (f"Alone your best plan {earns}", told(account.alone, sign)),
+            (f"Within your quota it {earns}", told(account.within, sign)),
+            (pays, told(abs(account.payment))),
+            (
+                "Costs after payment" if data.minimises else "Left after payment",
+                told(account.left, sign),
+            ),
+            (f"You are {off} by", gain),
+        ),
+        element("p", _unit(known.agreement), class_="small"),
+    )
+
+
+def _sentences(
+    account: Account, earns: str, told: Callable[..., str], sign: int, part: str
+) -> Iterator[Content]:
+    """What the figures mean, for the case that this company is in."""
+    if account.alone is None:
+        yield "Alone, with what you bring, your model has no plan at all. "
+    else:
+        yield f"Alone, with what you bring, your best plan {earns} "
+        yield from (number(told(account.alone, sign)), ". ")
+    if account.within is None:
+        yield "Within your quota your model has no plan. "
+    else:
+        yield f"Together with the others, within your quota, it {earns} "
+        yield from (number(told(account.within, sign)), ". ")
+    if account.payment:
+        side, pays = ("below", "get") if account.payment < 0 else ("above", "pay")
+        yield f"For what your quota is worth {side} what you bring you {pays} "
+        yield from (number(told(abs(account.payment))), ". ")
+    else:
+        yield "You pay nothing and get nothing. "
+    if account.within is None:
+        yield "What is missing is said below."
+    elif account.gain is None:
+        yield "Without the others you could not work at all."
+    elif account.gain:
+        yield f"So you are {'worse' if account.gain < 0 else 'better'} off by "
+        yield from (element("strong", number(f"{told(abs(account.gain))} {part}".strip())), ".")
+    else:
+        yield "So you are as well off as alone."
+
+
+def _certain(known: Outcome, settlement: Settlement) -> Element:
+    """What holds for the figures above whatever the others do, what is proved, and what is not."""
+    agreement = known.agreement
+    made = section(
+        "How certain that is",
         paragraph(
-            "Utilities are values of your own objective. Within your quota the capacity is there, "
-            "as long as all companies keep to theirs."
+            "The figures above are yours exactly: your own model was solved for them. What your "
+            "quota allows is there as long as all companies keep to theirs."
+        ),
+        paragraph(certified(agreement, certificate_figures(known), write=figure)),
+    )
+    certificate = known.certificate
+    if certificate is not None and certificate.fits:
+        # CERTIFICATE.md, Theorem 4.
+        most = money(agreement, figure(2.0 * certificate.bound))
+        made.append(
+            paragraph(
+                "So nobody loses by joining: for no company can it be worth less than being alone "
+                "by more than twice that, ",
+                number(most),
+                ", whatever its data, if all companies have answered with best plans of their own.",
+            )
+        )
+        return made
+    if agreement.privacy is not None:
+        why = "prices and quotas follow from numbers with noise"
+    elif certificate is not None:
+        why = "quotas were cut, and may be less than what a company asked for"
+    else:
+        why = "the rounds were not played by the rule that has a certificate"
+    gain, told = settlement.gain, ""
+    if gain is not None:
+        told = " Here it is not so." if gain >= 0.0 else " Here it is so."
+    made.append(
+        paragraph(
+            "There is no promise that nobody loses by joining, because "
+            f"{why}: a company may well be worse off than alone.{told}"
+        )
+    )
+    return made
+
+
+def _at_prices(known: Outcome, data: DataSet, settlement: Settlement) -> Element:
+    """The plan of the paper, which nobody can count on."""
+    wanted, paid = settlement.at_prices, settlement.paid
+    earns = "costs" if data.minimises else "earns"
+    net = None if wanted is None or paid is None else wanted.utility - paid
+    return section(
+        "If you could buy whatever you want",
+        paragraph(
+            "At the prices of the outcome, and with all that you use to be bought, you would "
+            "choose this plan. It is not guaranteed to be available: what all companies want at "
+            "these prices may together exceed a capacity."
         ),
         facts(
-            ("Your best plan within your quota", _utility(settlement.within_quota)),
-            ("Alone, with what you bring", _utility(base)),
-            ("You pay", figure(settlement.payment, digits=6)),
-            ("You are better off by", "no plan" if gain is None else _signed(gain) + part),
+            (f"Your price plan (not guaranteed) {earns}", _objective(known, data, wanted)),
+            (
+                "What it uses would cost",
+                "no plan" if paid is None else money(known.agreement, figure(paid, digits=6)),
+            ),
+            (
+                "Costs after that" if data.minimises else "Left after that",
+                "no plan" if net is None else _value(known, data, net),
+            ),
         ),
-        paragraph(
-            "At the final prices you would choose another plan. It is not guaranteed to be "
-            "available: what all companies want at these prices may together exceed a capacity."
-        ),
-        facts(
-            ("Your price plan (not guaranteed)", _utility(at_prices)),
-            ("Payment at the final prices", "no plan" if paid is None else figure(paid, digits=6)),
-            ("Left after payment", "no plan" if net is None else figure(net, digits=6)),
-        ),
+    )
+
+
+def _objective(known: Outcome, data: DataSet, plan: Plan | None) -> str:
+    return "no plan" if plan is None else _value(known, data, plan.utility)
+
+
+def _value(known: Outcome, data: DataSet, utility: float) -> str:
+    """A utility as the company's own model puts it: as what it earns, or as what it costs."""
+    own = -utility if data.minimises else utility
+    return money(known.agreement, figure(own, digits=6))
+
+
+def _unit(agreement: Agreement) -> str:
+    """In what all of this is, which nobody else can check."""
+    if agreement.currency:
+        return (
+            "What plans earn or cost is the value of your own objective, which is taken to be in "
+            f"{agreement.currency} as the prices are."
+        )
+    return (
+        "What plans earn or cost is the value of your own objective. The agreement names no "
+        "currency: prices and payments are taken to be in the unit of that objective."
     )
 
 
@@ -149,7 +318,7 @@ def _shortfall(agreement: Agreement, settlement: Settlement) -> list[Element]:
 
 
 def _uses(known: Outcome, member: str, settlement: Settlement) -> Element:
-    """Quota, pro-rata split and what the plans use of each resource, as bars."""
+    """Quota, endowment and what the plans use of each resource, as bars."""
     agreement, row = known.agreement, known.agreement.place(member)
     equal = amounts(agreement, settlement.endowment_ticks)
     own = amounts(agreement, settlement.quota_ticks)
@@ -172,10 +341,10 @@ def _uses(known: Outcome, member: str, settlement: Settlement) -> Element:
         table(
             (),
             [
-                line("Alone", "half", equal, j),
+                line("You bring", "half", equal, j),
                 line("Your quota", "full", own, j),
                 line("Your plan uses", "full", within, j),
-                line("At final prices", "open", wanted, j),
+                line("At the prices", "open", wanted, j),
             ],
             caption=titled(resource),
         )
@@ -184,8 +353,8 @@ def _uses(known: Outcome, member: str, settlement: Settlement) -> Element:
     return section(
         "Your quota and what you make of it",
         paragraph(
-            "In units and in percent of the whole capacity; all bars have one scale. What you would "
-            "take at the prices of the outcome is not guaranteed to be available."
+            "In units and in percent of the whole capacity; all bars have one scale. What you "
+            "would take at the prices of the outcome is not guaranteed to be available."
         ),
         grid(cards),
         *left_out(len(cards), len(agreement.resources), "resources", "result.json"),
@@ -211,13 +380,5 @@ def _plan(data: DataSet, settlement: Settlement) -> Element:
     return section(
         heading,
         paragraph(f"{shown}, by size. plan.csv has all of them to the last digit."),
-        table(("Variable", "Within your quota", "At the final prices (not guaranteed)"), rows),
+        table(("Variable", "Within your quota", "At the prices (not guaranteed)"), rows),
     )
-
-
-def _utility(plan: Plan | None) -> str:
-    return "no plan" if plan is None else figure(plan.utility, digits=6)
-
-
-def _signed(value: float, *, digits: int = 6) -> str:
-    return ("+" if value > 0.0 else "") + figure(value, digits=digits)

@@ -19,12 +19,16 @@ from party.settle import Settlement, settle
 from protocol.command import replace_private
 from protocol.errors import BadCommand, PeerError
 from protocol.outcome import Outcome, amounts
+from protocol.pages.certificate import certificate_figures
 
 
 def write_result(
     known: Outcome, member: str, data: DataSet, *, ledger: Ledger, folder: Path
-) -> None:
-    """Settle, and write all four files. The ledger keeps what they are made of."""
+) -> bool:
+    """Settle, and write all four files. The ledger keeps what they are made of.
+
+    Whether the quota allows the company a plan: for its operator only.
+    """
     settlement = settle(data, known, member)
     spending = spent(ledger, known.agreement.digest)
     page = private_page(known, member, data, settlement, spending)
@@ -39,6 +43,7 @@ def write_result(
             f"the result cannot be written to {str(folder)!r}: {error.strerror}; the session is "
             "safe in the ledger, and the same command with another --out writes it there"
         ) from None
+    return settlement.within_quota is not None
 
 
 def spent(ledger: Ledger, agreement: bytes) -> Spending:
@@ -56,18 +61,28 @@ def spent(ledger: Ledger, agreement: bytes) -> Spending:
 def public_result(known: Outcome, member: str) -> dict[str, Any]:
     """What everybody knows of the outcome: the part of `result.json` that is no secret."""
     agreement = known.agreement
-    rows = dict(zip([m.name for m in agreement.members], known.quota, strict=True))
+    names = [member.name for member in agreement.members]
+    rows = dict(zip(names, known.quota, strict=True))
     return {
         "session": agreement.session,
         "agreement": agreement.digest.hex(),
         "member": member,
         "rounds": known.rounds,
+        "ended_by_itself": known.ended_by_itself,
         "head": known.position.head.hex(),
+        "currency": agreement.currency,
         "resources": [r.name for r in agreement.resources],
+        "certificate": certificate_figures(known),
         "prices": known.prices.tolist(),
         "last_prices": known.last_prices.tolist(),
         "quota": {name: amounts(agreement, row).tolist() for name, row in rows.items()},
         "quota_ticks": {name: row.tolist() for name, row in rows.items()},
+        "ticks": agreement.ticks,
+        "endowment": {
+            name: amounts(agreement, row).tolist()
+            for name, row in zip(names, known.endowment, strict=True)
+        },
+        "payments": dict(zip(names, known.payments.tolist(), strict=True)),
     }
 
 

@@ -104,22 +104,32 @@ def plan_within(data: DataSet, limit: Floats) -> Plan | None:
     it is asked again for less. Only where there is no such plan, they are within it to what the
     solver itself can tell (`TOLERANCE`): to need what one has is no shortfall.
     """
+    hair = TOLERANCE * np.maximum(1.0, limit / 100.0)
     allowed, nearly = limit, None
     for _ in range(_ATTEMPTS):
-        try:
-            answer = Subproblem(data, allowed).answer(np.zeros(len(limit)))
-        except BadData:
-            return nearly
-        if answer is None:
-            return nearly
-        plan = _plan(data, answer.plan)
+        plan = _best(data, allowed)
+        if plan is None:
+            break
         over = _over(data, plan.values, limit)
         if not over.any():
             return plan
-        if nearly is None and np.all(over <= TOLERANCE * np.maximum(1.0, limit / 100.0)):
+        if nearly is None and np.all(over <= hair):
             nearly = plan
         allowed = allowed - 2.0 * over
+    if nearly is None:
+        nearly = _best(data, limit + hair / 2.0)
+        if nearly is not None and np.any(_over(data, nearly.values, limit) > hair):
+            return None
     return nearly
+
+
+def _best(data: DataSet, limit: Floats) -> Plan | None:
+    """The solver's best plan within a limit, to its own tolerance."""
+    try:
+        answer = Subproblem(data, limit).answer(np.zeros(len(limit)))
+    except BadData:
+        return None
+    return None if answer is None else _plan(data, answer.plan)
 
 
 def smallest_extra(data: DataSet, agreement: Agreement, row: int, own: Ticks) -> Ticks | None:
@@ -150,8 +160,8 @@ def smallest_extra(data: DataSet, agreement: Agreement, row: int, own: Ticks) ->
 
 
 def _plan(data: DataSet, values: Floats) -> Plan:
-    values = np.where(np.abs(values - data.lower) <= _SNAP, data.lower, values)
-    values = np.where(np.abs(values - data.upper) <= _SNAP, data.upper, values)
+    nearer = np.where(values - data.lower <= data.upper - values, data.lower, data.upper)
+    values = np.where(np.abs(values - nearer) <= _SNAP, nearer, values)
     utility = math.fsum([*(data.utility * values), data.offset])
     uses = [max(0.0, float(_exact_sum(*terms))) for terms in _terms(data, values)]
     return Plan(values + 0.0, np.array(uses), utility)

@@ -12,6 +12,7 @@ from typing import Any, TextIO
 from protocol.agreement import Agreement
 from protocol.course import Position, numbers, overrun
 from protocol.messages import Signed
+from protocol.pages.certificate import certified, money
 from protocol.session import Phase
 
 DROPPED_TOLD = 100
@@ -113,7 +114,8 @@ class TextView:
         self._shown_at = now
         prices = " ".join(f"{p:.4g}" for p in position.prices.current[:6])
         far = max(map(abs, overrun(self._agreement, numbers(releases)).tolist()))
-        text = f"prices {prices}  noisy total {far:.0%} off the capacity"
+        total = "total" if self._agreement.privacy is None else "noisy total"
+        text = f"prices {prices}  {total} {far:.0%} off the capacity"
         self._progress.update(self._task, completed=position.round, prices=text)
         if not self._console.is_terminal:
             self._say(f"round {position.round} of {self._agreement.rounds}: {text}")
@@ -126,13 +128,19 @@ class TextView:
 
     def finished(self, public: dict[str, Any], folder: Path | None) -> None:
         """The outcome, and where the files about it are."""
-        own = public["quota"][public["member"]]
-        print(f"finished: {public['rounds']} rounds, all members at head {public['head']}")
-        for resource, price, amount in zip(
-            self._agreement.resources, public["prices"], own, strict=True
-        ):
+        agreement = self._agreement
+        own, payment = (public[key][public["member"]] for key in ("quota", "payments"))
+        early = ", ended by itself" if public["ended_by_itself"] else ""
+        print(f"finished: {public['rounds']} rounds{early}, all members at head {public['head']}")
+        for resource, price, amount in zip(agreement.resources, public["prices"], own, strict=True):
+            cost = f"{money(agreement, f'{price:.6g}')} per {resource.unit or 'unit'}"
             unit = resource.unit or "units"
-            print(f"  {resource.name}: you may use {amount:.6g} {unit}; price {price:.6g} each")
+            print(f"  {resource.name}: you may use {amount:.6g} {unit}; price {cost}")
+        paid = money(agreement, f"{abs(payment):.6g}")
+        print(
+            f"you {'get' if payment < 0.0 else 'pay'} {paid} for your quota beside what you bring"
+        )
+        print(certified(agreement, public["certificate"]))
         if folder is None:
             print("give the same command with --out DIR for your plan and a report")
         else:

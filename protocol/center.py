@@ -32,12 +32,11 @@ Flags = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 _FACTOR = 4.0  # between prices while their scale is sought, and from the highest to the box
 _SEEKING = 32  # rounds in which the scale is sought, at most
-_STEPS = 20  # of Newton's method, at most; four are the rule
-_CLOSE = 0.1  # decrement from which whole steps are safe, and each must halve it
-_NEAR = 1e-5  # decrement from which one more step comes as near as matters
-_LOST = 1e-2  # decrement that ends the session if no step brings it down
+_STEPS = 20  # of Newton's method, at most; three are the rule
+_NEAR = 0.1  # decrement from which one whole step is safe, and comes as near as matters
 _PIVOT = 1e-15  # of a scaled matrix: at or below, it is not positive to float64
 _TINY = 1e-300
+_LIMIT = 1e100  # of prices where nobody sets one: squares and products stay finite
 _SMALL = 15  # resources up to which one product of all cuts is faster than one of each
 _ROUNDING = 2.0**-48  # CERTIFICATE.md §5
 
@@ -132,19 +131,24 @@ class CenterRule:
         reserve_ticks: int = 0,
         worth: Floats | None = None,
         start: Floats | None = None,
+        limit: Floats | None = None,
     ) -> None:
         """`worth` and `start` are in money for a whole capacity; what is not above 0 is unknown.
 
-        The first prices are `start`, or else `worth`, or else 1 of the money.
+        The first prices are `start`, or else `worth`, or else 1 of the money. Guarantee: no
+        price is ever above a fourth of `limit` while the scale is sought, nor reaches it later.
         """
         self._members, self._ticks, self._reserve = members, ticks, reserve_ticks
         self._most_cuts = 4 * resources + 16
+        self._limit: Floats = np.full(resources, _LIMIT) if limit is None else limit
+        self._ceiling: Floats = self._limit / _FACTOR
         known: Floats = np.zeros(resources) if worth is None else np.maximum(worth, 0.0)
         asked: Floats = known if start is None else np.maximum(start, 0.0)
         highest = float(np.max(np.maximum(known, asked)))
         self._highest = highest if highest > 0.0 else 1.0
-        self._unit: Floats = np.where(known > 0.0, known, self._highest)
-        self._start: Floats = self._unit if start is None else asked
+        unit = np.where(known > 0.0, known, self._highest)
+        self._unit: Floats = np.minimum(unit, self._ceiling)
+        self._start = self._unit if start is None else np.minimum(asked, self._ceiling)
 
     @property
     def first(self) -> Center:
@@ -188,7 +192,8 @@ class CenterRule:
 
         Each by a factor, and at least to the level of the others. In a tight problem something
         is always wanted too much; so it also ends when g·y over what was raised so far has not
-        been negative for some rounds running: no higher scale would be better then.
+        been negative for some rounds running: no higher scale would be better then. And it ends
+        where prices may not rise any more.
         """
         y, over, raised = center.prices, slope < 0.0, search.raised
         enough = raised.any() and _total(np.where(raised, slope * y, 0.0)) >= 0.0
@@ -197,7 +202,10 @@ class CenterRule:
             return self._boxed(center)
         level = float(np.max(y / self._unit))
         lifted = (level if level > 0.0 else 1.0) * self._unit
-        prices = np.where(over, np.maximum(y * _FACTOR, lifted), y)
+        higher = np.minimum(np.maximum(y * _FACTOR, lifted), self._ceiling)
+        prices = np.where(over, higher, y)
+        if not np.any(prices > y):
+            return self._boxed(center)
         return self._asking(center, prices, Search(raised | over, calm))
 
     def _asking(self, center: Center, prices: Floats, search: Search) -> Center:
@@ -206,7 +214,8 @@ class CenterRule:
     def _box(self, prices: Floats) -> Floats:
         """A factor above the highest price, for every resource: what is cheap may become dear."""
         highest = float(np.max(prices))
-        return np.full_like(prices, _FACTOR * (highest if highest > 0.0 else self._highest))
+        box = np.full_like(prices, _FACTOR * (highest if highest > 0.0 else self._highest))
+        return np.minimum(box, self._limit)
 
     def _alone(self, center: Center) -> Center:
         """With the certificate of the newest round on its own, while there is no centre."""
@@ -229,14 +238,15 @@ class CenterRule:
         """The centre of the cuts, from a point inside, and what it proves."""
         if inside is None:
             return replace(center, exact=True)
-        left, cuts = _Set(center.cuts, center.box), center.cuts
-        y, found = left.center(inside)
+        cuts = center.cuts
+        y, view = _Set(cuts, center.box).center(inside)
         best, basis = self._proved(cuts, center.box, center.basis)
         if center.best is not None and not best.gap < center.best.gap:
             best = center.best
-        if len(cuts.rounds) > self._most_cuts:
-            cuts = cuts[left.tightest(y, self._most_cuts, np.isin(cuts.rounds, basis))]
-        return replace(center, prices=y, cuts=cuts, basis=basis, best=best, exact=not found)
+        if view is not None and len(cuts.rounds) > self._most_cuts:
+            needed = np.array([number in basis for number in cuts.rounds.tolist()])
+            cuts = cuts[_tightest(view, self._most_cuts, needed)]
+        return replace(center, prices=y, cuts=cuts, basis=basis, best=best, exact=view is None)
 
     def _proved(self, cuts: Cuts, box: Floats, basis: Basis | None) -> tuple[Certificate, Basis]:
         """The certificate of the weights that prove most, and the basis that gave them."""
@@ -247,28 +257,30 @@ class CenterRule:
             box=box,
             basis=basis,
         )
-        whole = apportion(WHOLE, [int(w * 2.0**60) for w in weights.tolist()])
-        return self._certificate(cuts, whole, box), basis
+        counted = np.flatnonzero(weights)
+        whole = apportion(WHOLE, [int(w * 2.0**60) for w in weights[counted].tolist()])
+        return self._certificate(cuts[counted], whole, box), basis
 
     def _certificate(self, cuts: Cuts, whole: list[int], box: Floats) -> Certificate:
         """What these weights of the cuts prove (CERTIFICATE.md §2, rounded up by §5)."""
         reserve, e = self._reserve / self._ticks, self._members / (2 * self._ticks)
         w: Floats = np.array(whole)[:, None] / WHOLE
-        y, g = _columns(w * cuts.asked), _columns(w * cuts.slopes)
-        paid = math.fsum((w * cuts.slopes * cuts.asked).ravel())
+        weighed = w * cuts.slopes
+        y, g = _columns(w * cuts.asked), _columns(weighed)
+        paid = math.fsum((weighed * cuts.asked).ravel().tolist())
         room = g + reserve - e
-        steepest = 1.0 + self._members + float(np.max(np.abs(cuts.slopes)))
-        rounding = _ROUNDING * steepest
-        lacking = [*((reserve + e) * y), *(box * np.maximum(-room, 0.0))]
+        rounding = _ROUNDING * (1.0 + self._members + float(np.max(np.abs(cuts.slopes))))
+        short = box * np.maximum(-room, 0.0)
+        terms = np.concatenate([(reserve + e) * y, short, rounding * y, rounding * box])
         weights = [0] * (int(cuts.rounds[-1]) + 1)
         for number, weight in zip(cuts.rounds.tolist(), whole, strict=True):
             weights[number] = weight
         return Certificate(
             weights=tuple(weights),
             prices=y,
-            bound=math.fsum([paid, *lacking, *(rounding * y), *(rounding * box)]),
-            gap=math.fsum([paid, *(box * np.maximum(-g, 0.0))]),
-            fits=bool(np.all(room >= rounding)),
+            bound=math.fsum([paid, *terms.tolist()]),
+            gap=math.fsum([paid, *(box * np.maximum(-g, 0.0)).tolist()]),
+            fits=float(np.min(room)) >= rounding,
         )
 
 
@@ -287,24 +299,21 @@ class _Set:
     def __init__(self, cuts: Cuts, box: Floats) -> None:
         self._asked, self._slopes, self._box = cuts.asked, cuts.slopes, box
 
-    def _slack(self, y: Floats) -> Floats:
-        return _rows(self._slopes * (self._asked - y))
-
     def view(self, y: Floats) -> _View | None:
         """From a point inside; None from any other."""
-        room, slack = self._box - y, self._slack(y)
-        if not min(y.min(), room.min(), slack.min(initial=1.0)) > 0.0:
+        room, slack = self._box - y, _rows(self._slopes * (self._asked - y))
+        if not np.minimum.reduce(np.concatenate([slack, y, room])) > 0.0:
             return None
         return _View(slack, self._slopes / slack[:, None], 1.0 / y, 1.0 / room)
 
-    def center(self, y: Floats) -> tuple[Floats, bool]:
-        """The analytic centre, from a point inside, and whether it was found.
+    def center(self, y: Floats) -> tuple[Floats, _View | None]:
+        """The analytic centre, from a point inside, and the view from it; None if not found.
 
-        Newton's method, with the length of a step searched for while it is far. Near to the
-        centre each step all but squares the decrement; where one does not even halve it, this
-        is as far as float64 goes.
+        Newton's method, with the length of each step searched for until it is near, and one
+        whole step then. The weights of the rounds do not come from here, so that no more digits
+        are of use. Where it gets no nearer, this is as far as float64 goes.
         """
-        last, point = math.inf, y
+        point = y
         for _ in range(_STEPS):
             view = self.view(point)
             if view is None:
@@ -315,26 +324,21 @@ class _Set:
             squared = -1.0 if step is None else -float(_total(gradient * step))
             if step is None or not squared >= 0.0:
                 break
-            decrement = math.sqrt(squared)
-            if last < _CLOSE and decrement > last / 2.0:
-                break
-            last = decrement
-            far = decrement >= _CLOSE
-            point = y + (_length(_changes(view, step), squared) if far else 1.0) * step
-            if decrement <= _NEAR:
-                return (y if self.view(point) is None else point), True
-        return y, last <= _LOST
+            if squared < _NEAR * _NEAR:
+                point = y + step
+                nearer = self.view(point)
+                return (y, view) if nearer is None else (point, nearer)
+            point = y + _length(_changes(view, step), squared) * step
+        return y, None
 
-    def tightest(self, y: Floats, count: int, needed: Flags) -> Ticks:
-        """The cuts that shape the set most, seen from its centre, and always those needed."""
-        view = self.view(y)
-        pull: Floats = np.arange(float(len(self._slopes)))
-        if view is not None:
-            squares = view.R * view.R
-            diagonal = _total(squares) + (view.below * view.below + view.above * view.above)
-            pull = _rows(squares / diagonal)
-        pull[needed] = pull[-1] = math.inf
-        return np.sort(np.argsort(-pull, kind="stable")[:count])
+
+def _tightest(view: _View, count: int, needed: Flags) -> Ticks:
+    """The cuts that shape the set most, seen from its centre, and always those needed."""
+    squares = view.R * view.R
+    diagonal = _total(squares) + (view.below * view.below + view.above * view.above)
+    pull = _rows(squares / diagonal)
+    pull[needed] = pull[-1] = math.inf
+    return np.sort(np.argsort(-pull, kind="stable")[:count])
 
 
 def _entered(cuts: Cuts, box: Floats, y: Floats, cut: Cuts) -> Floats | None:
@@ -354,9 +358,11 @@ def _entered(cuts: Cuts, box: Floats, y: Floats, cut: Cuts) -> Floats | None:
         gain = 0.0 if step is None else -float(_total(slope * step))
         if step is None or not gain > 0.0:
             return None
-        longest = _longest(_changes(view, step))
-        halfway = (longest - slack / gain) / 2.0
-        y = y + (0.7 / math.sqrt(gain) if slack == 0.0 else min(0.9 * longest, halfway)) * step
+        length = 0.7 / math.sqrt(gain)
+        if slack < 0.0:
+            longest = _longest(_changes(view, step))
+            length = min(0.9 * longest, (longest - slack / gain) / 2.0)
+        y = y + length * step
     return None
 
 
@@ -413,6 +419,12 @@ def _solved(H: Floats, right: Floats) -> Floats | None:
     A: Floats = np.empty((m, m + 1))
     A[:, :m] = H / scale[:, None] / scale
     A[:, m] = right / scale
+    x = _eliminated_small(A.tolist()) if m <= _SMALL else _eliminated(A)
+    return None if x is None else x / scale
+
+
+def _eliminated(A: Floats) -> Floats | None:
+    m = len(A)
     for j in range(m):
         pivot = A[j, j]
         if not pivot > _PIVOT:
@@ -422,8 +434,26 @@ def _solved(H: Floats, right: Floats) -> Floats | None:
     for j in reversed(range(m)):
         x[j] /= A[j, j]
         x[:j] -= A[:j, j] * x[j]
-    solution: Floats = x / scale
-    return solution
+    return x
+
+
+def _eliminated_small(A: list[list[float]]) -> Floats | None:
+    """The same, number by number: the same bits, and faster where there are few."""
+    m = len(A)
+    for j, row in enumerate(A):
+        if not row[j] > _PIVOT:
+            return None
+        for i in range(j + 1, m):
+            lower = A[i]
+            factor = lower[j] / row[j]
+            for k in range(j + 1, m + 1):
+                lower[k] -= factor * row[k]
+    x = [row[m] for row in A]
+    for j in reversed(range(m)):
+        x[j] /= A[j][j]
+        for i in range(j):
+            x[i] -= A[i][j] * x[j]
+    return np.array(x)
 
 
 def _total(terms: Floats) -> Floats:

@@ -110,3 +110,12 @@ class Unavailable(SottoError):
     """Nothing is wrong, but somebody is missing. The same command goes on later."""
 
     exit_code = 20
+
+
+class QuotaTooSmall(LocalError):
+    """The session is sealed and its files are written, but the quota allows this company no plan.
+
+    That says something about its data: for the operator only, as is the exit code.
+    """
+
+    exit_code = 30

@@ -5,52 +5,196 @@ ever change what is said here.
 """
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from protocol import privacy
 from protocol.agreement import Agreement
 from protocol.caps import first_caps
+from protocol.errors import BadAgreement
+from protocol.toml import LEAST_EPSILON, MAX_MEMBERS, MAX_ROUNDS, MOST_EPSILON
 from protocol.wire import release_bytes
 
+FAINT, CLEAR = 1.0, 0.1
+"""Noise left in the total, as a part of the capacity, below which a verdict is no worse."""
 
-def forecast(agreement: Agreement) -> dict[str, float | int | str | None]:
+FAR_APART = 10.0
+"""Capacities whose numbers differ by more than this factor are said to be far apart."""
+
+
+def forecast(agreement: Agreement) -> dict[str, Any]:
     """The figures of `protocol plan`. Noise is that of the noisiest party and resource."""
-    noise = privacy.Calibration(agreement)
-    m, T = len(agreement.resources), agreement.rounds
-    sigma = noise.scales(first_caps(agreement))[:, :m] / agreement.ticks
-    party = float(sigma.max())
-    total = float(np.sqrt((sigma**2).sum(axis=0)).max())
-    share = float((sigma / np.maximum(agreement.share, 1e-12)).max())
-    gap = step = None
-    if agreement.worth is not None and agreement.mode != "clipped":
-        M, B = privacy.prices_distance(agreement), privacy.gradient_bound(noise)
-        gap = privacy.convergence_gap(M=M, B=B, T=T)
-        step = privacy.convergence_step(M=M, B=B, T=T) if M else None
+    noise, T = Noise.of(agreement), agreement.rounds
     return {
         "digest": agreement.digest.hex(),
-        "party_release": party,
-        "party_average": party / math.sqrt(T),
-        "total_release": total,
-        "total_average": total / math.sqrt(T),
-        "party_average_over_share": share / math.sqrt(T),
-        "theorem_gap": gap,
-        "theorem_step": step,
+        "party_release": noise.party,
+        "party_average": noise.party / math.sqrt(T),
+        "total_release": noise.total,
+        "total_average": noise.total / math.sqrt(T),
+        "party_average_over_share": noise.share / math.sqrt(T),
+        **_theorem(agreement),
+        "needed": needed(agreement),
         "release_bytes": release_bytes(agreement),
         "messages_per_party": T,
         "messages_received": T * (len(agreement.members) - 1),
-        "verdict": _verdict(agreement, total / math.sqrt(T), share / math.sqrt(T)),
+        "warnings": warnings(agreement),
+        "verdict": verdict(agreement),
     }
 
 
-def _verdict(agreement: Agreement, total: float, share: float) -> str:
+@dataclass(frozen=True)
+class Noise:
+    """σ of one release as a part of the capacity: a party's, over its share, and the total's."""
+
+    party: float
+    share: float
+    total: float
+
+    @classmethod
+    def of(cls, agreement: Agreement) -> "Noise":
+        """That of the noisiest party and resource, in the first round."""
+        scales = privacy.Calibration(agreement).scales(first_caps(agreement))
+        sigma = scales[:, : len(agreement.resources)] / agreement.ticks
+        return cls(
+            party=float(sigma.max()),
+            share=float((sigma / np.maximum(agreement.share, 1e-12)).max()),
+            total=float(np.sqrt((sigma**2).sum(axis=0)).max()),
+        )
+
+
+def _theorem(agreement: Agreement) -> dict[str, float | None]:
+    """What thm:convergence promises of the best round, where it says anything here."""
+    gap = step = part = None
+    # The centre rule has its certificate instead, and the theorem knows no adaptive caps.
+    named = agreement.mode != "clipped" and agreement.pricing.step != "center"
+    if agreement.worth is not None and named:
+        M = privacy.prices_distance(agreement)
+        B = privacy.gradient_bound(privacy.Calibration(agreement))
+        gap = privacy.convergence_gap(M=M, B=B, T=agreement.rounds)
+        worth = math.fsum(agreement.worth)
+        step = privacy.convergence_step(M=M, B=B, T=agreement.rounds) if M else None
+        part = gap / worth if worth else None
+    return {"theorem_gap": gap, "theorem_gap_over_worth": part, "theorem_step": step}
+
+
+def needed(agreement: Agreement) -> dict[str, dict[str, float | int | None]] | None:
+    """For 'faint' and for 'clear': the ε, the rounds and the members that would each do alone.
+
+    The smallest ε and number of members, and the fewest rounds, with everything else as it is;
+    more members have shares that are smaller in proportion, so that all shares are the same
+    together. None where no number that an agreement may name would do.
+    """
+    if agreement.privacy is None:
+        return None
+    return {
+        word: {
+            "epsilon": _least_epsilon(agreement, limit),
+            "rounds": _fewest_rounds(agreement, limit),
+            "members": _fewest_members(agreement, limit),
+        }
+        for word, limit in (("faint", FAINT), ("clear", CLEAR))
+    }
+
+
+def _total(agreement: Agreement) -> float:
+    """The noise left in the total, averaged over all rounds; infinite if it is not to be had."""
+    try:
+        return Noise.of(agreement).total / math.sqrt(agreement.rounds)
+    except BadAgreement:
+        return math.inf
+
+
+def _least_epsilon(agreement: Agreement, limit: float) -> float | None:
+    """To three digits, rounded up."""
+
+    def enough(epsilon: float) -> bool:
+        budget = agreement.privacy and replace(agreement.privacy, epsilon=epsilon)
+        return _total(replace(agreement, privacy=budget)) <= limit
+
+    if not enough(MOST_EPSILON):
+        return None
+    low, high = math.log10(LEAST_EPSILON), math.log10(MOST_EPSILON)
+    while high - low > 1e-4:
+        middle = (low + high) / 2.0
+        low, high = (low, middle) if enough(10.0**middle) else (middle, high)
+    size = 10.0 ** (math.floor(high) - 2)
+    return min(MOST_EPSILON, float(f"{math.ceil(10.0**high / size) * size:.3g}"))
+
+
+def _fewest_rounds(agreement: Agreement, limit: float) -> int | None:
+    """As a rule None: the noise of a release grows as fast as averaging takes it away."""
+
+    def enough(rounds: int) -> bool:
+        return _total(replace(agreement, rounds=rounds)) <= limit
+
+    return _first(enough, MAX_ROUNDS)
+
+
+def _fewest_members(agreement: Agreement, limit: float) -> int | None:
+    """As many times the members that there are. Caps that adapt follow no such proportion."""
+    if agreement.mode == "clipped":
+        return None
+    count = len(agreement.members)
+
+    def enough(times: int) -> bool:
+        smaller = [
+            replace(m, share=tuple(part / times for part in m.share)) for m in agreement.members
+        ]
+        return math.sqrt(times) * _total(replace(agreement, members=tuple(smaller))) <= limit
+
+    times = _first(enough, MAX_MEMBERS // count)
+    return None if times is None else times * count
+
+
+def _first(enough: Callable[[int], bool], most: int) -> int | None:
+    """The first count that is enough, up to `most`, where from some count on all are."""
+    high = 1
+    while not enough(high):
+        if high == most:
+            return None
+        high = min(2 * high, most)
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def warnings(agreement: Agreement) -> list[str]:
+    """Where the units that capacities are counted in decide what should not depend on them."""
+    capacities = [resource.capacity for resource in agreement.resources]
+    ratio, found = max(capacities) / min(capacities), list[str]()
+    if ratio < FAR_APART:
+        return found
+    apart = f"the largest capacity is {ratio:.3g} times the smallest, each in its own unit"
+    if agreement.pricing.step in ("constant", "sqrt", "theorem"):
+        found.append(
+            f"{apart}, and the step {agreement.pricing.step!r} moves prices by excess in these "
+            "units: some prices will hardly move and others jump. Choose the step 'worth' "
+            "('center' without noise), or units in which capacities are alike"
+        )
+    if agreement.privacy is not None and agreement.privacy.noise != "component":
+        found.append(
+            f"{apart}, and the noise {agreement.privacy.noise!r} is shared out by these units: "
+            "resources with small capacities get more of it, for their size. Choose 'component', "
+            "or units in which capacities are alike"
+        )
+    return found
+
+
+def verdict(agreement: Agreement) -> str:
     """In plain words: does the noise drown the data?"""
     if agreement.privacy is None:
         return (
             "Verdict: no noise and no privacy guarantee. The releases show each company's demand "
             "at every price; choose mode 'private' if that must stay hidden."
         )
-    if total > 1.0:
+    noise, rounds = Noise.of(agreement), math.sqrt(agreement.rounds)
+    total, share = noise.total / rounds, noise.share / rounds
+    if total > FAINT:
         return (
             f"Verdict: the noise drowns the data. Averaged over all {agreement.rounds} rounds, the "
             f"noise on the total demand is {total:.3g} times the capacity: prices learned here "
@@ -58,7 +202,7 @@ def _verdict(agreement: Agreement, total: float, share: float) -> str:
             "worth and start from it, take in more parties with smaller shares, or agree on a "
             "larger epsilon."
         )
-    if total > 0.1:
+    if total > CLEAR:
         return (
             "Verdict: faint. Averaged over all rounds, the noise on the total demand is "
             f"{total:.3g} times the capacity (on one party's demand {share:.3g} times its share): "
@@ -72,7 +216,7 @@ def _verdict(agreement: Agreement, total: float, share: float) -> str:
 
 def statement(agreement: Agreement) -> str:
     """The privacy statement of a session, for people."""
-    if agreement.rehearsal:
+    if agreement.rehearsal and agreement.privacy is not None:
         return "none: this is a rehearsal with noise that can be repeated"
     if agreement.privacy is None:
         return "none: mode 'hidden' shows the demands without noise"

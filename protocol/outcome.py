@@ -61,6 +61,23 @@ class Outcome:
             return self.certificate.prices / self.agreement.capacity
         return self.position.average_prices if self.position.best is None else self.position.best[1]
 
+    @property
+    def ended_by_itself(self) -> bool:
+        """Whether its rule ended the session before the agreed number of rounds."""
+        return self.position.over and self.rounds < self.agreement.rounds
+
+    @cached_property
+    def worth(self) -> float:
+        """What all capacities together are worth at the prices of the outcome."""
+        return math.fsum(self.prices * self.agreement.capacity)
+
+    @property
+    def certificate_part(self) -> float | None:
+        """The certificate as a part of that, where there is one and they are worth anything."""
+        if self.certificate is None or not self.worth > 0.0:
+            return None
+        return self.certificate.bound / self.worth
+
     @cached_property
     def overrun(self) -> Floats:
         """Rounds by resources: how far the total was above the capacity, as a part of it."""

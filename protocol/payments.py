@@ -7,6 +7,7 @@ Symbols: λ prices, c capacities, y = λ·c money for a whole capacity, q quota,
 """
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -55,13 +56,21 @@ def payments(agreement: Agreement, prices: Floats, quota: Ticks) -> Floats:
         exact.append(sum(y * (q - Fraction(e * u, agreement.ticks)) for y, q, e, u in parts))
     unit = _unit(math.fsum(map(abs, values)))
     counted = [Fraction(part, agreement.ticks) / Fraction(unit) for part in exact]
-    whole = [math.floor(part) for part in counted]
-    order = sorted(range(len(whole)), key=lambda k: (whole[k] - counted[k], k))
+    return np.array([count * unit for count in balanced(counted)])
+
+
+def balanced(parts: Sequence[Fraction]) -> list[int]:
+    """Parts that add up to zero as whole numbers that do, by largest remainder.
+
+    Guarantee: each is off by less than 1. Ties go to the earlier entry.
+    """
+    whole = [math.floor(part) for part in parts]
+    order = sorted(range(len(whole)), key=lambda k: (whole[k] - parts[k], k))
     for k in order[: -sum(whole)]:
         whole[k] += 1
-    return np.array([count * unit for count in whole])
+    return whole
 
 
 def _unit(worth: float) -> float:
-    """A power of two, so that sums of units are exact."""
-    return math.ldexp(1.0, math.frexp(worth)[1]) / UNITS if worth > 0.0 else 1.0
+    """A power of two, so that sums of units are exact; 1 where float64 has none so small."""
+    return math.ldexp(1.0, math.frexp(worth)[1]) / UNITS or 1.0

@@ -50,10 +50,6 @@ class PriceRule:
         self._start: Floats = np.array(self._pricing.start)
         self._center = _center_rule(agreement) if self._pricing.step == "center" else None
         self._size = self._pricing.step_size or 0.0
-        # What an excess of 1, all of the capacity, moves λ by at step 1.
-        self._unit: Floats = agreement.capacity
-        if self._pricing.step in ("worth", "dog"):
-            self._unit = 1.0 / agreement.capacity
         if self._pricing.step in ("worth", "theorem"):
             step = convergence_step(
                 M=prices_distance(agreement),
@@ -90,14 +86,17 @@ class PriceRule:
             farthest = max(farthest, math.sqrt(math.fsum(away * away)))
             squares = squares + math.fsum(excess * excess)
             step = farthest / math.sqrt(squares) if squares > 0.0 else 0.0
-        moved = prices.current + step * (excess * self._unit)
+        if self._pricing.step in ("worth", "dog"):
+            moved = prices.current + step * excess / self._agreement.capacity
+        else:
+            moved = prices.current + step * (excess * self._agreement.capacity)
         moved = moved + self._pricing.momentum * (prices.current - prices.previous)
         lowest = 0.0 if self._pricing.nonnegative else -PRICE_LIMIT
         moved = np.minimum(np.maximum(moved, lowest), PRICE_LIMIT)
         return Prices(prices.round + 1, moved, prices.current, farthest, squares)
 
     def _asking(self, round: int, center: Center, previous: Floats) -> Prices:  # noqa: A002
-        asked = np.minimum(center.prices / self._agreement.capacity, PRICE_LIMIT)
+        asked = center.prices / self._agreement.capacity
         return Prices(round, asked, previous, center=center)
 
 
@@ -110,4 +109,5 @@ def _center_rule(agreement: Agreement) -> CenterRule:
         reserve_ticks=math.ceil((agreement.pricing.reserve or 0.0) * agreement.ticks),
         worth=agreement.worth,
         start=start if start.any() else None,
+        limit=PRICE_LIMIT * agreement.capacity,
     )

@@ -42,8 +42,8 @@ def prorata(agreement: Agreement) -> Ticks:
 def weighted(agreement: Agreement, released: Ticks, weights: Sequence[int]) -> Ticks:
     """Members by resources: what each may use whose releases, rounds first, weigh so much.
 
-    Everybody gets its weighted demand, exactly and rounded down, and of what is left over a
-    part in proportion to its share, up to that share; where all demands together are more than
+    Everybody gets its weighted demand and of what is left over a part in proportion to its
+    share, together rounded down and up to that share; where all demands together are more than
     the capacity, each is cut by the same part. A member's quota follows from its own demands
     and from totals alone.
 
@@ -65,8 +65,11 @@ def _apart(ticks: int, whole: int, own: list[int], caps: list[int]) -> list[int]
     total = sum(own)
     if total > ticks * whole:
         return [min(cap, d * ticks // total) for d, cap in zip(own, caps, strict=True)]
-    left, shares = ticks - total // whole, sum(caps)
-    return [min(c, d // whole + left * c // shares) for d, c in zip(own, caps, strict=True)]
+    left, shares = ticks * whole - total, sum(caps)
+    return [
+        min(cap, (d * shares + left * cap) // (whole * shares))
+        for d, cap in zip(own, caps, strict=True)
+    ]
 
 
 def average(position: Position) -> tuple[Floats, Floats]:

@@ -30,6 +30,7 @@ MAX_ROUNDS = 1_000_000
 MAX_MEMBERS = 10_000
 MAX_RESOURCES = 10_000
 MAX_START = 1e12
+LEAST_EPSILON, MOST_EPSILON = 1e-6, 100.0
 
 TOLERANCE = 1e-4
 """How near a certificate must come, as a part of what all capacities are worth."""
@@ -38,7 +39,7 @@ RESERVE = 1e-6
 """What the rounds leave of each capacity: quotas then cover every averaged demand to the tick."""
 
 # What a text may look like, and how to say so to a person.
-_CURRENCY = (r"[^\x00-\x1f]{0,8}", "one word of at most 8 characters, like EUR")
+_CURRENCY = (r"[^\s\x00-\x1f\x7f]{1,8}", "one word of at most 8 characters, like EUR")
 _LINE = (r"[^\x00-\x1f]{0,80}", "one line of at most 80 characters")
 _ADDRESS = (r"tcp://\S{1,255}:[0-9]{1,5}", "an address of the form 'tcp://host:port'")
 _SIGNING_KEY = (r"[0-9a-f]{64}", "a public key of 64 hexadecimal digits")
@@ -186,7 +187,7 @@ def _secrecy(
 
 def _privacy(fields: Fields) -> Privacy:
     return Privacy(
-        epsilon=fields.number("epsilon", at_least=1e-6, at_most=100.0),
+        epsilon=fields.number("epsilon", at_least=LEAST_EPSILON, at_most=MOST_EPSILON),
         delta=fields.number("delta", at_least=1e-10, at_most=0.1),
         accountant=fields.choice("accountant", ACCOUNTANTS, "exact"),
         noise=fields.choice("noise", SHAPES, "component"),
@@ -279,6 +280,7 @@ _WORDS = {
     "reserve": "part of each capacity that the rounds leave; 0 where all is needed",
     "topology": "relay: through the coordinator; mesh: directly",
     "patience_seconds": "after so much silence a member stops and can go on later",
+    "unit": "what it is counted in",
     "worth": "a public guess of what all of it would fetch",
     "share": "the largest part of each capacity that it may claim",
     "endowment": "the part of each capacity that it would have without the others",

@@ -16,6 +16,9 @@ from protocol.agreement import ACCOUNTANTS, MODES, SHAPES, STEPS
 from protocol.arrays import Floats
 from scripts.instances import RESOURCES, Instance, draw
 
+WORTH = 100.0
+"""The public guess of what a whole capacity of a drawn problem fetches."""
+
 
 def party_name(index: int) -> str:
     return f"party{index + 1}"
@@ -34,6 +37,7 @@ def table(
     capacity: Floats,
     share: Floats | None = None,
     members: Sequence[Mapping[str, Any]],
+    names: Sequence[str] = (),
     worth: float | Floats | None = None,
     privacy: Mapping[str, Any] | None = None,
     prices: Mapping[str, Any] | None = None,
@@ -41,17 +45,18 @@ def table(
 ) -> dict[str, Any]:
     """An agreement as a table. `share` has a row for each member; without it all may claim all.
 
-    `worth` is one public guess for each resource, or the same for all.
+    `worth` is one public guess for each resource, or the same for all; `names` are those of the
+    resources, which are numbered without.
     """
+    names = names or [f"resource{j + 1}" for j in range(len(capacity))]
     resources: list[dict[str, Any]] = [
-        {"name": f"resource{j + 1}", "capacity": c} for j, c in enumerate(capacity.tolist())
+        {"name": name, "capacity": c} for name, c in zip(names, capacity.tolist(), strict=True)
     ]
     if worth is not None:
         for resource, guess in zip(resources, np.broadcast_to(worth, len(capacity)), strict=True):
             resource["worth"] = float(guess)
     claims: list[dict[str, Any]] = [{} for _ in members]
     if share is not None:
-        names = [resource["name"] for resource in resources]
         claims = [{"share": dict(zip(names, row, strict=True))} for row in share.tolist()]
     return {
         "session": session,
@@ -81,7 +86,7 @@ def agreement_table(instance: Instance, options: argparse.Namespace) -> dict[str
             "accountant": options.accountant,
             "noise": options.noise,
             "truncate": options.truncate,
-            "alpha": min(options.alpha, float(options.parties)),
+            "alpha": min(options.alpha, float(len(instance.data))),
             "tau": options.tau,
         }
     step = options.step or ("center" if options.mode == "hidden" else "worth")
@@ -99,7 +104,8 @@ def agreement_table(instance: Instance, options: argparse.Namespace) -> dict[str
         rounds=options.rounds,
         capacity=instance.capacity,
         share=instance.share,
-        members=players(options.parties),
+        names=instance.names,
+        members=players(len(instance.data)),
         worth=options.worth or None,
         privacy=privacy,
         prices=prices,
@@ -139,7 +145,7 @@ def session_options(parser: argparse.ArgumentParser) -> None:
     add("--step-size", type=float, default=0.1, help="for constant and sqrt (%(default)s)")
     add("--momentum", type=float, default=0.0, metavar="γ", help="(%(default)s)")
     add("--negative", dest="nonnegative", action="store_false", help="let prices fall below 0")
-    add("--worth", type=float, default=100.0, help="of each resource, 0: none said (%(default)s)")
+    add("--worth", type=float, default=WORTH, help=f"of each resource, 0: none said ({WORTH:g})")
     add("--start", choices=("zero", "worth"), default="zero", help="first prices (%(default)s)")
     add("--share-first", type=float, help="largest part that the first party may claim")
     add("--share-total", type=float, help="sum of all shares; equal ones without --share-first")

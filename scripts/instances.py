@@ -20,11 +20,15 @@ RESOURCES = 5
 
 @dataclass(frozen=True)
 class Instance:
-    """The capacities, each party's share of them (parties by resources) and its data set."""
+    """The capacities, each party's share of them (parties by resources) and its data set.
+
+    `names` are those of the resources, where they have any.
+    """
 
     capacity: Floats
     share: Floats
     data: tuple[DataSet, ...]
+    names: tuple[str, ...] = ()
 
     def subproblems(self) -> list[Subproblem]:
         return [

@@ -9,8 +9,9 @@ import hashlib
 import json
 import math
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,14 +28,19 @@ from party.subproblem import Subproblem
 from protocol.agreement import Agreement
 from protocol.arrays import Floats
 from protocol.caps import first_caps
-from protocol.forecast import forecast
+from protocol.command import run as start
+from protocol.errors import BadCommand
+from protocol.forecast import verdict
 from protocol.messages import Message, Signed
 from protocol.outcome import Outcome, amounts, outcome
 from protocol.privacy import Calibration
 from protocol.toml import from_table
 from protocol.wire import pack
-from scripts.agreements import agreement_table, drawn, session_options
+from scripts.agreements import WORTH, agreement_table, drawn, session_options
 from scripts.instances import Instance, Optimum, central, dual_value
+from scripts.judging import LEVELS, first_below, gaps
+from scripts.judging import gap as relative
+from scripts.sets import read_set
 
 
 class Player(Executor):
@@ -116,8 +122,9 @@ def summary(known: Outcome, instance: Instance, optimum: Optimum) -> dict[str, A
     problems = instance.subproblems()
 
     def gap(prices: Floats) -> float:
-        return dual_value(instance, problems, prices) / optimum.utility - 1.0
+        return relative(dual_value(instance, problems, prices), optimum.utility)
 
+    by_round = gaps(known, instance, optimum.utility)
     digest = hashlib.sha256()
     for values, prices in zip(known.released, known.path[1:], strict=True):
         digest.update(values.astype(">i8").tobytes() + prices.astype(">f8").tobytes())
@@ -134,6 +141,7 @@ def summary(known: Outcome, instance: Instance, optimum: Optimum) -> dict[str, A
         "dual_gap_weighted": gap(known.prices),
         "dual_gap_best": min(gap(prices) for prices in known.path),
         "dual_gap_best_note": "an oracle: nobody can know which round was best",
+        "rounds_to_gap": {f"{level:g}": first_below(by_round, level) for level in LEVELS},
         "certificate": known.certificate and known.certificate.bound / abs(optimum.utility),
         "prices": known.prices.tolist(),
         "head": known.position.head.hex(),
@@ -143,15 +151,16 @@ def summary(known: Outcome, instance: Instance, optimum: Optimum) -> dict[str, A
             calibration.scales(first_caps(agreement))[:, : len(agreement.resources)].max()
             / agreement.ticks
         ),
-        **settled(known, instance),
-        "verdict": forecast(agreement)["verdict"],
+        **settled(known, instance, optimum.utility),
+        "verdict": verdict(agreement),
     }
 
 
-def settled(known: Outcome, instance: Instance) -> dict[str, Any]:
+def settled(known: Outcome, instance: Instance, optimum: float) -> dict[str, Any]:
     """What the companies together get out of the quota, of a split by shares, and of the prices.
 
-    Utilities are sums over the companies that have a plan at all; `shortfall` is what the others
+    Utilities are sums over the companies that have a plan at all, and `quota_loss` what they
+    miss of the optimum, None where not all have one; `shortfall` is what the others
     need above their quotas, and `price_plan_overrun` what the plans at the prices of the outcome
     take above the capacity: each a part of the capacity, the largest of all resources. `gains`
     is how much better off each company is than alone, after its payment.
@@ -166,11 +175,13 @@ def settled(known: Outcome, instance: Instance) -> dict[str, Any]:
         for data, row in zip(instance.data, known.prorata, strict=True)
     ]
     quota = [p.within_quota.utility for p in parts if p.within_quota is not None]
+    all_plan = len(quota) == len(parts)
     prorata = [plan.utility for plan in equal if plan is not None]
     uses = np.sum([p.at_prices.uses for p in parts if p.at_prices is not None], axis=0)
     extra = np.sum([p.extra_ticks for p in parts if p.extra_ticks is not None], axis=0)
     return {
         "quota_utility": math.fsum(quota),
+        "quota_loss": (optimum - math.fsum(quota)) / abs(optimum) if all_plan else None,
         "quota_plans": len(quota),
         "without_plan": len(parts) - len(quota),
         "payments": known.payments.tolist(),
@@ -221,14 +232,30 @@ def _better_off(figures: dict[str, Any]) -> str:
 
 
 def _plans(figures: dict[str, Any], kind: str) -> str:
-    part = figures[f"{kind}_utility"] / figures["optimum"]
+    utility, optimum = figures[f"{kind}_utility"], figures["optimum"]
     without = figures["parties"] - figures[f"{kind}_plans"]
-    return f"{part:.2%} of the optimum" + (f", {without} without a plan" if without else "")
+    if optimum > 0.0:
+        text = f"{utility / optimum:.2%} of the optimum"
+    elif without:  # what the others cost is no part of what all cost
+        return f"{without} without a plan"
+    else:
+        text = f"{(optimum - utility) / abs(optimum):.4%} below the optimum"
+    return text + (f", {without} without a plan" if without else "")
 
 
 def simulate(options: argparse.Namespace, on_round: Callable[[int], None]) -> dict[str, Any]:
     """Draw an instance, play a session, and measure it."""
     instance = drawn(options)
+    return play(instance, central(instance), options, on_round)
+
+
+def play(
+    instance: Instance,
+    optimum: Optimum,
+    options: argparse.Namespace,
+    on_round: Callable[[int], None] = lambda _: None,
+) -> dict[str, Any]:
+    """The figures of one session among these companies, as the options say."""
     agreement = from_table(agreement_table(instance, options))
     with players(agreement, instance.subproblems(), options.seed, on_round) as members:
         run(members)
@@ -236,25 +263,67 @@ def simulate(options: argparse.Namespace, on_round: Callable[[int], None]) -> di
         if len(heads) != 1:
             raise AssertionError("the parties ended at different heads")
         known = outcome(agreement, members[0].ledger.transcript())
-    return summary(known, instance, central(instance))
+    return summary(known, instance, optimum)
 
 
-def main() -> None:
+DRAWN = {
+    "parties": "--parties",
+    "resources": "--resources",
+    "share_first": "--share-first",
+    "share_total": "--share-total",
+    "demands": "--no-demands",
+}
+"""Options that say what to draw, and nothing where models are read."""
+
+
+def command_line() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="scripts/simulate",
-        description="Play a whole session in one process on a problem drawn as in the paper, and "
-        "compare it with the optimum that only an owner of all data could find.",
+        description="Play a whole session in one process on a problem drawn as in the paper, or "
+        "on models from files, and compare it with the optimum that only an owner of all data "
+        "could find.",
     )
     session_options(parser)
-    parser.set_defaults(rehearsal=True, seed=1)
-    options = parser.parse_args()
+    parser.add_argument(
+        "--models",
+        type=Path,
+        metavar="DIR",
+        help="instead of drawing: a folder with set.json and the companies' models; nothing is "
+        "said about worth then unless --worth does",
+    )
+    parser.set_defaults(rehearsal=True, seed=1, worth=None, run=shown)
+    return parser
+
+
+def shown(options: argparse.Namespace) -> None:
+    """Play what the options say, and show the figures."""
+    if options.worth is None:
+        options.worth = 0.0 if options.models else WORTH
     console = Console()
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("rounds", total=options.rounds)
-        figures = simulate(options, lambda done: progress.update(task, completed=done))
+
+        def tell(done: int) -> None:
+            progress.update(task, completed=done)
+
+        if options.models:
+            _refuse_drawing(options)
+            figures = play(*read_set(options.models), options, tell)
+        else:
+            figures = simulate(options, tell)
     show(console, figures)
     if options.json:
         options.json.write_text(json.dumps(figures, indent=2) + "\n")
+
+
+def _refuse_drawing(options: argparse.Namespace) -> None:
+    for name, flag in DRAWN.items():
+        if getattr(options, name) != command_line().get_default(name):
+            raise BadCommand(f"{flag} says what to draw: leave it out, or --models")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    start(command_line(), arguments)
 
 
 if __name__ == "__main__":

@@ -118,13 +118,19 @@ def table(
     return made
 
 
-def bar(part: float, kind: str = "full") -> Element:
-    """A bar filled to a part from 0 to 1; the figure that it shows stands beside it."""
-    length = f"{100.0 * min(max(part, 0.0), 1.0):.2f}"
-    track = element("rect", class_="track", width="100", height="8")
-    filled = element("rect", class_=kind, width=length, height="8")
+def bar(part: float, kind: str = "full", *, mark: float | None = None) -> Element:
+    """A bar filled to a part from 0 to 1; the figure that it shows stands beside it.
+
+    A mark stands for another part, to compare.
+    """
+    length, *place = (f"{100.0 * min(max(p, 0.0), 1.0):.2f}" for p in (part, mark) if p is not None)
+    parts = [
+        element("rect", class_="track", width="100", height="8"),
+        element("rect", class_=kind, width=length, height="8"),
+        *(element("line", class_="mark", x1=x, x2=x, y1="0", y2="8") for x in place),
+    ]
     return element(
-        "svg", track, filled, viewBox="0 0 100 8", preserveAspectRatio="none", class_="bar",
+        "svg", *parts, viewBox="0 0 100 8", preserveAspectRatio="none", class_="bar",
         aria_hidden="true",
     )  # fmt: skip
 

@@ -14,8 +14,9 @@ import numpy as np
 from protocol.agreement import Agreement, Resource
 from protocol.arrays import Floats
 from protocol.caps import apportion
-from protocol.forecast import forecast, statement
+from protocol.forecast import statement, verdict
 from protocol.outcome import Outcome
+from protocol.pages.certificate import certificate_figures, certified, money
 from protocol.pages.page import (
     Content,
     Line,
@@ -34,12 +35,15 @@ from protocol.pages.page import (
     section,
     table,
 )
+from protocol.payments import balanced
 
 CHARTS = 8
 """Resources that are drawn. The tables name more of them."""
 
 ROWS = 40
 """Rows of a table. What the others have is one more row, so that totals stay totals."""
+
+_HUNDREDTHS = 10_000  # of a percent, in a whole
 
 WEAK = 10.0
 """Above this ε the odds may shift by a factor of over 20,000, and the page says what that means."""
@@ -48,34 +52,48 @@ WEAK = 10.0
 def public_page(known: Outcome) -> str:
     """The page for everybody."""
     title = f"{known.agreement.session}: public report"
-    return page(title, header(known, "Public report of a session"), *public_sections(known))
+    top = header(known, "Public report of a session", *summary(known))
+    return page(title, top, *public_sections(known))
 
 
-def header(known: Outcome, eyebrow: str) -> Element:
-    """What the session was, how it stands, and what nobody may overlook about it."""
-    agreement, done = known.agreement, known.rounds
+def summary(known: Outcome) -> list[Element]:
+    """What the session was, and how it stands."""
+    agreement = known.agreement
     p = agreement.privacy
     budget: tuple[Content, ...] = ("none",)
     if p is not None and not agreement.rehearsal:
         budget = (number(f"ε = {p.epsilon:g},"), " ", number(f"δ = {p.delta:g}"))
     members, resources = len(agreement.members), len(agreement.resources)
-    made = element(
-        "header",
-        element("p", eyebrow, class_="eyebrow"),
-        element("h1", agreement.session),
+    told = "numbers with noise"
+    if p is None:
+        told = "what it would take at the prices asked"
+        told += "" if agreement.objective_limit is None else ", and what that would earn"
+    rounds = f"{known.rounds} of {agreement.rounds}"
+    return [
         element(
             "p",
-            f"{members} companies share {_counted(resources, 'capacity', 'capacities')} without "
-            "showing each other their books.",
+            f"{members} companies share {_counted(resources, 'capacity', 'capacities')}. Of its "
+            f"books each has told the others nothing but {told}.",
             class_="lead",
         ),
         facts(
             ("Companies", str(members)),
             ("Shared capacities", str(resources)),
-            ("Rounds", f"{done} of {agreement.rounds}"),
+            ("Rounds", f"{rounds}, ended by itself" if known.ended_by_itself else rounds),
             ("Privacy budget of each", element("span", *budget)),
             ("State", "sealed by all" if known.sealed else "not sealed"),
         ),
+    ]
+
+
+def header(known: Outcome, eyebrow: str, *content: Content) -> Element:
+    """Which session it was, and what nobody may overlook about it."""
+    agreement, done = known.agreement, known.rounds
+    made = element(
+        "header",
+        element("p", eyebrow, class_="eyebrow"),
+        element("h1", agreement.session),
+        *content,
     )
     if not known.sealed:
         made.append(
@@ -86,22 +104,32 @@ def header(known: Outcome, eyebrow: str) -> Element:
             )
         )
     if agreement.rehearsal:
-        made.append(callout("This is a rehearsal: invented data, repeatable noise, no privacy."))
+        noise = "no noise" if agreement.privacy is None else "repeatable noise"
+        made.append(callout(f"This is a rehearsal: invented data, {noise}, no privacy."))
     return made
 
 
 def public_sections(known: Outcome) -> list[Element]:
     """All that the session says to everybody, in the order in which people ask."""
-    return [_terms(known), _quotas(known), *_courses(known), _privacy(known), _proof(known)]
+    return [
+        _terms(known),
+        _certificate(known),
+        _quotas(known),
+        _payments(known),
+        *_courses(known),
+        _privacy(known),
+        _proof(known),
+    ]
 
 
 def _terms(known: Outcome) -> Element:
     agreement = known.agreement
     shown = zip(agreement.resources[:ROWS], known.prices.tolist(), strict=False)
     rows = [
-        (titled(r), number(amount_text(r, r.capacity)), number(figure(price))) for r, price in shown
+        (titled(r), number(amount_text(r, r.capacity)), _price(agreement, r, price))
+        for r, price in shown
     ]
-    names = ("Resource", "Capacity", "Price per unit")
+    names = ("Resource", "Capacity", "Price")
     return section(
         "The capacities and their prices",
         paragraph(
@@ -110,7 +138,23 @@ def _terms(known: Outcome) -> Element:
         ),
         table(names, rows),
         *left_out(len(rows), len(agreement.resources), "resources"),
-        table(("Company", "May claim, of each capacity"), _members(agreement), kind="narrow"),
+        table(("Company", "May claim", "Brings, of each capacity"), _members(known), kind="narrow"),
+        element("p", _brought(agreement), class_="small"),
+    )
+
+
+def _price(agreement: Agreement, resource: Resource, price: float) -> Element:
+    amount = number(money(agreement, figure(price)))
+    return element("span", amount, f" per {resource.unit or 'unit'}")
+
+
+def _brought(agreement: Agreement) -> str:
+    """Where it is from that a company brings so much."""
+    said = "What a company brings is what it would have without the others"
+    if agreement.members[0].endowment:
+        return f"{said}, as the agreement says."
+    return (
+        f"{said}. The agreement does not say more, so it is in proportion to what each may claim."
     )
 
 
@@ -120,18 +164,52 @@ def _meaning(known: Outcome) -> str:
         return "the average over the rounds, weighed so that it proves most."
     if known.position.best is not None:
         return "that of the round with the best noisy objective."
-    return "the mean over the last half of the rounds."
+    if known.position.tail_count:
+        return "the mean over the last half of the rounds."
+    return "where the rounds have come to so far."
 
 
-def _members(agreement: Agreement) -> list[tuple[str, str]]:
+def _members(known: Outcome) -> list[tuple[str, str, str]]:
+    agreement = known.agreement
     rows = []
-    for member in agreement.members[:ROWS]:
-        least, most = (f"{100.0 * bound(member.share):.4g} %" for bound in (min, max))
-        limits = most if least == most else f"{least} to {most}"
-        rows.append((member.name, f"at most {limits}"))
+    for member, ticks in zip(agreement.members[:ROWS], known.endowment.tolist(), strict=False):
+        brings = _range([tick / agreement.ticks for tick in ticks])
+        rows.append((member.name, f"at most {_range(member.share)}", brings))
     if len(agreement.members) > ROWS:
-        rows.append((f"and {len(agreement.members) - ROWS} more", ""))
+        rows.append((f"and {len(agreement.members) - ROWS} more", "", ""))
     return rows
+
+
+def _range(parts: Sequence[float]) -> str:
+    least, most = (f"{100.0 * bound(parts):.4g} %" for bound in (min, max))
+    return most if least == most else f"{least} to {most}"
+
+
+def _certificate(known: Outcome) -> Element:
+    figures = certificate_figures(known)
+    made = section(
+        "How good the outcome is, at least",
+        element("p", certified(known.agreement, figures, write=figure), class_="lead"),
+    )
+    if figures is None or known.certificate is None:
+        return made
+    made.append(
+        paragraph(
+            "It is computed from the totals of the rounds alone, by everybody alike, and nobody’s "
+            "objective is needed for it. It rests on every company having answered all prices "
+            "with a best plan of its own, which nobody but itself can know."
+        )
+    )
+    if not figures["fits"]:
+        most = money(known.agreement, figure(figures["money"]))
+        made.append(
+            paragraph(
+                f"Of the prices this much is known: if no best price is above those that the "
+                f"rounds have searched, what they promise all companies together is at most {most} "
+                "more than can be had."
+            )
+        )
+    return made
 
 
 def _quotas(known: Outcome) -> Element:
@@ -141,13 +219,13 @@ def _quotas(known: Outcome) -> Element:
         paragraph(
             "A quota is the part of a capacity that a company may use. Every company computes all "
             "of them itself, from the numbers that everybody has heard, and gets the same. "
-            "The quotas of a resource add up to its capacity exactly: if all stay within theirs, "
-            "no capacity is ever overrun."
+            + _filling(known)
+            + " If all stay within theirs, no capacity is ever overrun."
         ),
         paragraph(
-            "That is what sets a quota apart from a plan made at the final prices. Each company "
-            "makes its price plan alone, and all price plans together may exceed a capacity. "
-            "Quotas never do."
+            "That is what sets a quota apart from a plan made at the prices alone. Each company "
+            "makes its price plan by itself, and all price plans together may exceed a capacity. "
+            "Quotas never do. The mark in a bar is what the company brings."
         ),
         grid([_quota_card(known, j) for j in range(min(count, ROWS))]),
         *left_out(min(count, ROWS), count, "resources"),
@@ -160,25 +238,46 @@ def _quotas(known: Outcome) -> Element:
     )
 
 
+def _filling(known: Outcome) -> str:
+    """How much of a capacity the quotas are, together."""
+    if known.certificate is None:
+        return "The quotas of a resource add up to its capacity exactly."
+    return (
+        "Each is what the company asked for on average, and a part of what is left over. The "
+        "quotas of a resource never add up to more than its capacity; they leave what rounding "
+        "takes, and what shares that are full cannot take."
+    )
+
+
 def _quota_card(known: Outcome, j: int) -> Element:
     agreement, resource = known.agreement, known.agreement.resources[j]
-    longest = int(known.quota[:, : min(len(agreement.resources), ROWS)].max())
+    shown = slice(min(len(agreement.resources), ROWS))
+    longest = int(max(known.quota[:, shown].max(), known.endowment[:, shown].max()))
     parts, percents = _quota_counts(known, j)
     decimals = _decimals(resource)
-    names, ticks = [m.name for m in agreement.members], known.quota[:, j].tolist()
-    columns = [[*column[:ROWS], sum(column[ROWS:])] for column in (ticks, parts, percents)]
+    names = [m.name for m in agreement.members]
+    ticks, brought = known.quota[:, j].tolist(), known.endowment[:, j].tolist()
+    columns = [[*column[:ROWS], sum(column[ROWS:])] for column in (ticks, brought, parts, percents)]
     names = [*names[:ROWS], f"and {len(names) - ROWS} more"]
     rows = [
-        (name, bar(tick / longest), number(fixed(part, decimals)), number(_percent(percent)))
-        for name, tick, part, percent in zip(names, *columns, strict=False)
+        (
+            name,
+            bar(tick / longest, mark=mark / longest),
+            number(fixed(part, decimals)),
+            number(_percent(percent)),
+        )
+        for name, tick, mark, part, percent in zip(names, *columns, strict=False)
     ]
     if len(agreement.members) <= ROWS:
         rows.pop()
-    total = number(fixed(sum(parts), decimals))
+    full = sum(parts) == _whole(resource) and sum(percents) == _HUNDREDTHS
+    total = "all together = capacity"
+    if not full:
+        total = f"all together, of {amount_text(resource, resource.capacity)}"
     return table(
         (),
         rows,
-        foot=("all together = capacity", total, number(_percent(sum(percents)))),
+        foot=(total, number(fixed(sum(parts), decimals)), number(_percent(sum(percents)))),
         caption=titled(resource),
     )
 
@@ -192,11 +291,81 @@ def quota_texts(known: Outcome, row: int, j: int) -> tuple[str, str]:
 def _quota_counts(known: Outcome, j: int) -> tuple[list[int], list[int]]:
     """Every member's quota of a resource: in its last decimal, and in hundredths of a percent.
 
-    Guarantee: each list adds up to the whole capacity as it is shown.
+    Guarantee: each list adds up to what all quotas are together, as that is shown.
     """
     resource, ticks = known.agreement.resources[j], known.quota[:, j].tolist()
-    whole = round(Fraction(resource.capacity) * 10 ** _decimals(resource))
-    return apportion(whole, ticks), apportion(10_000, ticks)
+    used = Fraction(sum(ticks), known.agreement.ticks)
+    if not used:
+        return [0] * len(ticks), [0] * len(ticks)
+    wholes = (round(used * _whole(resource)), round(used * _HUNDREDTHS))
+    units, percents = (apportion(whole, ticks) for whole in wholes)
+    return units, percents
+
+
+def _payments(known: Outcome) -> Element:
+    agreement = known.agreement
+    brought, paid, decimals = payment_counts(known)
+    quota = [e + p for e, p in zip(brought, paid, strict=True)]
+    columns = [[*column[:ROWS], sum(column[ROWS:])] for column in (brought, quota, paid)]
+    names = [*(m.name for m in agreement.members[:ROWS]), f"and {len(paid) - ROWS} more"]
+    rows = [
+        (name, *(number(fixed(count, decimals)) for count in counts))
+        for name, *counts in zip(names, *columns, strict=False)
+    ]
+    if len(paid) <= ROWS:
+        rows.pop()
+    unit = f", {agreement.currency}" if agreement.currency else ""
+    totals = [number(fixed(sum(column), decimals)) for column in columns]
+    return section(
+        "Who pays whom",
+        paragraph(
+            "A company pays for what its quota is worth above what it brings, at the prices of the "
+            "outcome; below 0 it is paid. What is paid and what is got add up to zero."
+        ),
+        table(
+            ("Company", f"What it brings is worth{unit}", f"Its quota{unit}", f"It pays{unit}"),
+            rows,
+            foot=("all together", *totals),
+        ),
+        element("p", _small_print(known), class_="small"),
+    )
+
+
+def _small_print(known: Outcome) -> str:
+    """How the figures of the payments are to be read."""
+    text = "Figures are rounded so that rows and columns still add up."
+    if not known.agreement.currency:
+        text += " The agreement names no currency: money is what worths and objectives are in."
+    used = known.quota.sum(axis=0) / known.agreement.ticks
+    if bool((np.rint(used * _HUNDREDTHS) < _HUNDREDTHS).any()):
+        text += (
+            " Of a capacity that the quotas leave in part, everybody is taken to have brought "
+            "that much less."
+        )
+    return text
+
+
+def money_decimals(amounts: Sequence[float]) -> int:
+    """Two, and more where the largest of the amounts would not have four digits."""
+    largest = max(map(abs, amounts))
+    return min(max(2, 3 - math.floor(math.log10(largest))), 15) if largest > 0.0 else 2
+
+
+def payment_counts(known: Outcome) -> tuple[list[int], list[int], int]:
+    """What each brings is worth and what it pays, counted in the last of so many decimals.
+
+    Guarantee: payments as they are shown add up to zero, and each is off by less than one.
+    """
+    decimals = money_decimals(known.payments.tolist())
+    unit, ticks = 10**decimals, known.agreement.ticks
+    paid = balanced([Fraction(payment) * unit for payment in known.payments.tolist()])
+    values = [Fraction(y) for y in (known.prices * known.agreement.capacity).tolist()]
+    used = [Fraction(total, ticks) for total in known.quota.sum(axis=0).tolist()]
+    brought = [
+        sum(y * u * e for y, u, e in zip(values, used, row, strict=True)) * Fraction(unit, ticks)
+        for row in known.endowment.tolist()
+    ]
+    return [round(value) for value in brought], paid, decimals
 
 
 def _courses(known: Outcome) -> list[Element]:
@@ -232,7 +401,8 @@ def _courses(known: Outcome) -> list[Element]:
 
 def _price_chart(known: Outcome, j: int) -> Element:
     resource = known.agreement.resources[j]
-    note = f"price {figure(float(known.prices[j]))} per {resource.unit or 'unit'}"
+    price = money(known.agreement, figure(float(known.prices[j])))
+    note = f"price {price} per {resource.unit or 'unit'}"
     return chart(resource.name, note, [Line(known.path[:, j].tolist())], first=0)
 
 
@@ -247,15 +417,28 @@ def _overrun_chart(known: Outcome, j: int, window: int) -> Element:
 
 def _average_note(known: Outcome, j: int) -> str:
     """How far off the capacity the rounds were on average that the quota rests on."""
+    if known.certificate is not None:
+        return f"weighed as the quotas are: {_signed(_weighed_overrun(known, j))}\u00a0%"
     count = known.position.counted
     if not count:
         return "no average yet"
     mean, noise = known.average
     off = 100.0 * (math.fsum(mean[:, j]) / known.agreement.ticks - 1.0)
     spread = 100.0 * math.sqrt(math.fsum(noise[:, j] ** 2)) / known.agreement.ticks
-    sign = "+" if off > 0.0 else ""
-    note = f"mean of {_counted(count, 'round', 'rounds')}: {sign}{figure(off, digits=2)}\u00a0%"
+    note = f"mean of {_counted(count, 'round', 'rounds')}: {_signed(off)}\u00a0%"
     return f"{note}, noise ±{figure(spread, digits=2)}\u00a0%" if spread else note
+
+
+def _weighed_overrun(known: Outcome, j: int) -> float:
+    """In percent of the capacity, and exact until it is: what is left over may be very little."""
+    weights = known.certificate.weights if known.certificate is not None else ()
+    totals = known.released[:, :, j].sum(axis=1).tolist()
+    asked = sum(w * total for w, total in zip(weights, totals, strict=False))
+    return float(100 * (Fraction(asked, sum(weights) * known.agreement.ticks) - 1))
+
+
+def _signed(value: float) -> str:
+    return ("+" if value > 0.0 else "") + figure(value, digits=2)
 
 
 def trailing_mean(values: Floats, window: int) -> Floats:
@@ -272,7 +455,7 @@ def _privacy(known: Outcome) -> Element:
         "Privacy",
         paragraph(element("strong", "The guarantee"), f" — {statement(known.agreement)}."),
         *_plain_words(known.agreement),
-        paragraph(str(forecast(known.agreement)["verdict"])),
+        paragraph(verdict(known.agreement)),
     )
 
 
@@ -329,6 +512,12 @@ def amount_text(resource: Resource, amount: float) -> str:
     """An amount of a resource, to as many decimals as its capacity."""
     decimals = _decimals(resource)
     return fixed(round(Fraction(amount) * 10**decimals), decimals)
+
+
+def _whole(resource: Resource) -> int:
+    """A capacity, counted in the last decimal that is shown."""
+    scale: int = 10 ** _decimals(resource)
+    return round(Fraction(resource.capacity) * scale)
 
 
 def _decimals(resource: Resource) -> int:

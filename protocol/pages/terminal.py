@@ -6,27 +6,92 @@ Makes texts and prints none. Public numbers only.
 from typing import Any
 
 from protocol.agreement import Agreement
-from protocol.forecast import statement
+from protocol.forecast import CLEAR, FAINT, statement
 from protocol.outcome import Outcome
+from protocol.pages.certificate import certificate_figures, certified, money
+from protocol.toml import MOST_EPSILON
 
 
 def plan_text(agreement: Agreement, figures: dict[str, Any]) -> str:
     """What the figures of a forecast mean."""
     lines = [
         *_terms(agreement),
+        *(_noise(figures) if agreement.privacy is not None else []),
+        *_promise(agreement, figures),
+        *_end(agreement),
+    ]
+    most = "at most " if agreement.pricing.step == "center" else ""
+    sent = f"{figures['messages_per_party']} messages of {figures['release_bytes']} bytes"
+    lines.append(f"each party sends {most}{sent} and receives {figures['messages_received']}")
+    lines += [f"warning: {text}" for text in figures["warnings"]]
+    return "\n".join([*lines, *_needed(figures), "", figures["verdict"]])
+
+
+def _noise(figures: dict[str, Any]) -> list[str]:
+    return [
         "noise (standard deviation, as a multiple of the capacity)",
         f"  one release of one party       {figures['party_release']:.4g}",
         f"  its average over all rounds    {figures['party_average']:.4g}",
         f"  one round's total of all       {figures['total_release']:.4g}",
         f"  its average over all rounds    {figures['total_average']:.4g}",
     ]
-    if figures["theorem_gap"] is not None:
-        gap, step = figures["theorem_gap"], figures["theorem_step"]
-        lines.append(f"expected gap of the best round   at most {gap:.4g} (theorem)")
-        lines += [] if step is None else [f"  with the step                  {step:.4g}"]
-    sent = f"{figures['messages_per_party']} messages of {figures['release_bytes']} bytes"
-    lines += [f"each party sends {sent} and receives {figures['messages_received']}", ""]
-    return "\n".join([*lines, figures["verdict"]])
+
+
+def _promise(agreement: Agreement, figures: dict[str, Any]) -> list[str]:
+    """What the theorem says, beside what all is worth: a bound alone says nothing."""
+    gap, step = figures["theorem_gap"], figures["theorem_step"]
+    part = figures["theorem_gap_over_worth"]
+    if gap is None:
+        return []
+    bound = money(agreement, f"{gap:.4g}")
+    lines = [f"expected gap of the best round   at most {bound} (theorem)"]
+    lines += [] if step is None else [f"  with the step                  {step:.4g}"]
+    if part is not None:
+        nothing = ", which promises nothing" if part >= 1.0 else ""
+        lines.append(
+            f"  that is                        at most {100.0 * part:.3g} % of what all "
+            f"capacities are worth{nothing}"
+        )
+    return lines
+
+
+def _end(agreement: Agreement) -> list[str]:
+    """When a session under the centre rule ends, what that leaves, and what is revealed."""
+    tolerance, reserve = agreement.pricing.tolerance, agreement.pricing.reserve
+    if tolerance is None or reserve is None:
+        return []
+    earned = "" if agreement.objective_limit is None else ", and what its plan would earn"
+    part, left = f"{100.0 * tolerance:.4g} %", f"{100.0 * reserve:.4g} %"
+    return [
+        "ends by itself                   once all companies together are proved to miss no more",
+        f"  (tolerance)                    than {part} of what all capacities are worth, and the",
+        f"                                 reserve; after {agreement.rounds} rounds in any case",
+        f"the rounds leave                 {left} of each capacity, which the quotas fill; who",
+        "  (reserve)                      needs one to the last unit wants a reserve of 0",
+        "revealed to all members          exactly what each company would take at the prices of",
+        f"                                 every round{earned}: that may tell much of its data",
+    ]
+
+
+def _needed(figures: dict[str, Any]) -> list[str]:
+    """What would make the verdict better."""
+    limits = {"faint": FAINT, "clear": CLEAR}
+    lines = []
+    for word, ways in (figures["needed"] or {}).items():
+        if figures["total_average"] <= limits[word]:
+            continue
+        found = [
+            f"epsilon {ways['epsilon']:g}" if ways["epsilon"] else "",
+            f"{ways['rounds']} rounds" if ways["rounds"] else "",
+            f"{ways['members']} members with the same shares together" if ways["members"] else "",
+        ]
+        text = " or ".join(filter(None, found)) or "more than an agreement may say"
+        lines.append(f"for {word!r} it would take {text}")
+        if not ways["epsilon"]:
+            lines.append(f"  no epsilon up to {MOST_EPSILON:g} would do")
+        if not ways["rounds"]:
+            lines.append("  no number of rounds would do: the more, the more noise in each release")
+    return lines
 
 
 def audit_text(known: Outcome) -> str:
@@ -37,25 +102,43 @@ def audit_text(known: Outcome) -> str:
         *_terms(agreement),
         f"{count} releases in {done} of {agreement.rounds} rounds: every signature fits",
         "every price and head recomputed: all stand on the same chain",
+        *(["the session ended by itself"] if known.ended_by_itself else []),
         "sealed by all members" if known.sealed else "not sealed: the session was still going on",
         f"head       {known.position.head.hex()}",
+        f"certified  {certified(agreement, certificate_figures(known))}",
     ]
     for resource, price in zip(agreement.resources, known.prices.tolist(), strict=True):
-        lines.append(f"price      {resource.name}: {price!r}")
-    lines.append("quota      in % of each capacity, which they fill exactly")
-    return "\n".join([*lines, *_quotas(known)])
+        amount = money(agreement, repr(price))
+        lines.append(f"price      {resource.name}: {amount} per {resource.unit or 'unit'}")
+    exactly = "fill exactly" if known.certificate is None else "do not exceed"
+    currency = f" in {agreement.currency}" if agreement.currency else ""
+    return "\n".join(
+        [
+            *lines,
+            f"payments  {currency} for what the quota is above the endowment; together 0",
+            *_payments(known),
+            f"quota      in % of each capacity, which they {exactly}",
+            *_quotas(known),
+        ]
+    )
 
 
 def audit_figures(known: Outcome) -> dict[str, Any]:
-    """The same for machines; quotas in ticks."""
+    """The same for machines; quotas and endowments in ticks."""
     names = [member.name for member in known.agreement.members]
     return {
         "digest": known.agreement.digest.hex(),
         "rounds": known.rounds,
         "head": known.position.head.hex(),
         "sealed": known.sealed,
+        "ended_by_itself": known.ended_by_itself,
+        "currency": known.agreement.currency,
+        "certificate": certificate_figures(known),
         "prices": known.prices.tolist(),
+        "ticks": known.agreement.ticks,
         "quota": dict(zip(names, known.quota.tolist(), strict=True)),
+        "endowment": dict(zip(names, known.endowment.tolist(), strict=True)),
+        "payments": dict(zip(names, known.payments.tolist(), strict=True)),
         "privacy": statement(known.agreement),
     }
 
@@ -69,6 +152,12 @@ def _terms(agreement: Agreement) -> list[str]:
         f"privacy    {statement(agreement)}",
         "",
     ]
+
+
+def _payments(known: Outcome) -> list[str]:
+    first = max(len(member.name) for member in known.agreement.members)
+    pairs = zip(known.agreement.members, known.payments.tolist(), strict=True)
+    return [f"  {member.name:{first}}  {payment!r}" for member, payment in pairs]
 
 
 def _quotas(known: Outcome) -> list[str]:

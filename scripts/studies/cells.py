@@ -57,19 +57,20 @@ class Variant:
 
 
 _PAPER = {"accountant": "paper", "noise": "component"}
+_THEOREM = {"step": "theorem"}
 
 VARIANTS: Mapping[str, Variant] = {
-    "standard": Variant("standard", "private", _PAPER),
-    "momentum": Variant("momentum", "private", _PAPER, {"momentum": MOMENTUM_PRIVATE}),
+    "standard": Variant("standard", "private", _PAPER, _THEOREM),
+    "momentum": Variant("momentum", "private", _PAPER, {**_THEOREM, "momentum": MOMENTUM_PRIVATE}),
     "clipped": Variant(
         "momentum, clipped",
         "clipped",
         {**_PAPER, "truncate": True, "tau": TAU},
-        {"momentum": MOMENTUM_PRIVATE},
+        {**_THEOREM, "momentum": MOMENTUM_PRIVATE},
     ),
-    "tuned": Variant("standard, tuned step", "private", _PAPER, tuned=True),
+    "tuned": Variant("standard, tuned step", "private", _PAPER, _THEOREM, tuned=True),
     "recommended": Variant("recommended", "private", prices={"start": "worth"}, caps=True),
-    "hidden": Variant("without noise", "hidden", prices={"start": "worth"}, caps=True),
+    "hidden": Variant("without noise", "hidden", caps=True),
     "paper": Variant("paper, 1/√t", "hidden", worth=False, divided=2),
     "paper-momentum": Variant(
         "paper, with momentum",
@@ -80,23 +81,26 @@ VARIANTS: Mapping[str, Variant] = {
     ),
     "paper-long": Variant("paper, steps ‖c‖ times as long", "hidden", worth=False, divided=1),
     "paper-long-momentum": Variant(
-        "the same, with momentum",
+        "paper, long steps, with momentum",
         "hidden",
         prices={"momentum": MOMENTUM_HIDDEN},
         worth=False,
         divided=1,
     ),
-    "default": Variant("default step", "hidden"),
-    "default-momentum": Variant(
-        "default step, with momentum", "hidden", prices={"momentum": MOMENTUM_HIDDEN}
+    "dog": Variant("distance over gradients", "hidden", prices={"step": "dog"}),
+    "dog-momentum": Variant(
+        "distance over gradients, with momentum",
+        "hidden",
+        prices={"step": "dog", "momentum": MOMENTUM_HIDDEN},
     ),
-    "default-blind": Variant("default step, no worth given", "hidden", worth=False),
+    "default": Variant("centre rule (default)", "hidden"),
+    "default-blind": Variant("centre rule, no worth given", "hidden", worth=False),
 }
 
 PAPER_VARIANTS = ("standard", "momentum", "clipped")
 CONVERGENCE_VARIANTS = (
     "paper", "paper-momentum", "paper-long", "paper-long-momentum",
-    "default", "default-momentum", "default-blind",
+    "dog", "dog-momentum", "default", "default-blind",
 )  # fmt: skip
 
 

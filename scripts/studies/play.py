@@ -21,11 +21,13 @@ from protocol.course import Course
 from protocol.outcome import Outcome, amounts
 from protocol.privacy import Calibration
 from scripts.instances import Instance, central, placebo
+from scripts.judging import first_below
+from scripts.judging import told as told_prices
 from scripts.studies.cells import EXPERIMENTS, VARIANTS, Setting, agree
 from scripts.studies.corner import Remembering, remembering
 
 Row = Mapping[str, Any]
-MARKS = (10, 50, 100, 150, 284, 500, 790, 1000)
+MARKS = (10, 20, 30, 40, 50, 60, 100, 150, 284, 500, 790, 1000)
 """Rounds whose gap is kept of every replication; 284 and 790 are those the paper names."""
 
 LEVELS = (25.0, 15.0, 5.0, 1.0, 0.1)
@@ -57,10 +59,15 @@ class Rows:
 
 @dataclass(frozen=True)
 class Played:
-    """What a session came to, and the dual value of each of its prices for those who played."""
+    """What a session came to, and dual values by round for those who played.
+
+    `dual` is that of the prices asked, `told` that of the prices the session would have come
+    to, had it ended there: the weighted ones where its rule has weights, else those asked.
+    """
 
     known: Outcome
     dual: Floats
+    told: Floats
 
 
 class Companies:
@@ -126,13 +133,17 @@ def session(agreement: Agreement, companies: Companies, draws: Floats) -> Played
     course, calibration = Course(agreement), Calibration(agreement)
     position = course.opening
     scales, adaptive = calibration.scales(position.caps), agreement.mode == "clipped"
-    path, dual = [], []
+    path, dual, told = [], [], []
     released: list[Ticks] = []
     while True:
         prices = position.prices.current
         demand, objective = companies.answers(prices)
         path.append(prices)
         dual.append(float(prices @ companies.capacity + objective.sum()))
+        proved = position.certificate is not None
+        told.append(
+            companies.dual(told_prices(position, companies.capacity)) if proved else dual[-1]
+        )
         if position.over:
             known = Outcome(
                 agreement=agreement,
@@ -141,7 +152,7 @@ def session(agreement: Agreement, companies: Companies, draws: Floats) -> Played
                 path=np.array(path),
                 sealed=True,
             )
-            return Played(known, np.array(dual))
+            return Played(known, np.array(dual), np.array(told))
         if adaptive:
             scales = calibration.scales(position.caps)
         noise = np.rint(draws[position.round] * scales).astype(np.int64)
@@ -170,20 +181,21 @@ def _convergence(unit: Unit) -> Rows:
         agreement = agree(
             VARIANTS[name], instance, rounds=experiment.rounds, epsilon=epsilon, buffer=None
         )
-        gap = session(agreement, companies, silence).dual / optimum - 1.0
+        played = session(agreement, companies, silence)
+        gap = lasting(played.told / optimum - 1.0, experiment.rounds)
         curves[name] = gap.tolist()
         rows.append(
             {"parties": unit.setting.parties, "variant": name, "seed": unit.seed}
+            | {"rounds_played": played.known.rounds}
             | {f"gap_{mark}": gap[mark] for mark in MARKS}
             | {f"rounds_{level:g}": first_below(gap, level / 100.0) for level in LEVELS}
         )
     return Rows({"convergence": rows}, curves)
 
 
-def first_below(gap: Floats, level: float) -> int | None:
-    """The first round with a gap of at most `level`, if there is one."""
-    reached = np.flatnonzero(gap <= level)
-    return int(reached[0]) if len(reached) else None
+def lasting(values: Floats, rounds: int) -> Floats:
+    """Values by round, of which a session that has ended keeps its last."""
+    return np.pad(values, (0, rounds + 1 - len(values)), mode="edge")
 
 
 def _sessions(unit: Unit) -> list[Row]:
@@ -220,13 +232,13 @@ def _sessions(unit: Unit) -> list[Row]:
             "gap_last": gap(own.dual[-1]),
             "gap_average": gap(companies.dual(average)),
             "gap_best": gap(own.dual.min()),
-            "placebo_last": gap(companies.dual(other.known.prices[-1])),
+            "placebo_last": gap(companies.dual(other.known.last_prices)),
             "placebo_average": gap(companies.dual(other.known.prices)),
-            "overrun_last": companies.overrun(own.known.prices[-1]),
+            "overrun_last": companies.overrun(own.known.last_prices),
             "overrun_average": companies.overrun(average),
         }
         if experiment.hindsight:
-            row["placebo_best"] = gap(min(companies.dual(prices) for prices in other.known.prices))
+            row["placebo_best"] = gap(min(companies.dual(prices) for prices in other.known.path))
         if experiment.quota and VARIANTS[name].caps:
             equal = equal or _within(instance, agreement, own.known.prorata, "prorata", optimum)
             row |= equal | _within(instance, agreement, own.known.quota, "quota", optimum)

@@ -25,7 +25,7 @@ Columns = dict[str, Any]
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "convergence": (
-        "parties", "variant", "seed",
+        "parties", "variant", "seed", "rounds_played",
         *(f"gap_{mark}" for mark in MARKS),
         *(f"rounds_{level:g}" for level in LEVELS),
     ),
@@ -47,6 +47,9 @@ BEST_PART = 0.9
 
 EXCEEDED = 1e-6
 """An overrun below this part of a capacity is rounding: a tick is 1e-6."""
+
+DIGITS = (2, 3, 4, 5)
+"""After the point of a percentage: the fewest that show it, or the fewest if none does."""
 
 SURE = 2.0
 """Standard errors that a difference must have to be called one."""
@@ -140,8 +143,10 @@ def percent(values: Floats) -> str:
     values = values[~np.isnan(values)]
     if not len(values):
         return "–"
-    spread = "" if math.isnan(error(values)) else f" ± {100 * error(values):.2f}"
-    return f"{100 * mean(values):.2f}{spread}"
+    size = abs(100 * mean(values))
+    digits = next((d for d in DIGITS if size >= 10.0**-d), DIGITS[0])
+    spread = "" if math.isnan(error(values)) else f" ± {100 * error(values):.{digits}f}"
+    return f"{100 * mean(values):.{digits}f}{spread}"
 
 
 def informed(rows: Columns, measure: str = "average") -> bool:

@@ -1,5 +1,6 @@
 """The next session: the terms of the last one, and the prices with which it ended."""
 
+import math
 import os
 import re
 import shutil
@@ -15,11 +16,14 @@ import pytest
 
 from protocol.agreement import TICKS, Agreement
 from protocol.command import read_agreement
-from protocol.course import numbers
+from protocol.course import Course, numbers
+from protocol.outcome import outcome
+from protocol.toml import written
 from protocol.transcript import Transcript, load
 from scripts.processes import Cast
 from tests.kit import ROOT
-from tests.kit.builders import dump
+from tests.kit.builders import dump, make_agreement, public_key, release_at
+from tests.kit.builders import play as whole_session
 from tests.kit.processes import options, play
 from tests.kit.waiting import LIMIT
 
@@ -92,10 +96,13 @@ def later(earlier: Earlier, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_next_session_starts_with_the_final_prices(earlier: Earlier, later: Path) -> None:
+def test_next_session_starts_with_the_prices_of_the_outcome(earlier: Earlier, later: Path) -> None:
     """It starts, bit for bit, with the prices in the result of the last one."""
     assert list(read_agreement(later).pricing.start) == earlier.prices
-    assert earlier.prices == earlier.by_round[ROUNDS] != earlier.by_round[1]
+    late = [earlier.by_round[t] for t in range(ROUNDS - (ROUNDS + 1) // 2 + 1, ROUNDS + 1)]
+    mean = [math.fsum(prices) / len(late) for prices in zip(*late, strict=True)]
+    assert earlier.prices == pytest.approx(mean, rel=1e-12)
+    assert earlier.prices != earlier.by_round[ROUNDS]
 
 
 def test_next_session_has_the_same_roster(earlier: Earlier, later: Path) -> None:
@@ -178,6 +185,29 @@ def test_unfinished_session_gives_the_prices_it_reached(earlier: Earlier, tmp_pa
     assert made.returncode == 0
     assert f"stops after 3 of {ROUNDS} rounds: the prices reached there are taken" in made.stderr
     assert list(read_agreement(tmp_path / "next.toml").pricing.start) == earlier.by_round[3]
+
+
+def test_next_session_of_one_that_ended_by_itself(tmp_path: Path) -> None:
+    """It starts with the weighted prices, keeps the terms of the centre rule, and says nothing."""
+    old = make_agreement(
+        members=3, rounds=9, prices={"step": "center", "tolerance": 0.001}, currency="EUR"
+    )
+    played = whole_session(old)[0]
+    assert len(played.rounds) < old.rounds
+    (tmp_path / "old.toml").write_text(written(old))
+    (tmp_path / "old.transcript").write_bytes(dump(old, played))
+    made = coordinator_new(
+        "--session", "later", "--from", tmp_path / "old.transcript",
+        "--agreement", tmp_path / "old.toml", "--key", tmp_path / "coordinator.key",
+        "--out", tmp_path / "next.toml",
+    )  # fmt: skip
+    assert (made.returncode, made.stderr) == (0, "")
+    new, known = read_agreement(tmp_path / "next.toml"), outcome(old, played)
+    assert known.certificate is not None
+    assert list(new.pricing.start) == known.prices.tolist() != known.last_prices.tolist()
+    assert replace(new.pricing, start=old.pricing.start) == old.pricing
+    assert new.currency == "EUR"
+    assert Course(new).opening.prices.current == pytest.approx(known.prices, rel=1e-15)
 
 
 # What is refused
@@ -285,3 +315,46 @@ def test_terms_out_of_range(earlier: Earlier, tmp_path: Path) -> None:
     assert refused.returncode == 3
     assert "rounds is 0" in refused.stderr
     assert not (tmp_path / "next.toml").exists()
+
+
+def test_certificate_terms_need_rounds_without_noise(earlier: Earlier, tmp_path: Path) -> None:
+    """What belongs to the centre rule is refused where the last session had noise."""
+    refused = earlier.next(tmp_path / "next.toml", "--reserve", 0)
+    assert refused.returncode == 2
+    assert "--reserve belongs to the certificate" in refused.stderr
+
+
+def test_next_session_keeps_money_units_and_endowments(tmp_path: Path) -> None:
+    """With --from they are those of the last session; only when to stop can be said anew."""
+    names = ("ada", "ben")
+    old = make_agreement(
+        currency="EUR",
+        rounds=3,
+        prices={"tolerance": 1e-3},
+        resource=[{"name": "hours", "capacity": 10.0, "unit": "h"}],
+        member=[
+            {"name": n, "signing_key": public_key(n).hex(), "endowment": part}
+            for n, part in zip(names, (0.25, 0.75), strict=True)
+        ],
+    )
+    course = Course(old)
+    releases = tuple(release_at(old, n, course.opening) for n in names)
+    (tmp_path / "old.toml").write_text(written(old))
+    (tmp_path / "old.transcript").write_bytes(dump(old, Transcript(rounds=(releases,))))
+
+    def later(*more: Any) -> subprocess.CompletedProcess[str]:
+        return coordinator_new(
+            "--session", "later", "--from", tmp_path / "old.transcript",
+            "--agreement", tmp_path / "old.toml", "--key", tmp_path / "c.key",
+            "--out", tmp_path / "next.toml", *more,
+        )  # fmt: skip
+
+    for option in (("--currency", "USD"), ("--unit", "hours=d"), ("--endowment", "ada=1")):
+        refused = later(*option)
+        assert refused.returncode == 2
+        assert f"{option[0]} is what the earlier session says" in refused.stderr
+    made = later("--tolerance", 1e-5)
+    assert made.returncode == 0, made.stderr
+    new = read_agreement(tmp_path / "next.toml")
+    assert (new.currency, new.resources, new.members) == (old.currency, old.resources, old.members)
+    assert (new.pricing.tolerance, new.pricing.reserve) == (1e-5, old.pricing.reserve)

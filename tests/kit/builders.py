@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from nacl.signing import SigningKey
 
-from protocol.agreement import TICKS, Agreement
+from protocol.agreement import Agreement
 from protocol.course import Course, Position
 from protocol.messages import Message, Release, Seal, Signed
 from protocol.session import Pack
@@ -73,11 +73,16 @@ def sign(message: Message) -> Signed:
 def release_at(
     agreement: Agreement, name: str, position: Position, values: tuple[int, ...] | None = None
 ) -> Signed:
-    """The release of a member at a position: all its numbers told apart by member and round."""
+    """The release of a member at a position: all its numbers told apart by member and round.
+
+    Three members want all there is. With the centre rule they want half as much again in the
+    first two rounds, so that a session ends by itself after the third and not before.
+    """
     if values is None:
         place = agreement.place(name)
+        parts = 2 if agreement.pricing.step == "center" and position.round < 2 else 3
         values = tuple(
-            TICKS // 3 + 1000 * (place + 1) + 10 * position.round + j
+            agreement.ticks // parts + 1000 * (place + 1) + 10 * position.round + j
             for j in range(agreement.width)
         )
     return sign(
@@ -92,12 +97,14 @@ def release_at(
 
 
 def play(agreement: Agreement, *, rounds: int | None = None) -> tuple[Transcript, list[Position]]:
-    """A transcript of this many rounds (all, and sealed, unless told), and every position."""
-    count = agreement.rounds if rounds is None else rounds
+    """A transcript of this many rounds (until it is over, and sealed, unless told).
+
+    With every position from the opening on.
+    """
     course = Course(agreement)
     positions = [course.opening]
-    closed = []
-    for _ in range(count):
+    closed: list[tuple[Signed, ...]] = []
+    while len(closed) != rounds and (rounds is not None or not positions[-1].over):
         releases = tuple(release_at(agreement, m.name, positions[-1]) for m in agreement.members)
         values = [r.message.values for r in releases if isinstance(r.message, Release)]
         positions.append(course.advance(positions[-1], np.array(values, dtype=np.int64)))
@@ -109,7 +116,7 @@ def play(agreement: Agreement, *, rounds: int | None = None) -> tuple[Transcript
                 Seal(
                     sender=m.name,
                     agreement=agreement.digest,
-                    round=agreement.rounds,
+                    round=positions[-1].round,
                     head=positions[-1].head,
                     complete=True,
                 )

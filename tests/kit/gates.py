@@ -39,10 +39,10 @@ def gates(agreement: Agreement, problems: list[Subproblem], noise: Noise) -> lis
 
 
 def play(agreement: Agreement, problems: list[Subproblem], noise: Noise) -> list[Position]:
-    """The positions of rounds 0 … T of a whole session."""
+    """The positions of a whole session, from the opening to where it is over."""
     course, doors = Course(agreement), gates(agreement, problems, noise)
     path = [course.opening]
-    while path[-1].round < agreement.rounds:
+    while not path[-1].over:
         releases = tuple(door.release(path[-1]) for door in doors)
         path.append(course.advance(path[-1], numbers(releases)))
     return path

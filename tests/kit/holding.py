@@ -99,21 +99,26 @@ def _state(pid: int) -> str:
 
 def rounds_closed(session: Play, name: str) -> int:
     """The last round that a party has reported."""
-    return max((e.get("round", 0) for e in list(session.cast.events[name])), default=0)
+    return max((e.get("round", 0) for e in session.cast.events[name]), default=0)
 
 
 def until_told(session: Play, name: str, text: str, *, since: int = 0) -> None:
     """Wait until a party has reported this, after its first `since` events."""
-    events = session.cast.events[name]
-    until(lambda: any(text in str(e) for e in list(events)[since:]), f"{name} says {text!r}")
+
+    def told() -> bool:
+        return any(text in str(event) for event in session.cast.events[name][since:])
+
+    until(told, f"{name} says {text!r}")
 
 
 def until_waiting_for(session: Play, name: str, missing: str) -> None:
-    """Wait until a party's last word is that it waits for this other one, and for nobody else."""
-    events = session.cast.events[name]
+    """Wait until a party's last word is that it waits for this other one.
+
+    And for those, maybe, that wait for it too: what one of them heard last, another may not have.
+    """
 
     def waits() -> bool:
-        told = [e for e in list(events) if e["event"] in ("round", "waiting")]
-        return bool(told) and told[-1].get("missing") == [missing]
+        told = [e for e in session.cast.events[name] if e["event"] in ("round", "waiting")]
+        return bool(told) and missing in told[-1].get("missing", ())
 
     until(waits, f"{name} waits for {missing}")

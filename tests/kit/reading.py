@@ -7,6 +7,8 @@ import hashlib
 import math
 import struct
 from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
 
 TICKS = 1048576
 
@@ -54,6 +56,75 @@ def release_body(values: list[int]) -> bytes:
 
 def halt_body(reason: int, evidence: list[bytes]) -> bytes:
     return array([bytes([reason]), array([binary(data) for data in evidence])])
+
+
+CANONICAL = (
+    *("alpha", "members", "mode", "objective_limit", "pricing", "privacy", "rehearsal"),
+    *("resources", "rounds", "session", "tau", "truncate"),
+)
+"""The fields of the canonical form that are always there."""
+
+CANONICAL_PRICING = ("momentum", "nonnegative", "start", "step", "step_size")
+CANONICAL_MEMBER = ("name", "share", "signing_key", "transport_key")
+
+
+def _object(pairs: dict[str, str]) -> str:
+    return "{" + ",".join(f'"{key}":{pairs[key]}' for key in sorted(pairs)) + "}"
+
+
+def _list(items: list[str]) -> str:
+    return "[" + ",".join(items) + "]"
+
+
+def _text(text: str) -> str:
+    """A JSON string in ASCII, of characters that need no backslash but for `\\uXXXX`."""
+    units = struct.iter_unpack(">H", text.encode("utf-16-be"))
+    return '"' + "".join(chr(u) if u < 128 else f"\\u{u:04x}" for (u,) in units) + '"'
+
+
+def _plain(value: float | str | bool | None) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return _text(value) if isinstance(value, str) else repr(value)
+
+
+def canonical(agreement: Any) -> str:
+    """The one line that the digest is made of, from the terms of an agreement."""
+    a, p, noisy = agreement, agreement.pricing, agreement.privacy
+    clipped = a.mode == "clipped"
+    pricing = {key: _plain(getattr(p, key)) for key in CANONICAL_PRICING if key != "start"}
+    pricing["start"] = _list([_plain(price) for price in p.start])
+    if p.step == "center":
+        pricing |= {key: _plain(getattr(p, key)) for key in ("tolerance", "reserve")}
+    members = []
+    for m in a.members:
+        terms = {key: _plain(getattr(m, key)) for key in ("name", "transport_key")}
+        terms["signing_key"] = _plain(m.signing_key.hex())
+        terms["share"] = _list([_plain(part) for part in m.share])
+        if m.endowment:
+            terms["endowment"] = _list([_plain(part) for part in m.endowment])
+        members.append(_object(terms))
+    whole = {
+        "alpha": _plain(a.alpha if clipped else None),
+        "members": _list(members),
+        "pricing": _object(pricing),
+        "privacy": "null",
+        "resources": _list(
+            [
+                _object({k: _plain(getattr(r, k)) for k in ("capacity", "name", "unit", "worth")})
+                for r in a.resources
+            ]
+        ),
+        "tau": _plain(a.tau if clipped or a.truncate else None),
+    }
+    if noisy is not None:
+        keys = ("accountant", "delta", "epsilon", "noise")
+        whole["privacy"] = _object({key: _plain(getattr(noisy, key)) for key in keys})
+    for key in ("mode", "objective_limit", "rehearsal", "rounds", "session", "truncate"):
+        whole[key] = _plain(getattr(a, key))
+    if a.currency:
+        whole["currency"] = _plain(a.currency)
+    return _object(whole)
 
 
 def agreement_digest(canonical: str) -> bytes:
@@ -109,6 +180,8 @@ class Market:
             self.squares = self.squares + math.fsum(e * e for e in excess)
             step = self.radius / math.sqrt(self.squares) if self.squares > 0.0 else 0.0
             moved = [self.now[j] + (step * excess[j]) / self.capacity[j] for j in range(m)]
+        elif self.rule == "worth":
+            moved = [self.now[j] + (self.size * excess[j]) / self.capacity[j] for j in range(m)]
         else:
             step = self.size / math.sqrt(self.number + 1) if self.rule == "sqrt" else self.size
             moved = [self.now[j] + step * (excess[j] * self.capacity[j]) for j in range(m)]
@@ -126,6 +199,60 @@ def split(total: int, weights: list[int]) -> list[int]:
     for k in by_remainder[: total - sum(parts)]:
         parts[k] += 1
     return parts
+
+
+def weighted_quota(
+    rounds: list[list[list[int]]], weights: list[int], shares: list[list[float]], ticks: int
+) -> list[list[int]]:
+    """What each member may use, from whole weights of the rounds, one row for each member."""
+    whole, columns = sum(weights), []
+    for j in range(len(shares[0])):
+        demands = [0] * len(shares)
+        for weight, rows in zip(weights, rounds, strict=False):
+            demands = [d + weight * row[j] for d, row in zip(demands, rows, strict=True)]
+        demands = [max(0, d) for d in demands]
+        limits = [math.ceil(share[j] * ticks) for share in shares]
+        total = sum(demands)
+        if total > ticks * whole:
+            parts = [d * ticks // total for d in demands]
+        else:
+            left = Fraction(ticks * whole - total, sum(limits))
+            exact = [(d + left * a) / whole for d, a in zip(demands, limits, strict=True)]
+            parts = [math.floor(part) for part in exact]
+        columns.append([min(part, limit) for part, limit in zip(parts, limits, strict=True)])
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def payments(
+    *,
+    prices: list[float],
+    capacity: list[float],
+    quota: list[list[int]],
+    endowment: list[list[int]],
+    ticks: int,
+) -> list[float]:
+    """What each member pays: exact, then whole units by largest remainder."""
+    money = [p * c for p, c in zip(prices, capacity, strict=True)]
+    worth = math.fsum(abs(y) for y in money)
+    unit = 1.0
+    if worth > 0.0:
+        unit = 2.0**-40
+        while unit * 2.0**40 <= worth:
+            unit *= 2.0
+        while unit * 2.0**39 > worth:
+            unit /= 2.0
+    units = []
+    for own, brought in zip(quota, endowment, strict=True):
+        due = Fraction(0)
+        for j, y in enumerate(money):
+            used = sum(row[j] for row in quota)
+            due += Fraction(y) * (own[j] - Fraction(brought[j] * used, ticks)) / ticks
+        units.append(due / Fraction(unit))
+    parts = [math.floor(u) for u in units]
+    by_remainder = sorted(range(len(units)), key=lambda k: (parts[k] - units[k], k))
+    for k in by_remainder[: -sum(parts)]:
+        parts[k] += 1
+    return [part * unit for part in parts]
 
 
 def clipped_caps(

@@ -7,8 +7,7 @@ with this bit for bit, and both with the vectors.
 import math
 from dataclasses import dataclass, field
 
-TICKS = 1048576
-WHOLE = 1099511627776
+WHOLE = 1125899906842624
 
 Vector = list[float]
 
@@ -30,14 +29,17 @@ class Reader:
 
     members: int
     m: int
+    ticks: int
     reserve: int = 0
     worth: Vector | None = None
     start: Vector | None = None
+    limit: Vector | None = None
     round: int = 0
     exact: bool = False
     seeking: bool = True
     falling: bool = False
     calm: int = 0
+    basis: list[int] | None = None
     best: Proof | None = None
     rounds: list[int] = field(default_factory=list)
     asked: list[Vector] = field(default_factory=list)
@@ -47,21 +49,26 @@ class Reader:
         known = [w if w > 0.0 else 0.0 for w in self.worth or [0.0] * self.m]
         first = known if self.start is None else [s if s > 0.0 else 0.0 for s in self.start]
         self.highest = max(known + first) or 1.0
-        self.unit = [w or self.highest for w in known]
-        self.origin = self.unit if self.start is None else first
+        self.most = self.limit or [1e100] * self.m
+        self.ceiling = [most / 4.0 for most in self.most]
+        self.unit = [min(known[j] or self.highest, self.ceiling[j]) for j in range(self.m)]
+        self.origin = self.unit
+        if self.start is not None:
+            self.origin = [min(first[j], self.ceiling[j]) for j in range(self.m)]
         self.prices = list(self.origin)
         self.box = self.box_of(self.prices)
         self.raised = [False] * self.m
 
     def box_of(self, prices: Vector) -> Vector:
-        return [4.0 * (max(prices) or self.highest)] * self.m
+        top = 4.0 * (max(prices) or self.highest)
+        return [min(top, most) for most in self.most]
 
     def read(self, totals: list[int]) -> None:
         """One round."""
         self.round += 1
         if self.exact:
             return
-        g = [float(TICKS - self.reserve - total) / TICKS for total in totals]
+        g = [float(self.ticks - self.reserve - total) / self.ticks for total in totals]
         over = [slope < 0.0 for slope in g]
         number, asked = self.round - 1, self.prices
         free = not any(asked)
@@ -108,10 +115,15 @@ class Reader:
             self.settle()
             return
         level = max(y[j] / self.unit[j] for j in range(self.m)) or 1.0
+        higher = [
+            min(max(y[j] * 4.0, level * self.unit[j]), self.ceiling[j]) for j in range(self.m)
+        ]
+        asked = [higher[j] if over[j] else y[j] for j in range(self.m)]
+        if not any(asked[j] > y[j] for j in range(self.m)):
+            self.settle()
+            return
         self.raised = [self.raised[j] or over[j] for j in range(self.m)]
-        self.ask(
-            [max(y[j] * 4.0, level * self.unit[j]) if over[j] else y[j] for j in range(self.m)]
-        )
+        self.ask(asked)
 
     def ask(self, prices: Vector) -> None:
         self.prices = prices
@@ -145,15 +157,25 @@ class Reader:
 
     def centre(self, inside: Vector) -> None:
         y, found = centre_of(self.asked, self.slopes, self.box, inside)
-        slack = slacks(self.asked, self.slopes, y)
-        weights = [int(min(slack) / s * 2.0**52) for s in slack]
-        new = self.proof(self.rounds, self.asked, self.slopes, shared_out(weights))
+        paid = [
+            in_order([g * a for g, a in zip(*rows, strict=True)])
+            for rows in zip(self.slopes, self.asked, strict=True)
+        ]
+        weights, self.basis = best_weights(self.rounds, paid, self.slopes, self.box, self.basis)
+        counted = [i for i in range(len(weights)) if weights[i] != 0.0]
+        new = self.proof(
+            [self.rounds[i] for i in counted],
+            [self.asked[i] for i in counted],
+            [self.slopes[i] for i in counted],
+            shared_out([int(weights[i] * 2.0**60) for i in counted]),
+        )
         if self.best is None or new.gap < self.best.gap:
             self.best = new
         self.prices, self.exact = y, not found
         most = 4 * self.m + 16
-        if len(self.rounds) > most:
-            kept = tightest(self.asked, self.slopes, self.box, y, most)
+        if found and len(self.rounds) > most:
+            needed = [number in self.basis for number in self.rounds]
+            kept = tightest(self.asked, self.slopes, self.box, y, most, needed)
             self.rounds = [self.rounds[i] for i in kept]
             self.asked = [self.asked[i] for i in kept]
             self.slopes = [self.slopes[i] for i in kept]
@@ -162,7 +184,7 @@ class Reader:
         self, rounds: list[int], asked: list[Vector], slopes: list[Vector], whole: list[int]
     ) -> Proof:
         n, columns = range(len(rounds)), range(self.m)
-        r, e = self.reserve / TICKS, self.members / 2097152
+        r, e = self.reserve / self.ticks, self.members / (2 * self.ticks)
         w = [part / WHOLE for part in whole]
         y = [math.fsum(w[i] * asked[i][j] for i in n) for j in columns]
         g = [math.fsum(w[i] * slopes[i][j] for i in n) for j in columns]
@@ -297,8 +319,10 @@ def entered(
         gain = -in_order([g[j] * step[j] for j in columns])
         if not gain > 0.0:
             return None
-        far = longest(growth(R, box, y, step))
-        t = 0.7 / math.sqrt(gain) if new == 0.0 else min(0.9 * far, (far - new / gain) / 2.0)
+        t = 0.7 / math.sqrt(gain)
+        if new < 0.0:
+            far = longest(growth(R, box, y, step))
+            t = min(0.9 * far, (far - new / gain) / 2.0)
         y = [y[j] + t * step[j] for j in columns]
     return None
 
@@ -307,7 +331,7 @@ def centre_of(
     asked: list[Vector], slopes: list[Vector], box: Vector, y: Vector
 ) -> tuple[Vector, bool]:
     columns = range(len(y))
-    last, point = math.inf, y
+    point = y
     for _ in range(20):
         slack = slacks(asked, slopes, point)
         if outside(slack, box, point):
@@ -323,25 +347,124 @@ def centre_of(
         squared = -in_order([gradient[j] * step[j] for j in columns])
         if not squared >= 0.0:
             break
-        decrement = math.sqrt(squared)
-        if last < 0.1 and decrement > last / 2.0:
-            break
-        last = decrement
-        t = length_of(growth(R, box, y, step), squared) if decrement >= 0.1 else 1.0
-        point = [y[j] + t * step[j] for j in columns]
-        if decrement <= 1e-5:
+        if squared < 0.1 * 0.1:
+            point = [y[j] + step[j] for j in columns]
             lost = outside(slacks(asked, slopes, point), box, point)
             return (y if lost else point), True
-    return y, last <= 1e-2
+        t = length_of(growth(R, box, y, step), squared)
+        point = [y[j] + t * step[j] for j in columns]
+    return y, False
 
 
 def tightest(
-    asked: list[Vector], slopes: list[Vector], box: Vector, y: Vector, most: int
+    asked: list[Vector],
+    slopes: list[Vector],
+    box: Vector,
+    y: Vector,
+    most: int,
+    needed: list[bool],
 ) -> list[int]:
     columns, slack = range(len(y)), slacks(asked, slopes, y)
     R = [[a / s for a in row] for row, s in zip(slopes, slack, strict=True)]
     H = curvature(R, box, y)
     pull = [in_order([row[j] * row[j] / H[j][j] for j in columns]) for row in R]
+    pull = [math.inf if needed[i] else pull[i] for i in range(len(pull))]
     pull[-1] = math.inf
     ranked = sorted(range(len(pull)), key=lambda i: (-pull[i], i))
     return sorted(ranked[:most])
+
+
+def best_weights(
+    rounds: list[int], paid: Vector, slopes: list[Vector], box: Vector, basis: list[int] | None
+) -> tuple[Vector, list[int]]:
+    """The weights that prove most, and the basis to start from next time."""
+    program = Program(rounds, paid, slopes, box)
+    if basis is None or not program.enter(basis):
+        program = Program(rounds, paid, slopes, box)
+        program.enter(alone(rounds, paid, slopes, box))
+    program.improve()
+    return program.weights(), [program.labels[place] for place in program.basic]
+
+
+def alone(rounds: list[int], paid: Vector, slopes: list[Vector], box: Vector) -> list[int]:
+    m = len(box)
+    gaps = [
+        cost - in_order([min(g[j], 0.0) * box[j] for j in range(m)])
+        for cost, g in zip(paid, slopes, strict=True)
+    ]
+    best = gaps.index(min(gaps))
+    return [-1 - j if slopes[best][j] < 0.0 else -1 - m - j for j in range(m)] + [rounds[best]]
+
+
+class Program:
+    """The table of the simplex method, a list for each row."""
+
+    def __init__(self, rounds: list[int], paid: Vector, slopes: list[Vector], box: Vector) -> None:
+        n, m = len(rounds), len(box)
+        scale = max(*(abs(cost) for cost in paid), *box)
+        self.n, self.m = n, m
+        self.rows = []
+        for j in range(m):
+            v = [1.0 if k == j else 0.0 for k in range(m)]
+            t = [-1.0 if k == j else 0.0 for k in range(m)]
+            self.rows.append([g[j] for g in slopes] + v + t + [0.0])
+        self.rows.append([1.0] * n + [0.0] * (2 * m) + [1.0])
+        self.rows.append([c / scale for c in [*paid, *box]] + [0.0] * (m + 1))
+        self.labels = [*rounds, *(-1 - k for k in range(2 * m))]
+        self.basic = [0] * (m + 1)
+
+    def enter(self, basis: list[int]) -> bool:
+        rows, m = self.rows, self.m
+        free = list(range(m + 1))
+        for label in sorted(basis):
+            place = self.labels.index(label)
+            if label < 0:
+                row = (-1 - label) % m
+                if row not in free:
+                    return False
+                sign, cost = rows[row][place], rows[m + 1][place]
+                rows[row] = [sign * a for a in rows[row]]
+                rows[m + 1] = [a - cost * b for a, b in zip(rows[m + 1], rows[row], strict=True)]
+                self.basic[row] = place
+            else:
+                size = max(abs(rows[r][place]) for r in free)
+                row = next(r for r in free if abs(rows[r][place]) == size)
+                if not size > 1e-9:
+                    return False
+                self.pivot(row, place)
+            free.remove(row)
+        return all(rows[r][-1] >= -1e-9 for r in range(m + 1))
+
+    def improve(self) -> None:
+        for _ in range(64 + 8 * self.m):
+            costs = self.rows[self.m + 1][:-1]
+            least = min(costs)
+            if not least < -1e-12:
+                return
+            place = costs.index(least)
+            reach = [
+                max(row[-1], 0.0) / row[place] if row[place] > 1e-9 else math.inf
+                for row in self.rows[: self.m + 1]
+            ]
+            if not min(reach) < math.inf:
+                return
+            self.pivot(reach.index(min(reach)), place)
+
+    def pivot(self, row: int, place: int) -> None:
+        divisor = self.rows[row][place]
+        own = self.rows[row] = [a / divisor for a in self.rows[row]]
+        for i in range(self.m + 2):
+            if i != row:
+                factor = self.rows[i][place]
+                self.rows[i] = [a - factor * b for a, b in zip(self.rows[i], own, strict=True)]
+        self.basic[row] = place
+
+    def weights(self) -> Vector:
+        found = [0.0] * self.n
+        used = [r for r in range(self.m + 1) if self.basic[r] < self.n]
+        for r in used:
+            found[self.basic[r]] = max(0.0, self.rows[r][-1])
+        if not (all(map(math.isfinite, found)) and max(found) * len(used) > 0.5):
+            found = [0.0] * self.n
+            found[self.basic[used[0]] if used else 0] = 1.0
+        return found

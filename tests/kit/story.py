@@ -44,6 +44,11 @@ def brief(effect: Effect) -> str:
     return "leave"
 
 
+def ending_early() -> Agreement:
+    """An agreement of nine rounds that ends by itself after three of those that `play` gives."""
+    return make_agreement(members=3, rounds=9, prices={"step": "center"})
+
+
 class Story:
     """One party; the others speak only as the story lets them.
 
@@ -161,8 +166,16 @@ class Story:
     ) -> Signed:
         return release_at(self.agreement, sender, position or self.positions[round], values)
 
-    def seal(self, sender: str, *, complete: bool = False, head: bytes | None = None) -> Seal:
-        last = self.positions[-1]
+    def seal(
+        self,
+        sender: str,
+        *,
+        complete: bool = False,
+        head: bytes | None = None,
+        round: int | None = None,  # noqa: A002
+    ) -> Seal:
+        """The seal of the end, or one that claims the end to be at some other round."""
+        last = self.positions[-1 if round is None else round]
         return Seal(
             sender=sender,
             agreement=self.agreement.digest,
@@ -208,7 +221,7 @@ class Story:
 
     def sealing(self) -> "Story":
         """All rounds are closed and the party has sealed."""
-        last = self.agreement.rounds - 1
+        last = self.positions[-1].round - 1
         self.gathering(last)
         self.hears(*(self.release(peer, last) for peer in self.peers))
         return self
@@ -249,5 +262,9 @@ def assert_invariants(story: Story) -> None:
         if isinstance(effect, Fail) and effect.final:
             assert not over, "two final faults"
             over = True
+        if isinstance(effect, Respond):
+            assert not effect.position.over, "a release was asked for after the end"
+        if isinstance(effect, Finish):
+            assert effect.position.over, "finished before the end"
     if any(isinstance(e, Finish) for e in story.effects):
         assert not over, "finished and failed for good"

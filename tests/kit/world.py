@@ -222,14 +222,18 @@ class Party:
 
 
 @cache
-def agreement_of(members: int, rounds: int) -> Agreement:
-    return make_agreement(members=members, rounds=rounds, resources=1, patience=PATIENCE_SECONDS)
+def agreement_of(members: int, rounds: int | None) -> Agreement:
+    """Of so many rounds; or, without a number, one that ends by itself, sooner or later."""
+    prices = {"prices": {"step": "center", "tolerance": 0.05}} if rounds is None else {}
+    return make_agreement(
+        members=members, rounds=rounds or 12, resources=1, patience=PATIENCE_SECONDS, **prices
+    )
 
 
 class World:
     """Everything that happens in one seed."""
 
-    def __init__(self, seed: int, *, faults: Faults, members: int, rounds: int) -> None:
+    def __init__(self, seed: int, *, faults: Faults, members: int, rounds: int | None) -> None:
         self.seed = seed
         self.chance = random.Random(seed)
         self.agreement = agreement_of(members, rounds)
@@ -249,8 +253,9 @@ class World:
         self.liar = self.chance.choice(self.parties) if faults.liar else None
         self.honest = [p for p in self.parties if p is not self.liar]
         self._deceived = {p.name for p in self.honest if self.chance.random() < 0.5}
-        self._lies_from = self.chance.randrange(rounds)
+        self._lies_from = self.chance.randrange(rounds or 4)
         self._two_faced = self.chance.random() < 0.5
+        self._rushes = self.chance.random() < 0.3
         self.bluffs = self.chance.random() < 0.2
         self.dropped: set[tuple[str, str, type[Message]]] = {
             (a.name, b.name, self.chance.choice((Hello, Release, Seal)))
@@ -286,6 +291,13 @@ class World:
         self.pass_time(CALM_SECONDS)
         for party in self.honest:
             self._check_end(party)
+        if len(self.ends) > 1:
+            raise Violation(f"honest parties ended after {sorted(self.ends)} rounds")
+
+    @property
+    def ends(self) -> set[int]:
+        """After how many rounds those who finished did so."""
+        return {len(p.disk.durable.rounds) for p in self.honest if p.disk.durable.seals}
 
     def pass_time(self, seconds: float) -> None:
         until = self.now + seconds
@@ -535,6 +547,8 @@ class World:
         message = signed.message
         if self.bluffs and isinstance(message, Release) and self.chance.random() < 0.1:
             return sign(self._bogus_halt(message)).data
+        if self._rushes and isinstance(message, Release) and self.chance.random() < 0.1:
+            return sign(self._claimed_end(message)).data
         if receiver.name not in self._deceived or message.round < self._lies_from:
             return signed.data
         fields: dict[str, Any] = {}
@@ -544,6 +558,16 @@ class World:
         if self._two_faced and here and here.round == message.round:
             fields["head"] = here.head
         return sign(replace(message, **fields)).data
+
+    def _claimed_end(self, message: Release) -> Seal:
+        """Where the liar should release it says that the session is over."""
+        return Seal(
+            sender=message.sender,
+            agreement=message.agreement,
+            round=message.round,
+            head=message.head,
+            complete=self.chance.random() < 0.5,
+        )
 
     def _bogus_halt(self, message: Release) -> Halt:
         shown = self.chance.sample(self._said, min(2, len(self._said)))
@@ -593,8 +617,8 @@ class World:
         if stored.seals and stored.fault:
             raise Violation(f"{party.name} both finished and failed")
         if stored.seals:
-            head = replay(self.agreement, Transcript(stored.rounds, stored.seals)).head
-            if self._heads[self.agreement.rounds] != {head}:
+            end = replay(self.agreement, Transcript(stored.rounds, stored.seals))
+            if self._heads[end.round] != {end.head}:
                 raise Violation(f"{party.name} finished, but not all honest parties sealed that")
         elif self.liar is None:
             raise Violation(f"{party.name} did not finish")

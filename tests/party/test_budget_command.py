@@ -22,7 +22,7 @@ from party.budget import Limit
 from party.ledger import Ledger
 from party.lifetime import accounts
 from protocol.agreement import Agreement
-from scripts.demo import party_command
+from scripts.processes import party_command
 from tests.kit import ROOT
 from tests.kit.budgets import DELTA, agreed, composed, hidden, multiplier, record
 from tests.kit.holding import Brake, kill

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from party.dataset import DataSet, dense
-from party.settle import Plan, plan_within, settle, smallest_extra
+from party.dataset import DataSet, dense, read
+from party.settle import TOLERANCE, Plan, plan_within, settle, smallest_extra
 from party.subproblem import Answer, subproblem
 from protocol.agreement import TICKS, Agreement
 from protocol.arrays import Floats
@@ -193,9 +194,12 @@ coefficients = st.one_of(st.just(0.0), st.floats(-5.0, -1e-3), st.floats(1e-3, 5
 
 @st.composite
 def small_models(draw: st.DrawFn) -> tuple[DataSet, Floats]:
-    """A model of four columns and two resources, and a limit of any size or none."""
-    lower = draw(st.lists(st.floats(-3.0, 3.0), min_size=4, max_size=4))
-    widths = draw(st.lists(st.floats(0.0, 9.0), min_size=4, max_size=4))
+    """A model of four columns and two resources, and a limit of any size or none.
+
+    Its bounds are none that a solver takes for 0.
+    """
+    lower = draw(st.lists(st.integers(-3000, 3000).map(lambda n: n / 1e3), min_size=4, max_size=4))
+    widths = draw(st.lists(st.integers(0, 9000).map(lambda n: n / 1e3), min_size=4, max_size=4))
     row = st.lists(coefficients, min_size=4, max_size=4)
     data = company(
         [draw(row), draw(row)],
@@ -207,15 +211,60 @@ def small_models(draw: st.DrawFn) -> tuple[DataSet, Floats]:
     return data, np.array([draw(sizes), draw(sizes)])
 
 
+def hair(limit: Floats) -> Floats:
+    """What a solver takes for nothing beside a limit."""
+    return TOLERANCE * np.maximum(1.0, limit / 100.0)
+
+
 @given(small_models())
 @settings(max_examples=150)
 def test_no_plan_is_over_its_limit_by_a_single_bit(case: tuple[DataSet, Floats]) -> None:
-    """Whatever the coefficients and the limit, the exact consumption is within the exact limit."""
+    """The exact consumption is within the exact limit, if a little less would do as well."""
     data, limit = case
     plan = plan_within(data, limit)
-    if plan is not None:
+    if plan is None:
+        return
+    assert_feasible(data, plan)
+    if best_utility(data, limit - 2.0 * hair(limit)) is None:
+        limit = limit + hair(limit)
+        assert all(plan.uses <= limit)
+    else:
         assert_within(data, plan, limit)
-        assert_feasible(data, plan)
+
+
+@pytest.mark.parametrize("unit", [1.0, 30.0, 1e3, 1e6])
+def test_a_minimum_that_is_the_quota_to_a_hair_has_a_plan(unit: float) -> None:
+    """To need what one has is no shortfall: exactly, or more by what no solver can tell."""
+    limit = np.array([unit])
+    for over in (0.0, 0.5 * hair(limit)[0]):
+        data = company([[1.0, 2.0]], [3.0, 5.0], lower=[unit + over, 0.0], upper=[INF, INF])
+        plan = plan_within(data, limit)
+        assert plan is not None
+        assert plan.values == pytest.approx([unit + over, 0.0], abs=hair(limit)[0])
+        assert plan.uses[0] <= unit + hair(limit)[0]
+
+
+@pytest.mark.parametrize("unit", [1.0, 30.0, 1e3, 1e6])
+def test_a_minimum_just_beyond_the_quota_has_none(unit: float) -> None:
+    """More than a solver takes for nothing is a shortfall, and is told."""
+    limit = np.array([unit])
+    beyond = unit + 4.0 * hair(limit)[0]
+    data = company([[1.0, 2.0]], [3.0, 5.0], lower=[beyond, 0.0], upper=[INF, INF])
+    assert plan_within(data, limit) is None
+
+
+def test_settlement_of_a_company_that_needs_its_quota_to_a_hair() -> None:
+    """Half of ten units, exactly or a hair more, is a plan; beyond that the shortfall is told."""
+    known = ended(make_agreement(members=2, rounds=1), [HALF, 0], [HALF, 0])
+    for over in (0.0, 0.5e-7):
+        settlement = settle(needing(5.0 + over), known, "ada")
+        assert settlement.within_quota is not None
+        assert settlement.within_quota.utility == pytest.approx(10.0, abs=1e-6)
+        assert settlement.extra_ticks is None
+    settlement = settle(needing(5.0 + 1e-5), known, "ada")
+    assert settlement.within_quota is None
+    assert settlement.extra_ticks is not None
+    assert settlement.extra_ticks.tolist() == [math.ceil(1e-6 * TICKS), 0]
 
 
 @pytest.mark.parametrize("limit", [0.0, 1.0, 30.0, 1e6, 2.0**40])
@@ -386,7 +435,7 @@ def ended(agreement: Agreement, *releases: list[int]) -> Outcome:
         agreement=agreement,
         position=path[-1],
         released=values[None],
-        prices=np.array([position.prices.current for position in path]),
+        path=np.array([position.prices.current for position in path]),
         sealed=True,
     )
 
@@ -396,13 +445,14 @@ def needing(units: float) -> DataSet:
     return company([[1.0], [0.0]], [2.0], lower=[units], upper=[INF])
 
 
-def test_settlement_where_the_split_by_shares_has_no_plan() -> None:
-    """A minimum above the equal part leaves no plan there, and no gain to speak of."""
+def test_settlement_of_a_company_that_could_do_nothing_alone() -> None:
+    """A minimum above what it brings leaves no plan alone, and no gain to speak of."""
     agreement = make_agreement(members=2, rounds=1)
     known = ended(agreement, [TICKS * 3 // 4, 0], [TICKS // 4, 0])
     settlement = settle(needing(7.0), known, "ada")
     assert settlement.quota_ticks.tolist()[0] == TICKS * 3 // 4
-    assert settlement.within_prorata is None
+    assert settlement.endowment_ticks.tolist() == [HALF, HALF]
+    assert settlement.alone is None
     assert settlement.gain is None
     assert settlement.extra_ticks is None
     assert settlement.within_quota is not None
@@ -419,23 +469,45 @@ def test_settlement_where_the_quota_has_no_plan() -> None:
     assert settlement.gain is None
     assert settlement.extra_ticks is not None
     assert settlement.extra_ticks.tolist() == [math.ceil(0.15 * TICKS), 0]
-    assert settlement.within_prorata is not None
-    assert settlement.within_prorata.utility == pytest.approx(10.0)
+    assert settlement.alone is not None
+    assert settlement.alone.utility == pytest.approx(10.0)
 
 
-def test_gain_is_what_the_quota_earns_above_the_split_by_shares() -> None:
-    """With three quarters instead of half of ten units at 2 each, a company gains 5."""
-    agreement = make_agreement(members=2, rounds=1)
-    known = ended(agreement, [TICKS * 3 // 4, 0], [TICKS // 4, 0])
+def at_half_a_unit(**more: Any) -> Agreement:
+    """Two members and a price of 0.5 for a unit of r0 that one round does not move."""
+    prices = {"step": "constant", "step_size": 1e-9, "start": {"r0": 0.5, "r1": 3.0}}
+    return make_agreement(members=2, rounds=1, prices=prices, **more)
+
+
+def test_gain_is_what_the_company_is_better_off_after_payment() -> None:
+    """Three quarters instead of half of ten units at 2 each, for 0.5 each: 5 less 1.25."""
+    known = ended(at_half_a_unit(), [TICKS * 3 // 4, HALF], [TICKS // 4, HALF])
+    buyer, seller = (settle(needing(0.0), known, name) for name in ("ada", "ben"))
+    assert buyer.payment == pytest.approx(1.25)
+    assert buyer.gain == pytest.approx(3.75)
+    assert seller.payment == -buyer.payment
+    assert seller.gain == pytest.approx(-3.75)
+
+
+def test_alone_is_what_the_endowment_earns() -> None:
+    """A company that brings three of the ten units could earn 6 with them, and pays for more."""
+    members = [
+        {"name": name, "signing_key": public_key(name).hex(), "endowment": part}
+        for name, part in (("ada", 0.3), ("ben", 0.7))
+    ]
+    known = ended(at_half_a_unit(member=members), [HALF, HALF], [HALF, HALF])
     settlement = settle(needing(0.0), known, "ada")
-    assert settlement.gain == pytest.approx(5.0)
+    assert settlement.endowment_ticks.tolist() == [round(0.3 * TICKS)] * 2
+    assert settlement.alone is not None
+    assert settlement.alone.utility == pytest.approx(6.0, abs=1e-5)
+    # Two units of r0 at 0.5, and a fifth of the twenty of r1 at 3, which it cannot use.
+    assert settlement.payment == pytest.approx(13.0, abs=1e-4)
+    assert settlement.gain == pytest.approx(10.0 - 13.0 - 6.0, abs=1e-4)
 
 
 def test_paid_is_the_price_of_what_the_price_plan_uses() -> None:
     """At a price of 0.5 the ten units that a company takes cost 5, and earn 20 before that."""
-    prices = {"step": "constant", "step_size": 1e-9, "start": {"r0": 0.5, "r1": 3.0}}
-    agreement = make_agreement(members=2, rounds=1, prices=prices)
-    known = ended(agreement, [HALF, HALF], [HALF, HALF])
+    known = ended(at_half_a_unit(), [HALF, HALF], [HALF, HALF])
     settlement = settle(needing(0.0), known, "ada")
     assert settlement.at_prices is not None
     assert settlement.at_prices.utility == pytest.approx(20.0)
@@ -444,8 +516,8 @@ def test_paid_is_the_price_of_what_the_price_plan_uses() -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_price_plan_answers_the_final_prices(seed: int) -> None:
-    """The plan at the final prices is the subproblem's answer, and as good as another solver's."""
+def test_price_plan_answers_the_prices_of_the_outcome(seed: int) -> None:
+    """The plan at these prices is the subproblem's answer, and as good as another solver's."""
     rng = np.random.default_rng(seed)
     data = drawn(seed)
     agreement = make_agreement(
@@ -453,9 +525,9 @@ def test_price_plan_answers_the_final_prices(seed: int) -> None:
         resource=[{"name": f"r{j}", "capacity": 60.0} for j in range(3)],
         prices={"start": {f"r{j}": float(p) for j, p in enumerate(rng.uniform(0.0, 2.0, 3))}},
     )
-    known = ended(agreement, *rng.integers(0, TICKS, (3, 3)).tolist())
+    known = ended(agreement, *rng.integers(0, agreement.ticks, (3, 3)).tolist())
     settlement = settle(data, known, "ben")
-    prices = known.position.prices.current
+    prices = known.prices
     assert settlement.prices.tolist() == prices.tolist()
     answer = subproblem(data, agreement, "ben").answer(prices)
     plan, paid = settlement.at_prices, settlement.paid
@@ -477,3 +549,20 @@ def test_nothing_private_can_be_printed() -> None:
         for text in (repr(secret), str(secret), f"{secret}"):
             assert "private" in text
             assert not re.search(r"\d", text)
+
+
+@pytest.mark.parametrize(("sense", "minimises"), [("minimize", True), ("maximize", False)])
+def test_model_remembers_what_it_calls_its_objective(
+    tmp_path: Path, sense: str, minimises: bool
+) -> None:
+    """A cost stays known as one, though its utility is larger where the plan is better."""
+    agreement = make_agreement(resource=[{"name": "hours", "capacity": 10.0}])
+    path = tmp_path / "model.lp"
+    path.write_text(
+        f"{sense}\n obj: 3 x\nsubject to\n hours: x <= 5\n least: x >= 2\nbounds\n x <= 4\nend\n"
+    )
+    data = read(path, agreement)
+    assert data.minimises == minimises
+    plan = plan_within(data, np.array([5.0]))
+    assert plan is not None
+    assert plan.utility == pytest.approx(-6.0 if minimises else 12.0)

@@ -13,9 +13,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from protocol.agreement import MODES, STEPS, TICKS, Pricing
+from protocol.agreement import FINE_TICKS, MODES, STEPS, TICKS, Pricing, canonical
 from protocol.errors import BadAgreement
 from protocol.toml import from_table, parse, written
+from tests.kit import reading
 
 MISSING = object()
 """Stands for a field that is left out."""
@@ -25,12 +26,13 @@ CURVE = "rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7"
 
 
 def full() -> dict[str, Any]:
-    """An agreement that says every field there is."""
+    """An agreement that says every field there is but those of the centre rule."""
     return {
         "session": "spring",
         "mode": "clipped",
         "rounds": 40,
         "rehearsal": True,
+        "currency": "EUR",
         "privacy": {
             "epsilon": 1.0,
             "delta": 0.001,
@@ -63,13 +65,20 @@ def full() -> dict[str, Any]:
             {
                 "name": "ada",
                 "share": {"steel": 0.5, "power": 1.0},
+                "endowment": {"steel": 0.25, "power": 0.625},
                 "signing_key": KEY,
                 "transport_key": CURVE,
                 "address": "tcp://ada.example.org:6000",
             },
-            {"name": "ben", "share": 0.75},
+            {"name": "ben", "share": 0.75, "endowment": {"steel": 0.75, "power": 0.375}},
         ],
     }
+
+
+def centered() -> dict[str, Any]:
+    """An agreement without noise that says every field of the centre rule."""
+    prices = {"step": "center", "tolerance": 0.01, "reserve": 0.001, "start": "worth"}
+    return changed(minimal(), "prices", prices)
 
 
 def minimal(mode: str = "hidden") -> dict[str, Any]:
@@ -148,6 +157,8 @@ NOT_ADDRESSES = [7, "x:1", "tcp://x", "tcp://x:", "tcp://:1", "tcp://x:123456", 
 CURVE_KEY = "a public key of 40 Z85 characters"
 NOT_CURVE_KEYS = [7, "a" * 39, "a" * 41, "a" * 39 + '"', "a" * 39 + "é", "a" * 39 + "\n"]
 
+STEP = "one of 'center', 'worth', 'dog', 'constant', 'sqrt', 'theorem'"
+
 FIELDS: list[tuple[str, str, list[Any]]] = [
     ("session", NAME, [MISSING, *NOT_NAMES]),
     ("mode", "one of 'hidden', 'private', 'clipped'", [MISSING, "Hidden", "", 1, ["hidden"]]),
@@ -157,6 +168,11 @@ FIELDS: list[tuple[str, str, list[Any]]] = [
         [MISSING, 0, -1, 1_000_001, 1e3, 10.5, True, "40", math.nan, math.inf, [40], 10**30],
     ),
     ("rehearsal", FLAG, NOT_FLAGS),
+    (
+        "currency",
+        "one word of at most 8 characters, like EUR",
+        [7, True, "a\nb", "a b", " ", "\x7f", "a" * 9, ["EUR"]],
+    ),
     ("privacy", "a table", NOT_TABLES),
     ("privacy.epsilon", "a number from 1e-06 to 100", [MISSING, 0, -1, 100.5, *NOT_NUMBERS]),
     ("privacy.delta", "a number from 1e-10 to 0.1", [MISSING, 0, 1, 0.2, -0.5, *NOT_NUMBERS]),
@@ -168,8 +184,10 @@ FIELDS: list[tuple[str, str, list[Any]]] = [
     ("privacy.share_objective", FLAG, NOT_FLAGS),
     ("privacy.objective_limit", "a number from 1e-09 to 1e+15", [0, -5.0, 1e16, *NOT_NUMBERS]),
     ("prices", "a table", NOT_TABLES),
-    ("prices.step", "one of 'constant', 'sqrt', 'theorem', 'dog'", ["", "adam", 1, []]),
+    ("prices.step", STEP, ["", "adam", 1, []]),
     ("prices.step_size", "a number from 1e-15 to 1e+15", [MISSING, 0, -1, 1e16, *NOT_NUMBERS]),
+    ("prices.tolerance", "a number from 0 to 1", [-0.1, 1.5, *NOT_NUMBERS]),
+    ("prices.reserve", "a number from 0 to 0.5", [-0.1, 0.75, *NOT_NUMBERS]),
     ("prices.momentum", "a number from 0 to 0.999", [-0.1, 1, *NOT_NUMBERS]),
     ("prices.nonnegative", FLAG, NOT_FLAGS),
     ("prices.start", "one of 'zero', 'worth'", ["", "one", 0, 1.5, True, [1.0, 2.0]]),
@@ -199,6 +217,12 @@ FIELDS: list[tuple[str, str, list[Any]]] = [
     ),
     ("member.0.share.steel", "a number from 0 to 1", [MISSING, -0.25, 1.5, *NOT_NUMBERS]),
     (
+        "member.0.endowment",
+        "a number from 0 to 1",
+        [-0.25, 1.5, *(v for v in NOT_NUMBERS if not isinstance(v, dict))],
+    ),
+    ("member.1.endowment.steel", "a number from 0 to 1", [MISSING, -0.25, 1.5, *NOT_NUMBERS]),
+    (
         "member.0.signing_key",
         "a public key of 64 hexadecimal digits",
         [7, "ab", KEY.upper(), KEY + "0", "zz" * 32, True],
@@ -220,11 +244,12 @@ def test_wrong_value(path: str, allowed: str, values: list[Any]) -> None:
     for value in values:
         shown = "missing" if value is MISSING else repr(value)
         expected = f"{named(path)} is {shown}: it must be {allowed}"
-        assert told(changed(full(), path, value)) == expected
+        whole = centered() if path in ("prices.tolerance", "prices.reserve") else full()
+        assert told(changed(whole, path, value)) == expected
 
 
 def test_every_field_has_a_wrong_value() -> None:
-    """The table above leaves out no field of a full agreement."""
+    """The table above leaves out no field of the two agreements that say them all."""
 
     def paths(value: Any, path: str) -> set[str]:
         pairs: list[tuple[str, Any]] = []
@@ -238,7 +263,8 @@ def test_every_field_has_a_wrong_value() -> None:
         ".".join("*" if part.isdigit() else part for part in path.split("."))
         for path, _, _ in FIELDS
     }
-    all_paths = {p.replace(".power", ".steel") for p in paths(full(), "")}
+    both = paths(full(), "") | paths(centered(), "")
+    all_paths = {p.replace(".power", ".steel") for p in both}
     assert all_paths == covered
 
 
@@ -286,7 +312,7 @@ CONTRADICTIONS: list[tuple[str, dict[str, Any], str]] = [
     (
         "two resources of one name",
         changed(
-            changed(changed(full(), "resource.1.name", "steel"), "member.0.share", 1.0),
+            changed(minimal(), "resource", 2 * minimal()["resource"]),
             "prices.start",
             "zero",
         ),
@@ -313,14 +339,73 @@ CONTRADICTIONS: list[tuple[str, dict[str, Any], str]] = [
         "the shares in resource 'steel' add up to less than 1, ",
     ),
     (
-        "the theorem's step without a worth",
+        "the default step with noise, without a worth",
         changed(minimal("private"), "resource.0.worth", MISSING),
-        "prices.step is 'theorem', but resource 'steel' has no positive worth: ",
+        "prices.step is 'worth', but resource 'steel' has no positive worth: ",
     ),
     (
-        "the theorem's step with a worth of nothing",
+        "the default step with noise, with a worth of nothing",
         changed(minimal("private"), "resource.0.worth", 0),
+        "prices.step is 'worth', but resource 'steel' has no positive worth: ",
+    ),
+    (
+        "the theorem's step without a worth",
+        changed(changed(minimal(), "resource.0.worth", MISSING), "prices.step", "theorem"),
         "prices.step is 'theorem', but resource 'steel' has no positive worth: ",
+    ),
+    *(
+        (
+            f"the centre rule in mode {mode}",
+            changed(minimal(mode), "prices.step", "center"),
+            "prices.step is 'center', which takes every answer at its word: with noise choose ",
+        )
+        for mode in ("private", "clipped")
+    ),
+    *(
+        (
+            f"{field} for the centre rule",
+            changed(centered(), f"prices.{field}", value),
+            f"prices.{field} has no meaning where step is 'center'; leave it out",
+        )
+        for field, value in (("momentum", 0.25), ("nonnegative", True), ("step_size", 0.5))
+    ),
+    *(
+        (
+            f"{field} for another rule",
+            changed(full(), f"prices.{field}", 0.1),
+            f"prices.{field} has no meaning where step is 'sqrt'; leave it out",
+        )
+        for field in ("tolerance", "reserve")
+    ),
+    (
+        "an endowment that not everybody has",
+        changed(full(), "member.1.endowment", MISSING),
+        "member 'ada' has an endowment and 'ben' has none; give one to every member, or to none",
+    ),
+    (
+        "an endowment that only the second has",
+        changed(full(), "member.0.endowment", MISSING),
+        "member 'ben' has an endowment and 'ada' has none; give one to every member, or to none",
+    ),
+    (
+        "endowments that are less than there is",
+        changed(full(), "member.1.endowment.steel", 0.74),
+        "the endowments in resource 'steel' add up to 0.99: ",
+    ),
+    (
+        "endowments that are more than there is",
+        changed(full(), "member.0.endowment.power", 0.6250001),
+        "the endowments in resource 'power' add up to 1.0000001: ",
+    ),
+    (
+        "an endowment above the share",
+        changed(full(), "member.1.share", 0.7),
+        "member 'ben' brings 0.75 of resource 'steel' and may claim only 0.7; raise its share",
+    ),
+    (
+        "an endowment of a resource that there is not",
+        changed(full(), "member.0.endowment.coal", 0.0),
+        "member[0].endowment.coal is not a field of an agreement; check the name",
     ),
     (
         "a start at a worth that is not there",
@@ -364,7 +449,7 @@ CONTRADICTIONS: list[tuple[str, dict[str, Any], str]] = [
             changed(full(), "prices.step", step),
             f"prices.step_size has no meaning where step is '{step}'; leave it out",
         )
-        for step in ("theorem", "dog")
+        for step in ("theorem", "dog", "worth")
     ),
 ]  # fmt: skip
 
@@ -409,16 +494,17 @@ def test_monstrous_value(field: str) -> None:
         assert len(str(caught.value)) < 300
 
 
+@pytest.mark.parametrize("mode", ["hidden", "private"])
 @pytest.mark.parametrize(
     "shares", [[0.1] * 10, [1 / 3] * 3, [0.3, 0.3, 0.4], [0.7, 0.2, 0.1], [1e-4] * 10_000]
 )
-def test_shares_that_add_up_to_one(shares: list[float]) -> None:
+def test_shares_that_add_up_to_one(mode: str, shares: list[float]) -> None:
     """Shares that add up to 1 on paper are enough to use every tick of a capacity."""
     members = [{"name": f"p{k}", "share": share} for k, share in enumerate(shares)]
-    agreement = parse(toml(changed(minimal(), "member", members)))
+    agreement = parse(toml(changed(minimal(mode), "member", members)))
     ticks = agreement.share_ticks[:, 0]
-    assert ticks.sum() >= TICKS
-    assert np.abs(ticks - np.array(shares) * TICKS).max() < 1.0
+    assert ticks.sum() >= agreement.ticks
+    assert np.abs(ticks - np.array(shares) * agreement.ticks).max() < 1.0
 
 
 def test_everything_said() -> None:
@@ -426,6 +512,8 @@ def test_everything_said() -> None:
     agreement = parse(toml(full()))
     assert (agreement.session, agreement.mode, agreement.rounds) == ("spring", "clipped", 40)
     assert agreement.rehearsal is True
+    assert agreement.currency == "EUR"
+    assert agreement.ticks == TICKS
     assert agreement.privacy is not None
     assert vars(agreement.privacy) == {
         "epsilon": 1.0,
@@ -444,6 +532,7 @@ def test_everything_said() -> None:
     ada, ben = agreement.members
     assert (ada.name, ada.share, ada.signing_key) == ("ada", (0.5, 1.0), bytes.fromhex(KEY))
     assert (ada.transport_key, ada.address) == (CURVE, "tcp://ada.example.org:6000")
+    assert (ada.endowment, ben.endowment) == ((0.25, 0.625), (0.75, 0.375))
     assert (ben.name, ben.share, ben.signing_key, ben.address) == ("ben", (0.75, 0.75), b"", "")
     assert agreement.capacity.tolist() == [12.5, 40.0]
     assert agreement.worth is not None
@@ -455,8 +544,9 @@ def test_everything_said() -> None:
 def test_defaults() -> None:
     """What is left out takes the default that suits the mode."""
     hidden, private = parse(toml(minimal())), parse(toml(minimal("private")))
-    assert hidden.pricing == Pricing(step="dog", start=(0.0,))
-    assert private.pricing == Pricing(step="theorem", start=(0.0,))
+    assert hidden.pricing == Pricing(step="center", tolerance=1e-4, reserve=1e-6, start=(0.0,))
+    assert private.pricing == Pricing(step="worth", start=(0.0,))
+    assert (hidden.ticks, private.ticks) == (FINE_TICKS, TICKS)
     assert hidden.privacy is None
     assert private.privacy is not None
     assert (private.privacy.accountant, private.privacy.noise) == ("exact", "component")
@@ -464,6 +554,31 @@ def test_defaults() -> None:
         assert (agreement.rehearsal, agreement.truncate, agreement.width) == (False, False, 1)
         assert (agreement.transport.topology, agreement.transport.coordinator) == ("relay", "")
         assert agreement.share.tolist() == [[1.0], [1.0]]
+        assert agreement.currency == ""
+        assert [member.endowment for member in agreement.members] == [(), ()]
+
+
+def test_everything_said_of_the_centre_rule() -> None:
+    """Its tolerance and its reserve are kept as they were said, and 0 is a number."""
+    pricing = parse(toml(centered())).pricing
+    assert (pricing.tolerance, pricing.reserve, pricing.start) == (0.01, 0.001, (8.0,))
+    exact = changed(changed(centered(), "prices.tolerance", 0), "prices.reserve", 0)
+    assert parse(toml(exact)).pricing.tolerance == parse(toml(exact)).pricing.reserve == 0.0
+
+
+def test_endowments_may_be_one_number_for_all_resources() -> None:
+    """As shares may, and what is brought may be all that may be claimed."""
+    table = changed(changed(full(), "member.0.endowment", 0.25), "member.1.endowment", 0.75)
+    ada, ben = parse(toml(table)).members
+    assert (ada.endowment, ben.endowment) == ((0.25, 0.25), (0.75, 0.75))
+
+
+@pytest.mark.parametrize("count", [3, 7, 10, 1000])
+def test_endowments_that_add_up_on_paper(count: int) -> None:
+    """Equal parts that decimals cannot say are taken as adding up to 1."""
+    members = [{"name": f"p{k}", "endowment": 1 / count} for k in range(count)]
+    agreement = parse(toml(changed(minimal(), "member", members)))
+    assert agreement.members[0].endowment == (1 / count,)
 
 
 def test_start_at_the_worth() -> None:
@@ -533,7 +648,7 @@ session = "\\u0073pring"
 start = {power = -0.0, steel = 0}
 nonnegative = true
 momentum = -0.0
-step = "theorem"
+step = "worth"
 [[resource]]
 worth = 100.0
 unit = ""
@@ -569,6 +684,8 @@ CHANGES: list[tuple[str, Any]] = [
     ("privacy.alpha", 1.5),
     ("privacy.tau", 0.03),
     ("privacy.objective_limit", 501.0),
+    ("currency", "USD"),
+    ("currency", MISSING),
     ("prices.step", "constant"),
     ("prices.step_size", 0.6),
     ("prices.momentum", 0.0),
@@ -590,14 +707,52 @@ CHANGES: list[tuple[str, Any]] = [
 ]
 
 
+def bare(table: dict[str, Any]) -> dict[str, Any]:
+    """The same agreement without currency and endowments."""
+    for path in ("currency", "member.0.endowment", "member.1.endowment"):
+        table = changed(table, path, MISSING)
+    return table
+
+
+def test_terms_that_are_not_there_are_not_in_the_canonical_form() -> None:
+    """What has no value leaves no trace; so an agreement without it keeps its digest."""
+    content = json.loads(canonical(parse(toml(bare(full())))))
+    assert sorted(content) == sorted(reading.CANONICAL)
+    assert sorted(content["pricing"]) == sorted(reading.CANONICAL_PRICING)
+    assert {tuple(sorted(m)) for m in content["members"]} == {
+        tuple(sorted(reading.CANONICAL_MEMBER))
+    }
+    said = json.loads(canonical(parse(toml(full()))))
+    assert sorted(said) == sorted((*reading.CANONICAL, "currency"))
+    assert said["currency"] == "EUR"
+    assert [m["endowment"] for m in said["members"]] == [[0.25, 0.625], [0.75, 0.375]]
+    rule = json.loads(canonical(parse(toml(centered()))))["pricing"]
+    assert (rule.pop("tolerance"), rule.pop("reserve")) == (0.01, 0.001)
+    assert sorted(rule) == sorted(reading.CANONICAL_PRICING)
+
+
+@pytest.mark.parametrize("table", [full(), bare(full()), centered(), minimal("private")])
+def test_canonical_form_is_that_of_the_second_reading(table: dict[str, Any]) -> None:
+    """Written from the page alone, the canonical form is the same to the character."""
+    agreement = parse(toml(table))
+    assert reading.canonical(agreement) == canonical(agreement)
+    assert reading.agreement_digest(reading.canonical(agreement)) == agreement.digest
+
+
 def test_digest_changes_with_everything_that_matters() -> None:
     """No two agreements that differ in what was agreed have the same digest."""
-    tables = [full()]
+    tables = [full(), minimal(), centered()]
+    tables += [changed(centered(), "prices.tolerance", value) for value in (0.0, 0.02, 1e-4)]
+    tables += [changed(centered(), "prices.reserve", value) for value in (0.0, 0.002, 1e-6)]
+    tables.append(changed(changed(full(), "member.0.endowment", 0.25), "member.1.endowment", 0.75))
+    tables.append(bare(full()))
     for path, value in CHANGES:
         table = changed(full(), path, value)
         if path == "resource.0.name":
             table = changed(table, "member.0.share", {"iron": 0.5, "power": 1.0})
             table = changed(table, "prices.start", {"iron": 2.0, "power": 3.0})
+            table = changed(table, "member.0.endowment", {"iron": 0.25, "power": 0.625})
+            table = changed(table, "member.1.endowment", {"iron": 0.75, "power": 0.375})
         tables.append(table)
     unshared = changed(full(), "privacy.share_objective", False)
     tables.append(changed(unshared, "privacy.objective_limit", MISSING))
@@ -608,7 +763,7 @@ def test_digest_changes_with_everything_that_matters() -> None:
     swapped["resource"].reverse()
     tables.append(swapped)
     swapped = full()
-    swapped["member"].append({"name": "cyd"})
+    swapped["member"].append({"name": "cyd", "endowment": 0.0})
     tables.append(swapped)
     digests = [parse(toml(table)).digest for table in tables]
     assert len(set(digests)) == len(digests)
@@ -694,11 +849,13 @@ def numbers(low: float, high: float) -> st.SearchStrategy[float]:
 def agreements(draw: st.DrawFn) -> dict[str, Any]:
     """Valid agreements of every mode, with fields left out or said."""
     mode = draw(st.sampled_from(MODES))
-    step = draw(st.sampled_from(STEPS))
+    step = draw(st.sampled_from([s for s in STEPS if mode == "hidden" or s != "center"]))
     prices: dict[str, Any] = {"step": step}
     if step in ("constant", "sqrt"):
         prices["step_size"] = draw(numbers(1e-6, 1e6))
-    if draw(st.booleans()):
+    if step == "center" and draw(st.booleans()):
+        prices |= {"tolerance": draw(numbers(0.0, 1.0)), "reserve": draw(numbers(0.0, 0.5))}
+    if step != "center" and draw(st.booleans()):
         prices["momentum"] = draw(numbers(0.0, 0.999))
     table: dict[str, Any] = {
         "session": draw(st.from_regex(r"[a-z0-9_][a-z.-]{0,20}", fullmatch=True)),
@@ -722,6 +879,15 @@ def agreements(draw: st.DrawFn) -> dict[str, Any]:
     }
     names = [resource["name"] for resource in table["resource"]]
     table["member"][1]["share"] = {name: draw(numbers(0.0, 1.0)) for name in names}
+    if draw(st.booleans()):
+        table["currency"] = draw(st.text("€$EURk¥", min_size=1, max_size=8))
+    if draw(st.booleans()):
+        for member in table["member"]:
+            member["endowment"] = {name: float(member["name"] == "first") for name in names}
+        for name in names:
+            part = min(draw(numbers(0.0, 1.0)), table["member"][1]["share"][name])
+            table["member"][0]["endowment"][name] = 1.0 - part
+            table["member"][1]["endowment"][name] = part
     if draw(st.booleans()):
         prices["start"] = {name: draw(numbers(-1e12, 1e12)) for name in names}
     if mode != "hidden":
@@ -753,6 +919,7 @@ def test_written_and_read_again(table: dict[str, Any]) -> None:
     again = parse(written(agreement))
     assert again.transport == agreement.transport
     assert again.digest == agreement.digest
+    assert (again.pricing, again.members) == (agreement.pricing, agreement.members)
 
 
 def test_written_for_people() -> None:

@@ -10,18 +10,29 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from party.dataset import DataSet, dense
+from party.settle import plan_within
 from party.subproblem import Subproblem
-from protocol.agreement import TICKS
+from protocol.agreement import FINE_TICKS as TICKS
+from protocol.agreement import Agreement
 from protocol.arrays import Floats, Ticks
 from protocol.center import WHOLE, Center, CenterRule, Certificate
-from protocol.quota import filled
+from protocol.outcome import amounts
+from protocol.payments import endowment, payments
+from protocol.prices import PRICE_LIMIT, PriceRule
+from protocol.quota import weighted
+from protocol.toml import from_table
+from scripts.agreements import players, table
 from scripts.instances import Instance, central, draw
 from tests.kit import ROOT
+from tests.kit.center_vectors import reader_of
 from tests.kit.reading_center import Reader
+
+RESERVE = 1_099_512
+"""Ticks: a millionth of the capacity, as sessions leave it."""
 
 CASES = json.loads((ROOT / "tests" / "kit" / "vectors" / "center.json").read_text())["cases"]
 
@@ -39,6 +50,7 @@ class Market:
     """Companies that answer prices, with everything about them on the table."""
 
     def __init__(self, instance: Instance) -> None:
+        self.instance = instance
         self.capacity = instance.capacity
         self.optimum = central(instance).utility
         self._companies = instance.subproblems()
@@ -47,7 +59,8 @@ class Market:
         prices = y / self.capacity
         answers = [company.answer(prices) for company in self._companies]
         demand = np.array([a.demand for a in answers if a])
-        ticks = np.rint(np.clip(demand / self.capacity * TICKS, 0, TICKS)).astype(np.int64)
+        parts = np.clip(demand / self.capacity, 0.0, 1.0)
+        ticks = np.rint(parts * TICKS).astype(np.int64)
         earned = [a.objective + float(prices @ a.demand) for a in answers if a]
         assert len(earned) == len(self._companies)
         return Round(y, ticks, math.fsum(earned))
@@ -77,7 +90,7 @@ def proof(center: Center) -> Certificate:
     return center.best
 
 
-def weighted(best: Certificate, history: list[Round]) -> list[list[int]]:
+def averages(best: Certificate, history: list[Round]) -> list[list[int]]:
     """Σ W·d of each resource and member: whole numbers."""
     kept = [(w, r.demands.tolist()) for w, r in zip(best.weights, history, strict=False) if w]
     K, m = history[0].demands.shape
@@ -93,7 +106,7 @@ SHORT = settings(max_examples=25)
     parties=st.integers(2, 6),
     resources=st.integers(1, 6),
     demands=st.booleans(),
-    reserve=st.sampled_from([0, 3, 1049]),
+    reserve=st.sampled_from([0, 3, RESERVE]),
     worth=st.sampled_from([None, 1e-3, 100.0, 1e6]),
 )
 def test_certificate_is_never_below_the_truth(
@@ -102,7 +115,9 @@ def test_certificate_is_never_below_the_truth(
     """Neither the averaged prices nor the averaged plans are worse than it says, in any round."""
     place = market(seed, parties, resources, demands)
     guess = None if worth is None else np.full(resources, worth)
-    rule = CenterRule(members=parties, resources=resources, reserve_ticks=reserve, worth=guess)
+    rule = CenterRule(
+        members=parties, resources=resources, ticks=TICKS, reserve_ticks=reserve, worth=guess
+    )
     told = 1e-9 * abs(place.optimum)  # what the solver can tell
     seen: Certificate | None = None
     for center, history in played(rule, place, 45):
@@ -117,11 +132,13 @@ def test_certificate_is_never_below_the_truth(
 
 
 @SHORT
-@given(seed=st.integers(0, 10_000), parties=st.integers(2, 6), reserve=st.sampled_from([0, 1049]))
+@given(
+    seed=st.integers(0, 10_000), parties=st.integers(2, 6), reserve=st.sampled_from([0, RESERVE])
+)
 def test_weights_are_whole_and_make_the_averages(seed: int, parties: int, reserve: int) -> None:
     """They add up exactly, ȳ is their average, and `fits` is true of the totals to the tick."""
     place = market(seed, parties, 3)
-    rule = CenterRule(members=parties, resources=3, reserve_ticks=reserve)
+    rule = CenterRule(members=parties, resources=3, ticks=TICKS, reserve_ticks=reserve)
     for center, history in played(rule, place, 40):
         best = proof(center)
         assert sum(best.weights) == WHOLE
@@ -133,7 +150,7 @@ def test_weights_are_whole_and_make_the_averages(seed: int, parties: int, reserv
             average = sum(terms, start=Fraction(0)) / WHOLE
             assert abs(Fraction(float(best.prices[j])) - average) <= average / 2**51
             if best.fits:
-                assert 2 * sum(weighted(best, history)[j]) <= (2 * TICKS - parties) * WHOLE
+                assert 2 * sum(averages(best, history)[j]) <= (2 * TICKS - parties) * WHOLE
 
 
 @pytest.mark.parametrize("parties", [5, 10])
@@ -143,42 +160,103 @@ def test_prices_become_exact(parties: int, worth: float | None) -> None:
     for seed in (1, 2, 3):
         place = market(seed, parties, 5)
         guess = None if worth is None else np.full(5, worth)
-        rule = CenterRule(members=parties, resources=5, worth=guess)
+        rule = CenterRule(members=parties, resources=5, ticks=TICKS, worth=guess)
         *_, (center, _) = played(rule, place, 60)
         last = place.dual_value(center.prices)
         assert last - place.optimum <= 1e-5 * place.optimum
         assert proof(center).within(1e-4)
 
 
+def agreed(instance: Instance, reserve: float = 1e-6) -> Agreement:
+    """The agreement of a session on this instance."""
+    return from_table(
+        table(
+            session="certificate",
+            mode="hidden",
+            rounds=100,
+            capacity=instance.capacity,
+            share=instance.share,
+            members=players(len(instance.data)),
+            prices={"reserve": reserve},
+        )
+    )
+
+
 def test_a_reserve_makes_the_averaged_demands_fit() -> None:
     """So that each company gets what its averaged plan needs, and nothing rests on the box."""
-    rule = CenterRule(members=5, resources=5, reserve_ticks=1049, worth=np.full(5, 100.0))
-    *_, (center, history) = played(rule, market(1, 5, 5), 50)
+    rule = CenterRule(
+        members=5, resources=5, ticks=TICKS, reserve_ticks=RESERVE, worth=np.full(5, 100.0)
+    )
+    place = market(1, 5, 5)
+    *_, (center, history) = played(rule, place, 50)
     best = proof(center)
     assert best.fits
-    for column in weighted(best, history):
-        quotas = filled(column, [TICKS] * 5)
-        assert sum(quotas) == TICKS
-        assert all(q * WHOLE >= demand - WHOLE for q, demand in zip(quotas, column, strict=True))
+    released = np.array([r.demands for r in history])
+    quotas = weighted(agreed(place.instance), released, best.weights).T.tolist()
+    for own, demands in zip(quotas, averages(best, history), strict=True):
+        assert sum(own) <= TICKS
+        assert all(q * WHOLE >= d + WHOLE for q, d in zip(own, demands, strict=True))
 
 
-@pytest.mark.parametrize("demands", [True, False])
-def test_the_centre_balances_the_cuts(demands: bool) -> None:
-    """At a centre Σ g/s = 1/y − 1/(U − y): that is why averaged demands fit."""
-    rule = CenterRule(members=4, resources=4)
-    for center, _ in played(rule, market(7, 4, 4, demands), 30):
+@SHORT
+@given(
+    seed=st.integers(0, 10_000),
+    parties=st.integers(2, 5),
+    resources=st.integers(1, 5),
+    rounds=st.integers(3, 40),
+    demands=st.booleans(),
+)
+def test_nobody_loses_more_than_the_certificate(
+    seed: int, parties: int, resources: int, rounds: int, demands: bool
+) -> None:
+    """Where quotas cover averaged demands: neither beside what it had, nor what it would buy."""
+    place = market(seed, parties, resources, demands)
+    rule = CenterRule(members=parties, resources=resources, ticks=TICKS, reserve_ticks=RESERVE)
+    *_, (center, history) = played(rule, place, rounds)
+    best, agreement = proof(center), agreed(place.instance)
+    quotas = weighted(agreement, np.array([r.demands for r in history]), best.weights)
+    needs = np.array(averages(best, history), dtype=object).T
+    assume(center.search is None)
+    assume((quotas.astype(object) * WHOLE >= needs + WHOLE).all())
+    paid = payments(agreement, best.prices / place.capacity, quotas)
+    told = 1e-9 * abs(place.optimum)
+    prices = best.prices / place.capacity
+    for k, data in enumerate(place.instance.data):
+        own = plan_within(data, amounts(agreement, quotas[k]))
+        alone = plan_within(data, amounts(agreement, endowment(agreement)[k]))
+        wish = place.instance.subproblems()[k].answer(prices)
+        assert own is not None
+        assert wish is not None
+        cost = float(prices @ amounts(agreement, quotas[k]))
+        assert own.utility - cost >= wish.objective - best.bound - told
+        if alone is not None:
+            assert own.utility - paid[k] >= alone.utility - best.bound - told
+
+
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_at_most_one_round_more_than_resources_weighs(seed: int) -> None:
+    """The weights are a corner of their program; so averages are of few rounds."""
+    rule = CenterRule(members=4, resources=3, ticks=TICKS)
+    for center, _ in played(rule, market(seed, 4, 3), 40):
+        assert sum(w > 0 for w in proof(center).weights) <= 4
+
+
+def test_no_centre_of_the_cuts_proves_more() -> None:
+    """The gap is how deep the deepest point of the box lies under all cuts: LP duality."""
+    rule = CenterRule(members=4, resources=4, ticks=TICKS)
+    for center, _ in played(rule, market(5, 4, 4), 35):
         if center.search is not None:
             continue
-        y, U, cuts = center.prices, center.box, center.cuts
-        slack = ((cuts.asked - y) * cuts.slopes).sum(axis=1)
-        pull = cuts.slopes / slack[:, None]
-        size = np.abs(pull).sum(axis=0) + 1 / y + 1 / (U - y)
-        assert (np.abs(pull.sum(axis=0) - 1 / y + 1 / (U - y)) <= 1e-8 * size).all()
+        cuts, best = center.cuts, proof(center)
+        depths = ((cuts.asked - center.prices) * cuts.slopes).sum(axis=1)
+        n, m = len(depths), 4
+        assert best.gap >= depths.min() * (1.0 - 1e-9)
+        assert best.gap <= (n + m) * 1.2 / (1.0 / depths).sum()
 
 
 def test_what_is_not_scarce_costs_nothing() -> None:
     """Two rounds are enough to know: at any price, and for nothing."""
-    rule = CenterRule(members=2, resources=2, worth=np.array([10.0, 20.0]))
+    rule = CenterRule(members=2, resources=2, ticks=TICKS, worth=np.array([10.0, 20.0]))
     center = rule.next(rule.first, np.array([TICKS, 5]))
     assert not center.prices.any()
     center = rule.next(center, np.array([TICKS - 10, 70]))
@@ -194,7 +272,7 @@ def test_the_scale_is_found_from_any_guess() -> None:
     """A worth that is wrong by a factor of a million either way costs some rounds, no more."""
     place = market(2, 5, 5)
     for worth in ([1e-4] * 5, [1e8] * 5, [1.0, 1e4, 1e2, 1.0, 1e4]):
-        rule = CenterRule(members=5, resources=5, worth=np.array(worth))
+        rule = CenterRule(members=5, resources=5, ticks=TICKS, worth=np.array(worth))
         *_, (center, _) = played(rule, place, 60)
         assert place.dual_value(center.prices) - place.optimum <= 1e-3 * place.optimum
 
@@ -225,7 +303,7 @@ def test_units_of_the_capacities_do_not_matter() -> None:
     )
     found = []
     for instance in (plain, other):
-        rule = CenterRule(members=4, resources=5)
+        rule = CenterRule(members=4, resources=5, ticks=TICKS)
         *_, (center, _) = played(rule, Market(instance), 40)
         found.append(proof(center).prices)
     assert found[0] == pytest.approx(found[1], rel=1e-6)
@@ -233,7 +311,7 @@ def test_units_of_the_capacities_do_not_matter() -> None:
 
 def test_after_the_end_nothing_changes() -> None:
     """Who asks on after an exact centre gets the same prices and the same certificate."""
-    rule = CenterRule(members=2, resources=1, worth=np.array([5.0]))
+    rule = CenterRule(members=2, resources=1, ticks=TICKS, worth=np.array([5.0]))
     done = rule.next(rule.first, np.array([TICKS]))
     assert done.exact
     later = rule.next(done, np.array([7]))
@@ -255,14 +333,17 @@ NUMBERS = st.one_of(
 def test_any_totals_are_borne(data: st.DataObject, resources: int) -> None:
     """Whatever others say: no exception, prices within the box, and a certificate of numbers."""
     guess = st.lists(
-        st.sampled_from([0.0, 1e-9, 1.0, 350.0, 1e15]), min_size=resources, max_size=resources
+        st.sampled_from([0.0, 5e-324, 1e-9, 1.0, 350.0, 1e27]),
+        min_size=resources,
+        max_size=resources,
     )
     worth = data.draw(st.none() | guess)
     start = data.draw(st.none() | guess)
     rule = CenterRule(
         members=data.draw(st.integers(2, 100)),
         resources=resources,
-        reserve_ticks=data.draw(st.sampled_from([0, 1, 1049, TICKS - 1])),
+        ticks=TICKS,
+        reserve_ticks=data.draw(st.sampled_from([0, 1, RESERVE, TICKS - 1])),
         worth=None if worth is None else np.array(worth),
         start=None if start is None else np.array(start),
     )
@@ -283,7 +364,7 @@ def test_any_totals_are_borne(data: st.DataObject, resources: int) -> None:
 
 def test_a_liar_cannot_undo_the_best_certificate() -> None:
     """Once found it stays, whatever the later rounds say."""
-    rule = CenterRule(members=5, resources=5, worth=np.full(5, 100.0))
+    rule = CenterRule(members=5, resources=5, ticks=TICKS, worth=np.full(5, 100.0))
     *_, (center, _) = played(rule, market(1, 5, 5), 40)
     gap = proof(center).gap
     for _ in range(10):
@@ -291,14 +372,35 @@ def test_a_liar_cannot_undo_the_best_certificate() -> None:
         assert proof(center).gap <= gap
 
 
+def test_prices_end_at_the_limit_and_nothing_is_cut_off() -> None:
+    """Where all is always wanted too much, λ stays below the limit and y is what was asked."""
+    capacity = np.array([1e-9, 3.0, 1e12])
+    agreement = from_table(
+        table(session="dear", mode="hidden", rounds=99, capacity=capacity, members=players(2))
+    )
+    rule = PriceRule(agreement)
+    prices = rule.first
+    for _ in range(99):
+        prices = rule.next(prices, np.full(3, 2 * TICKS))
+        assert prices.center is not None
+        assert (prices.current <= PRICE_LIMIT).all()
+        assert (prices.current == prices.center.prices / capacity).all()
+        assert (proof(prices.center).prices / capacity <= PRICE_LIMIT).all()
+    assert prices.current[0] > PRICE_LIMIT / 10.0
+
+
 def rule_of(case: dict[str, Any]) -> CenterRule:
-    worth, start = case["worth"], case["start"]
+    def array(numbers: list[float] | None) -> Floats | None:
+        return None if numbers is None else np.array(numbers)
+
     return CenterRule(
         members=case["members"],
         resources=case["resources"],
+        ticks=case["ticks"],
         reserve_ticks=case["reserve_ticks"],
-        worth=None if worth is None else np.array(worth),
-        start=None if start is None else np.array(start),
+        worth=array(case["worth"]),
+        start=array(case["start"]),
+        limit=array(case["limit"]),
     )
 
 
@@ -325,9 +427,7 @@ def test_centres_are_those_of_the_vectors(case: dict[str, Any]) -> None:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
 def test_the_second_reading_agrees(case: dict[str, Any]) -> None:
     """What the page says, read again without numpy, gives the vectors too."""
-    reader = Reader(
-        case["members"], case["resources"], case["reserve_ticks"], case["worth"], case["start"]
-    )
+    reader = reader_of(case)
     rounds = zip(case["totals"], case["prices"], case["certificates"], strict=True)
     for totals, prices, (bound, gap, fits) in rounds:
         reader.read(totals)
@@ -349,8 +449,8 @@ def test_both_readings_agree_on_any_market(seed: int, resources: int) -> None:
     rng = np.random.default_rng([seed, resources])
     best = 10.0 ** rng.uniform(-2, 4, resources)
     mixed = rng.uniform(0.0, 1.0, (resources, resources)) / resources
-    rule = CenterRule(members=3, resources=resources)
-    reader, center = Reader(3, resources), rule.first
+    rule = CenterRule(members=3, resources=resources, ticks=TICKS)
+    reader, center = Reader(3, resources, TICKS), rule.first
     for _ in range(40):
         # Demand that falls with each price, and with those of what is used together with it.
         wanted = 2.0 / (0.5 + center.prices / best + (mixed * center.prices / best).sum(axis=1))
@@ -361,6 +461,7 @@ def test_both_readings_agree_on_any_market(seed: int, resources: int) -> None:
         assert center.prices.tolist() == reader.prices
         assert list(proof(center).weights) == reader.best.weights
         assert proof(center).bound == reader.best.bound
+        assert center.basis is None or list(center.basis) == reader.basis
 
 
 def test_the_yardstick_is_the_optimum() -> None:

@@ -1,12 +1,14 @@
 """What `protocol plan` says of an agreement before anybody joins."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from protocol.agreement import Agreement
 from protocol.forecast import forecast, statement
 from protocol.pages.terminal import plan_text
-from tests.kit.builders import make_agreement
+from tests.kit.builders import NAMES, make_agreement
 
 
 def priced(worth: float) -> list[dict[str, Any]]:
@@ -45,3 +47,139 @@ def test_plan_of_resources_that_are_worth_nothing() -> None:
     text = plan_text(agreement, forecast(agreement))
     assert "at most 0 (theorem)" in text
     assert "with the step" not in text
+
+
+def noisy(**terms: Any) -> Agreement:
+    """Five members with noise, in the money of a currency."""
+    chosen: dict[str, Any] = {
+        "mode": "private",
+        "rounds": 50,
+        "currency": "EUR",
+        "privacy": {"epsilon": 1.0, "delta": 1e-3},
+        "prices": {},
+        "resource": priced(30.0),
+        "member": [{"name": name, "share": 0.4} for name in NAMES],
+    }
+    return make_agreement(**chosen | terms)
+
+
+def test_bound_is_compared_with_what_all_is_worth() -> None:
+    """A bound that is not below all that there is to earn is said to promise nothing."""
+    agreement = noisy()
+    figures = forecast(agreement)
+    assert figures["theorem_gap_over_worth"] == pytest.approx(figures["theorem_gap"] / 30.0)
+    text = plan_text(agreement, figures)
+    assert f"at most {figures['theorem_gap']:.4g} EUR (theorem)" in text
+    percent = 100.0 * figures["theorem_gap_over_worth"]
+    assert percent > 100.0
+    assert (
+        f"at most {percent:.3g} % of what all capacities are worth, which promises nothing" in text
+    )
+    better = noisy(privacy={"epsilon": 100.0, "delta": 1e-3})
+    figures = forecast(better)
+    assert figures["theorem_gap_over_worth"] < 1.0
+    assert "promises nothing" not in plan_text(better, figures)
+
+
+@pytest.mark.parametrize(("word", "limit"), [("faint", 1.0), ("clear", 0.1)])
+def test_needed_epsilon_is_enough_and_hardly_less_is(word: str, limit: float) -> None:
+    """With the ε that is named the verdict is that word, and with 2 % less it is not."""
+    needed = forecast(noisy())["needed"]
+    assert needed is not None
+    epsilon = needed[word]["epsilon"]
+    enough, less = (
+        forecast(noisy(privacy={"epsilon": e, "delta": 1e-3})) for e in (epsilon, 0.98 * epsilon)
+    )
+    assert enough["total_average"] <= limit < less["total_average"]
+    assert f"Verdict: {word}" in enough["verdict"]
+
+
+@pytest.mark.parametrize(("word", "limit"), [("faint", 1.0), ("clear", 0.1)])
+def test_needed_members_are_enough_and_one_company_of_each_less_is_not(
+    word: str, limit: float
+) -> None:
+    """So many members that share as much together make the verdict that word."""
+
+    def crowd(times: int) -> Agreement:
+        members = [
+            {"name": f"{name}{n}", "share": 0.4 / times} for name in NAMES for n in range(times)
+        ]
+        return noisy(member=members)
+
+    needed = forecast(noisy(privacy={"epsilon": 8.0, "delta": 1e-3}))["needed"]
+    assert needed is not None
+    times, rest = divmod(needed[word]["members"], 5)
+    assert rest == 0
+    privacy = replace(crowd(times).privacy, epsilon=8.0)  # type: ignore[type-var]
+    enough = forecast(replace(crowd(times), privacy=privacy))
+    assert enough["total_average"] <= limit
+    if times > 1:
+        less = forecast(replace(crowd(times - 1), privacy=privacy))
+        assert less["total_average"] > limit
+
+
+def test_rounds_do_not_make_noise_less() -> None:
+    """No number of rounds would do, and the plan says so; nor would any ε where none does."""
+    agreement = noisy(privacy={"epsilon": 0.01, "delta": 1e-9}, member=[
+        {"name": name} for name in NAMES[:2]
+    ], resource=[{"name": f"r{j}", "capacity": 1.0, "worth": 1.0} for j in range(400)])  # fmt: skip
+    figures = forecast(agreement)
+    assert figures["needed"]["clear"]["rounds"] is None
+    assert figures["needed"]["clear"]["epsilon"] is None
+    text = plan_text(agreement, figures)
+    assert "no number of rounds would do" in text
+    assert "no epsilon up to 100 would do" in text
+
+
+def test_nothing_is_needed_without_noise_or_where_it_is_clear() -> None:
+    """A verdict that cannot be better is not followed by what would make it better."""
+    hidden, clear = make_agreement(), noisy(privacy={"epsilon": 100.0, "delta": 1e-3})
+    assert forecast(hidden)["needed"] is None
+    for agreement in (hidden, clear):
+        assert "it would take" not in plan_text(agreement, forecast(agreement))
+
+
+@pytest.mark.parametrize(
+    ("step", "noise", "warned"),
+    [
+        ({"step": "sqrt", "step_size": 0.1}, "component", ["the step 'sqrt'"]),
+        ({"step": "theorem"}, "norm", ["the step 'theorem'", "the noise 'norm'"]),
+        ({}, "balanced", ["the noise 'balanced'"]),
+        ({}, "component", []),
+    ],
+)
+def test_plan_warns_where_units_decide(step: dict[str, Any], noise: str, warned: list[str]) -> None:
+    """Capacities far apart in numbers make rules in raw units go wrong, and only those."""
+
+    def plan(second: float) -> list[str]:
+        resources = [
+            {"name": "hours", "capacity": 10.0, "worth": 30.0},
+            {"name": "grams", "capacity": second, "worth": 30.0},
+        ]
+        privacy = {"epsilon": 1.0, "delta": 1e-3, "noise": noise}
+        agreement = noisy(prices=step, privacy=privacy, resource=resources)
+        lines = plan_text(agreement, forecast(agreement)).splitlines()
+        return [line for line in lines if line.startswith("warning: ")]
+
+    assert plan(20.0) == []
+    far = plan(1e6)
+    assert len(far) == len(warned)
+    for line, words in zip(far, warned, strict=True):
+        assert words in line
+        assert "1e+05 times" in line
+
+
+def test_plan_of_the_centre_rule_says_when_it_stops() -> None:
+    """Tolerance, reserve, the most rounds and what everybody will see are there."""
+    agreement = make_agreement(
+        rounds=70, resource=priced(30.0), prices={"tolerance": 0.002, "reserve": 0.03}
+    )
+    figures = forecast(agreement)
+    text = plan_text(agreement, figures)
+    assert "than 0.2 % of what all capacities are worth" in text
+    assert "after 70 rounds in any case" in text
+    assert "3 % of each capacity" in text
+    assert "exactly what each company would take" in text
+    assert "sends at most 70 messages" in text
+    assert figures["theorem_gap"] is None
+    assert "noise (standard deviation" not in text

@@ -11,14 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.agreement import TICKS, Agreement
+from protocol.agreement import FINE_TICKS, TICKS, Agreement
 from protocol.arrays import Floats, Ticks
+from protocol.caps import apportion
+from protocol.center import WHOLE
 from protocol.course import Course, Position, numbers
 from protocol.messages import VALUE_LIMIT
-from protocol.quota import average, filled, posterior_mean, prorata, quota
+from protocol.quota import average, filled, posterior_mean, prorata, quota, weighted
 from protocol.toml import from_table
 from protocol.transcript import load, replay
-from tests.kit import ROOT
+from tests.kit import ROOT, reading
 from tests.kit.builders import dump, make_agreement, play, table
 
 VECTORS = json.loads((ROOT / "tests" / "kit" / "vectors" / "quota.json").read_text())
@@ -88,6 +90,120 @@ def test_same_from_every_copy(agreement: Agreement) -> None:
     assert (quota(agreement, *average(audited)) == there).all()
     restarted = course_of(agreement, [numbers(releases) for releases in transcript.rounds])
     assert (quota(agreement, *average(restarted)) == there).all()
+
+
+def centered_agreement(members: int, shares: list[list[float]]) -> Agreement:
+    """An agreement of the centre rule; shares have a row for each member."""
+    names = [f"r{j}" for j in range(len(shares[0]))]
+    roster = [
+        {"name": f"p{k}", "share": dict(zip(names, row, strict=True))}
+        for k, row in zip(range(members), shares, strict=True)
+    ]
+    resources = [{"name": name, "capacity": 10.0} for name in names]
+    return from_table(
+        {
+            "session": "weights",
+            "mode": "hidden",
+            "rounds": 9,
+            "resource": resources,
+            "member": roster,
+        }
+    )
+
+
+@st.composite
+def weighed(draw: st.DrawFn) -> tuple[Agreement, Ticks, list[int]]:
+    """Rounds of any releases, and weights that add up to 2⁵⁰; the last rounds may have none."""
+    members, resources = draw(st.integers(2, 6)), draw(st.integers(1, 3))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    shares = rng.uniform(0.0, 1.0, (members, resources)) * draw(st.sampled_from([0.2, 1.0]))
+    shares[rng.integers(members)] = 1.0
+    rounds = draw(st.integers(1, 5))
+    size = draw(st.sampled_from([FINE_TICKS // 4, 2 * FINE_TICKS, VALUE_LIMIT]))
+    low = draw(st.sampled_from([0, -size]))
+    released = rng.integers(low, size + 1, (rounds, members, resources))
+    if draw(st.booleans()):
+        released[rng.integers(rounds)] = draw(st.sampled_from([-VALUE_LIMIT, 0, VALUE_LIMIT]))
+    parts = rng.dirichlet(np.ones(draw(st.integers(1, rounds)))) * WHOLE
+    weights = apportion(WHOLE, [int(part) for part in parts])
+    return centered_agreement(members, shares.tolist()), released, weights
+
+
+@given(weighed())
+@settings(max_examples=300)
+def test_weighted_quotas_are_always_feasible(case: tuple[Agreement, Ticks, list[int]]) -> None:
+    """Whatever is released and however it is weighed: within every share and every capacity."""
+    agreement, released, weights = case
+    split = weighted(agreement, released, weights)
+    caps = agreement.share_ticks
+    assert (split >= 0).all()
+    assert (split <= caps).all()
+    for j, used in enumerate(split.sum(axis=0).tolist()):
+        assert used <= agreement.ticks
+        full = (split[:, j] == caps[:, j]).any()
+        assert full or used > agreement.ticks - len(agreement.members)
+
+
+@given(weighed())
+@settings(max_examples=100)
+def test_weighted_quotas_are_those_of_the_second_reading(
+    case: tuple[Agreement, Ticks, list[int]],
+) -> None:
+    """A reader of the page alone gets the same quotas, to the tick."""
+    agreement, released, weights = case
+    told = reading.weighted_quota(
+        released.tolist(), weights, agreement.share.tolist(), agreement.ticks
+    )
+    assert weighted(agreement, released, weights).tolist() == told
+
+
+@given(weighed(), st.integers(0, 2**32))
+@settings(max_examples=150)
+def test_a_weighted_quota_follows_from_own_numbers_and_totals(
+    case: tuple[Agreement, Ticks, list[int]], seed: int
+) -> None:
+    """However the others split among themselves what they asked for, mine stays the same."""
+    agreement, released, weights = case
+    released = np.maximum(released, 0)
+    rng = np.random.default_rng(seed)
+    other = released.copy()
+    for rows in other:
+        for j in range(rows.shape[1]):
+            whole = int(rows[1:, j].sum())
+            cuts = np.sort(rng.integers(0, whole + 1, len(rows) - 2))
+            rows[1:, j] = np.diff([0, *cuts.tolist(), whole])
+    mine = weighted(agreement, released, weights)[0]
+    assert weighted(agreement, other, weights)[0].tolist() == mine.tolist()
+    permuted = released[:, [0, *(1 + rng.permutation(released.shape[1] - 1)).tolist()]]
+    assert weighted(agreement, permuted, weights)[0].tolist() == mine.tolist()
+
+
+def test_weighted_quotas_cover_every_averaged_demand_that_fits() -> None:
+    """Where the averages fit, everybody gets its own and a part of what is left, by shares."""
+    agreement = centered_agreement(3, [[1.0], [0.5], [0.5]])
+    t = agreement.ticks
+    released = np.array([[[t // 2], [0], [t // 8]], [[0], [t // 4], [t // 8]]])
+    # Averages t/4, t/8, t/8 leave half, which goes out as 1 : ½ : ½.
+    split = weighted(agreement, released, [WHOLE // 2, WHOLE // 2])
+    assert split[:, 0].tolist() == [t // 4 + t // 4, t // 8 + t // 8, t // 8 + t // 8]
+
+
+def test_weighted_quotas_cut_all_by_the_same_part_where_too_much_is_wanted() -> None:
+    """Averages of twice the capacity are halved."""
+    agreement = centered_agreement(2, [[1.0], [1.0]])
+    t = agreement.ticks
+    split = weighted(agreement, np.array([[[t // 2], [t + t // 2]]]), [WHOLE])
+    assert split[:, 0].tolist() == [t // 4, t // 4 + t // 2]
+
+
+def test_rounds_without_weight_do_not_count() -> None:
+    """What was said in them may be anything."""
+    agreement = centered_agreement(2, [[1.0], [1.0]])
+    t = agreement.ticks
+    rows = [[t // 4], [t // 4]]
+    wild = [[VALUE_LIMIT], [-VALUE_LIMIT]]
+    alone = weighted(agreement, np.array([rows]), [WHOLE])
+    assert weighted(agreement, np.array([wild, rows, wild]), [0, WHOLE]).tolist() == alone.tolist()
 
 
 def noisy_agreement(epsilon: float, shares: list[float], rounds: int = 20) -> Agreement:
@@ -171,7 +287,7 @@ def test_filling_is_the_water_level(pairs: list[tuple[int, int]]) -> None:
     """Each part is within a tick of min(cap, θ·weight), for one θ found by exact bisection."""
     weights, caps = (list(column) for column in zip(*pairs, strict=True))
     weights = [min(w, c) for w, c in zip(weights, caps, strict=True)]
-    parts = filled(weights, caps)
+    parts = filled(TICKS, weights, caps)
     assert sum(parts) == TICKS
     assert all(0 <= part <= cap for part, cap in zip(parts, caps, strict=True))
     reachable = sum(cap for weight, cap in zip(weights, caps, strict=True) if weight)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from protocol.agreement import Agreement
 from protocol.arrays import Ticks
 from protocol.course import Course, Position
-from protocol.effects import Finish, Record, Warn
+from protocol.effects import Finish, Record, Respond, Warn
 from protocol.errors import (
     BadLedger,
     BrokenInvariant,
@@ -32,7 +32,17 @@ from protocol.messages import (
 from protocol.session import TRANSITIONS, Event, Phase, Session
 from protocol.timers import HELLO_SECONDS, LINGER_SECONDS
 from tests.kit.builders import make_agreement, release_at, sign
-from tests.kit.story import FIRST, LONGEST, NONCE, PATIENCE, Story, assert_invariants, forged, lying
+from tests.kit.story import (
+    FIRST,
+    LONGEST,
+    NONCE,
+    PATIENCE,
+    Story,
+    assert_invariants,
+    ending_early,
+    forged,
+    lying,
+)
 
 Row = tuple[Phase, Event]
 
@@ -324,7 +334,7 @@ def test_an_old_hello_cannot_hide_that_a_ledger_is_old() -> None:
     assert story.hears(story.hello("cyd", heard=1)) == ["fail: BadLedger"]
 
 
-# Sealing and leaving
+# Sealing
 
 
 def test_sealing_finishing_and_leaving() -> None:
@@ -352,9 +362,9 @@ def test_seals_that_came_early_count() -> None:
 
 
 def test_a_seal_before_its_time_is_ignored() -> None:
-    """A seal of a session that cannot be over yet, or of another round, says nothing."""
+    """A seal of the present round, or of one that is two ahead, says nothing."""
     story = Story(rounds=3).gathering()
-    assert story.hears(story.seal("ben"), replace(story.seal("ben"), round=1)) == []
+    assert story.hears(story.seal("ben", round=0), story.seal("ben", round=2)) == []
     story.hears(*(story.release(p, 0) for p in story.peers))
     story.answers()
     story.hears(*(story.release(p, 1) for p in story.peers))
@@ -362,6 +372,114 @@ def test_a_seal_before_its_time_is_ignored() -> None:
     told = story.hears(story.seal("cyd"), *(story.release(p, 2) for p in story.peers))
     assert told == ["record 2", "send seal 3"]
     assert story.missing == ["ben"]
+
+
+# An end before the agreed rounds
+
+
+def test_a_session_that_is_over_early_is_sealed() -> None:
+    """Where the rule says that this is the end, a party seals and asks for no more releases."""
+    story = Story(agreement=ending_early()).gathering(2)
+    assert story.positions[-1].round == 3 < story.agreement.rounds
+    told = story.hears(*(story.release(peer, 2) for peer in story.peers))
+    assert told == ["record 2", "send seal 3"]
+    assert story.missing == ["ben", "cyd"]
+    assert story.hears(*map(story.seal, story.peers)) == ["finish 3", "send complete seal 3"]
+    assert story.waits(FIRST) == ["send release 2", "send complete seal 3"]
+    finish = next(e for e in story.effects if isinstance(e, Finish))
+    assert finish.position.head == story.positions[-1].head
+    assert [s.message.round for s in finish.seals] == [3, 3, 3]
+
+
+def test_nobody_is_asked_after_the_end() -> None:
+    """A release of a round that there is not moves nothing, and is not answered."""
+    story = Story(agreement=ending_early()).sealing()
+    assert story.hears(*(story.release(peer, 3) for peer in story.peers)) == []
+    assert story.session.phase is Phase.SEALING
+    assert story.missing == ["ben", "cyd"]
+    assert [e.position.round for e in story.effects if isinstance(e, Respond)] == [0, 1, 2]
+    assert story.hears(*map(story.seal, story.peers)) == ["finish 3", "send complete seal 3"]
+
+
+def test_a_seal_one_round_ahead_counts_if_that_is_the_end() -> None:
+    """A peer that closed the round first knows that it was the last; its seal is kept."""
+    story = Story(agreement=ending_early()).gathering(2)
+    assert story.hears(story.release("ben", 2), *map(story.seal, story.peers)) == []
+    told = story.hears(story.release("cyd", 2))
+    assert told == ["record 2", "send seal 3", "finish 3", "send complete seal 3"]
+
+
+def test_a_seal_that_claims_an_end_which_is_none_is_ignored() -> None:
+    """Whether it comes ahead or in its round; and whoever sent it can still seal the true end."""
+    story = Story(agreement=ending_early()).gathering(1)
+    claim = story.seal("ben", round=2)
+    assert story.hears(claim) == []
+    told = story.hears(*(story.release(peer, 1) for peer in story.peers))
+    assert told == ["record 1", "respond 2"]
+    assert story.hears(claim) == []
+    story.answers()
+    assert story.hears(claim) == []
+    told = story.hears(*(story.release(peer, 2) for peer in story.peers))
+    assert told == ["record 2", "send seal 3"]
+    assert story.missing == ["ben", "cyd"]
+    assert story.hears(claim) == []
+    assert story.hears(*map(story.seal, story.peers)) == ["finish 3", "send complete seal 3"]
+
+
+@pytest.mark.parametrize("round", [1, 2])
+def test_an_early_seal_on_another_head_is_a_dispute(round: int) -> None:  # noqa: A002
+    """As soon as the round closes, whether the session is over then or not."""
+    story = Story(agreement=ending_early()).gathering(round)
+    assert story.hears(story.seal("cyd", round=round + 1, head=bytes(32))) == []
+    told = story.hears(*(story.release(peer, round) for peer in story.peers))
+    assert told == [f"record {round}", f"send halt {round + 1} HEADS_DIFFER showing 4"]
+    assert story.waits(PATIENCE) == ["fail for good: PeerHalted cyd"]
+
+
+def test_a_seal_in_our_round_on_another_head_is_a_dispute() -> None:
+    """Also where the rounds are not over: nobody honest stands elsewhere."""
+    story = Story(agreement=ending_early()).gathering(1)
+    told = story.hears(story.seal("cyd", round=1, head=bytes(32)))
+    assert told == ["send halt 1 HEADS_DIFFER showing 4"]
+
+
+def test_two_early_seals_on_different_heads_are_equivocation() -> None:
+    """What was kept unseen of a sender is compared with what it says next."""
+    story = Story(agreement=ending_early()).gathering(2)
+    told = story.hears(story.seal("ben"), story.seal("ben", head=bytes(32)))
+    assert told == ["send halt 2 EQUIVOCATION showing 2", "fail for good: Equivocation ben"]
+
+
+def test_a_restart_after_an_early_end_seals() -> None:
+    """The ledger shows that the session was over; no release is asked for."""
+    story = Story(agreement=ending_early(), closed=3, released=3)
+    assert story.begins() == ["send asking hello 3"]
+    told = story.hears(*(story.hello(peer, round=3) for peer in story.peers))
+    assert told == ["send seal 3"]
+    assert story.hears(*map(story.seal, story.peers)) == ["finish 3", "send complete seal 3"]
+
+
+def test_a_restart_after_an_early_end_that_all_sealed_helps_late_peers() -> None:
+    """With the seals in the ledger the party is finished from the start."""
+    story = Story(agreement=ending_early(), closed=3, released=3, sealed=True)
+    assert story.begins() == ["finish 3", "send release 2", "send complete seal 3"]
+    told = story.hears(*(story.seal(peer, complete=True) for peer in story.peers))
+    assert told == ["leave"]
+
+
+def test_a_restart_one_round_before_an_early_end_goes_on() -> None:
+    """Seals that come while it is still greeting are kept for the end."""
+    story = Story(agreement=ending_early(), closed=2, released=3)
+    story.begins()
+    assert story.hears(*map(story.seal, story.peers)) == []
+    told = story.hears(*(story.hello(peer, round=3) for peer in story.peers))
+    assert told == ["respond 2"]
+    assert story.answers() == ["send release 2"]
+    told = story.hears(*(story.release(peer, 2) for peer in story.peers))
+    assert told == ["record 2", "send seal 3", "finish 3", "send complete seal 3"]
+
+
+# Leaving
 
 
 def test_a_finished_party_waits_a_while_for_the_others() -> None:
@@ -631,7 +749,7 @@ def test_an_early_seal_on_another_head_does_not_pass() -> None:
     story = Story().gathering(1)
     story.hears(story.seal("ben", head=bytes(32)), story.seal("cyd"))
     told = story.hears(*(story.release(p, 1) for p in story.peers))
-    assert told == ["record 1", "send seal 2", "send halt 2 HEADS_DIFFER showing 4"]
+    assert told == ["record 1", "send halt 2 HEADS_DIFFER showing 4"]
 
 
 def test_a_lie_about_the_head_convicts_the_liar_and_not_the_one_who_halts() -> None:
@@ -799,11 +917,13 @@ def happenings(draw: st.DrawFn) -> list[tuple[str, ...] | tuple[str, int]]:
 
 
 @settings(max_examples=400)
-@given(events=happenings())
-def test_whatever_is_said_the_party_keeps_its_rules(events: list[tuple[object, ...]]) -> None:
+@given(events=happenings(), early=st.booleans())
+def test_whatever_is_said_the_party_keeps_its_rules(
+    events: list[tuple[object, ...]], early: bool
+) -> None:
     """No order of signed messages, time and answers breaks an invariant of a party."""
     Story.seen = []
-    story = Story(rounds=2)
+    story = Story(agreement=ending_early()) if early else Story(rounds=2)
     story.begins()
     for event in events:
         happen(story, event)
@@ -821,13 +941,13 @@ def happen(story: Story, event: tuple[object, ...]) -> None:
     sender = str(event[1])
     if event[0] == "honest":
         here = story.session.position
-        if here.round < 2:
+        if not here.over:
             story.hears(story.hello(sender), release_at(story.agreement, sender, here))
         else:
-            story.hears(replace(story.seal(sender), head=here.head))
+            story.hears(replace(story.seal(sender), round=here.round, head=here.head))
         return
     round_, a, b = (int(str(n)) for n in event[2:])
-    at = min(round_, 2)
+    at = min(round_, len(story.positions) - 1)
     heads = (story.positions[at].head, story.session.position.head, bytes(32), b"x" * 32)
     if event[0] == "hello":
         echo = (None, NO_NONCE, None, b"?" * 16)[b]
@@ -838,7 +958,8 @@ def happen(story: Story, event: tuple[object, ...]) -> None:
         release = story.release(sender, at, values=values)
         story.hears(lying(release, head=heads[a], round=round_))
     elif event[0] == "seal":
-        story.hears(replace(story.seal(sender, complete=b > 1), head=heads[a]))
+        claimed = at if b % 2 else None
+        story.hears(story.seal(sender, complete=b > 1, head=heads[a], round=claimed))
     else:
         evidence = [*story.transcript.rounds[b % 2], story.release("cyd", b % 2, values=(a, a))]
         story.hears(story.halt(sender, at, *evidence[: a + 1], head=heads[b]))

@@ -22,6 +22,7 @@ from protocol.toml import from_table
 from protocol.transcript import MAGIC, Transcript, load, replay
 from tests.kit import ROOT, reading
 from tests.kit.builders import dump, make_agreement, play, release_at, sign
+from tests.kit.story import ending_early
 from tests.kit.waiting import LIMIT
 
 CASES = json.loads((ROOT / "tests" / "kit" / "vectors" / "prices.json").read_text())["cases"]
@@ -53,7 +54,8 @@ def test_prices_are_those_of_the_vectors(case: dict[str, Any]) -> None:
     assert [bits(p.prices.current) for p in positions] == case["prices"]
     assert [p.head.hex() for p in positions] == case["heads"]
     assert [p.round for p in positions] == list(range(len(case["releases"]) + 1))
-    assert bits(positions[-1].final_prices) == case["final"]
+    last = positions[-1]
+    assert bits(last.prices.current if last.best is None else last.best[1]) == case["final"]
     assert bits(positions[-1].average_prices) == case["average"]
 
 
@@ -178,7 +180,7 @@ def test_the_average_is_over_the_last_half_of_the_rounds(rounds: int, averaged: 
     for _ in range(rounds):
         position = course.advance(position, np.full((2, 1), 1 << 20))
     assert position.average_prices.tolist() == [sum(averaged) / len(averaged)]
-    assert position.final_prices.tolist() == [float(rounds)]
+    assert position.prices.current.tolist() == [float(rounds)]
 
 
 def test_before_the_last_half_the_average_is_the_present_price() -> None:
@@ -188,7 +190,7 @@ def test_before_the_last_half_the_average_is_the_present_price() -> None:
     assert position.average_prices.tolist() == position.prices.current.tolist()
 
 
-def test_with_shared_objectives_the_best_noisy_prices_are_final() -> None:
+def test_with_shared_objectives_the_best_noisy_prices_are_kept() -> None:
     """Among the prices that were answered, the one with the lowest noisy dual value is chosen."""
     agreement = make_agreement(
         members=2,
@@ -210,9 +212,9 @@ def test_with_shared_objectives_the_best_noisy_prices_are_final() -> None:
         rows = np.array([[1 << 20, objective], [1 << 20, 0]], dtype=np.int64)
         position = course.advance(position, rows)
     assert position.prices.current.tolist() == [3.0]
-    assert position.final_prices.tolist() == [1.0]
     assert position.best is not None
     assert position.best[0] == 50.0
+    assert position.best[1].tolist() == [1.0]
 
 
 # Files
@@ -369,10 +371,33 @@ def test_every_message_must_stand_in_its_place(agreement: Agreement, whole: Tran
         "the seals: 1 messages for 2 members": replace(whole, seals=(seal,)),
         "round 2, member 'ada': a message of another kind": replace(whole, seals=(ada1, ben1)),
         "sealed after 1 of 2 rounds": replace(whole, rounds=rows[:1]),
-        "3 rounds of releases, but the agreement allows 2": Transcript((*rows, rows[1])),
+        "3 rounds of releases, but the session was over after 2": Transcript((*rows, rows[1])),
     }
     for text, transcript in cases.items():
         assert text in refused(agreement, transcript)
+
+
+def test_rounds_after_an_early_end_are_refused() -> None:
+    """A session that ended by itself has no more rounds, though more were agreed."""
+    agreement = ending_early()
+    whole, _ = play(agreement)
+    assert replay(agreement, load(agreement, dump(agreement, whole))).over
+    assert len(whole.rounds) == 3
+    longer, _ = play(agreement, rounds=5)
+    assert longer.rounds[:3] == whole.rounds
+    text = refused(agreement, longer)
+    assert text == "5 rounds of releases, but the session was over after 3"
+
+
+def test_seals_before_an_early_end_are_refused() -> None:
+    """Seals stand only where the session is over, even if they are on that very head."""
+    agreement = ending_early()
+    whole, positions = play(agreement)
+    early = tuple(
+        sign(replace(signed.message, round=2, head=positions[2].head)) for signed in whole.seals
+    )
+    assert "sealed after 2 of 9 rounds" in refused(agreement, Transcript(whole.rounds[:2], early))
+    assert not replay(agreement, Transcript(whole.rounds[:2])).over
 
 
 def test_a_replaced_release_breaks_the_chain_after_it(

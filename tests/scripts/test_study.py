@@ -74,7 +74,7 @@ def test_sessions_are_those_of_real_gates(name: str) -> None:
     path = play_gates(agreement, instance.subproblems(), Drawn(agreement, draws))
     played = session(agreement, Companies(instance), draws)
     assert played.known.position.head == path[-1].head
-    assert (played.known.prices == [position.prices.current for position in path]).all()
+    assert (played.known.path == [position.prices.current for position in path]).all()
 
 
 def test_a_session_does_not_depend_on_what_was_asked_before() -> None:
@@ -341,10 +341,12 @@ def test_a_study_with_other_results_says_other_things() -> None:
 
 
 @pytest.mark.parametrize("parties", [5, 10])
-def test_committed_default_step_is_within_one_percent_by_round_100(parties: int) -> None:
-    """Without noise, the mean gap of the default step over a hundred instances."""
+def test_committed_centre_rule_is_within_its_tolerance_by_round_60(parties: int) -> None:
+    """Without noise, the mean gap over a hundred instances, all of which have ended by then."""
     rows = where(committed("convergence"), parties=parties, variant="default")
-    assert rows["gap_100"].mean() <= 0.01
+    assert rows["gap_30"].mean() <= 1e-3
+    assert rows["gap_60"].mean() <= 1e-4
+    assert rows["rounds_played"].max() <= 60
 
 
 GRID = [(setting, epsilon) for setting in settings("privacy") for epsilon in PAPER_EPSILONS]

@@ -26,7 +26,7 @@ def world(seed: int, *, liar: bool = False) -> World:
         seed,
         faults=Faults.drawn(chance, liar=liar),
         members=chance.choice((3, 3, 4)),
-        rounds=chance.choice((2, 3, 4)),
+        rounds=chance.choice((2, 3, 4, None)),
     )
 
 
@@ -58,7 +58,8 @@ def test_a_liar_never_makes_honest_parties_disagree(first: int) -> None:
 def test_where_messages_arrive_a_liar_is_named_by_all(first: int) -> None:
     """On a network that works, every honest party finishes or proves who lied."""
     for seed in range(first, first + CHUNK):
-        here = World(seed, faults=Faults(liar=True), members=3 + seed % 2, rounds=2 + seed % 3)
+        rounds = (2, 3, 4, None)[seed % 4]
+        here = World(seed, faults=Faults(liar=True), members=3 + seed % 2, rounds=rounds)
         here.bluffs = False
         here.run()
         assert here.liar is not None
@@ -90,6 +91,19 @@ STEPS = (
     "fails: Equivocation",
     "partition {'",
 )
+
+
+def test_sessions_end_by_themselves_under_faults() -> None:
+    """Of the worlds above many end early, not all after as many rounds, and all parties alike."""
+    early = []
+    for seed in range(120):
+        here = play(seed)
+        if here.agreement.pricing.step == "center":
+            [end] = here.ends
+            early.append(end)
+    assert len(early) > 15
+    assert min(early) < max(early)
+    assert sum(end < 12 for end in early) > len(early) // 2
 
 
 def test_a_world_is_the_same_in_every_run() -> None:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from fractions import Fraction
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
@@ -24,10 +25,13 @@ from party.report import Spending, private_page
 from party.result import plan_csv, result
 from party.settle import Plan, Settlement, settle
 from protocol.agreement import TICKS, Agreement
+from protocol.course import Course
 from protocol.errors import BadTranscript
 from protocol.outcome import Outcome, outcome
+from protocol.pages.certificate import certified
 from protocol.pages.page import Line, chart, figure, fixed, round_numbers
 from protocol.pages.public import CHARTS, ROWS, public_page, trailing_mean
+from protocol.pages.terminal import audit_figures, audit_text
 from protocol.privacy import Spent
 from protocol.toml import from_table, written
 from scripts.agreements import agreement_table, drawn
@@ -281,9 +285,7 @@ def planted(it: Played) -> Settlement:
     """A settlement of recognisable numbers."""
     count, m = it.data.columns, it.data.resources
     plans = [Plan(np.full(count, n), np.full(m, n / 1e4), n) for n in PLANTED * np.arange(1, 4)]
-    return replace(
-        it.settlement, within_quota=plans[0], within_prorata=plans[1], at_prices=plans[2]
-    )
+    return replace(it.settlement, within_quota=plans[0], alone=plans[1], at_prices=plans[2])
 
 
 def test_no_private_number_is_on_the_public_side() -> None:
@@ -307,7 +309,7 @@ def test_private_page_says_what_the_quota_is_worth() -> None:
     text = Page(it.private(secret)).text
     for number in (PLANTED, 2 * PLANTED, 3 * PLANTED, secret.paid or 0.0):
         assert figure(number, digits=6) in text
-    assert "\u22127\u202f919.27 (\u221250.0 %)" in text
+    assert "So you are worse off by" in text
     assert "Your price plan (not guaranteed)" in text
     assert f"In this session your data spent epsilon {EPSILON:.4g} at delta 0.001." in text
     assert "together the data set 'main' has spent everything" in text
@@ -561,7 +563,9 @@ SEEN = """(() => {
 
 PUBLIC_HEADINGS = [
     "The capacities and their prices",
+    "How good the outcome is, at least",
     "The quotas",
+    "Who pays whom",
     "How the prices moved",
     "What was asked for, against the capacity",
     "Privacy",
@@ -569,8 +573,10 @@ PUBLIC_HEADINGS = [
 ]
 PRIVATE_HEADINGS = [
     "What the session is worth to you",
+    "How certain that is",
     "Your quota and what you make of it",
     "Your plan",
+    "If you could buy whatever you want",
     "What privacy was spent",
 ]
 
@@ -622,3 +628,263 @@ def test_no_name_runs_as_a_script(browser: Browser) -> None:
     browser.show(played().private(), width=1280, height=844, mobile=False)
     assert browser.measure("document.querySelectorAll('script, img').length") == 0
     assert browser.measure("document.body.textContent.includes('<script>alert(1)</script>')")
+
+
+@cache
+def certain() -> Played:
+    """A session without noise that ended by itself, in a currency, with endowments of its own."""
+    chosen = options("--mode", "hidden", "--no-demands", parties=3, rounds=150)
+    instance = drawn(chosen)
+    terms = agreement_table(instance, chosen) | {"currency": "EUR"}
+    for member, part in zip(terms["member"], (0.5, 0.25, 0.25), strict=True):
+        member["endowment"] = part
+    for resource in terms["resource"]:
+        resource["unit"] = "h"
+    agreement = from_table(terms)
+    with players(agreement, instance.subproblems(), chosen.seed) as members:
+        run(members)
+        known = outcome(agreement, members[0].ledger.transcript())
+    return Played(known, instance.data[0], settle(instance.data[0], known, "party1"))
+
+
+def amount(text: str, before: str) -> Decimal:
+    """The amount of money that stands behind these words."""
+    found = re.search(rf"{re.escape(before)}\s*([\u2212\d.\u202f]+)(?: EUR)?", text)
+    assert found is not None, before
+    return value(found[1])
+
+
+def facts_of(text: str) -> dict[str, Decimal]:
+    """The figures of the first section of a private page by what they are."""
+    return {
+        "alone": amount(text, "Alone your best plan earns"),
+        "within": amount(text, "Within your quota it earns"),
+        "left": amount(text, "Left after payment"),
+        "gain": amount(text, "You are better off by"),
+    }
+
+
+def test_private_page_begins_with_what_the_session_is_worth() -> None:
+    """Alone, together, payment and gain come first, with their currency, and they add up."""
+    it = certain()
+    text = Page(it.private()).text
+    begin = text.index("What the session is worth to you")
+    assert begin < text.index("How certain that is") < text.index("Your quota and what")
+    assert "4 companies share" not in text[:begin]
+    shown = facts_of(text)
+    payment = amount(text, "You pay" if it.settlement.payment > 0.0 else "You get")
+    payment = payment if it.settlement.payment > 0.0 else -payment
+    assert shown["within"] - payment == shown["left"]
+    assert shown["left"] - shown["alone"] == shown["gain"]
+    assert it.settlement.gain is not None
+    assert float(shown["gain"]) == pytest.approx(it.settlement.gain, abs=0.03)
+    assert f"it earns {fixed(int(shown['within'] * 100), 2)} EUR" in text
+
+
+def test_private_page_states_the_theorem_without_noise() -> None:
+    """Twice the certificate, in money, is what a company can lose at most by joining."""
+    it = certain()
+    certificate = it.known.certificate
+    assert certificate is not None
+    assert certificate.fits
+    text = Page(it.private()).text
+    assert f"by more than twice that, {figure(2.0 * certificate.bound)} EUR" in text
+    assert "no promise" not in text
+    for data, member in zip(drawn_data(), it.agreement.members, strict=True):
+        gain = settle(data, it.known, member.name).gain
+        assert gain is not None
+        assert gain >= -2.0 * certificate.bound
+
+
+def drawn_data() -> list[DataSet]:
+    """The models of all companies of `certain`."""
+    chosen = options("--mode", "hidden", "--no-demands", parties=3, rounds=150)
+    return list(drawn(chosen).data)
+
+
+def test_private_page_promises_nothing_with_noise() -> None:
+    """With noise the page says that there is no promise, why, and whether it came to that."""
+    it = played()
+    text = Page(it.private()).text
+    assert "no promise that nobody loses by joining, because prices and quotas follow from" in text
+    assert "nobody loses by joining: for no company" not in text
+    assert "Nothing is certified: with noise" in text
+    plan = it.settlement.within_quota
+    assert plan is not None
+    for utility, said in ((plan.utility + 1e6, "Here it is so."), (-1e6, "Here it is not so.")):
+        alone = replace(plan, utility=utility)
+        assert said in Page(it.private(replace(it.settlement, alone=alone))).text
+
+
+def test_private_page_promises_nothing_where_quotas_were_cut() -> None:
+    """A certificate whose demands do not fit says nothing about the quotas; nor does the page."""
+    it = certain()
+    certificate = it.known.certificate
+    assert certificate is not None
+    center = it.known.position.prices.center
+    assert center is not None
+    unfit = replace(center, best=replace(certificate, fits=False))
+    position = replace(it.known.position, prices=replace(it.known.position.prices, center=unfit))
+    cut = replace(it, known=replace(it.known, position=position))
+    for page in (cut.private(), cut.public()):
+        text = Page(page).text
+        assert "Nothing is certified about the quotas" in text
+        assert "No other plan" not in text
+    assert "because quotas were cut" in Page(cut.private()).text
+
+
+@pytest.mark.parametrize(
+    ("alone", "within", "said"),
+    [
+        (False, True, "Without the others you could not work at all."),
+        (True, False, "What is missing is said below."),
+        (False, False, "Alone, with what you bring, your model has no plan at all. Within your"),
+        (True, True, "So you are better off by"),
+    ],
+)
+def test_private_page_fits_the_case_of_the_company(alone: bool, within: bool, said: str) -> None:
+    """A company without a plan alone, or within its quota, reads what is so for it."""
+    it = certain()
+    secret = replace(
+        it.settlement,
+        alone=it.settlement.alone if alone else None,
+        within_quota=it.settlement.within_quota if within else None,
+    )
+    text = Page(it.private(secret)).text
+    assert said in text
+    assert ("no plan at all" in text) == (not alone)
+    assert ("Your quota is too small" in text) == (not within)
+
+
+def test_costs_are_shown_as_costs() -> None:
+    """For a model that minimises the page says costs, which are lower where it is better."""
+    it = certain()
+    paid = replace(it, data=replace(it.data, minimises=True))
+    within, alone = it.settlement.within_quota, it.settlement.alone
+    assert within is not None
+    assert alone is not None
+    costs = replace(
+        it.settlement,
+        within_quota=replace(within, utility=-400.0),
+        alone=replace(alone, utility=-1000.0),
+    )
+    text = Page(paid.private(costs)).text
+    assert "your best plan costs 1\u202f000.00 EUR" in text
+    assert "within your quota, it costs 400.00 EUR" in text
+    gain = 600.0 - it.settlement.payment
+    assert float(amount(text, "So you are better off by")) == pytest.approx(gain, abs=0.02)
+    assert "earns" not in text.split("From here on")[0]
+
+
+def test_public_page_certifies_the_outcome() -> None:
+    """The certificate in money and as a part of all worth, what it rests on, and the early end."""
+    it = certain()
+    certificate = it.known.certificate
+    assert certificate is not None
+    text = Page(it.public()).text
+    part = 100.0 * certificate.bound / math.fsum(it.known.prices * it.agreement.capacity)
+    assert (
+        "No other plan for all companies together would earn more than "
+        f"{figure(certificate.bound)} EUR more ({figure(part)} % of what all capacities are worth)"
+    ) in text
+    assert "a best plan of its own, which nobody but itself can know" in text
+    assert it.known.rounds < 150
+    assert f"{it.known.rounds} of 150, ended by itself" in text
+    assert "add up to its capacity exactly" not in text
+    assert "final prices" not in text
+
+
+def test_payments_add_up_as_they_are_shown() -> None:
+    """Rows and columns of the payments add up on both pages, the last column to zero."""
+    it = certain()
+    for page in (it.public(), it.private()):
+        rows = next(rows for rows in Page(page).tables if "It pays, EUR" in rows[0])
+        head, *members, total = rows
+        assert head == ["Company", "What it brings is worth, EUR", "Its quota, EUR", "It pays, EUR"]
+        for row, payment in zip(members, it.known.payments.tolist(), strict=True):
+            brought, quota, paid = map(value, row[1:])
+            assert quota - brought == paid
+            assert abs(float(paid) - payment) < 0.01
+        assert [sum(value(row[i]) for row in members) for i in (1, 2, 3)] == [
+            value(cell) for cell in total[1:]
+        ]
+        assert value(total[3]) == 0
+    brings = next(rows for rows in Page(it.public()).tables if "May claim" in rows[0])
+    assert [row[2] for row in brings[1:]] == ["50 %", "25 %", "25 %"]
+
+
+def test_quotas_that_leave_something_say_so() -> None:
+    """Where full shares leave some of a capacity, the total is what it is and not the capacity."""
+    members = [
+        {"name": name, "signing_key": public_key(name).hex(), "share": share}
+        for name, share in (("ada", 0.25), ("ben", 1.0))
+    ]
+    agreement = make_agreement(
+        member=members, prices={}, rounds=1, resource=[{"name": "hours", "capacity": 100.0}]
+    )
+    ticks = agreement.ticks
+    course = Course(agreement)
+    values = np.array([[ticks // 4], [ticks // 4]], dtype=np.int64)
+    position = course.advance(course.opening, values)
+    known = Outcome(
+        agreement=agreement,
+        position=position,
+        released=values[None],
+        path=np.array([course.opening.prices.current, position.prices.current]),
+        sealed=True,
+    )
+    read = Page(public_page(known))
+    [rows] = [rows for rows in read.tables if rows and "all together, of" in rows[-1][0]]
+    assert [value(row[3]) for row in rows[:-1]] == [25, 65]
+    assert rows[-1] == ["all together, of 100.00", "90.00", "90.00 %"]
+    assert "Of a capacity that the quotas leave in part" in read.text
+
+
+def test_results_have_certificate_payments_and_endowments() -> None:
+    """The public part of the result is what everybody can compute, in units and in money."""
+    it = certain()
+    content = result(it.known, it.member, it.settlement, SPENDING)
+    certificate = it.known.certificate
+    assert certificate is not None
+    assert content["certificate"]["money"] == certificate.bound
+    assert content["certificate"]["fits"]
+    assert 0.0 < content["certificate"]["part"] < 2e-4
+    assert (content["currency"], content["ended_by_itself"]) == ("EUR", True)
+    assert content["ticks"] == it.agreement.ticks
+    assert math.fsum(content["payments"].values()) == 0.0
+    assert content["private"]["payment"] == content["payments"]["party1"]
+    halves = (0.5 * it.agreement.capacity).tolist()
+    assert content["endowment"]["party1"] == pytest.approx(halves, rel=1e-9)
+    noisy = result(played().known, "party1", played().settlement, SPENDING)
+    assert noisy["certificate"] is None
+    assert not noisy["ended_by_itself"]
+
+
+def test_audit_says_what_is_certified_and_paid() -> None:
+    """The text and the figures of an audit have certificate, payments, and the end by itself."""
+    it = certain()
+    text, figures = audit_text(it.known), audit_figures(it.known)
+    assert "the session ended by itself" in text
+    assert f"certified  {certified(it.agreement, figures['certificate'])}" in text
+    assert " EUR per h" in text
+    for name, payment in figures["payments"].items():
+        assert f"{name}  {payment!r}" in text
+    assert sum(map(Fraction, figures["payments"].values())) == 0
+    assert figures["endowment"]["party1"] == [it.agreement.ticks // 2] * 5
+    noisy = audit_text(played().known)
+    assert "Nothing is certified: with noise" in noisy
+    assert "ended by itself" not in noisy
+
+
+@pytest.mark.parametrize(("width", "mobile"), [(390, True), (1280, False)], ids=["phone", "desk"])
+def test_first_screen_says_what_it_is_worth(browser: Browser, width: int, mobile: bool) -> None:
+    """Without scrolling the sentence about the gain is seen, and nothing sticks out."""
+    browser.show(certain().private(), width=width, height=844, mobile=mobile)
+    seen = browser.measure(SEEN)
+    assert seen["scroll"] <= width
+    assert seen["outside"] == []
+    bottom = browser.measure(
+        "document.querySelector('section .lead strong').getBoundingClientRect().bottom"
+    )
+    assert 0.0 < bottom < 844.0
+    assert "better off by" in browser.measure("document.querySelector('section .lead').textContent")

@@ -321,7 +321,7 @@ def complained(session: Play) -> bool:
 
 def reports(session: Play, name: str, kind: str, field: str) -> str:
     """All that a party has reported of one kind, as lines."""
-    return "\n".join(e[field] for e in list(session.cast.events[name]) if e["event"] == kind)
+    return "\n".join(e[field] for e in session.cast.events[name] if e["event"] == kind)
 
 
 def test_strangers_at_every_port_change_nothing(

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from scripts.studies.cells import DELTA, MOMENTUM_PRIVATE, TAU, WORTH
+from scripts.studies.cells import DELTA, EXPERIMENTS, MOMENTUM_PRIVATE, TAU, WORTH
 from scripts.studies.page import convergence, parties, privacy, quota
 from scripts.studies.tables import Results
 
@@ -49,6 +49,7 @@ def text(results: Results) -> str:
 def reading(results: Results) -> str:
     """How the results came about, and the words in which they are told."""
     made = results.manifest
+    rounds = next(e.rounds for e in EXPERIMENTS if e.name == "privacy")
     versions = ", ".join(f"{name} {number}" for name, number in made["versions"].items())
     origin = textwrap.fill(
         f"Made by `{made['command']}`: {made['replications']} replications of every cell, "
@@ -60,12 +61,13 @@ def reading(results: Results) -> str:
     return f"""{origin}
 
 How to read it. The *gap* is the dual gap c·λ + Σ g(λ) − Z*, in percent of the optimum Z* that
-only an owner of all data could find. *Average* is the mean of the prices over the last half of
-the rounds, *last* the last prices; both can be known. *Best* is the best round in hindsight, an
+only an owner of all data could find. *Average* prices are those that a session comes to: with
+noise the mean over the last half of the rounds, without it the weighted mean of the centre rule;
+*last* are those after the last round. Both can be known. *Best* is the best round in hindsight, an
 **oracle**: nobody can tell which round it was. The *placebo* of a session has the same agreement,
 capacities, shares and noise, but other companies' data sets, drawn anew; its prices are judged on
 the true data. Where the placebo is as good, the result holds no information about the companies.
-± is the standard error of a mean; δ = {DELTA:g} and T = 150 wherever there is noise.
+± is the standard error of a mean; δ = {DELTA:g} and T = {rounds} wherever there is noise.
 
 - *standard*, *momentum* (γ = {MOMENTUM_PRIVATE:g}) and *clipped* (momentum with adaptive caps, α
   the buffer, τ = {TAU:g}, truncated releases) are the paper's: its accountant, a whole capacity as
@@ -73,8 +75,9 @@ the true data. Where the placebo is as good, the result holds no information abo
   for each resource; *tuned* is standard with that step K^1.5 times as long, the factor in the
   paper's code.
 - *recommended* is this project's: exact accountant, agreed shares as the sensitivity, start at
-  the public worth, and the same rule for the step, with M half as large because it starts from
-  a public guess instead of 0.
+  the public worth, and the default step, which is the theorem's for money for a whole capacity
+  instead of a unit, with M from the same worth; without noise the default is the centre rule,
+  which ends by itself.
 - No private number chooses a parameter anywhere. The paper's code takes M from the optimal prices,
   which nobody knows; here it is public.
 """

@@ -1,0 +1,109 @@
+"""Units do not matter: litres or barrels, the companies get the same parts for the same money."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from party.dataset import DataSet
+from protocol.arrays import Floats
+from protocol.outcome import Outcome, outcome
+from protocol.toml import from_table
+from scripts.agreements import players as roster
+from scripts.agreements import table
+from scripts.instances import Instance, central, draw
+from scripts.simulate import players, run, settled
+
+WORTH = np.array([900.0, 300.0, 500.0])
+FACTORS = [
+    pytest.param([1e-3, 1e-3, 1e-3], id="kilo"),
+    pytest.param([1e6, 1e6, 1e6], id="micro"),
+    pytest.param([1e-3, 7.0, 1e6], id="mixed"),
+]
+
+
+def in_units(instance: Instance, factors: Floats) -> Instance:
+    """The same companies with so many of the new units to an old one of each resource."""
+
+    def counted(data: DataSet) -> DataSet:
+        shared = data.index < data.resources
+        scale = np.where(shared, factors[np.where(shared, data.index, 0)], 1.0)
+        return replace(data, value=data.value * scale)
+
+    return replace(
+        instance,
+        capacity=instance.capacity * factors,
+        data=tuple(counted(data) for data in instance.data),
+    )
+
+
+@dataclass(frozen=True)
+class Played:
+    """A session and what the companies make of it."""
+
+    known: Outcome
+    figures: dict[str, Any]
+
+    @property
+    def money(self) -> Floats:
+        """The prices of the outcome for each whole capacity."""
+        return self.known.prices * self.known.agreement.capacity
+
+    @property
+    def parts(self) -> Floats:
+        return self.known.quota / self.known.agreement.ticks
+
+
+def play(instance: Instance, mode: str, **prices: Any) -> Played:
+    """The session of this mode as it comes, with seeded noise where there is any."""
+    count = len(instance.data)
+    privacy = {} if mode == "hidden" else {"epsilon": 64.0, "delta": 1e-3}
+    agreement = from_table(
+        table(
+            session="units",
+            mode=mode,
+            rounds=60,
+            capacity=instance.capacity,
+            share=instance.share,
+            members=roster(count),
+            worth=WORTH,
+            privacy=privacy,
+            prices=prices,
+            rehearsal=True,
+        )
+    )
+    with players(agreement, instance.subproblems(), 3) as members:
+        run(members)
+        known = outcome(agreement, members[0].ledger.transcript())
+    return Played(known, settled(known, instance, central(instance).utility))
+
+
+@pytest.mark.parametrize("factors", FACTORS)
+@pytest.mark.parametrize(("mode", "step"), [("hidden", "center"), ("private", "worth")])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_outcome_is_the_same_in_other_units(
+    seed: int, mode: str, step: str, factors: list[float]
+) -> None:
+    """By the default rules prices in money, quotas in parts, payments and utilities agree."""
+    instance = draw(seed, parties=8, resources=3, demands=False)
+    one, other = play(instance, mode), play(in_units(instance, np.array(factors)), mode)
+    assert one.known.agreement.pricing.step == step
+    assert one.known.rounds == other.known.rounds
+    worth = one.money.sum()
+    assert worth > 0.0
+    assert other.money == pytest.approx(one.money, abs=1e-6 * worth)
+    assert other.parts == pytest.approx(one.parts, abs=1e-6)
+    assert other.known.payments == pytest.approx(one.known.payments, abs=1e-6 * worth)
+    # A solver tells 1e-7 of a unit apart, which is 1e-5 of a capacity of a hundredth of one.
+    near = max(1e-6, 1e-7 / float(other.known.agreement.capacity.min()))
+    for name in ("quota_utility", "prorata_utility"):
+        assert other.figures[name] == pytest.approx(one.figures[name], rel=near)
+
+
+def test_the_step_of_the_paper_does_depend_on_units() -> None:
+    """What the test above holds of the default steps is not so of `theorem`, as it is printed."""
+    instance = draw(1, parties=8, resources=3, demands=False)
+    one = play(instance, "private", step="theorem")
+    other = play(in_units(instance, np.array([1e-3, 7.0, 1e6])), "private", step="theorem")
+    assert not np.allclose(other.money, one.money, rtol=0.1)

@@ -1,0 +1,113 @@
+"""The end of a session as its operator sees it: certificate, payment, and a quota too small."""
+
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from party.dataset import dense
+from party.settle import plan_within
+from protocol.errors import QuotaTooSmall
+from protocol.toml import written
+from scripts.folders import save_model
+from scripts.processes import party_command
+from tests.kit.processes import Play, options, play
+from tests.kit.waiting import LIMIT
+
+NEEDY, OTHERS = "party1", ("party2", "party3")
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Play]:
+    """A session with noise in which one company needs nearly all of every capacity."""
+    folder = tmp_path_factory.mktemp("short") / "s"
+    with play(folder, options("--no-demands", "--epsilon", "0.5", rounds=6)) as opened:
+        capacity = opened.agreement.capacity
+        needy = dense(
+            A=0.95 * np.diag(capacity),
+            B=np.zeros((0, len(capacity))),
+            u=np.full(len(capacity), 17.0),
+            row_lower=np.zeros(0),
+            row_upper=np.zeros(0),
+            lower=np.ones(len(capacity)),
+            upper=np.ones(len(capacity)),
+        )
+        assert plan_within(needy, 0.96 * capacity) is not None
+        save_model(needy, folder / NEEDY / "model.npz")
+        opened.cast.start()
+        opened.cast.wait(LIMIT)
+        yield opened
+
+
+def joined(session: Play, name: str, log: str) -> "subprocess.CompletedProcess[str]":
+    """`party join` given once more, when all is over."""
+    return subprocess.run(
+        party_command(session.cast.folder, name, session.options, log=log),
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+
+
+def test_quota_too_small_has_its_own_exit_code(session: Play) -> None:
+    """The company without a plan ends with 30 after a sealed session, and the others with 0."""
+    codes = {name: session.cast.processes[name].returncode for name in (NEEDY, *OTHERS)}
+    assert codes == {NEEDY: QuotaTooSmall.exit_code} | dict.fromkeys(OTHERS, 0)
+    assert session.cast.result(NEEDY)["private"]["utility_within_quota"] is None
+    assert len({session.cast.result(name)["head"] for name in codes}) == 1
+
+
+def test_quota_too_small_is_said_when_all_is_written(session: Play) -> None:
+    """Standard error says it, every file is there, and the same command says it again."""
+    out = session.cast.folder / NEEDY / "out"
+    names = {"report.html", "plan.csv", "result.json", "session.transcript"}
+    assert names <= {path.name for path in out.iterdir()}
+    assert "Your quota is too small" in (out / "report.html").read_text(encoding="utf-8")
+    again = joined(session, NEEDY, "text")
+    assert again.returncode == QuotaTooSmall.exit_code
+    for told in (session.cast.complained(NEEDY), again.stderr):
+        assert "your quota is too small for any plan of your model; report.html says what" in told
+
+
+def test_quota_too_small_is_not_in_what_machines_read(session: Play) -> None:
+    """The events of the company without a plan are of the same kinds, and fields, as all others."""
+
+    def shape(name: str) -> dict[str, set[str]]:
+        told: dict[str, set[str]] = {}
+        for event in session.cast.events[name]:
+            if event["event"] in ("round", "finished"):
+                told[event["event"]] = set(event)
+        return told
+
+    assert shape(NEEDY) == shape(OTHERS[0]) == shape(OTHERS[1])
+    assert "private" not in shape(NEEDY)["finished"]
+
+
+def test_terminal_ends_with_quota_payment_and_certificate(tmp_path: Path) -> None:
+    """Units, currency, payment and certificate are told, and no number that is private."""
+    chosen = options("--mode", "hidden", "--no-demands", parties=2, rounds=60)
+    with play(tmp_path / "s", chosen) as session:
+        first, *others = session.agreement.resources
+        agreement = replace(
+            session.agreement, currency="EUR", resources=(replace(first, unit="h"), *others)
+        )
+        (session.cast.folder / "agreement.toml").write_text(written(agreement))
+        session.cast.start()
+        session.cast.wait(LIMIT)
+        result = session.cast.result("party1")
+        again = joined(session, "party1", "text")
+    assert again.returncode == 0, again.stderr
+    told = again.stdout
+    quota, price = result["quota"]["party1"][0], result["prices"][0]
+    assert f"resource1: you may use {quota:.6g} h; price {price:.6g} EUR per h" in told
+    verb = "get" if result["payments"]["party1"] < 0.0 else "pay"
+    assert f"you {verb} {abs(result['payments']['party1']):.6g} EUR for your quota" in told
+    assert result["certificate"]["fits"]
+    assert f"would earn more than {result['certificate']['money']:.4g} EUR more" in told
+    assert f"{result['rounds']} rounds, ended by itself" in told
+    for name in ("utility_within_quota", "utility_alone", "gain", "paid_at_prices"):
+        assert f"{result['private'][name]:.4g}" not in told
