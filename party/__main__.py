@@ -54,6 +54,7 @@ def main() -> None:
         "in them), and session.transcript, which is public. Exit code 30 says that the quota is\n"
         "too small for any plan of the model: that is for you alone.",
     )
+    join.set_defaults(beyond_output=True)
     join.add_argument("--agreement", type=Path, required=True, metavar="FILE")
     join.add_argument("--data", type=Path, required=True, metavar="MODEL")
     join.add_argument("--key", type=Path, required=True, metavar="FILE", help="from `party keygen`")

@@ -25,9 +25,9 @@ QUIET_SECONDS = 2.0
 class JsonView:
     """One event a line."""
 
-    def __init__(self, agreement: Agreement, out: TextIO = sys.stdout) -> None:
+    def __init__(self, agreement: Agreement, out: TextIO | None = None) -> None:
         self._agreement = agreement
-        self._out = out
+        self._out = sys.stdout if out is None else out
         self._last: Any = None
         self._dropped = 0
 

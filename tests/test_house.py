@@ -16,7 +16,7 @@ from tests.kit.waiting import LIMIT
 
 FOLDERS = ("protocol", "party", "coordinator", "scripts", "tests")
 FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
-SHELL = {"__main__", "command"}
+SHELL = {"__main__", "command", "outputs"}
 """The files of `protocol` that are a command line, and so may touch the world. Its pages, which
 read their style, are an edge as well."""
 
