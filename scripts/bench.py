@@ -45,6 +45,12 @@ def command_line() -> argparse.ArgumentParser:
                 metavar="PYTHON",
                 help="the interpreter that has mpi4py and disropt (MPI_PYTHON, or this one)",
             )
+        if name == "rounds":
+            add(
+                "--part",
+                choices=("pace", "near"),
+                help="only how fast rounds are, or only how soon prices are near to the best",
+            )
         if name in ("scale", "all"):
             add(
                 "--out",

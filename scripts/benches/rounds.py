@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rich.console import Console
 from rich.table import Table
@@ -23,6 +23,7 @@ from protocol.agreement import TOPOLOGIES
 from protocol.command import read_agreement
 from protocol.wire import release_bytes
 from scripts.agreements import party_name
+from scripts.benches import nearness
 from scripts.benches.instruments.parts import PARTS
 from scripts.benches.instruments.sessions import play, prepared, session
 from scripts.benches.instruments.turns import in_turns, plain, ratio, spread
@@ -56,6 +57,7 @@ QUICK = (
 )
 
 Way = Callable[[], Any]
+T = TypeVar("T")
 
 
 class Bench:
@@ -229,22 +231,37 @@ def _row(size: Size, topology: str, got: dict[str, list[Any]]) -> dict[str, Any]
     return row
 
 
-def rounds(options: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
+def rounds(options: argparse.Namespace, console: Console) -> dict[str, Any]:
     """The whole session with all security on beside a bare loop that does the same necessary
     work (rivals/bare.py says what is counted), beside loops that only carry the bytes, and beside
-    DISROPT's dual subgradient where it is installed."""
+    DISROPT's dual subgradient where it is installed: by the round, and until prices are near."""
     mpi = found(options.mpi_python)
-    rows = []
-    for size in QUICK if options.quick else SIZES:
+    rows: list[dict[str, Any]] = []
+    for size in _chosen(options, "pace", QUICK, SIZES):
         try:
             with console.status(f"rounds: {size.parties} parties, {size.turns} turns"):
                 rows += measure(size, options.seed, mpi)
         except RuntimeError as error:  # what the other sizes took is not lost for it
             console.print(f"{size.parties} parties could not be measured: {error}", markup=False)
-    console.print(_paces(rows), _cpu(rows), _parts([row for row in rows if "parts" in row]))
+    if rows:
+        console.print(_paces(rows), _cpu(rows), _parts([row for row in rows if "parts" in row]))
+    near: list[dict[str, Any]] = []
+    for table in _chosen(options, "near", nearness.QUICK, nearness.SIZES):
+        with console.status(f"rounds: {table.parties} parties, until prices are near"):
+            near += nearness.measure(table, options.seed, mpi)
+    if near:
+        console.print(nearness.shown(near))
     if mpi.missing:
         console.print(f"left out, because not installed: {', '.join(mpi.missing)}")
-    return [plain(row) for row in rows]
+    return {"pace": plain(rows), "near": plain(near)}
+
+
+def _chosen(
+    options: argparse.Namespace, part: str, quick: Sequence[T], full: Sequence[T]
+) -> Sequence[T]:
+    if getattr(options, "part", None) not in (None, part):
+        return ()
+    return quick if options.quick else full
 
 
 def _table(title: str, caption: str, *columns: str) -> Table:

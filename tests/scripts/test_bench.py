@@ -3,24 +3,34 @@
 import importlib
 import json
 import math
+import os
 import sys
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from scripts.agreements import drawn
 from scripts.bench import BENCHES, command_line
+from scripts.benches import nearness
 from scripts.benches.instruments.alone import WIRELESS, Setting
 from scripts.benches.instruments.fit import Power, line, power, upper
 from scripts.benches.instruments.growth import exponents
 from scripts.benches.instruments.parts import PARTS, PLACES
 from scripts.benches.instruments.points import alone
+from scripts.benches.instruments.sessions import prepared, session
 from scripts.benches.instruments.turns import in_turns, plain, ratio, spread
+from scripts.benches.rivals.hindsight import best_in_hindsight, prices
 from scripts.benches.rivals.mpi import Mpi, found
 from scripts.benches.rounds import Size, measure
 from scripts.benches.scale_page import page
 from scripts.benches.solver import Size as ModelSize
 from scripts.benches.solver import measure as measure_solver
 from scripts.benches.start import Role, imports, role
+from scripts.instances import central, draw
+from scripts.studies.play import Companies
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -119,6 +129,47 @@ def test_rounds_of_two_parties() -> None:
     assert row["parts"]["verify"]["median"] > 0.0
     assert row["parts"]["ZeroMQ thread"]["median"] > 0.0
     json.dumps(row, allow_nan=False)
+
+
+def test_a_session_of_two_comes_near() -> None:
+    """A real session is within 1 % first and within 0.1 % then, and the launch takes time too."""
+    size = nearness.Size(2, turns=1, pace_rounds=1, topologies=("relay",))
+    [row] = nearness.measure(size, 1, Mpi(sys.executable, False, False, ()))
+    near, nearer = row["0.01"], row["0.001"]
+    assert 1 <= near["rounds"].median <= nearer["rounds"].median <= row["rounds_played"].median
+    assert near["seconds"].median < nearer["launched_seconds"].median
+    json.dumps(plain(row), allow_nan=False)
+
+
+def test_hindsight_finds_the_step_that_is_first() -> None:
+    """With it the dual value is within the level in that round, and in none before."""
+    instance = draw(2, parties=3)
+    optimum = central(instance).utility
+    found = best_in_hindsight(instance, (0.05,), limit=300)[0.05]
+    assert found.rounds is not None
+    path = prices(Companies(instance), lambda number: found.constant / math.sqrt(number + 1))
+    away = [dual / optimum - 1.0 for _, dual in islice(path, found.rounds + 1)]
+    assert away[-1] <= 0.05
+    assert min(away[:-1], default=1.0) > 0.05
+
+
+def test_hindsight_says_where_no_step_is_enough() -> None:
+    """Nobody is exact after three rounds."""
+    assert best_in_hindsight(draw(2, parties=3), (1e-12,), limit=3)[1e-12].rounds is None
+
+
+MPI = found(os.environ.get("MPI_PYTHON", sys.executable))
+
+
+@pytest.mark.skipif(not MPI.disropt, reason=f"not installed: {', '.join(MPI.missing)}")
+def test_the_rival_in_one_process_has_the_prices_of_the_real_one(tmp_path: Path) -> None:
+    """DISROPT under mpirun comes to the same prices after as many rounds of the same step."""
+    options = session(2, 10, "relay", 1, "--mode", "hidden")
+    prepared(tmp_path, options)
+    told = MPI.run("disropt_session.py", 2, tmp_path, 10)
+    path = prices(Companies(drawn(options)), lambda _: 0.1)
+    last, _ = next(islice(path, 40 + 10, None))  # after those that warm it up
+    assert np.array(told["prices"]) == pytest.approx(last, rel=1e-5, abs=1e-7)
 
 
 def test_one_party_among_keys() -> None:

@@ -116,9 +116,9 @@ def test_quota_is_worth_having_where_noise_is_small() -> None:
 
 
 def test_quota_is_nearly_the_optimum_without_noise() -> None:
-    """In hidden mode the quota earns nearly what one owner of all data could."""
+    """In hidden mode the quota earns what one owner of all data could, to the tolerance."""
     quota, equal = utilities(4, mode="hidden")
-    assert quota >= 0.98
+    assert quota >= 0.9995
     assert equal <= 0.85
 
 

@@ -36,7 +36,7 @@ from tests.kit.holding import (
     until_told,
     until_waiting_for,
 )
-from tests.kit.processes import PATIENCE, Play, assert_undisturbed, options, play
+from tests.kit.processes import PATIENCE, Play, assert_undisturbed, options, play, undisturbed
 from tests.kit.waiting import LIMIT
 
 pytestmark = pytest.mark.timeout(600)
@@ -51,6 +51,38 @@ def test_the_distributed_run_is_the_simulated_one(tmp_path: Path, topology: str,
         session.cast.start()
         session.cast.wait(LIMIT)
         assert_undisturbed(session, *arguments)
+
+
+@pytest.mark.parametrize("topology", ["relay", "mesh"])
+def test_a_distributed_session_ends_by_itself(tmp_path: Path, topology: str) -> None:
+    """Without noise all processes stop in the round in which the simulation does."""
+    arguments = ("--mode", "hidden")
+    chosen = options(*arguments, "--topology", topology, rounds=150)
+    with play(tmp_path / "s", chosen) as session:
+        session.cast.start()
+        session.cast.wait(LIMIT)
+        assert_undisturbed(session, *arguments)
+        ends = {session.cast.result(name)["rounds"] for name in session.cast.names}
+        assert ends == {undisturbed(arguments, 3, 150)["rounds_played"]}
+        assert max(ends) < 150
+
+
+def test_a_party_killed_before_the_end_comes_back_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who loses power when the others may know already that it is over ends with them."""
+    arguments = ("--mode", "hidden")
+    end = undisturbed(arguments, 3, 150)["rounds_played"]
+    with play(tmp_path / "s", options(*arguments, rounds=150)) as session:
+        brake = Brake(session, monkeypatch, name="party2", furthest=end - 1)
+        session.cast.start()
+        brake.reached()
+        kill(session, "party2")
+        brake.let_go()
+        session.cast.start_party("party2")
+        session.cast.wait(LIMIT)
+        assert_undisturbed(session, *arguments)
+        assert session.cast.result("party2")["rounds"] == end
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -285,7 +285,13 @@ def planted(it: Played) -> Settlement:
     """A settlement of recognisable numbers."""
     count, m = it.data.columns, it.data.resources
     plans = [Plan(np.full(count, n), np.full(m, n / 1e4), n) for n in PLANTED * np.arange(1, 4)]
-    return replace(it.settlement, within_quota=plans[0], alone=plans[1], at_prices=plans[2])
+    return replace(
+        it.settlement,
+        within_quota=plans[0],
+        alone=plans[1],
+        at_prices=plans[2],
+        payment=PLANTED / 10.0,
+    )
 
 
 def test_no_private_number_is_on_the_public_side() -> None:
@@ -307,7 +313,7 @@ def test_private_page_says_what_the_quota_is_worth() -> None:
     it = played()
     secret = planted(it)
     text = Page(it.private(secret)).text
-    for number in (PLANTED, 2 * PLANTED, 3 * PLANTED, secret.paid or 0.0):
+    for number in (PLANTED, 2 * PLANTED, 3 * PLANTED, PLANTED / 10.0, secret.paid or 0.0):
         assert figure(number, digits=6) in text
     assert "So you are worse off by" in text
     assert "Your price plan (not guaranteed)" in text

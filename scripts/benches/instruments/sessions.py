@@ -35,10 +35,10 @@ class Played:
         return (len(self.closed) - 1) / (self.closed[-1] - self.closed[0])
 
 
-def session(parties: int, rounds: int, topology: str, seed: int) -> argparse.Namespace:
-    """The options of a session: the paper's problems, ε = 1, everything on."""
+def session(parties: int, rounds: int, topology: str, seed: int, *more: str) -> argparse.Namespace:
+    """The options of a session: the paper's problems, everything on, and ε = 1 unless told."""
     options = demo_options(
-        ["--parties", str(parties), "--rounds", str(rounds), "--topology", topology]
+        ["--parties", str(parties), "--rounds", str(rounds), "--topology", topology, *more]
     )
     options.seed = seed  # of the instance; the noise is the real one
     return options

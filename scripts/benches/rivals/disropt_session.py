@@ -51,6 +51,8 @@ def main(folder: Path, rounds: int) -> None:
     agent = Agent(list(others), list(others), in_weights=[1.0 / parties] * parties)
     agent.set_problem(problem(folder / f"party{me + 1}", capacity, parties))
     method = DualSubgradientMethod(agent, initial_condition=np.zeros((len(capacity), 1)))
+    world.Barrier()
+    ready_at = time.time()
     method.run(iterations=WARM_UP, stepsize=STEP)
     world.Barrier()
     began = time.perf_counter()
@@ -58,7 +60,10 @@ def main(folder: Path, rounds: int) -> None:
     world.Barrier()
     if me == 0:
         pace = rounds / (time.perf_counter() - began)
-        print(json.dumps({"rounds_per_second": pace}))
+    prices = np.mean(world.allgather(method.x.ravel()), axis=0)
+    if me == 0:
+        figures = {"rounds_per_second": pace, "ready_at": ready_at, "prices": prices.tolist()}
+        print(json.dumps(figures))
 
 
 if __name__ == "__main__":

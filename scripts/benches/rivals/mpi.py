@@ -7,8 +7,10 @@ live in another interpreter than this one (`--mpi-python`).
 import json
 import shutil
 import subprocess
+import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from scripts.processes import LIMIT_SECONDS, environment
 
@@ -27,7 +29,15 @@ class Mpi:
     missing: tuple[str, ...]
 
     def rounds_per_second(self, script: str, parties: int, *arguments: str | int | Path) -> float:
-        """Run a script of this folder with as many processes as there are parties."""
+        """The pace of a script of this folder."""
+        return float(self.run(script, parties, *arguments)["rounds_per_second"])
+
+    def run(self, script: str, parties: int, *arguments: str | int | Path) -> dict[str, Any]:
+        """Run a script of this folder with as many processes as there are parties: its figures.
+
+        `ready_at`, a time of the wall clock, becomes `ready_seconds` since the launch.
+        """
+        launched = time.time()
         done = subprocess.run(
             [
                 "mpirun",
@@ -46,7 +56,10 @@ class Mpi:
         )
         if done.returncode:
             raise RuntimeError(f"{script} under mpirun failed: {done.stderr[-2_000:].strip()}")
-        return float(json.loads(done.stdout.splitlines()[-1])["rounds_per_second"])
+        figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        if "ready_at" in figures:
+            figures["ready_seconds"] = figures.pop("ready_at") - launched
+        return figures
 
 
 def found(python: str) -> Mpi:
