@@ -57,11 +57,7 @@ class Ledger:
             raise BadLedger(
                 f"the ledger {file.path!r} belongs to {owner!r} in this session, not to {member!r}"
             )
-        if data_set not in (None, self.data_set):
-            raise BadLedger(
-                f"the session {agreement.session!r} was begun with the data set "
-                f"{self.data_set!r}, not with {data_set!r}; what was released stays counted there"
-            )
+        lifetime.require_same(agreement.session, self.data_set, data_set)
 
     def accounts(self) -> tuple[Account, ...]:
         """What every session in this ledger has spent, this one included."""

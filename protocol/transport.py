@@ -40,8 +40,10 @@ def socket_options(agreement: Agreement) -> dict[str, int]:
 def address(base: str, offset: int = 0) -> str:
     """`tcp://host:port` with the port moved by `offset`."""
     found = re.fullmatch(r"(tcp://[^\s:/]+|tcp://\[[0-9a-fA-F:]+\]):(\d{1,5})", base)
-    if not found or not 0 < int(found[2]) + offset < 65_536:
+    if not found:
         raise BadAgreement(f"{base!r} is not an address of the form tcp://host:port")
+    if not 0 < int(found[2]) <= 65_535 - offset:
+        raise BadAgreement(f"{base!r}: its port must be from 1 to {65_535 - offset}")
     return f"{found[1]}:{int(found[2]) + offset}"
 
 
