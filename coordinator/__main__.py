@@ -125,6 +125,8 @@ def _new(options: argparse.Namespace) -> None:
 
     if options.out.exists():
         raise BadAgreement(f"{str(options.out)!r} exists already and is not overwritten")
+    if not options.out.parent.is_dir():
+        raise BadCommand(f"--out {str(options.out)!r}: there is no such folder")
     known = options.key.exists()
     secret = _secret(options.key) if known else zmq.curve_keypair()[1]
     key = zmq.curve_public(secret).decode()
@@ -134,7 +136,10 @@ def _new(options: argparse.Namespace) -> None:
     if not known:
         write_private(options.key, secret.decode() + "\n")
         print(f"{options.key}: secret, stays here")
-    options.out.write_text(text)
+    try:
+        options.out.write_text(text)
+    except OSError as error:
+        raise BadCommand(f"{str(options.out)!r} cannot be written: {error.strerror}") from None
     print(f"{options.out}: send it to all members; its digest is {agreement.digest.hex()}")
 
 

@@ -11,6 +11,11 @@ from typing import Any
 
 from protocol.errors import BadAgreement
 
+NAME = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}"
+"""What sessions, members and resources may be called."""
+
+NAME_IN_WORDS = "a name of 1 to 64 letters, digits, '_', '.' and '-'"
+
 _BRIEF = reprlib.Repr()
 _BRIEF.maxstring = 100
 
@@ -79,10 +84,8 @@ class Fields:
 
     def name(self, key: str) -> str:
         value = self._rest.pop(key, None)
-        if not isinstance(value, str) or not re.fullmatch(
-            r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", value
-        ):
-            raise self._wrong(key, value, "a name of 1 to 64 letters, digits, '_', '.' and '-'")
+        if not isinstance(value, str) or not re.fullmatch(NAME, value):
+            raise self._wrong(key, value, NAME_IN_WORDS)
         return value
 
     def has_table(self, key: str) -> bool:

@@ -42,8 +42,12 @@ RESERVE = 1e-6
 # What a text may look like, and how to say so to a person.
 _CURRENCY = (r"[^\s\x00-\x1f\x7f]{1,8}", "one word of at most 8 characters, like EUR")
 _LINE = (r"[^\x00-\x1f]{0,80}", "one line of at most 80 characters")
-_ADDRESS = (r"tcp://\S{1,255}:[0-9]{1,5}", "an address of the form 'tcp://host:port'")
-_SIGNING_KEY = (r"[0-9a-f]{64}", "a public key of 64 hexadecimal digits")
+_PORT = r"(?:[1-9]\d{0,3}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d\d|655[0-2]\d|6553[0-5])"
+_ADDRESS = (
+    rf"tcp://\S{{1,255}}:{_PORT}",
+    "an address of the form 'tcp://host:port', its port from 1 to 65535",
+)
+_SIGNING_KEY = (r"[0-9a-fA-F]{64}", "a public key of 64 hexadecimal digits")
 _CURVE_KEY = (r"[0-9A-Za-z.:+=^!/*?&<>()\[\]{}@%$#-]{40}", "a public key of 40 Z85 characters")
 
 
@@ -168,9 +172,14 @@ def _secrecy(
     if not noisy:
         unused = ("epsilon", "delta", "accountant", "noise", "truncate", "alpha", "tau")
         fields.forbid(unused, "mode is 'hidden'")
+    truncate = fields.flag("truncate", False)
+    if mode != "clipped":
+        fields.forbid(("alpha",), f"mode is {mode!r}")
+        if not truncate:
+            fields.forbid(("tau",), f"mode is {mode!r} and truncate is not true")
     terms = {
         "privacy": _privacy(fields) if noisy else None,
-        "truncate": fields.flag("truncate", False),
+        "truncate": truncate,
         "alpha": fields.number("alpha", 1.5, at_least=1.0, at_most=members),
         "tau": fields.number("tau", 0.01, at_least=1e-4, at_most=0.5),
         "objective_limit": None,
@@ -267,6 +276,11 @@ def _transport(fields: Fields) -> Transport:
         coordinator_key=fields.text("coordinator_key", _CURVE_KEY),
     )
     fields.done()
+    if transport.topology == "relay" and transport.coordinator.endswith(":65535"):
+        raise BadAgreement(
+            f"transport.coordinator is {transport.coordinator!r}: a relay needs the port above as "
+            "well, so that its own can be 65534 at most"
+        )
     return transport
 
 

@@ -16,10 +16,10 @@ from tests.kit.waiting import LIMIT
 
 FOLDERS = ("protocol", "party", "coordinator", "scripts", "tests")
 FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
-SHELL = {"__main__", "command", "meter"}
-"""The files of `protocol` that may touch the world: its command line, and what party and
-coordinator both need to watch their connections. Its pages, which read their style, are an edge
-as well."""
+SHELL = {"__main__", "command", "meter", "outputs"}
+"""The files of `protocol` that may touch the world: its command line and its outputs, and what
+party and coordinator both need to watch their connections. Its pages, which read their style, are
+an edge as well."""
 
 WORLD = {
     "asyncio", "concurrent", "datetime", "fcntl", "glob", "highspy", "io", "logging",
