@@ -33,18 +33,9 @@ from protocol.pages.page import (
     section,
     table,
 )
-from protocol.pages.public import (
-    ROWS,
-    amount_text,
-    header,
-    left_out,
-    money_decimals,
-    payment_counts,
-    public_sections,
-    quota_texts,
-    summary,
-    titled,
-)
+from protocol.pages.public import header, public_sections, summary
+from protocol.pages.sharing import money_decimals, payment_counts, quota_texts
+from protocol.pages.words import ROWS, amount_text, left_out, titled
 from protocol.privacy import Spent
 
 VARIABLES = 50
@@ -206,12 +197,11 @@ def _certain(known: Outcome, settlement: Settlement) -> Element:
     certificate = known.certificate
     if certificate is not None and certificate.fits:
         # CERTIFICATE.md, Theorem 4.
-        most = money(agreement, figure(2.0 * certificate.bound))
         made.append(
             paragraph(
                 "So nobody loses by joining: for no company can it be worth less than being alone "
-                "by more than twice that, ",
-                number(most),
+                "by more than that, ",
+                number(money(agreement, figure(certificate.bound))),
                 ", whatever its data, if all companies have answered with best plans of their own.",
             )
         )

@@ -9,35 +9,27 @@ the square root, no private number; and no exception, whatever the totals say.
 Prices are in money for a whole capacity here, y = λ·c, so that nothing depends on the units
 that the capacities are counted in.
 
-Symbols: m resources, y prices, U the box 0 ≤ y ≤ U, g = 1 − reserve − total/c the slope of the
-dual value at the prices asked, s = g·(asked − y) the slack of a cut, R = g/s, H the second
-derivative of −Σ log s − Σ log y − Σ log(U − y), w weights, X the certificate. CERTIFICATE.md
-has the theorems and says how each number is computed.
+Symbols: y prices, U the box 0 ≤ y ≤ U, g = 1 − reserve − total/c the slope of the dual value at
+the prices asked, w weights, X the certificate. CERTIFICATE.md has the theorems and says how each
+number is computed.
 """
 
 import math
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
 from protocol.arrays import Floats, Ticks
 from protocol.caps import apportion
+from protocol.cuts import Cuts, Flags, Remaining, column_sums, entered, in_turn, row_sums, tightest
 from protocol.weights import Basis, best_weights
 
 WHOLE = 2**50
 """The weights of the rounds are whole numbers that add up to this."""
 
-Flags = np.ndarray[tuple[int], np.dtype[np.bool_]]
-
 _FACTOR = 4.0  # between prices while their scale is sought, and from the highest to the box
 _SEEKING = 32  # rounds in which the scale is sought, at most
-_STEPS = 20  # of Newton's method, at most; three are the rule
-_NEAR = 0.1  # decrement from which one whole step is safe, and comes as near as matters
-_PIVOT = 1e-15  # of a scaled matrix: at or below, it is not positive to float64
-_TINY = 1e-300
 _LIMIT = 1e100  # of prices where nobody sets one: squares and products stay finite
-_SMALL = 15  # resources up to which one product of all cuts is faster than one of each
 _ROUNDING = 2.0**-48  # CERTIFICATE.md §5
 
 
@@ -65,25 +57,6 @@ class Certificate:
     def within(self, tolerance: float) -> bool:
         """Whether the gap is at most this part of what all capacities are worth at ȳ."""
         return self.gap <= tolerance * math.fsum(self.prices)
-
-
-@dataclass(frozen=True)
-class Cuts:
-    """Which rounds still count, in their order, the prices asked there, and the slopes found."""
-
-    rounds: Ticks
-    asked: Floats
-    slopes: Floats
-
-    def __getitem__(self, kept: "slice | Ticks") -> "Cuts":
-        return Cuts(self.rounds[kept], self.asked[kept], self.slopes[kept])
-
-    def __add__(self, more: "Cuts") -> "Cuts":
-        return Cuts(
-            np.concatenate([self.rounds, more.rounds]),
-            np.concatenate([self.asked, more.asked]),
-            np.concatenate([self.slopes, more.slopes]),
-        )
 
 
 @dataclass(frozen=True)
@@ -171,7 +144,7 @@ class CenterRule:
                 return self._alone(replace(after, exact=True))
             if center.search is not None:
                 return self._sought(after, center.search, slope)
-            return self._centered(after, _entered(center.cuts, center.box, center.prices, cut))
+            return self._centered(after, entered(center.cuts, center.box, center.prices, cut))
 
     def _sought(self, center: Center, search: Search, slope: Floats) -> Center:
         """While the scale is sought: what to ask next, or the first centre."""
@@ -196,7 +169,7 @@ class CenterRule:
         where prices may not rise any more.
         """
         y, over, raised = center.prices, slope < 0.0, search.raised
-        enough = raised.any() and _total(np.where(raised, slope * y, 0.0)) >= 0.0
+        enough = raised.any() and in_turn(np.where(raised, slope * y, 0.0)) >= 0.0
         calm = search.calm + 1 if enough else 0
         if not over.any() or calm >= 2 + math.isqrt(len(y)):
             return self._boxed(center)
@@ -227,7 +200,7 @@ class CenterRule:
         kept = center.cuts[:0]
         for number in reversed(range(center.round)):
             cut = center.cuts[number : number + 1]
-            inside = _entered(kept, center.box, y, cut)
+            inside = entered(kept, center.box, y, cut)
             if inside is not None:
                 kept, y = cut + kept, inside
         if not len(kept.rounds):
@@ -239,20 +212,20 @@ class CenterRule:
         if inside is None:
             return replace(center, exact=True)
         cuts = center.cuts
-        y, view = _Set(cuts, center.box).center(inside)
+        y, view = Remaining(cuts, center.box).center(inside)
         best, basis = self._proved(cuts, center.box, center.basis)
         if center.best is not None and not best.gap < center.best.gap:
             best = center.best
         if view is not None and len(cuts.rounds) > self._most_cuts:
             needed = np.array([number in basis for number in cuts.rounds.tolist()])
-            cuts = cuts[_tightest(view, self._most_cuts, needed)]
+            cuts = cuts[tightest(view, self._most_cuts, needed)]
         return replace(center, prices=y, cuts=cuts, basis=basis, best=best, exact=view is None)
 
     def _proved(self, cuts: Cuts, box: Floats, basis: Basis | None) -> tuple[Certificate, Basis]:
         """The certificate of the weights that prove most, and the basis that gave them."""
         weights, basis = best_weights(
             rounds=cuts.rounds.tolist(),
-            paid=_rows(cuts.slopes * cuts.asked),
+            paid=row_sums(cuts.slopes * cuts.asked),
             slopes=cuts.slopes,
             box=box,
             basis=basis,
@@ -266,7 +239,7 @@ class CenterRule:
         reserve, e = self._reserve / self._ticks, self._members / (2 * self._ticks)
         w: Floats = np.array(whole)[:, None] / WHOLE
         weighed = w * cuts.slopes
-        y, g = _columns(w * cuts.asked), _columns(weighed)
+        y, g = column_sums(w * cuts.asked), column_sums(weighed)
         paid = math.fsum((weighed * cuts.asked).ravel().tolist())
         room = g + reserve - e
         rounding = _ROUNDING * (1.0 + self._members + float(np.max(np.abs(cuts.slopes))))
@@ -282,192 +255,3 @@ class CenterRule:
             gap=math.fsum([paid, *(box * np.maximum(-g, 0.0)).tolist()]),
             fits=float(np.min(room)) >= rounding,
         )
-
-
-class _View(NamedTuple):
-    """What Newton's method needs to know of the set at a point: s, R, 1/y and 1/(U − y)."""
-
-    slack: Floats
-    R: Floats
-    below: Floats
-    above: Floats
-
-
-class _Set:
-    """The prices that no cut rules out, within the box."""
-
-    def __init__(self, cuts: Cuts, box: Floats) -> None:
-        self._asked, self._slopes, self._box = cuts.asked, cuts.slopes, box
-
-    def view(self, y: Floats) -> _View | None:
-        """From a point inside; None from any other."""
-        room, slack = self._box - y, _rows(self._slopes * (self._asked - y))
-        if not np.minimum.reduce(np.concatenate([slack, y, room])) > 0.0:
-            return None
-        return _View(slack, self._slopes / slack[:, None], 1.0 / y, 1.0 / room)
-
-    def center(self, y: Floats) -> tuple[Floats, _View | None]:
-        """The analytic centre, from a point inside, and the view from it; None if not found.
-
-        Newton's method, with the length of each step searched for until it is near, and one
-        whole step then. The weights of the rounds do not come from here, so that no more digits
-        are of use. Where it gets no nearer, this is as far as float64 goes.
-        """
-        point = y
-        for _ in range(_STEPS):
-            view = self.view(point)
-            if view is None:
-                break
-            y = point
-            gradient = _total(view.R) - view.below + view.above
-            step = _solved(_second(view), -gradient)
-            squared = -1.0 if step is None else -float(_total(gradient * step))
-            if step is None or not squared >= 0.0:
-                break
-            if squared < _NEAR * _NEAR:
-                point = y + step
-                nearer = self.view(point)
-                return (y, view) if nearer is None else (point, nearer)
-            point = y + _length(_changes(view, step), squared) * step
-        return y, None
-
-
-def _tightest(view: _View, count: int, needed: Flags) -> Ticks:
-    """The cuts that shape the set most, seen from its centre, and always those needed."""
-    squares = view.R * view.R
-    diagonal = _total(squares) + (view.below * view.below + view.above * view.above)
-    pull = _rows(squares / diagonal)
-    pull[needed] = pull[-1] = math.inf
-    return np.sort(np.argsort(-pull, kind="stable")[:count])
-
-
-def _entered(cuts: Cuts, box: Floats, y: Floats, cut: Cuts) -> Floats | None:
-    """A point inside the cuts and one more, from a point inside the cuts; None if none is found.
-
-    Along −H⁻¹·g: where the new slack grows most for what the others lose.
-    """
-    left, asked, slope = _Set(cuts, box), cut.asked[0], cut.slopes[0]
-    for _ in range(_STEPS):
-        slack = float(_total(slope * (asked - y)))
-        view = left.view(y)
-        if view is None:
-            return None
-        if slack > 0.0:
-            return y
-        step = _solved(_second(view), -slope)
-        gain = 0.0 if step is None else -float(_total(slope * step))
-        if step is None or not gain > 0.0:
-            return None
-        length = 0.7 / math.sqrt(gain)
-        if slack < 0.0:
-            longest = _longest(_changes(view, step))
-            length = min(0.9 * longest, (longest - slack / gain) / 2.0)
-        y = y + length * step
-    return None
-
-
-def _changes(view: _View, step: Floats) -> Floats:
-    """By what part of itself each slack grows along a step."""
-    return np.concatenate([-_rows(view.R * step), step * view.below, -step * view.above])
-
-
-def _longest(changes: Floats) -> float:
-    """How many steps there are to where the first slack is used up."""
-    return -1.0 / min(float(changes.min()), -_TINY)
-
-
-def _length(changes: Floats, fall: float) -> float:
-    """How many steps there are to where −Σ log slack is least, if it falls so fast at first.
-
-    Roughly: to where the slope is a tenth of what it was.
-    """
-    low, high = 0.0, _longest(changes)
-    length = 1.0 / (1.0 + math.sqrt(fall))
-    for _ in range(8):
-        part = changes / (1.0 + length * changes)
-        slope = -float(_total(part))
-        if abs(slope) <= 0.1 * fall:
-            break
-        low, high = (length, high) if slope < 0.0 else (low, length)
-        length = length - slope / float(_total(part * part))
-        if not low < length < high:
-            length = (low + high) / 2.0
-    return length
-
-
-def _second(view: _View) -> Floats:
-    """H, cut after cut: the same bits either way."""
-    R, m = view.R, len(view.below)
-    H: Floats = np.zeros((m, m))
-    if m <= _SMALL and len(R):
-        H = _total(R[:, :, None] * R[:, None, :])
-    elif m > _SMALL:
-        product = np.empty((m, m))
-        for row in R:
-            H += np.multiply(row[:, None], row, out=product)
-    H.reshape(-1)[:: m + 1] += view.below * view.below + view.above * view.above
-    return H
-
-
-def _solved(H: Floats, right: Floats) -> Floats | None:
-    """H⁻¹·right by Cholesky's method without roots, with H scaled by its diagonal.
-
-    None if H is not positive to float64.
-    """
-    m = len(right)
-    scale = np.sqrt(np.diagonal(H))
-    A: Floats = np.empty((m, m + 1))
-    A[:, :m] = H / scale[:, None] / scale
-    A[:, m] = right / scale
-    x = _eliminated_small(A.tolist()) if m <= _SMALL else _eliminated(A)
-    return None if x is None else x / scale
-
-
-def _eliminated(A: Floats) -> Floats | None:
-    m = len(A)
-    for j in range(m):
-        pivot = A[j, j]
-        if not pivot > _PIVOT:
-            return None
-        A[j + 1 :, j + 1 :] -= (A[j + 1 :, j] / pivot)[:, None] * A[j, j + 1 :]
-    x = A[:, m]
-    for j in reversed(range(m)):
-        x[j] /= A[j, j]
-        x[:j] -= A[:j, j] * x[j]
-    return x
-
-
-def _eliminated_small(A: list[list[float]]) -> Floats | None:
-    """The same, number by number: the same bits, and faster where there are few."""
-    m = len(A)
-    for j, row in enumerate(A):
-        if not row[j] > _PIVOT:
-            return None
-        for i in range(j + 1, m):
-            lower = A[i]
-            factor = lower[j] / row[j]
-            for k in range(j + 1, m + 1):
-                lower[k] -= factor * row[k]
-    x = [row[m] for row in A]
-    for j in reversed(range(m)):
-        x[j] /= A[j][j]
-        for i in range(j):
-            x[i] -= A[i][j] * x[j]
-    return np.array(x)
-
-
-def _total(terms: Floats) -> Floats:
-    """The sum over the first axis, one after the other: numpy's own sum has no fixed order."""
-    total: Floats = np.add.accumulate(terms)[-1]
-    return total
-
-
-def _rows(terms: Floats) -> Floats:
-    """The sum of each row, from left to right."""
-    sums: Floats = np.add.accumulate(terms, axis=1)[:, -1]
-    return sums
-
-
-def _columns(terms: Floats) -> Floats:
-    """The correctly rounded sum of each column."""
-    return np.array([math.fsum(column) for column in terms.T.tolist()])

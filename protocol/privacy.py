@@ -268,15 +268,12 @@ def shortened(values: Floats | float) -> Floats:
 def prices_distance(agreement: Agreement) -> float:
     """M of asmp: bound on lambda: how far the best prices may be from the first ones.
 
-    From the public `worth`, a guess that the parties agree on: ‖worth‖ where money for a whole
-    capacity moves, and ‖worth / c‖ where λ does as in the paper (step `theorem`); there half of
-    that for a start at public prices, which nobody would start from if they were not about right.
+    From the public `worth`, a guess that the parties agree on: ‖worth / c‖ where λ moves as in
+    the paper (step `theorem`), and ‖worth‖ where money for a whole capacity does.
     """
     if agreement.worth is None:
         raise BadAgreement("every resource needs a worth to bound the distance to the best prices")
-    distance = math.sqrt(math.fsum((agreement.worth / _lengths(agreement)) ** 2))
-    near = agreement.pricing.step == "theorem" and any(agreement.pricing.start)
-    return distance / 2.0 if near else distance
+    return math.sqrt(math.fsum((agreement.worth / _lengths(agreement)) ** 2))
 
 
 def _lengths(agreement: Agreement) -> Floats:

@@ -186,8 +186,7 @@ def agree(
     variant: Variant, instance: Instance, *, rounds: int, epsilon: float, buffer: float | None
 ) -> Agreement:
     """The agreement of one session. Of the instance only its public numbers are read."""
-    capacity, privacy = instance.capacity, dict(variant.privacy)
-    prices = {"step": "dog" if variant.mode == "hidden" else "theorem", **variant.prices}
+    capacity, privacy, prices = instance.capacity, dict(variant.privacy), dict(variant.prices)
     if variant.mode != "hidden":
         privacy |= {"epsilon": epsilon, "delta": DELTA}
     if variant.mode == "clipped":

@@ -520,9 +520,9 @@ def test_eq_expecnoisy_covers_every_demand_within_smaller_shares(prices: dict[st
 
 def test_asmp_bound_on_lambda_uses_the_public_worth() -> None:
     """asmp: bound on lambda: M is the norm of worth over capacity, or of worth in money."""
-    for start, part in (("zero", 1.0), ("worth", 0.5)):
+    for start in ("zero", "worth"):
         raw = agree((10.0, 20.0), worth=60.0, prices={"step": "theorem", "start": start})
-        assert prices_distance(raw) == pytest.approx(part * math.hypot(6.0, 3.0))
+        assert prices_distance(raw) == pytest.approx(math.hypot(6.0, 3.0))
         money = agree((10.0, 20.0), worth=60.0, prices={"start": start})
         assert prices_distance(money) == pytest.approx(math.hypot(60.0, 60.0))
 

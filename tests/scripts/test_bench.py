@@ -147,7 +147,9 @@ def test_hindsight_finds_the_step_that_is_first() -> None:
     optimum = central(instance).utility
     found = best_in_hindsight(instance, (0.05,), limit=300)[0.05]
     assert found.rounds is not None
-    path = prices(Companies(instance), lambda number: found.constant / math.sqrt(number + 1))
+    assert found.constant is not None
+    constant = found.constant
+    path = prices(Companies(instance), lambda number: constant / math.sqrt(number + 1))
     away = [dual / optimum - 1.0 for _, dual in islice(path, found.rounds + 1)]
     assert away[-1] <= 0.05
     assert min(away[:-1], default=1.0) > 0.05

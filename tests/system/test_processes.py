@@ -360,7 +360,7 @@ def test_a_two_faced_party_is_named_with_evidence(
 
 def test_a_finished_session_can_be_asked_for_again(tmp_path: Path) -> None:
     """Joining a finished session gives the same result from the ledger, with nobody there."""
-    with play(tmp_path / "s", options(rounds=10)) as session:
+    with play(tmp_path / "s", options("--no-demands", rounds=10)) as session:
         cast = session.cast
         cast.start()
         cast.wait(LIMIT)

@@ -20,8 +20,11 @@ from scripts.studies.play import Companies
 LIMIT = 3_000
 """Rounds after which a step is given up."""
 
-CONSTANTS = tuple(10.0 ** (i / 4.0) for i in range(-4, 9))
+CONSTANTS = tuple(10.0 ** (i / 4.0) for i in range(-4, 15))
 """a of the steps a/√t, from far too short to far too long for the paper's problems."""
+
+LIKELY = 10.0
+"""Where the best is sought first, so that others are given up sooner."""
 
 FINER = tuple(10.0 ** (i / 16.0) for i in (-3, -2, -1, 1, 2, 3))
 """What the best of them is multiplied by, to find a better one beside it."""
@@ -31,7 +34,7 @@ FINER = tuple(10.0 ** (i / 16.0) for i in (-3, -2, -1, 1, 2, 3))
 class Hindsight:
     """The step that reached a level first, and after how many rounds; None if none did."""
 
-    constant: float
+    constant: float | None
     rounds: int | None
 
 
@@ -53,7 +56,7 @@ def best_in_hindsight(
 ) -> dict[float, Hindsight]:
     """For each level the best step. None is followed beyond where a better one got there."""
     companies, optimum = Companies(instance), central(instance).utility
-    best = {level: Hindsight(math.nan, None) for level in levels}
+    best = {level: Hindsight(None, None) for level in levels}
     strictest = min(levels)
 
     def follow(constant: float) -> None:
@@ -68,10 +71,9 @@ def best_in_hindsight(
             if number >= (limit if reached is None else reached):
                 return
 
-    middle = len(CONSTANTS) // 2
-    for constant in sorted(CONSTANTS, key=lambda c: abs(math.log(c / CONSTANTS[middle]))):
+    for constant in sorted(CONSTANTS, key=lambda c: abs(math.log(c / LIKELY))):
         follow(constant)
-    for constant in [best[strictest].constant * factor for factor in FINER]:
-        if not math.isnan(constant):
-            follow(constant)
+    found = best[strictest].constant
+    for factor in FINER if found is not None else ():
+        follow(found * factor)
     return best

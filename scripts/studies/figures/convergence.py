@@ -25,7 +25,7 @@ def convergence(curves: Columns) -> Figure:
                     linewidth=0,
                 )
                 place.plot(table["round"], 100 * table["mean"], color=look.colour)
-            at, above = {"paper": (560, 3), "paper-long": (560, 12), "default": (200, 3)}[variant]
+            at, above = {"paper": (560, 3), "paper-long": (420, 26), "default": (200, 3)}[variant]
             plot.annotate(
                 "steps ‖c‖ times as long" if variant == "paper-long" else VARIANTS[variant].label,
                 (at, 100 * table["mean"][at]),
@@ -50,7 +50,7 @@ def convergence(curves: Columns) -> Figure:
 def momentum(curves: Columns) -> Figure:
     """The mean gap of every rule, and the two points that the paper names."""
     title = "Does momentum help?"
-    figure, axes = panels(1, 2, title, height=7.4)
+    figure, axes = panels(1, 2, title, height=8.0)
     for plot, parties in zip(axes[0], (5, 10), strict=True):
         for variant, look in LOOKS.items():
             table = where(curves, parties=parties, variant=variant)
@@ -74,9 +74,9 @@ def momentum(curves: Columns) -> Figure:
         plot.set_xscale("log")
         in_percent(plot.xaxis)
         plot.set_xlim(1, 1000)
-        plot.set_ylim(1e-3, None)  # below is nothing that the tables could tell apart
         plot.set_title(f"K = {parties}")
         plot.set_xlabel("round")
     axes[0, 0].set_ylabel("mean gap to the optimum, %")
-    legend_below(figure, axes[0, 0], columns=3)
+    axes[0, 0].set_ylim(bottom=1e-3)  # for both, now that both are drawn
+    legend_below(figure, axes[0, 0], columns=2)
     return figure

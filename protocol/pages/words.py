@@ -1,0 +1,59 @@
+"""Resources, amounts and counts as every page writes them.
+
+Rounded so that columns still add up, and no longer than a person reads. Nothing is computed here.
+"""
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from xml.etree.ElementTree import Element
+
+from protocol.agreement import Resource
+from protocol.pages.page import (
+    element,
+    fixed,
+)
+
+ROWS = 40
+"""Rows of a table. What the others have is one more row, so that totals stay totals."""
+
+
+def titled(resource: Resource) -> Element:
+    """A resource and the unit that it is counted in."""
+    unit = element("span", f" in {resource.unit}") if resource.unit else ""
+    return element("div", resource.name, unit)
+
+
+def amount_text(resource: Resource, amount: float) -> str:
+    """An amount of a resource, to as many decimals as its capacity."""
+    decimals = decimals_of(resource)
+    return fixed(round(Fraction(amount) * 10**decimals), decimals)
+
+
+def whole_units(resource: Resource) -> int:
+    """A capacity, counted in the last decimal that is shown."""
+    scale: int = 10 ** decimals_of(resource)
+    return round(Fraction(resource.capacity) * scale)
+
+
+def decimals_of(resource: Resource) -> int:
+    """So many that the last one is at most a ten-thousandth of the capacity."""
+    return max(0, 4 - math.floor(math.log10(resource.capacity)))
+
+
+def percent(hundredths: int) -> str:
+    return f"{fixed(hundredths, 2)} %"
+
+
+def counted(count: int, one: str, many: str) -> str:
+    return f"{count} {one if count == 1 else many}"
+
+
+def left_out(
+    shown: int, count: int, what: str, where: str = "protocol audit --json"
+) -> Sequence[Element]:
+    """Says so where not all are shown, and where the others are."""
+    if shown >= count:
+        return ()
+    text = f"The first {shown} of {count} {what} are shown; {where} has all."
+    return (element("p", text, class_="small"),)
