@@ -276,11 +276,6 @@ def _transport(fields: Fields) -> Transport:
         coordinator_key=fields.text("coordinator_key", _CURVE_KEY),
     )
     fields.done()
-    if transport.topology == "relay" and transport.coordinator.endswith(":65535"):
-        raise BadAgreement(
-            f"transport.coordinator is {transport.coordinator!r}: a relay needs the port above as "
-            "well, so that its own can be 65534 at most"
-        )
     return transport
 
 

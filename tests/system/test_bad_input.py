@@ -112,7 +112,8 @@ def test_an_agreement_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("port", "why"), [(65535, "65534 at most"), (99999, "from 1 to 65535"), (0, "from 1 to 65535")]
+    ("port", "why"),
+    [(65535, "1 above it is needed too"), (99999, "from 1 to 65535"), (0, "from 1 to 65535")],
 )
 def test_ports_that_there_are_not(tmp_path: Path, port: int, why: str) -> None:
     """A port that cannot be is refused when the agreement is written, with the reason."""
