@@ -51,10 +51,17 @@ def reading(results: Results) -> str:
     made = results.manifest
     rounds = next(e.rounds for e in EXPERIMENTS if e.name == "privacy")
     versions = ", ".join(f"{name} {number}" for name, number in made["versions"].items())
+    again = made.get("played_again")
+    later = (
+        f" Not all of it in that run: {', '.join(again['variants'])} were played again at commit "
+        f"{again['commit'][:7]} ({again['why']})."
+        if again
+        else ""
+    )
     origin = textwrap.fill(
         f"Made by `{made['command']}`: {made['replications']} replications of every cell, "
         f"seeds {made['seeds']}, {versions}; {made['cpu_seconds'] / 60:.0f} minutes of CPU and "
-        f"{made['seconds'] / 60:.0f} by the clock on {made['cores']} cores.",
+        f"{made['seconds'] / 60:.0f} by the clock on {made['cores']} cores." + later,
         98,
         break_on_hyphens=False,
     )
