@@ -112,6 +112,18 @@ class Unavailable(SottoError):
     exit_code = 20
 
 
+class NotSealed(Unavailable):
+    """A transcript verifies and has all rounds, but not the seals of the members."""
+
+    exit_code = 22
+
+
+class Incomplete(Unavailable):
+    """A transcript verifies as far as it goes, which is not to the end of its session."""
+
+    exit_code = 23
+
+
 class QuotaTooSmall(LocalError):
     """The session is sealed and its files are written, but the quota allows this company no plan.
 

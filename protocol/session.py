@@ -137,7 +137,8 @@ class Session:
         if past is not None and past.seals:
             self.phase = Phase.FINISHED
             self._seals = {signed.message.sender: signed for signed in past.seals}
-            self._newest = (*own[-1:], self._seals[me])
+            seals = (self._signed(Seal, complete=complete) for complete in (False, True))
+            self._newest = (*own[-1:], *seals)
 
     # What the executor may ask
 
@@ -374,9 +375,13 @@ class Session:
         return [self._send_seal(now), *self._finish_if_sealed(now)]
 
     def _send_seal(self, now: float) -> Send:
-        seal = self._signed(Seal, complete=self.phase is Phase.FINISHED)
-        releases = [s for s in self._newest if isinstance(s.message, Release)]
-        self._newest = (*releases, seal)[-2:]
+        """Ours, then that all have been heard: which says so, and is kept by nobody."""
+        complete = self.phase is Phase.FINISHED
+        seal = self._signed(Seal, complete=complete)
+        if not complete:
+            self._seals[self.me] = seal
+            self._newest = self._newest[-1:]
+        self._newest = (*self._newest, seal)
         return self._send(seal, now)
 
     def _receive_seal(self, signed: Signed, message: Seal, now: float) -> list[Effect]:
@@ -390,12 +395,13 @@ class Session:
             return self._dispute(signed, now)
         if ahead == 0 and not self.position.over:
             return []  # the rounds are not over, whoever says so
-        if known is None:
+        if message.complete:
+            if ahead == 0:
+                self._complete.add(message.sender)
+        elif known is None:
             self._seals[message.sender] = signed
             self._timers.progressed(now)
-        if message.complete and message.sender not in self._complete:
-            self._complete.add(message.sender)
-        elif self.phase is Phase.FINISHED and not message.complete and not self._left:
+        elif self.phase is Phase.FINISHED and not self._left:
             # It has not heard all seals: say ours again, at most once in a while.
             self._timers.hurried()
         return self._finish_if_sealed(now)
@@ -408,9 +414,7 @@ class Session:
                     return self._dispute(signed, now)
             self._go(Event.EVERYONE_SEALED)
             self._timers.progressed(now)
-            last = self._send_seal(now)
-            self._seals[self.me] = last.signed
-            effects = [self._finish(), last]
+            effects = [self._finish(), self._send_seal(now)]
         if self.phase is Phase.FINISHED and self._complete == self._peers and not self._left:
             self._left = True
             effects.append(Leave())

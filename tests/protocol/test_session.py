@@ -385,7 +385,7 @@ def test_a_session_that_is_over_early_is_sealed() -> None:
     assert told == ["record 2", "send seal 3"]
     assert story.missing == ["ben", "cyd"]
     assert story.hears(*map(story.seal, story.peers)) == ["finish 3", "send complete seal 3"]
-    assert story.waits(FIRST) == ["send release 2", "send complete seal 3"]
+    assert story.waits(FIRST) == ["send release 2", "send seal 3", "send complete seal 3"]
     finish = next(e for e in story.effects if isinstance(e, Finish))
     assert finish.position.head == story.positions[-1].head
     assert [s.message.round for s in finish.seals] == [3, 3, 3]
@@ -462,7 +462,8 @@ def test_a_restart_after_an_early_end_seals() -> None:
 def test_a_restart_after_an_early_end_that_all_sealed_helps_late_peers() -> None:
     """With the seals in the ledger the party is finished from the start."""
     story = Story(agreement=ending_early(), closed=3, released=3, sealed=True)
-    assert story.begins() == ["finish 3", "send release 2", "send complete seal 3"]
+    told = story.begins()
+    assert told == ["finish 3", "send release 2", "send seal 3", "send complete seal 3"]
     told = story.hears(*(story.seal(peer, complete=True) for peer in story.peers))
     assert told == ["leave"]
 
@@ -485,8 +486,9 @@ def test_a_restart_one_round_before_an_early_end_goes_on() -> None:
 def test_a_finished_party_waits_a_while_for_the_others() -> None:
     """Without word that all have heard all seals, a party stays for a few seconds."""
     story = Story().finished()
-    assert story.waits(FIRST) == ["send release 1", "send complete seal 2"]
-    assert story.waits(LINGER_SECONDS - FIRST - 0.001) == ["send release 1", "send complete seal 2"]
+    last_words = ["send release 1", "send seal 2", "send complete seal 2"]
+    assert story.waits(FIRST) == last_words
+    assert story.waits(LINGER_SECONDS - FIRST - 0.001) == last_words
     assert story.waits(0.001) == ["leave"]
     assert story.waits(LONGEST) == [], "it has left"
 
@@ -503,7 +505,7 @@ def test_a_finished_party_answers_late_peers() -> None:
     assert answer.echoes[2] == Echo(b"cyd in life two!", 2)
     story.waits(LONGEST)
     story.hears(story.seal("cyd"))
-    assert story.waits(FIRST) == ["send release 1", "send complete seal 2"]
+    assert story.waits(FIRST) == ["send release 1", "send seal 2", "send complete seal 2"]
 
 
 def test_what_all_have_sealed_stays_finished() -> None:
@@ -527,7 +529,7 @@ def test_what_all_have_sealed_stays_finished() -> None:
 def test_a_finished_party_that_is_started_again_helps_late_peers() -> None:
     """With all seals in the ledger it says its last words again, answers, and goes."""
     story = Story(closed=2, released=2, sealed=True)
-    last_words = ["send release 1", "send complete seal 2"]
+    last_words = ["send release 1", "send seal 2", "send complete seal 2"]
     assert story.begins() == ["finish 2", *last_words]
     assert story.session.phase is Phase.FINISHED
     story.hears(story.hello("cyd", round=1, heard=2, asking=True))
@@ -537,6 +539,24 @@ def test_a_finished_party_that_is_started_again_helps_late_peers() -> None:
     assert story.hears(*(story.seal(p, complete=True) for p in story.peers)) == ["leave"]
 
 
+def test_whatever_comes_first_the_same_seals_are_kept() -> None:
+    """A complete seal tells and is not kept: every party has the same seals, byte for byte."""
+    kept = []
+    for me, order in (("ada", (False, True)), ("ben", (True, False)), ("cyd", (False,))):
+        story = Story(me).sealing()
+        for complete in order:
+            assert story.session.phase is (Phase.FINISHED if kept_by(story) else Phase.SEALING)
+            story.hears(*(story.seal(peer, complete=complete) for peer in story.peers))
+        kept.append(kept_by(story))
+    assert kept == [[signed.data for signed in story.transcript.seals]] * 3
+
+
+def kept_by(story: Story) -> list[bytes]:
+    """The seals that a party puts on its disk, if it does."""
+    seals = [effect.seals for effect in story.effects if isinstance(effect, Finish)]
+    return [signed.data for signed in seals[0]] if seals else []
+
+
 def test_a_late_peer_finishes_with_parties_that_were_started_again() -> None:
     """A party that lost power before the last seal finishes with peers that had gone."""
     late, back = Story("ada", closed=2, released=2), Story("ben", closed=2, released=2, sealed=True)
@@ -544,8 +564,8 @@ def test_a_late_peer_finishes_with_parties_that_were_started_again() -> None:
     back.begins()
     back.hears(late.sent[-1])
     back.waits(HELLO_SECONDS)
-    assert late.hears(*back.sent[-3:], late.hello("cyd", round=2)) == ["send seal 2"]
-    told = late.hears(late.seal("cyd", complete=True))
+    assert late.hears(*back.sent[-4:], late.hello("cyd", round=2)) == ["send seal 2"]
+    told = late.hears(late.seal("cyd", complete=True), late.seal("cyd"))
     assert told == ["finish 2", "send complete seal 2", "leave"]
 
 
