@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from protocol.command import add_command, command_line, read_agreement, read_transcript, run
-from protocol.errors import BadCommand, Incomplete, NotSealed
+from protocol.errors import BadCommand, Incomplete, Unsealed
 
 if TYPE_CHECKING:  # each command imports what it needs, so that it starts fast
     from protocol.outcome import Outcome
@@ -33,8 +33,8 @@ def main() -> None:
         "verify the transcript of a session",
         "Check every signature, recompute every price, head and quota, and print the privacy\n"
         "statement. A single changed byte is found and located (exit code 9). Ends with 0 only if\n"
-        "all members have sealed the end of the session: with 23 if the transcript stops before\n"
-        "it, and with 22 if only the seals are missing.",
+        "all members have sealed the end of the session: with 22 if the transcript stops before\n"
+        "it, and with 21 if only the seals are missing.",
     )
     audit.add_argument("transcript", type=Path, metavar="TRANSCRIPT")
     audit.add_argument("--agreement", type=Path, required=True, metavar="FILE")
@@ -73,7 +73,7 @@ def _audit(options: argparse.Namespace) -> None:
             "the end of the session; ask for a later copy"
         )
     if not known.sealed:
-        raise NotSealed(
+        raise Unsealed(
             "the members have not sealed the end of this session, so that it binds nobody; ask "
             "one that has finished for its copy"
         )

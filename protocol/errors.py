@@ -112,16 +112,16 @@ class Unavailable(SottoError):
     exit_code = 20
 
 
-class NotSealed(Unavailable):
-    """A transcript verifies and has all rounds, but not the seals of the members."""
+class Unsealed(Unavailable):
+    """All rounds are closed and the outcome is there, but seals of members are missing."""
 
-    exit_code = 22
+    exit_code = 21
 
 
 class Incomplete(Unavailable):
     """A transcript verifies as far as it goes, which is not to the end of its session."""
 
-    exit_code = 23
+    exit_code = 22
 
 
 class QuotaTooSmall(LocalError):

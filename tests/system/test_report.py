@@ -26,7 +26,7 @@ from party.result import plan_csv, result
 from party.settle import Plan, Settlement, settle
 from protocol.agreement import TICKS, Agreement
 from protocol.course import Course
-from protocol.errors import BadTranscript, Incomplete, NotSealed
+from protocol.errors import BadTranscript, Incomplete, Unsealed
 from protocol.outcome import Outcome, outcome
 from protocol.pages.certificate import certified
 from protocol.pages.courses import CHARTS, trailing_mean
@@ -522,7 +522,7 @@ def test_report_refuses_what_an_audit_refuses(files: Files) -> None:
     [
         (0, "not complete", Incomplete.exit_code),
         (1, "not complete", Incomplete.exit_code),
-        (2, "not sealed: all rounds are there", NotSealed.exit_code),
+        (2, "not sealed: all rounds are there", Unsealed.exit_code),
         (None, "sealed by all members", 0),
     ],
 )
