@@ -4,6 +4,7 @@ import argparse
 import math
 import sys
 import tomllib
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -94,11 +95,28 @@ def main() -> None:
         _serve,
         "carry the messages of a session",
         "Relay the messages of a session, or introduce the members of a mesh to each other.\n"
-        "Can be stopped and started at any time: the members go on by themselves.",
+        "Can be stopped and started at any time: the members go on by themselves. Says how the\n"
+        "session stands, and ends when all members have sealed it.",
     )
     serve.add_argument("--agreement", type=Path, required=True, metavar="FILE")
     serve.add_argument("--key", type=Path, required=True, metavar="FILE")
     serve.add_argument("--listen", metavar="ADDRESS", help="(all interfaces, the agreed port)")
+    serve.add_argument("--stay", action="store_true", help="go on when the session is over")
+    serve.add_argument("--transcript", type=Path, metavar="FILE",
+        help="keep the public transcript of a relayed session")  # fmt: skip
+
+    health = add_command(
+        commands,
+        "health",
+        _health,
+        "ask a coordinator on this machine whether it is well",
+        "End with 0 if a coordinator with this key answers on this machine, and with 20 if none\n"
+        "does: for containers and other watchmen.",
+    )
+    health.add_argument("--agreement", type=Path, required=True, metavar="FILE")
+    health.add_argument("--key", type=Path, required=True, metavar="FILE")
+    health.add_argument("--listen", metavar="ADDRESS", help="as told to `coordinator serve`")
+    health.add_argument("--seconds", type=float, default=5.0, help="to wait (%(default)s)")
     run(parser)
 
 
@@ -107,6 +125,8 @@ def _new(options: argparse.Namespace) -> None:
 
     if options.out.exists():
         raise BadAgreement(f"{str(options.out)!r} exists already and is not overwritten")
+    if not options.out.parent.is_dir():
+        raise BadCommand(f"--out {str(options.out)!r}: there is no such folder")
     known = options.key.exists()
     secret = _secret(options.key) if known else zmq.curve_keypair()[1]
     key = zmq.curve_public(secret).decode()
@@ -116,7 +136,10 @@ def _new(options: argparse.Namespace) -> None:
     if not known:
         write_private(options.key, secret.decode() + "\n")
         print(f"{options.key}: secret, stays here")
-    options.out.write_text(text)
+    try:
+        options.out.write_text(text)
+    except OSError as error:
+        raise BadCommand(f"{str(options.out)!r} cannot be written: {error.strerror}") from None
     print(f"{options.out}: send it to all members; its digest is {agreement.digest.hex()}")
 
 
@@ -316,21 +339,52 @@ def _secret(path: Path) -> bytes:
     return text.encode()
 
 
-def _serve(options: argparse.Namespace) -> None:
+def _own_secret(options: argparse.Namespace, agreement: Agreement) -> bytes:
     import zmq
 
-    from coordinator.node import Coordinator
-
-    agreement = read_agreement(options.agreement)
     secret = _secret(options.key)
     if zmq.curve_public(secret).decode() != agreement.transport.coordinator_key:
         raise BadKey(f"{str(options.key)!r} is not the coordinator key of this agreement")
+    return secret
+
+
+def _serve(options: argparse.Namespace) -> None:
+    from coordinator.archive import Archive
+    from coordinator.node import Coordinator
+
+    agreement = read_agreement(options.agreement)
+    secret = _own_secret(options, agreement)
+    archive = None
+    if options.transcript is not None:
+        if agreement.transport.topology == "mesh":
+            raise BadCommand(
+                "--transcript needs a relay: in a mesh nothing passes here, and every member has "
+                "the transcript"
+            )
+        archive = Archive(agreement, options.transcript, frame=_frame, say=_say)
     Coordinator(
-        agreement,
-        secret,
-        listen=options.listen,
-        say=lambda text: print(text, file=sys.stderr, flush=True),
+        agreement, secret, listen=options.listen, say=_say, stay=options.stay, archive=archive
     ).serve()
+
+
+def _say(text: str) -> None:
+    with suppress(OSError, ValueError):  # a session is carried on whether or not anybody listens
+        print(text, file=sys.stderr, flush=True)
+
+
+def _frame(agreement: Agreement, rounds: list[list[bytes]], seals: list[bytes]) -> bytes:
+    from protocol.transcript import frame  # late: a relay need not know how to compute
+
+    return frame(agreement, rounds, seals)
+
+
+def _health(options: argparse.Namespace) -> None:
+    from coordinator.node import health
+
+    agreement = read_agreement(options.agreement)
+    secret = _own_secret(options, agreement)
+    health(agreement, secret, listen=options.listen, seconds=options.seconds)
+    print("the coordinator answers")
 
 
 if __name__ == "__main__":

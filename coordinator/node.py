@@ -5,107 +5,240 @@ they signed, and knows no private number. All it can do is be silent, and then t
 say so.
 """
 
-from collections.abc import Callable
+import time
 from typing import Any
 
 import msgpack
 import zmq
 from zmq.auth.thread import ThreadAuthenticator
 
+from coordinator.archive import Archive
+from coordinator.standing import Say, Standing
 from protocol.agreement import Agreement
-from protocol.errors import BadAgreement
-from protocol.transport import QUEUE, Roster, address, require_network, socket_options
-
-Say = Callable[[str], None]
+from protocol.errors import BadAgreement, BadCommand, Unavailable
+from protocol.meter import Line, Meter
+from protocol.transport import (
+    QUEUE,
+    SUBSCRIPTION_BYTES,
+    Roster,
+    address,
+    backlog_bytes,
+    listening,
+    publisher_options,
+    require_network,
+    socket_options,
+    wire_bytes,
+)
 
 _LOOK_UP_MILLISECONDS = 1_000  # for a signal that came just before the wait
+_ASKING = bytes(msgpack.packb(None))  # where are the others? Says nothing of where we are
 
 
 class Coordinator:
-    """Listens where the agreement says, or at `listen` where that is another name for it."""
+    """Listens where the agreement says, or at `listen` where that is another name for it.
+
+    With `stay` it goes on when the session is over; otherwise it ends then.
+    """
 
     def __init__(
-        self, agreement: Agreement, secret: bytes, *, listen: str | None, say: Say
+        self,
+        agreement: Agreement,
+        secret: bytes,
+        *,
+        listen: str | None,
+        say: Say,
+        stay: bool = False,
+        archive: Archive | None = None,
     ) -> None:
         require_network(agreement)
         self._agreement = agreement
         self._secret = secret
         self._say = say
+        self._stay = stay
+        self._archive = archive
+        self._standing = Standing(agreement, say, time.monotonic())
         self._context: zmq.Context[Any] = zmq.Context()
         port = agreement.transport.coordinator.rpartition(":")[2]
-        self._base = listen or f"tcp://*:{port}"
+        self._base = listening(listen or f"tcp://*:{port}")
+        if self._base.endswith(":*"):
+            raise BadCommand(f"--listen {self._base}: members look for the coordinator at one port")
+        self._port = int(self._base.rpartition(":")[2])
+        self._incoming = Line(backlog_bytes(agreement))
+        self._meter = Meter(self._line)
         self._guard = ThreadAuthenticator(self._context)
         self._guard.start()
-        self._guard.configure_curve_callback("*", Roster(agreement, say))
+        # Its own key as well, for the health check.
+        own = agreement.transport.coordinator_key
+        self._guard.configure_curve_callback("*", Roster(agreement, say, also=own))
 
     def serve(self) -> None:
-        """Serve until interrupted."""
+        """Serve until interrupted, or until the session is over."""
         try:
             if self._agreement.transport.topology == "mesh":
                 self._introduce()
             else:
                 self._relay()
         finally:
+            self._meter.stop()
             self._guard.stop()
             self._context.destroy(linger=0)
+            if self._archive is not None:
+                self._archive.close(self._standing.seals)
+
+    def _line(self, own_port: int, peer_port: int) -> Line | None:  # noqa: ARG002
+        """What a connection between these ports may bring in: asked by the meter."""
+        return self._incoming if own_port == self._port else Line(SUBSCRIPTION_BYTES)
 
     def _listening(self, kind: int, offset: int) -> zmq.Socket[bytes]:
         socket: zmq.Socket[bytes] = self._context.socket(kind)
-        for name, value in socket_options(self._agreement).items():
+        options = publisher_options if kind == zmq.XPUB else socket_options
+        for name, value in options(self._agreement).items():
             setattr(socket, name, value)
         socket.curve_server = True
         socket.curve_secretkey = self._secret
-        place = address(self._base, offset)
+        place = listening(self._base, offset)
         try:
             socket.bind(place)
         except zmq.ZMQError as error:
             raise BadAgreement(f"cannot listen at {place}: {error}") from None
         return socket
 
+    def _goes_on(self) -> bool:
+        """Look around, about once a second."""
+        now = time.monotonic()
+        self._standing.look(now)
+        return self._stay or not self._standing.left(now)
+
     def _relay(self) -> None:
-        """Everything any member publishes reaches every member, unread."""
+        """Everything any member publishes reaches every member, whatever it says."""
         incoming, outgoing = self._listening(zmq.XSUB, 0), self._listening(zmq.XPUB, 1)
+        incoming.send(b"\1")  # all of it: what members subscribe to is not passed on
         self._say(f"relaying {self._agreement.session!r} at {self._base} and the port above")
+        self._meter.start()
         poller = zmq.Poller()
         poller.register(incoming, zmq.POLLIN)
         poller.register(outgoing, zmq.POLLIN)
+        look_at = time.monotonic()
         while True:  # not zmq.proxy, which misses signals while it is busy
             ready = dict(poller.poll(_LOOK_UP_MILLISECONDS))
             if incoming in ready:
-                _carry(incoming, outgoing)
+                self._carry(incoming, outgoing)
             if outgoing in ready:
-                _carry(outgoing, incoming)
+                _discard(outgoing)
+            now = time.monotonic()
+            if now >= look_at:
+                look_at = now + 1.0
+                if not self._goes_on():
+                    return
+
+    def _carry(self, source: zmq.Socket[bytes], sink: zmq.Socket[bytes]) -> None:
+        """Pass on what waits now. No message of a session has parts: what has some goes nowhere."""
+        now, taken = time.monotonic(), 0
+        try:
+            for _ in range(QUEUE):
+                data = source.recv(zmq.NOBLOCK)
+                taken += wire_bytes(len(data))
+                if source.getsockopt(zmq.RCVMORE):
+                    taken += _rest(source)
+                    continue
+                sink.send(data)
+                seen = self._standing.hear(data, now)
+                if seen is not None and self._archive is not None:
+                    self._archive.keep(seen, data)
+        except zmq.Again:
+            pass
+        self._incoming.taken += taken
+        if self._archive is not None:
+            # What members do not send again, which is all but their newest two, is safe by then.
+            self._archive.flush()
 
     def _introduce(self) -> None:
         """Tell every member where the others listen."""
         desk = self._listening(zmq.ROUTER, 0)
         self._say(f"introducing the members of {self._agreement.session!r} at {self._base}")
+        self._meter.start()
         names = {m.transport_key: m.name for m in self._agreement.members}
+        names[self._agreement.transport.coordinator_key] = ""
         places: dict[str, str] = {}
         routes: dict[str, bytes] = {}
+        wrong: dict[str, str] = {}
+        look_at = time.monotonic()
         while True:
-            route, frame = desk.recv_multipart(copy=False)[:2]
-            try:
-                name = names[str(frame.get("User-Id"))]
-                place = msgpack.unpackb(frame.bytes, max_array_len=0, max_map_len=0)
-                place = address(place)
-            except Exception:  # noqa: S112 - whatever a member says wrong concerns nobody else
+            now = time.monotonic()
+            if now >= look_at:
+                look_at = now + 1.0
+                if not self._goes_on():
+                    return
+            if not desk.poll(_LOOK_UP_MILLISECONDS):
                 continue
-            routes[name] = route.bytes
-            news = places.get(name) != place
-            places[name] = place
-            if news:
-                self._say(f"{name} listens at {place} ({len(places)} of {len(names)} known)")
-            for known in routes if news else (name,):
-                desk.send_multipart([routes[known], msgpack.packb(places)])
+            route = desk.recv()
+            frame = desk.recv(copy=False)
+            self._incoming.taken += wire_bytes(len(frame.bytes))
+            if desk.getsockopt(zmq.RCVMORE):
+                self._incoming.taken += _rest(desk)
+                continue
+            name = names.get(str(frame.get("User-Id")))
+            if name is None or self._standing.hear(frame.bytes, now) is not None:
+                continue
+            try:
+                place = msgpack.unpackb(frame.bytes, max_array_len=0, max_map_len=0)
+                place = place if frame.bytes == _ASKING else address(place)
+            except Exception as error:  # whatever a member says wrong concerns nobody else
+                if name not in wrong:
+                    wrong[name] = f"{error}"[:200]
+                    self._say(f"{name} does not say where it can be reached: {wrong[name]}")
+                continue
+            news = place is not None and places.get(name) != place
+            if name and place is not None:
+                self._standing.met(name)
+                routes[name] = route
+                places[name] = place
+            if name and news:
+                self._say(f"{name} listens at {place} ({len(places)} of {len(names) - 1} known)")
+            for known in routes.values() if name and news else (route,):
+                desk.send_multipart([known, msgpack.packb(places)])
 
 
-def _carry(source: zmq.Socket[bytes], sink: zmq.Socket[bytes]) -> None:
-    """Pass on what waits now. No message of a session has parts: what has some goes nowhere."""
+def _rest(source: zmq.Socket[bytes]) -> int:
+    """Let go of the other parts of a message, and say how much that was."""
+    taken = 0
+    while source.getsockopt(zmq.RCVMORE):
+        taken += wire_bytes(len(source.recv()))
+    return taken
+
+
+def _discard(source: zmq.Socket[bytes]) -> None:
     try:
         for _ in range(QUEUE):
-            parts = source.recv_multipart(zmq.NOBLOCK)
-            if len(parts) == 1:
-                sink.send(parts[0])
+            source.recv(zmq.NOBLOCK)
     except zmq.Again:
         return
+
+
+def health(agreement: Agreement, secret: bytes, *, listen: str | None, seconds: float) -> None:
+    """Raise `Unavailable` unless the coordinator that has this key answers on this machine.
+
+    A relay answers a publisher with what it subscribes to, a desk with where the members are;
+    both only while its loop turns.
+    """
+    require_network(agreement)
+    mesh = agreement.transport.topology == "mesh"
+    base = listening(listen or agreement.transport.coordinator)
+    host, port = base.removeprefix("tcp://").rsplit(":", 1)
+    if not listen or host == "*":
+        host = "127.0.0.1"
+    with zmq.Context() as context, context.socket(zmq.DEALER if mesh else zmq.XPUB) as client:
+        for name, value in socket_options(agreement).items():
+            setattr(client, name, value)
+        client.curve_publickey, client.curve_secretkey = zmq.curve_public(secret), secret
+        client.curve_serverkey = agreement.transport.coordinator_key.encode()
+        client.sndtimeo = int(seconds * 1000.0)
+        client.connect(f"tcp://{host}:{port}")
+        try:
+            if mesh:
+                client.send(_ASKING)
+            answered = client.poll(int(seconds * 1000.0))
+        except zmq.Again:
+            answered = 0
+    if not answered:
+        raise Unavailable(f"no coordinator answers at tcp://{host}:{port} within {seconds:g} s")

@@ -54,6 +54,7 @@ def main() -> None:
         "in them), and session.transcript, which is public. Exit code 30 says that the quota is\n"
         "too small for any plan of the model: that is for you alone.",
     )
+    join.set_defaults(beyond_output=True)
     join.add_argument("--agreement", type=Path, required=True, metavar="FILE")
     join.add_argument("--data", type=Path, required=True, metavar="MODEL")
     join.add_argument("--key", type=Path, required=True, metavar="FILE", help="from `party keygen`")
@@ -108,14 +109,22 @@ def _limit(options: argparse.Namespace) -> "Limit | None":
 
 
 def _keygen(options: argparse.Namespace) -> None:
-    from party import identity
+    import re
 
+    from party import identity
+    from protocol.fields import NAME, NAME_IN_WORDS
+
+    if not re.fullmatch(NAME, options.name):
+        raise BadCommand(f"no agreement takes {options.name!r}: it must be {NAME_IN_WORDS}")
     new = identity.generate(options.name)
     key, member = (options.dir / f"{options.name}{end}" for end in (".key", ".member.toml"))
     if member.exists():
         raise BadCommand(f"{str(member)!r} exists already and is not overwritten")
     identity.save(new, key)
-    member.write_text(new.member_table())
+    try:
+        member.write_text(new.member_table())
+    except OSError as error:
+        raise BadCommand(f"{str(member)!r} cannot be written: {error.strerror}") from None
     print(f"{key}: secret, stays here\n{member}: send this to the convener")
 
 

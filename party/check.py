@@ -1,16 +1,21 @@
 """All that can be known to be wrong before joining, found without sending anything.
 
-Says what it found line by line, and raises what `party join` would. No line holds a private
-number but the size of the model, and all of them are for the operator only.
+Says what it found line by line, and raises what `party join` would. The lines hold private
+numbers, the size of the model and what it earns alone: they are for the operator's terminal
+only, and go into no file, message or error.
 """
 
 from collections.abc import Iterator
 from pathlib import Path
 
 from party import budget, dataset, identity, lifetime
-from party.settle import takes_nothing
+from party.dataset import DataSet
+from party.settle import plan_within, takes_nothing
 from party.subproblem import subproblem
 from protocol.agreement import Agreement
+from protocol.errors import BadKey
+from protocol.outcome import amounts
+from protocol.payments import endowment
 from protocol.privacy import Calibration
 
 
@@ -33,25 +38,44 @@ def check(
         f"model      {data.columns} columns, {data.private_rows} private rows, all "
         f"{data.resources} shared resources found"
     )
+    yield f"           read as: {'minimise' if data.minimises else 'maximise'}"
     problem = subproblem(data, agreement, member)
     yield "           feasible and bounded at every price"
     if takes_nothing(problem, data):
         yield "           takes NOTHING even for free: has the file lost its maximise?"
+    yield _alone(data, agreement, member)
     if key:
-        identity.load(key).belongs_to(agreement)
+        who = identity.load(key)
+        if who.name != member:
+            raise BadKey(f"the key file {str(key)!r} is that of {who.name!r}, not of {member!r}")
+        who.belongs_to(agreement)
         yield "key        is the one in the agreement"
     if ledger and ledger.exists():
         yield from _budget(ledger, agreement, data_set)
     yield "nothing known to be wrong; `protocol plan` says what the noise will do"
 
 
+def _alone(data: DataSet, agreement: Agreement, member: str) -> str:
+    """What the company would make of what it has without the others. Secret."""
+    row = agreement.place(member)
+    stated = "endowment" if agreement.members[row].endowment else "split by shares"
+    plan = plan_within(data, amounts(agreement, endowment(agreement)[row]))
+    if plan is None:
+        return f"alone      with its {stated} its minimum does NOT fit: it depends on its quota"
+    value = -plan.utility if data.minimises else plan.utility
+    earns = f"{'costs' if data.minimises else 'earns'} {value:.6g} {agreement.currency}".rstrip()
+    return f"alone      with its {stated} it {earns}, and its minimum fits"
+
+
 def _budget(path: Path, agreement: Agreement, data_set: str | None) -> Iterator[str]:
     """What the data set has spent; refuses what `party join` would refuse."""
     accounts, limits = lifetime.accounts(path)
     this = next((a for a in accounts if a.agreement == agreement.digest), None)
-    if this is None:
+    if this is None or not this.releases:
+        accounts = tuple(a for a in accounts if a is not this)
         this = budget.opened(agreement, data_set)
         accounts = (*accounts, this)
+    lifetime.require_same(this.session, this.data_set, data_set)
     limit = limits.get(this.data_set)
     delta = limit.delta if limit else this.delta or budget.DELTA
     so_far = budget.in_words(budget.spent(accounts, this.data_set), delta)

@@ -39,8 +39,10 @@ class Executor:
             pack=pack,
             past=ledger.transcript(),
             own=ledger.own(),
+            heard=ledger.heard(),
             now=now,
         )
+        ledger.require_replayed(self.session.position.round, self.session.position.head)
         self.finished: Position | None = None
         self.left = False
         self.error: SottoError | None = None
@@ -69,6 +71,10 @@ class Executor:
         if self.session.phase is Phase.GATHERING:
             self._gate.prepare()
 
+    def rest(self) -> None:
+        """The process ends, for whatever reason but a crash: what it has heard must not be lost."""
+        self._ledger.record_heard(self.session.heard)
+
     def _carried(self, effects: list[Effect], now: float) -> list[Signed]:
         """Guarantee: whatever is returned rests on records that survive a crash."""
         outgoing = list(self._carry(effects, now))
@@ -80,8 +86,9 @@ class Executor:
             if isinstance(effect, Send):
                 yield effect.signed
             elif isinstance(effect, Record):
-                self._ledger.record_round(effect.round, effect.releases)
-                self._closed.append((self.session.position, effect.releases))
+                position = self.session.position  # the one that this round led to
+                self._ledger.record_round(effect.round, effect.releases, position.head)
+                self._closed.append((position, effect.releases))
             elif isinstance(effect, Respond):
                 release = self._gate.release(effect.position)
                 yield from self._carry(self.session.submit(release, now), now)

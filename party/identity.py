@@ -43,7 +43,7 @@ class Identity:
         """The public half, as the convener puts it into the agreement."""
         return (
             "[[member]]\n"
-            f'name = "{self.name}"\n'
+            f"name = {json.dumps(self.name)}\n"
             f'signing_key = "{self.signing_key.hex()}"\n'
             f"transport_key = '{self.transport_key.decode()}'\n"
         )

@@ -57,11 +57,7 @@ class Ledger:
             raise BadLedger(
                 f"the ledger {file.path!r} belongs to {owner!r} in this session, not to {member!r}"
             )
-        if data_set not in (None, self.data_set):
-            raise BadLedger(
-                f"the session {agreement.session!r} was begun with the data set "
-                f"{self.data_set!r}, not with {data_set!r}; what was released stays counted there"
-            )
+        lifetime.require_same(agreement.session, self.data_set, data_set)
 
     def accounts(self) -> tuple[Account, ...]:
         """What every session in this ledger has spent, this one included."""
@@ -79,8 +75,8 @@ class Ledger:
         """What was released in this round, or None."""
         if round >= self._released and not self._file.failed:
             return None
-        found = self._rows("SELECT message FROM releases WHERE session = ? AND round = ?", round)
-        return self._open(found[0][0]) if found else None
+        found = self._file.kept("releases", self._session, round)
+        return self._open(*found[0]) if found else None
 
     def record_release(self, release: Signed) -> None:
         """Make a release durable, with whatever was recorded before it.
@@ -92,24 +88,35 @@ class Ledger:
             raise BrokenInvariant(
                 f"release {release.message.round} would follow {self._released} recorded ones"
             )
-        self._write(
-            "INSERT INTO releases VALUES (?, ?, ?)", [(release.message.round, release.data)]
-        )
+        self._file.keep("releases", self._session, {release.message.round: (release.data,)})
         self.commit()
         self._released += 1
 
-    def record_round(self, round: int, releases: tuple[Signed, ...]) -> None:  # noqa: A002
-        """Keep a closed round. Durable with the next `record_release` or `commit`."""
+    def record_round(self, round: int, releases: tuple[Signed, ...], head: bytes) -> None:  # noqa: A002
+        """Keep a closed round and its head. Durable with the next `record_release` or `commit`."""
         if round != self._rounds_closed:
             raise BrokenInvariant(f"round {round} would follow {self._rounds_closed} closed ones")
         data = b"".join(r.data for r in releases)  # all have the same length
-        self._write("INSERT INTO rounds VALUES (?, ?, ?)", [(round, data)])
+        self._file.keep("rounds", self._session, {round: (data, head)})
         self._rounds_closed += 1
 
     def record_seals(self, seals: tuple[Signed, ...]) -> None:
         """Keep the seals of all members: the session is over."""
-        rows = list(enumerate(s.data for s in seals))
-        self._write("INSERT OR REPLACE INTO seals VALUES (?, ?, ?)", rows)
+        self._replace("seals", seals)
+
+    def record_heard(self, releases: tuple[Signed, ...]) -> None:
+        """Keep what peers have released in rounds that are not closed, and nothing older.
+
+        It makes this party a witness: a peer whose ledger has lost such a release is told so,
+        also after this party was started again.
+        """
+        if self._file.failed:
+            return  # the disk that failed before is why this party ends
+        self._replace("heard", releases)
+
+    def _replace(self, table: str, said: tuple[Signed, ...]) -> None:
+        self._write(f"DELETE FROM {table} WHERE session = ?", [()])  # noqa: S608 - ours
+        self._file.keep(table, self._session, {i: (s.data,) for i, s in enumerate(said)})
         self.commit()
 
     def record_fault(self, error: SottoError) -> None:
@@ -132,31 +139,44 @@ class Ledger:
 
     def own(self) -> tuple[Signed, ...]:
         """All own releases of this session."""
-        rows = self._rows("SELECT message FROM releases WHERE session = ? ORDER BY round")
-        return tuple(self._open(row[0]) for row in rows)
+        return self._all("releases")
+
+    def heard(self) -> tuple[Signed, ...]:
+        """What peers had released in rounds that were not closed when this party last ended."""
+        return self._all("heard")
 
     def transcript(self) -> Transcript:
         """All closed rounds, and the seals where the session is over."""
-        rounds, seals = self._said()
         return Transcript(
-            rounds=tuple(tuple(map(self._open, messages)) for messages in rounds),
-            seals=tuple(map(self._open, seals)),
+            rounds=tuple(tuple(map(self._open, messages)) for messages in self._rounds()),
+            seals=self._all("seals"),
         )
+
+    def require_replayed(self, rounds: int, head: bytes) -> None:
+        """Refuse a ledger whose rounds lead to another head now than when they were closed."""
+        if rounds > self._released:
+            raise self._file.damaged(f"{rounds} rounds, but {self._released} own releases")
+        kept = self._file.kept("rounds", self._session, rounds - 1) if rounds else []
+        if kept and kept[0][1] not in (b"", head):
+            raise self._file.damaged(
+                f"its {rounds} rounds lead to another head than they did when they were closed, or "
+                "another version of this program computes other prices"
+            )
 
     def transcript_file(self) -> bytes:
         """The same, as the file that anybody can audit."""
-        return frame(self._agreement, *self._said())
+        seals = [message for (message,) in self._file.kept("seals", self._session)]
+        return frame(self._agreement, self._rounds(), seals)
 
-    def _said(self) -> tuple[list[list[bytes]], list[bytes]]:
+    def _rounds(self) -> list[list[bytes]]:
         size = release_bytes(self._agreement)
-        rounds = self._rows(
-            "SELECT CAST(messages AS BLOB) FROM rounds WHERE session = ? ORDER BY round"
-        )
-        seals = self._rows("SELECT message FROM seals WHERE session = ? ORDER BY member")
-        return (
-            [[row[0][i : i + size] for i in range(0, len(row[0]), size)] for row in rounds],
-            [row[0] for row in seals],
-        )
+        return [
+            [messages[i : i + size] for i in range(0, len(messages), size)]
+            for messages, _ in self._file.kept("rounds", self._session)
+        ]
+
+    def _all(self, table: str) -> tuple[Signed, ...]:
+        return tuple(self._open(message) for (message,) in self._file.kept(table, self._session))
 
     def record_addresses(self, addresses: dict[str, str]) -> None:
         """Remember where the members of a mesh listen, so that a restart finds them."""
@@ -180,7 +200,7 @@ class Ledger:
         try:
             return self._reader.unpack(data, verified=True)
         except (BadMessage, TypeError) as error:
-            raise BadLedger(f"the ledger {self._file.path!r} is damaged: {error}") from None
+            raise self._file.damaged(str(error)) from None
 
     def _rows(self, query: str, *more: Any) -> list[Any]:
         return self._file.rows(query, self._session, *more)

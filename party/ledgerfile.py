@@ -2,9 +2,11 @@
 
 The ledger of a session and the lifetime accounts both stand on it. One process at a time has
 it open; what is committed survives any crash, and after a failed write nothing more is read,
-for it may not be on the disk.
+for it may not be on the disk. What was said in a session stands beside its checksum, so that a
+disk that gives back other bytes than it got is found out here, and never by other members.
 """
 
+import hashlib
 import os
 import sqlite3
 from collections.abc import Iterable
@@ -12,9 +14,10 @@ from typing import Any
 
 from protocol.errors import BadLedger
 
-_VERSION = 2
+_VERSION = 3
 _WAL_PAGES = 200  # then the log begins anew: to overwrite is cheaper than to let it grow
-_TABLES = """
+_CHECKSUM_BYTES = 16
+_ACCOUNTS = """
 CREATE TABLE sessions (
     id INTEGER PRIMARY KEY, agreement BLOB NOT NULL UNIQUE, name TEXT NOT NULL,
     member TEXT NOT NULL, data_set TEXT NOT NULL, rounds INTEGER NOT NULL,
@@ -23,17 +26,51 @@ CREATE TABLE sessions (
     fault_code INTEGER, fault TEXT
 );
 CREATE TABLE limits (data_set TEXT PRIMARY KEY, epsilon REAL NOT NULL, delta REAL NOT NULL);
-CREATE TABLE releases (
-    session INTEGER, round INTEGER, message BLOB NOT NULL, PRIMARY KEY (session, round)
-) WITHOUT ROWID;
-CREATE TABLE rounds (session INTEGER, round INTEGER, messages BLOB NOT NULL);
-CREATE TABLE seals (
-    session INTEGER, member INTEGER, message BLOB NOT NULL, PRIMARY KEY (session, member)
-);
 CREATE TABLE addresses (
     session INTEGER, member TEXT, address TEXT NOT NULL, PRIMARY KEY (session, member)
 );
 """
+_SAID = """
+CREATE TABLE releases (
+    session INTEGER, round INTEGER, message BLOB NOT NULL, checksum BLOB NOT NULL,
+    PRIMARY KEY (session, round)
+) WITHOUT ROWID;
+CREATE TABLE rounds (
+    session INTEGER, round INTEGER, messages BLOB NOT NULL, head BLOB NOT NULL,
+    checksum BLOB NOT NULL, PRIMARY KEY (session, round)
+);
+CREATE TABLE seals (
+    session INTEGER, member INTEGER, message BLOB NOT NULL, checksum BLOB NOT NULL,
+    PRIMARY KEY (session, member)
+);
+CREATE TABLE heard (
+    session INTEGER, place INTEGER, message BLOB NOT NULL, checksum BLOB NOT NULL,
+    PRIMARY KEY (session, place)
+);
+"""
+_COLUMNS = {
+    "releases": ("round", "message"),
+    "rounds": ("round", "messages, head"),
+    "seals": ("member", "message"),
+    "heard": ("place", "message"),
+}
+"""What counts the rows of a session from 0 in each table of what was said, and what they hold."""
+
+_BEFORE = {
+    "releases": "SELECT session, round, message FROM releases",
+    "rounds": "SELECT session, round, CAST(messages AS BLOB), x'' FROM rounds",
+    "seals": "SELECT session, member, message FROM seals",
+}
+"""How version 2 is read, which kept neither checksums nor the heads of its rounds."""
+
+_HINTS = {
+    "SQLITE_FULL": "make room there: what was recorded is safe, and the same command goes on",
+    "SQLITE_READONLY": "neither it nor its folder may be closed to writing",
+    "SQLITE_IOERR": "its disk fails, or has no room; the same command goes on when it works again",
+    "SQLITE_CORRUPT": "it is damaged; bring back the newest copy",
+    "SQLITE_NOTADB": "it is no ledger, or damaged",
+}
+"""What is known beside SQLite's own words, by the beginning of the name of its error."""
 
 
 class LedgerFile:
@@ -57,20 +94,67 @@ class LedgerFile:
         run("PRAGMA locking_mode = EXCLUSIVE")  # held until the process ends, however it ends
         run("PRAGMA journal_mode = WAL")
         run("PRAGMA synchronous = FULL")
+        run("PRAGMA temp_store = MEMORY")  # a machine may have no folder for temporary files
         run(f"PRAGMA wal_autocheckpoint = {_WAL_PAGES}")
         run("BEGIN EXCLUSIVE")
         if run("PRAGMA integrity_check(1)").fetchone()[0] != "ok":
-            raise BadLedger(f"the ledger {self.path!r} is damaged; bring back the newest copy")
+            raise self.damaged("its tables contradict each other")
         version = run("PRAGMA user_version").fetchone()[0]
         if version == 0:
-            for statement in _TABLES.split(";"):
-                run(statement)
-            run(f"PRAGMA user_version = {_VERSION}")
+            self._make(_ACCOUNTS + _SAID)
+        elif version == 2:
+            self._add_checksums()
         elif version != _VERSION:
             raise BadLedger(
                 f"the ledger {self.path!r} is of version {version}, this program reads {_VERSION}"
             )
         run("COMMIT")
+
+    def _make(self, tables: str) -> None:
+        for statement in tables.split(";"):
+            self._base.execute(statement)
+        self._base.execute(f"PRAGMA user_version = {_VERSION}")
+
+    def _add_checksums(self) -> None:
+        """Take over a ledger of version 2, at its word: nothing in it was ever checked."""
+        said = {table: self._base.execute(query).fetchall() for table, query in _BEFORE.items()}
+        for table in said:
+            self._base.execute(f"DROP TABLE {table}")
+        self._make(_SAID)
+        for table, rows in said.items():
+            for session, place, *content in rows:
+                self.keep(table, session, {place: content})
+
+    def keep(self, table: str, session: int, rows: dict[int, Iterable[bytes]]) -> None:
+        """Add what was said, by its place in the session. Durable with the next `commit`."""
+        place, columns = _COLUMNS[table]
+        marks = ", ".join("?" for _ in columns.split(","))
+        self.write(
+            f"INSERT INTO {table} (session, {place}, {columns}, checksum) "  # noqa: S608 - ours
+            f"VALUES (?, ?, {marks}, ?)",
+            [
+                (session, at, *content, _checksum(table, session, at, *content))
+                for at, content in rows.items()
+            ],
+        )
+
+    def kept(self, table: str, session: int, at: int | None = None) -> list[tuple[bytes, ...]]:
+        """What was said in a session, or the part of it at one place, as it was kept.
+
+        Guarantee: all of it is there from place 0 on, with the bytes that were written.
+        """
+        place, columns = _COLUMNS[table]
+        only = "" if at is None else f" AND {place} = {at}"
+        rows = self.rows(
+            f"SELECT {place}, checksum, {columns} FROM {table} "  # noqa: S608 - ours
+            f"WHERE session = ?{only} ORDER BY {place}",
+            session,
+        )
+        for due, (found, checksum, *content) in enumerate(rows, at or 0):
+            whole = found == due and all(isinstance(part, bytes) for part in content)
+            if not whole or checksum != _checksum(table, session, due, *content):
+                raise self.damaged(f"{place} {due} of its {table} is not as it was written")
+        return [tuple(content) for _, _, *content in rows]
 
     def rows(self, query: str, *values: Any) -> list[Any]:
         """What a query finds."""
@@ -100,6 +184,13 @@ class LedgerFile:
         """Let go of the file. What was not committed is lost."""
         self._base.close()
 
+    def damaged(self, how: str) -> BadLedger:
+        """What to raise where the file holds something else than was written."""
+        return BadLedger(
+            f"the ledger {self.path!r} is damaged: {how}; bring back the newest copy, with its "
+            "-wal file where there is one"
+        )
+
     def _broken_by(self, error: sqlite3.Error) -> BadLedger:
         self.failed = True
         self.close()
@@ -110,4 +201,15 @@ class LedgerFile:
             return BadLedger(
                 f"the ledger {self.path!r} is in use by another process; end that one first"
             )
-        return BadLedger(f"the ledger {self.path!r} cannot be used: {error}")
+        name = getattr(error, "sqlite_errorname", "")
+        hints = [f"; {hint}" for code, hint in _HINTS.items() if name.startswith(code)]
+        return BadLedger(f"the ledger {self.path!r} cannot be used: {error}{''.join(hints)}")
+
+
+def _checksum(table: str, session: int, place: int, *content: bytes) -> bytes:
+    """Finds damage, not malice: whoever can write the file can write this too."""
+    digest = hashlib.blake2b(f"{table} {session} {place}".encode(), digest_size=_CHECKSUM_BYTES)
+    for part in content:
+        digest.update(len(part).to_bytes(8, "big"))
+        digest.update(part)
+    return digest.digest()

@@ -38,12 +38,17 @@ def _existing(path: Path) -> Iterator[LedgerFile]:
 
 
 def enter(file: LedgerFile, account: Account, member: str) -> None:
-    """Open the account of a session, unless it has one."""
+    """Open the account of a session, unless it has one.
+
+    As long as nothing was released, the data set is the one that was named last.
+    """
     each = account.per_release
     file.write(
-        "INSERT OR IGNORE INTO sessions (agreement, name, member, data_set, rounds, epsilon, "
+        "INSERT INTO sessions (agreement, name, member, data_set, rounds, epsilon, "
         "delta, release_mu_squared, release_epsilon, release_delta) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (agreement) DO UPDATE "
+        "SET data_set = excluded.data_set WHERE member = excluded.member "
+        "AND NOT EXISTS (SELECT * FROM releases WHERE session = sessions.id)",
         [
             (
                 account.agreement, account.session, member, account.data_set, account.rounds,
@@ -53,6 +58,15 @@ def enter(file: LedgerFile, account: Account, member: str) -> None:
         ],
     )  # fmt: skip
     file.commit()
+
+
+def require_same(session: str, begun: str, wanted: str | None) -> None:
+    """Refuse to go on with another data set than the one that a session has released of."""
+    if wanted not in (None, begun):
+        raise BadLedger(
+            f"the session {session!r} was begun with the data set {begun!r}, not with {wanted!r}; "
+            "what was released stays counted there"
+        )
 
 
 def accounts_in(file: LedgerFile) -> tuple[Account, ...]:

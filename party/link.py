@@ -8,6 +8,7 @@ import math
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import msgpack
@@ -18,8 +19,20 @@ from zmq.utils.monitor import parse_monitor_message
 from party.identity import Identity
 from party.ledger import Ledger
 from protocol.agreement import Agreement
-from protocol.errors import BadAgreement
-from protocol.transport import Roster, address, require_network, socket_options
+from protocol.errors import BadAgreement, BadCommand
+from protocol.meter import Line, Meter
+from protocol.transport import (
+    SUBSCRIPTION_BYTES,
+    Roster,
+    address,
+    backlog_bytes,
+    listening,
+    publisher_options,
+    reachable,
+    require_network,
+    socket_options,
+    wire_bytes,
+)
 
 INTRODUCE_SECONDS = 0.5
 """How often a party of a mesh says where it listens until it knows where all others do."""
@@ -39,6 +52,11 @@ _TROUBLE: dict[int, str] = {
 _GIVEN_UP = (zmq.Event.HANDSHAKE_FAILED_AUTH, zmq.Event.HANDSHAKE_FAILED_PROTOCOL)
 """After these libzmq does not connect again by itself."""
 
+_LOST = zmq.Event.DISCONNECTED
+_SOUGHT = zmq.Event.CONNECT_RETRIED | zmq.Event.CONNECTED | zmq.Event.HANDSHAKE_SUCCEEDED
+"""Mostly it does when a connection is lost. It does not after what it takes for a violation of
+its protocol, such as a message that is too long: then nothing of this follows."""
+
 
 class Watch:
     """Keeps a socket connected to one peer, and tells each trouble with that once."""
@@ -48,35 +66,54 @@ class Watch:
         self._who = who
         self._place = ""
         self._told: set[int] = set()
-        self.socket = socket.get_monitor_socket(sum(_TROUBLE) | zmq.Event.HANDSHAKE_SUCCEEDED)
+        self._unusable: list[str] = []
+        self._lost, self._still_lost = False, False
+        self.socket = socket.get_monitor_socket(sum(_TROUBLE) | _LOST | _SOUGHT)
 
     def connect(self, place: str) -> None:
-        """Reach the peer at this place, and no longer where it was before."""
+        """Reach the peer at this place, and no longer where it was before.
+
+        A place that cannot be connected to is a trouble like any other: it is told, and the
+        peer is not reached.
+        """
         if self._place:
-            self._watched.disconnect(self._place)
-        self._watched.connect(place)
+            with suppress(zmq.ZMQError):  # libzmq may have let go of it already
+                self._watched.disconnect(self._place)
+        try:
+            self._watched.connect(place)
+        except zmq.ZMQError as error:
+            self._unusable.append(f"cannot reach {self._who} at {place}: {error}")
+            place = ""
         self._place = place
 
     def news(self) -> list[str]:
         """What has gone wrong since the last look. A peer that refused us is asked again."""
-        sentences, given_up = [], False
+        sentences, given_up = self._unusable, False
+        self._unusable = []
         while self.socket.poll(0):
             event = parse_monitor_message(self.socket.recv_multipart())
             kind, place = event["event"], event["endpoint"].decode()
             given_up = given_up or kind in _GIVEN_UP
+            self._lost = (self._lost or kind == _LOST) and not kind & _SOUGHT
             if kind == zmq.Event.HANDSHAKE_SUCCEEDED:
                 self._told.clear()
             elif kind == zmq.Event.CONNECT_RETRIED and self._told:
                 continue  # it does answer, and what is wrong with that has been told
-            elif kind not in self._told:
+            elif kind in _TROUBLE and kind not in self._told:
                 self._told.add(kind)
                 sentences.append(f"cannot reach {self._who} at {place}: {_TROUBLE[kind]}")
-        if given_up:
+        if (given_up or (self._lost and self._still_lost)) and self._place:
             self.connect(self._place)
+            self._lost = False
+        self._still_lost = self._lost
         return sentences
 
     def close(self) -> None:
         self._watched.disable_monitor()
+
+
+def _port(place: str) -> int:
+    return int(place.rpartition(":")[2])
 
 
 def _milliseconds(seconds: float) -> int:
@@ -94,11 +131,18 @@ class Link:
         self._context: zmq.Context[Any] = zmq.Context()
         self._poller = zmq.Poller()
         self._watches: list[Watch] = []
+        self._incoming = Line(backlog_bytes(agreement))
+        self._meter = Meter(self._line)
+
+    def _line(self, own_port: int, peer_port: int) -> Line | None:
+        """What a connection between these ports may bring in: asked by the meter."""
+        raise NotImplementedError
 
     def _socket(self, kind: int, server_key: str = "") -> zmq.Socket[bytes]:
         """A CURVE socket: a client of `server_key`, or a server where none is given."""
         socket: zmq.Socket[bytes] = self._context.socket(kind)
-        for name, value in socket_options(self._agreement).items():
+        options = publisher_options if kind == zmq.PUB else socket_options
+        for name, value in options(self._agreement).items():
             setattr(socket, name, value)
         socket.curve_secretkey = self._identity.transport_secret
         socket.curve_publickey = self._identity.transport_key
@@ -131,21 +175,36 @@ class Link:
             os.sched_yield()
         return ready
 
-    def _drained(self, socket: zmq.Socket[bytes], most: int = _TAKEN) -> list[bytes]:
-        """What waits at a socket now, or the most of it that is taken at once."""
+    def _drained(self, socket: zmq.Socket[bytes]) -> list[bytes]:
+        """What waits at a socket now, or the most of it that is taken at once.
+
+        No message has parts: what has some is taken, and goes nowhere.
+        """
         drained: list[bytes] = []
+        taken = 0
         try:
-            while len(drained) < most:
-                drained.append(socket.recv(zmq.NOBLOCK))
+            for _ in range(_TAKEN):
+                data = socket.recv(zmq.NOBLOCK)
+                taken += wire_bytes(len(data))
+                if not socket.getsockopt(zmq.RCVMORE):
+                    drained.append(data)
+                    continue
+                while socket.getsockopt(zmq.RCVMORE):
+                    taken += wire_bytes(len(socket.recv(zmq.NOBLOCK)))
         except zmq.Again:
             pass
+        self._incoming.taken += taken
         return drained
 
     def troubles(self) -> list[str]:
         """Sentences about peers that cannot be reached, each told once."""
         return [sentence for watch in self._watches for sentence in watch.news()]
 
+    def report(self, data: bytes) -> None:
+        """Show a seal to a coordinator that does not carry it."""
+
     def close(self) -> None:
+        self._meter.stop()
         for watch in self._watches:
             watch.close()
         self._context.destroy(linger=_FLUSH_MILLISECONDS)
@@ -164,6 +223,11 @@ class RelayLink(Link):
             watch = self._watch(socket, "the coordinator")
             watch.connect(address(transport.coordinator, offset))
         self._poller.register(self._in, zmq.POLLIN)
+        self._port = _port(address(transport.coordinator))
+        self._meter.start()
+
+    def _line(self, own_port: int, peer_port: int) -> Line | None:  # noqa: ARG002
+        return self._incoming if peer_port == self._port + 1 else Line(SUBSCRIPTION_BYTES)
 
     def publish(self, data: bytes) -> None:
         self._out.send(data)
@@ -193,11 +257,12 @@ class MeshLink(Link):
         self._guard = ThreadAuthenticator(self._context)
         self._guard.start()
         self._guard.configure_curve_callback("*", Roster(agreement, refused))
-        known = ledger.addresses()
+        known = {n: p for n, p in ledger.addresses().items() if reachable(p)}
         fixed = {m.name: m.address for m in agreement.members if m.address}
         self._out = self._socket(zmq.PUB)
         self._address = self._bind(listen, fixed.get(identity.name), known.get(identity.name))
         self._places: dict[str, str] = {}
+        self._moved_at: dict[str, float] = {}
         self._subscribers: dict[str, zmq.Socket[bytes]] = {}
         self._reach: dict[str, Watch] = {}
         self._desk = self._socket(zmq.DEALER, agreement.transport.coordinator_key)
@@ -206,6 +271,10 @@ class MeshLink(Link):
         self._introduced_at = float("-inf")
         self._meet({**known, **fixed})
         ledger.record_addresses({identity.name: self._address})
+        self._meter.start()
+
+    def _line(self, own_port: int, peer_port: int) -> Line | None:  # noqa: ARG002
+        return Line(SUBSCRIPTION_BYTES) if own_port == self._own_port else self._incoming
 
     def _bind(self, listen: str | None, fixed: str | None, known: str | None) -> str:
         """Listen where told, where agreed, or where this party listened before."""
@@ -218,10 +287,18 @@ class MeshLink(Link):
         if place.endswith(":*") and known:
             place = known
         try:
-            self._out.bind(place)
+            self._out.bind(listening(place))
         except zmq.ZMQError as error:
             raise BadAgreement(f"cannot listen at {place}: {error}") from None
-        return fixed or bytes(self._out.getsockopt(zmq.LAST_ENDPOINT)).decode().rstrip("\0")
+        bound = bytes(self._out.getsockopt(zmq.LAST_ENDPOINT)).decode().rstrip("\0")
+        self._own_port = _port(bound)
+        if not fixed and not reachable(bound):
+            raise BadCommand(
+                f"--listen {place}: others cannot reach {bound!r}. Name the host by which they "
+                "reach this one, or add it as the address of this member to the agreement, which "
+                "keeps its digest"
+            )
+        return fixed or bound
 
     def publish(self, data: bytes) -> None:
         self._out.send(data)
@@ -236,12 +313,18 @@ class MeshLink(Link):
             self._say_where()
         heard: list[bytes] = []
         for socket in self._ready(seconds):
-            if socket is self._desk:
-                for data in self._drained(socket):
-                    self._hear_where(data)
-            else:
-                heard += self._drained(socket, 1)  # in turns, and mostly there is no second
+            drained = self._drained(socket)
+            if socket is not self._desk:
+                heard += drained
+            elif drained:
+                self._hear_where(drained[-1])
         return heard
+
+    def report(self, data: bytes) -> None:
+        try:
+            self._desk.send(data, zmq.NOBLOCK)
+        except zmq.Again:
+            return  # it only wants to know
 
     def _say_where(self) -> None:
         try:
@@ -252,18 +335,25 @@ class MeshLink(Link):
     def _hear_where(self, data: bytes) -> None:
         try:
             places = msgpack.unpackb(data, max_bin_len=0, max_ext_len=0)
-            fresh = {n: address(p) for n, p in places.items() if n in self._keys}
+            fresh = {n: p for n, p in places.items() if n in self._keys and reachable(p)}
         except Exception:  # the coordinator is not trusted: nonsense is the same as silence
             return
         self._meet(fresh)
 
     def _meet(self, places: dict[str, str]) -> None:
-        """Subscribe to those whose place is new. A wrong place only means a failed handshake."""
+        """Subscribe to those whose place is new. A wrong place only means a failed handshake.
+
+        Who moves is followed at a pace that nobody can drive: each move is written down.
+        """
+        now = time.monotonic()
         news = {
             name: place
             for name, place in places.items()
-            if name != self._identity.name and self._places.get(name) != place
+            if name != self._identity.name
+            and self._places.get(name) != place
+            and now >= self._moved_at.get(name, now - INTRODUCE_SECONDS) + INTRODUCE_SECONDS
         }
+        self._moved_at |= dict.fromkeys(news, now)
         for name, place in news.items():
             if name not in self._subscribers:
                 socket = self._socket(zmq.SUB, self._keys[name])

@@ -6,8 +6,12 @@ would misread is refused. No error here says a number from the file.
 """
 
 import gzip
+import os
 import re
+import tempfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,7 +60,8 @@ def read(path: Path) -> LinearProgram:
     kind = "LP" if path.suffix.lower() == ".lp" else "MPS"
     text = _text(path)
     _refuse_misread(path.name, text, kind)
-    model = _taken_in(path, kind)
+    with _without_empty_lines(path, text if kind == "MPS" else "") as place:
+        model = _taken_in(place, path.name, kind)
     if model.getModel().hessian_.dim_:
         raise BadData(f"{path.name!r} has a quadratic objective; only linear ones can be used")
     program = _program(model.getLp())
@@ -69,10 +74,35 @@ def read(path: Path) -> LinearProgram:
     return program
 
 
-def _taken_in(path: Path, kind: str) -> highspy.Highs:
+@contextmanager
+def _without_empty_lines(path: Path, text: str) -> Iterator[Path]:
+    """The file, or where it has empty lines a copy without them: HiGHS may read on for ever.
+
+    The copy is in memory; only a link to it is in a folder, for HiGHS goes by a name's ending.
+    """
+    lines = text.splitlines()
+    if all(line.strip() for line in lines):
+        yield path
+        return
+    content = "".join(f"{line}\n" for line in lines if line.strip())
+    try:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            os.fdopen(os.memfd_create("model"), "w", encoding="utf-8") as copy,
+        ):
+            copy.write(content)
+            copy.flush()
+            link = Path(folder, "model.mps")
+            link.symlink_to(f"/proc/{os.getpid()}/fd/{copy.fileno()}")
+            yield link
+    except OSError:
+        raise BadData(f"{path.name!r} has empty lines, and there is no room for a copy") from None
+
+
+def _taken_in(path: Path, name: str, kind: str) -> highspy.Highs:
     """HiGHS with the model of a file, of which it left out nothing."""
     unreadable = BadData(
-        f"HiGHS cannot read {path.name!r} as a model: check that it is a valid {kind} file "
+        f"HiGHS cannot read {name!r} as a model: check that it is a valid {kind} file "
         "that is not empty and has finite coefficients only"
     )
     model = highspy.Highs()
@@ -86,7 +116,7 @@ def _taken_in(path: Path, kind: str) -> highspy.Highs:
         raise unreadable
     for sign, what in _WARNINGS:
         if any(sign in line for line in said):
-            raise BadData(f"{path.name!r} has {what}; HiGHS would leave one out")
+            raise BadData(f"{name!r} has {what}; HiGHS would leave one out")
     return model
 
 
@@ -143,6 +173,10 @@ _WARNINGS = (
 _MAXIMISE = re.compile(r"^\s*(?:OBJSENSE\s+|\*.*\bSENSE\W+)MAX", re.IGNORECASE | re.MULTILINE)
 _SECTIONS = ("ROWS", "COLUMNS", "ENDATA")
 _NAN = re.compile(r"(?<![^\s:<>=+-])nan(?![^\s<>=+-])", re.IGNORECASE)
+_LP_COMMA = re.compile(r"(?<![^\s:<>=+*-])\d[\d.]*,")
+_MPS_COMMA = re.compile(r"[-+]?\d[\d.]*,\d*(?:[ed][-+]?\d+)?", re.IGNORECASE)
+_VALUED = ("COLUMNS", "RHS", "RANGES", "BOUNDS")
+_UNVALUED = ("FR", "MI", "PL", "BV")
 _COMMENT = re.compile(r"\\.*")
 _ROWS = re.compile(
     r"^\s*(?:subject\s+to|such\s+that|s\.t\.|st)(?=[\s:])(.*?)"
@@ -166,10 +200,12 @@ def _refuse_misread(name: str, text: str, kind: str) -> None:
         for section in _SECTIONS:
             if section not in lines:
                 raise BadData(f"{name!r} is not an MPS file: it has no section {section}")
-        if not all(lines):
-            raise BadData(f"{name!r}, line {lines.index('') + 1}: take the empty line out")
+        _refuse_commas(name, lines)
         return
-    rows = _ROWS.search(_COMMENT.sub("", text))
+    bare = _COMMENT.sub("", text)
+    if comma := _LP_COMMA.search(bare):
+        raise _comma(name, bare.count("\n", 0, comma.start()) + 1)
+    rows = _ROWS.search(bare)
     if rows is None:
         return
     for found in _LIMIT.finditer(rows[1]):
@@ -179,6 +215,22 @@ def _refuse_misread(name: str, text: str, kind: str) -> None:
                 f"{name!r}, line {line}: HiGHS would misread this row; write every row as "
                 "terms <= number and end the line there, with a range as two rows"
             )
+
+
+def _refuse_commas(name: str, lines: list[str]) -> None:
+    """Refuse numbers of an MPS file that HiGHS would read only as far as their comma."""
+    section = ""
+    for number, words in enumerate(map(str.split, lines), 1):
+        if len(words) == 1:
+            section = words[0]
+        elif section in _VALUED and words and words[0] not in _UNVALUED:
+            values = words[-1:] + words[-3:-2]  # a line has one value at its end, or two
+            if any(map(_MPS_COMMA.fullmatch, values)):
+                raise _comma(name, number)
+
+
+def _comma(name: str, line: int) -> BadData:
+    return BadData(f"{name!r}, line {line}: a number has a comma; write decimals with a point")
 
 
 def _refuse_infinite(program: LinearProgram) -> None:

@@ -12,14 +12,15 @@ from collections.abc import Callable
 from party.executor import Executor
 from party.gate import Gate
 from party.identity import Identity
+from party.inbox import Inbox
 from party.ledger import Ledger
 from party.link import Link, MeshLink, RelayLink
 from party.noise import Noise
 from party.subproblem import Subproblem
 from party.view import View
 from protocol.agreement import Agreement
-from protocol.errors import BadMessage
-from protocol.messages import NONCE_BYTES, Signed
+from protocol.errors import BadMessage, SottoError
+from protocol.messages import NONCE_BYTES, Seal, Signed
 from protocol.outcome import Outcome, outcome
 from protocol.session import Phase
 from protocol.wire import Reader
@@ -45,7 +46,7 @@ class Node:
         self._view = view
         self._said = b""
         self._reader = Reader(agreement)
-        self._link = _link(agreement, identity, ledger, listen, view)
+        self._inbox = Inbox(agreement)
         self._executor = Executor(
             agreement,
             identity.name,
@@ -64,7 +65,10 @@ class Node:
             on_round=view.round,
             on_warning=view.warn,
         )
+        # Only now: a ledger that cannot be used is found before anybody is spoken to.
+        self._link = _link(agreement, identity, ledger, listen, view)
         self._on_finish: Callable[[Outcome], None] | None = on_finish
+        self._unwritten: SottoError | None = None
 
     def run(self) -> None:
         """Play until the session is over and nobody needs this party any more.
@@ -78,15 +82,23 @@ class Node:
             # A party that has found a fault stays for a while to tell the others.
             while not executor.left and (executor.error is None or session.phase is Phase.HALTED):
                 deadline = session.deadline
-                for data in self._link.receive(deadline - time.monotonic()):
+                # Taken off the sockets first, and thought about in turns: whoever floods this
+                # party waits in a queue of its own.
+                wait = 0.0 if self._inbox else deadline - time.monotonic()
+                for data in self._link.receive(wait):
+                    self._inbox.put(data)
+                for data in self._inbox.turn():
                     self._hear(data)
                 if time.monotonic() >= deadline:
                     self._publish(executor.tick(time.monotonic()))
                     self._look_around()
         finally:
-            self._link.close()
-        if executor.error is not None:
-            raise executor.error
+            try:
+                executor.rest()
+            finally:
+                self._link.close()
+        if error := executor.error or self._unwritten:
+            raise error
 
     def _hear(self, data: bytes) -> None:
         if data == self._said or self._executor.session.holds(data):
@@ -99,7 +111,10 @@ class Node:
             self._publish(self._executor.receive(signed, time.monotonic()))
 
     def _look_around(self) -> None:
-        for sentence in self._link.troubles():
+        troubles = self._link.troubles()
+        if self._executor.finished is not None:
+            return  # who has left by now was needed no more
+        for sentence in troubles:
             self._view.warn(sentence)
         self._view.waiting(self._executor.session.phase, self._executor.session.missing)
 
@@ -109,11 +124,17 @@ class Node:
         for signed in outgoing:
             self._said = signed.data
             self._link.publish(signed.data)
+            if isinstance(signed.message, Seal):
+                self._link.report(signed.data)
         self._executor.afterwards()
         if self._on_finish is not None and self._executor.finished is not None:
             # Only now: nobody has to wait for our last seal while we look at the outcome.
             tell, self._on_finish = self._on_finish, None
-            tell(outcome(self._agreement, self._ledger.transcript()))
+            known = outcome(self._agreement, self._ledger.transcript())
+            try:
+                tell(known)
+            except SottoError as error:  # others may still need our seal: told when we leave
+                self._unwritten = error
 
 
 def _link(

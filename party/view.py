@@ -6,6 +6,7 @@
 import json
 import sys
 import time
+from decimal import ROUND_DOWN, Context
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -25,9 +26,9 @@ QUIET_SECONDS = 2.0
 class JsonView:
     """One event a line."""
 
-    def __init__(self, agreement: Agreement, out: TextIO = sys.stdout) -> None:
+    def __init__(self, agreement: Agreement, out: TextIO | None = None) -> None:
         self._agreement = agreement
-        self._out = out
+        self._out = sys.stdout if out is None else out
         self._last: Any = None
         self._dropped = 0
 
@@ -135,7 +136,7 @@ class TextView:
         for resource, price, amount in zip(agreement.resources, public["prices"], own, strict=True):
             cost = f"{money(agreement, f'{price:.6g}')} per {resource.unit or 'unit'}"
             unit = resource.unit or "units"
-            print(f"  {resource.name}: you may use {amount:.6g} {unit}; price {cost}")
+            print(f"  {resource.name}: you may use {_at_most(amount)} {unit}; price {cost}")
         paid = money(agreement, f"{abs(payment):.6g}")
         print(
             f"you {'get' if payment < 0.0 else 'pay'} {paid} for your quota beside what you bring"
@@ -152,6 +153,12 @@ class TextView:
 
 
 View = JsonView | TextView
+
+
+def _at_most(amount: float) -> str:
+    """Six digits of an amount, never more than it: nobody may use what a rounded quota adds."""
+    digits = Context(prec=6, rounding=ROUND_DOWN).create_decimal_from_float(amount)
+    return f"{float(digits):.6g}"
 
 
 def show_budget(figures: dict[str, Any]) -> None:

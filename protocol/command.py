@@ -1,7 +1,7 @@
 """What the three commands share: reading files, and turning errors into exit codes.
 
-This is the edge of the package: besides `__main__` and `pages`, which reads its own style,
-nothing else in it touches the disk or the terminal. Nothing that decides may live here.
+This is the edge of the package: besides `__main__`, `outputs` and `pages`, which reads its own
+style, nothing else in it touches the disk or the terminal. Nothing that decides may live here.
 """
 
 import argparse
@@ -12,10 +12,13 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
-from protocol import toml
-from protocol.agreement import Agreement
-from protocol.errors import BadAgreement, BadKey, BadTranscript, SottoError
+from protocol.errors import BadAgreement, BadCommand, BadKey, BadTranscript, SottoError
+from protocol.outputs import keep_going, lost_output
+
+if TYPE_CHECKING:  # it takes time to load, and until then nobody listens to signals
+    from protocol.agreement import Agreement
 
 INTERRUPTED = 130
 
@@ -25,33 +28,51 @@ class Interrupted(BaseException):
 
 
 def run(parser: argparse.ArgumentParser, arguments: Sequence[str] | None = None) -> None:
-    """Parse, call the chosen command's `run`, and end with the exit code of EXITS.md."""
-    options = parser.parse_args(arguments)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _interrupt)
+    """Parse, call the chosen command's `run`, and end with the exit code of EXITS.md.
+
+    The command goes on to its end, whatever becomes of its output. Where the output was all
+    that it was for, which is so unless it sets `beyond_output`, losing it is a failure.
+    """
+    keep_going()
     try:
-        code = options.run(options)
+        _on_signals(_interrupt)
+        options = parser.parse_args(arguments)
+        code = options.run(options) or 0
+        lost = lost_output()
+        if lost and not code and not getattr(options, "beyond_output", False):
+            raise BadCommand(f"standard output cannot be written: {lost.strerror}")
     except SottoError as error:
         print(f"error: {error}", file=sys.stderr)
         code = error.exit_code
     except Interrupted:
-        print("interrupted; the same command goes on where this one stopped", file=sys.stderr)
+        _on_signals(signal.SIG_IGN)  # it ends already: a second one must not show a traceback
+        print("interrupted; the same command can be given again", file=sys.stderr)
         code = INTERRUPTED
-    except BrokenPipeError:  # the reader of our output has gone, as in `… | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
-    sys.exit(code or 0)
+    sys.exit(code)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
     raise Interrupted
 
 
+def _quit(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+    os._exit(INTERRUPTED)
+
+
+def _on_signals(reaction: Callable[[int, FrameType | None], None] | signal.Handlers) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, reaction)
+
+
 Commands = argparse._SubParsersAction  # argparse has no public name for what add_subparsers gives
 
 
 def command_line(prog: str, description: str) -> tuple[argparse.ArgumentParser, Commands]:  # type: ignore[type-arg]
-    """A parser with subcommands, in the way all three commands look."""
+    """A parser with subcommands, in the way all three commands look.
+
+    The first thing that a command does: until it runs, a signal ends it on the spot.
+    """
+    _on_signals(_quit)
     parser = argparse.ArgumentParser(
         prog=prog, description=description, epilog="Exit codes: see protocol/EXITS.md."
     )
@@ -76,8 +97,10 @@ def add_command(
     return parser
 
 
-def read_agreement(path: Path) -> Agreement:
+def read_agreement(path: Path) -> "Agreement":
     """The agreement in a file."""
+    from protocol import toml
+
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -11,6 +11,11 @@ from typing import Any
 
 from protocol.errors import BadAgreement
 
+NAME = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}"
+"""What sessions, members and resources may be called."""
+
+NAME_IN_WORDS = "a name of 1 to 64 letters, digits, '_', '.' and '-'"
+
 _BRIEF = reprlib.Repr()
 _BRIEF.maxstring = 100
 
@@ -34,11 +39,12 @@ class Fields:
         self._rest = dict(table)
         self._path = path
 
-    def _where(self, key: str) -> str:
+    def where(self, key: str) -> str:
+        """How an error names a field."""
         return f"{self._path}.{key}" if self._path else key
 
     def _wrong(self, key: str, value: Any, allowed: str) -> BadAgreement:
-        return BadAgreement(f"{self._where(key)} is {_shown(value)}: it must be {allowed}")
+        return BadAgreement(f"{self.where(key)} is {_shown(value)}: it must be {allowed}")
 
     def number(
         self, key: str, default: float | None = None, *, at_least: float, at_most: float
@@ -78,30 +84,28 @@ class Fields:
 
     def name(self, key: str) -> str:
         value = self._rest.pop(key, None)
-        if not isinstance(value, str) or not re.fullmatch(
-            r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", value
-        ):
-            raise self._wrong(key, value, "a name of 1 to 64 letters, digits, '_', '.' and '-'")
+        if not isinstance(value, str) or not re.fullmatch(NAME, value):
+            raise self._wrong(key, value, NAME_IN_WORDS)
         return value
 
     def has_table(self, key: str) -> bool:
         return isinstance(self._rest.get(key), Mapping)
 
     def table(self, key: str) -> "Fields":
-        return Fields(self._rest.pop(key, {}), self._where(key))
+        return Fields(self._rest.pop(key, {}), self.where(key))
 
     def tables(self, key: str, at_least: int, at_most: int) -> list["Fields"]:
         value = self._rest.pop(key, None)
         if not isinstance(value, list) or not at_least <= len(value) <= at_most:
             raise self._wrong(key, value, f"a list of {at_least} to {at_most} [[{key}]] tables")
-        return [Fields(v, f"{self._where(key)}[{i}]") for i, v in enumerate(value)]
+        return [Fields(v, f"{self.where(key)}[{i}]") for i, v in enumerate(value)]
 
     def forbid(self, keys: tuple[str, ...], why: str) -> None:
         for key in keys:
             if key in self._rest:
-                raise BadAgreement(f"{self._where(key)} has no meaning where {why}; leave it out")
+                raise BadAgreement(f"{self.where(key)} has no meaning where {why}; leave it out")
 
     def done(self) -> None:
         """Refuse what nobody asked for: a misspelt field must not pass as a default."""
         for key in self._rest:
-            raise BadAgreement(f"{self._where(key)} is not a field of an agreement; check the name")
+            raise BadAgreement(f"{self.where(key)} is not a field of an agreement; check the name")

@@ -89,7 +89,8 @@ class Session:
 
     `past` holds the rounds that the ledger has closed and `own` the party's own releases;
     both are empty at the first start. Restart has no path of its own: what was released is
-    found in the ledger by the gate when the session asks for it again. With all seals in
+    found in the ledger by the gate when the session asks for it again. `heard` is what peers
+    had released by the last orderly end, so that it is known of them still. With all seals in
     `past` the session is finished from the start, and stays only to help late peers.
     """
 
@@ -102,6 +103,7 @@ class Session:
         pack: Pack,
         past: Transcript | None = None,
         own: tuple[Signed, ...] = (),
+        heard: tuple[Signed, ...] = (),
         now: float = 0.0,
     ) -> None:
         self.agreement = agreement
@@ -130,6 +132,7 @@ class Session:
         self.position = self.course.opening
         for releases in () if past is None else past.rounds:
             self._step(releases)
+        self._recall(heard)
         self._timers = Timers(agreement, now)
         if past is not None and past.seals:
             self.phase = Phase.FINISHED
@@ -161,6 +164,14 @@ class Session:
     def holds(self, data: bytes) -> bool:
         """Whether these bytes are a release that is held already: to read it again says nothing."""
         return data in self._held
+
+    @property
+    def heard(self) -> tuple[Signed, ...]:
+        """What peers have released in the newest rounds, and might have lost when they are back."""
+        if self.phase is Phase.FINISHED:
+            return ()
+        newest = (*self._last_releases, *self._now_releases.values(), *self._next_releases.values())
+        return tuple(signed for signed in newest if signed.message.sender != self.me)
 
     # Events
 
@@ -317,6 +328,16 @@ class Session:
         if ahead == 0:
             self._timers.progressed(now)
         return self._close_if_full(now)
+
+    def _recall(self, heard: tuple[Signed, ...]) -> None:
+        """Hold again what was held when the process last ended, where it is not closed by now."""
+        for signed in heard:
+            message, ahead = signed.message, signed.message.round - self.position.round
+            fits = ahead == 1 or (ahead == 0 and message.head == self.position.head)
+            if isinstance(message, Release) and message.sender in self._peers and fits:
+                box = self._now_releases if ahead == 0 else self._next_releases
+                box[message.sender] = signed
+                self._held.add(signed.data)
 
     def _compare(self, known: Signed, new: Signed, now: float) -> list[Effect]:
         """An identical duplicate is nothing; a different one is equivocation."""

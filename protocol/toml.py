@@ -25,6 +25,7 @@ from protocol.agreement import (
 )
 from protocol.errors import BadAgreement
 from protocol.fields import Fields
+from protocol.transport import address
 
 MAX_ROUNDS = 1_000_000
 MAX_MEMBERS = 10_000
@@ -41,8 +42,12 @@ RESERVE = 1e-6
 # What a text may look like, and how to say so to a person.
 _CURRENCY = (r"[^\s\x00-\x1f\x7f]{1,8}", "one word of at most 8 characters, like EUR")
 _LINE = (r"[^\x00-\x1f]{0,80}", "one line of at most 80 characters")
-_ADDRESS = (r"tcp://\S{1,255}:[0-9]{1,5}", "an address of the form 'tcp://host:port'")
-_SIGNING_KEY = (r"[0-9a-f]{64}", "a public key of 64 hexadecimal digits")
+_PORT = r"(?:[1-9]\d{0,3}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d\d|655[0-2]\d|6553[0-5])"
+_ADDRESS = (
+    rf"tcp://\S{{1,255}}:{_PORT}",
+    "an address of the form 'tcp://host:port', its port from 1 to 65535",
+)
+_SIGNING_KEY = (r"[0-9a-fA-F]{64}", "a public key of 64 hexadecimal digits")
 _CURVE_KEY = (r"[0-9A-Za-z.:+=^!/*?&<>()\[\]{}@%$#-]{40}", "a public key of 40 Z85 characters")
 
 
@@ -137,7 +142,7 @@ def _member(fields: Fields, resources: list[str]) -> Member:
         endowment=_parts(fields, "endowment", resources),
         signing_key=bytes.fromhex(fields.text("signing_key", _SIGNING_KEY)),
         transport_key=fields.text("transport_key", _CURVE_KEY),
-        address=fields.text("address", _ADDRESS),
+        address=_address(fields, "address"),
     )
     fields.done()
     return member
@@ -167,9 +172,14 @@ def _secrecy(
     if not noisy:
         unused = ("epsilon", "delta", "accountant", "noise", "truncate", "alpha", "tau")
         fields.forbid(unused, "mode is 'hidden'")
+    truncate = fields.flag("truncate", False)
+    if mode != "clipped":
+        fields.forbid(("alpha",), f"mode is {mode!r}")
+        if not truncate:
+            fields.forbid(("tau",), f"mode is {mode!r} and truncate is not true")
     terms = {
         "privacy": _privacy(fields) if noisy else None,
-        "truncate": fields.flag("truncate", False),
+        "truncate": truncate,
         "alpha": fields.number("alpha", 1.5, at_least=1.0, at_most=members),
         "tau": fields.number("tau", 0.01, at_least=1e-4, at_most=0.5),
         "objective_limit": None,
@@ -247,11 +257,22 @@ def _start(fields: Fields, resources: tuple[Resource, ...]) -> tuple[float, ...]
     return tuple((r.worth or 0.0) / r.capacity for r in resources)
 
 
+def _address(fields: Fields, key: str, above: int = 0) -> str:
+    """Where somebody can be reached, at that port and so many above it."""
+    place = fields.text(key, _ADDRESS)
+    try:
+        address(place or "tcp://nowhere:1", above)
+    except BadAgreement as error:
+        raise BadAgreement(f"{fields.where(key)} is {error}") from None
+    return place
+
+
 def _transport(fields: Fields) -> Transport:
+    topology = fields.choice("topology", TOPOLOGIES, "relay")
     transport = Transport(
-        topology=fields.choice("topology", TOPOLOGIES, "relay"),
+        topology=topology,
         patience_seconds=fields.number("patience_seconds", 120.0, at_least=0.1, at_most=1e7),
-        coordinator=fields.text("coordinator", _ADDRESS),
+        coordinator=_address(fields, "coordinator", 1 if topology == "relay" else 0),
         coordinator_key=fields.text("coordinator_key", _CURVE_KEY),
     )
     fields.done()

@@ -13,43 +13,126 @@ from protocol.wire import longest
 QUEUE = 4_000
 """Messages that may wait at one socket. What is dropped beyond is sent again later."""
 
+QUEUE_BYTES = 8 << 20
+"""What they may take together, where messages are long."""
+
+FEWEST = 64
+"""So many messages may wait however long they are."""
+
 STRANGERS_TOLD = 100
 """Strangers that are named, once each. Whoever comes later is refused without a word."""
 
-HEARTBEAT_MILLISECONDS = 1_000
-DEAD_AFTER_MILLISECONDS = 6_000
+SUBSCRIPTION_BYTES = 1 << 16
+"""What a publisher takes from one connection, handshake included: an honest subscriber sends one
+byte, and libzmq keeps some forty for each that it is sent."""
+
+HANDSHAKE_BYTES = 1_000
+"""No part of a handshake is longer."""
+
+DEAD_AFTER_SECONDS = 6
+LAST_PORT = 65_535
 
 
 def socket_options(agreement: Agreement) -> dict[str, int]:
-    """The ZeroMQ options of every socket, by pyzmq's names."""
+    """The ZeroMQ options of every socket, by pyzmq's names.
+
+    Whether a peer is there is asked of TCP. ZeroMQ's own heartbeats give up a connection whose
+    messages wait to be read, and `immediate` takes the queue along with a connection that is
+    given up: reading from one that outlived its connection aborts libzmq (its issue 3937).
+    """
     return {
         "linger": 0,
         "maxmsgsize": longest(agreement),
-        "sndhwm": QUEUE,
-        "rcvhwm": QUEUE,
+        "sndhwm": _queue(agreement),
+        "rcvhwm": _queue(agreement),
+        "immediate": 1,
         "reconnect_ivl": 50,
         "reconnect_ivl_max": 1_000,
-        "heartbeat_ivl": HEARTBEAT_MILLISECONDS,
-        "heartbeat_timeout": DEAD_AFTER_MILLISECONDS,
-        "heartbeat_ttl": DEAD_AFTER_MILLISECONDS,
+        "tcp_keepalive": 1,
+        "tcp_keepalive_idle": 1,
+        "tcp_keepalive_intvl": 1,
+        "tcp_keepalive_cnt": DEAD_AFTER_SECONDS - 1,
+        "tcp_maxrt": 1_000 * DEAD_AFTER_SECONDS,
         "connect_timeout": 5_000,
         "handshake_ivl": 10_000,
     }
 
 
+def publisher_options(agreement: Agreement) -> dict[str, int]:
+    """Those of a socket to which nobody has to say more than that it listens."""
+    return socket_options(agreement) | {"maxmsgsize": HANDSHAKE_BYTES, "rcvhwm": FEWEST}
+
+
+def _queue(agreement: Agreement) -> int:
+    return max(FEWEST, min(QUEUE, QUEUE_BYTES // longest(agreement)))
+
+
+def backlog_bytes(agreement: Agreement) -> int:
+    """More than the queue of a socket holds when it is full: nobody honest sends so much unread."""
+    return 2 * _queue(agreement) * wire_bytes(longest(agreement))
+
+
+def wire_bytes(length: int) -> int:
+    """What a message of one part takes on a CURVE connection."""
+    sealed = length + 33
+    return sealed + (2 if sealed < 256 else 9)
+
+
+_PLACE = re.compile(r"(tcp://)([^\s:/;@]{1,255}|\[[0-9a-fA-F:.]{2,45}\]):([0-9]{1,5}|\*)", re.ASCII)
+_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_.])?|\[.*\]")
+_ANY_INTERFACE = ("*", "0.0.0.0", "[::]")  # noqa: S104 - nothing is bound here
+
+
 def address(base: str, offset: int = 0) -> str:
-    """`tcp://host:port` with the port moved by `offset`."""
-    found = re.fullmatch(r"(tcp://[^\s:/]+|tcp://\[[0-9a-fA-F:]+\]):(\d{1,5})", base)
-    if not found or not 0 < int(found[2]) + offset < 65_536:
-        raise BadAgreement(f"{base!r} is not an address of the form tcp://host:port")
-    return f"{found[1]}:{int(found[2]) + offset}"
+    """`tcp://host:port` with the port moved by `offset`: a place that others can connect to."""
+    host, port = _parts(base, offset)
+    if host in _ANY_INTERFACE:
+        raise BadAgreement(f"{base!r}, which names no machine: say how it is reached")
+    if port == "*" or not _NAME.fullmatch(host):
+        raise BadAgreement(f"{base!r}, which is not an address of the form tcp://host:port")
+    return f"tcp://{host}:{port}"
+
+
+def listening(base: str, offset: int = 0) -> str:
+    """The same for a place to listen at: the host may be `*`, for all interfaces, and so may the
+    port, for any that is free."""
+    host, port = _parts(base, offset)
+    return f"tcp://{host}:{port}"
+
+
+def reachable(place: str) -> bool:
+    """Whether this is a place that others can connect to."""
+    try:
+        address(place)
+    except BadAgreement:
+        return False
+    return True
+
+
+def _parts(base: str, offset: int) -> tuple[str, str]:
+    found = _PLACE.fullmatch(base)
+    if not found:
+        raise BadAgreement(f"{base!r}, which is not an address of the form tcp://host:port")
+    if found[3] == "*":
+        return found[2], "*"
+    port = int(found[3])
+    if not 0 < port <= LAST_PORT - offset or port + offset < 1:
+        also = f", and {offset} above it is needed too" if offset else ""
+        raise BadAgreement(f"{base!r}, but a port is a number from 1 to {LAST_PORT}{also}")
+    return found[2], str(port + offset)
 
 
 class Roster:
-    """Decides for pyzmq's authenticator whose transport key is let in: the members' only."""
+    """Decides for pyzmq's authenticator whose transport key is let in: the members' only.
 
-    def __init__(self, agreement: Agreement, refused: Callable[[str], None]) -> None:
-        self._allowed = {m.transport_key.encode() for m in agreement.members if m.transport_key}
+    `also` is the key of the one who listens, where it may want to hear itself.
+    """
+
+    def __init__(
+        self, agreement: Agreement, refused: Callable[[str], None], *, also: str = ""
+    ) -> None:
+        keys = (also, *(m.transport_key for m in agreement.members))
+        self._allowed = {key.encode() for key in keys if key}
         self._refused = refused
         self._told: set[bytes] = set()
 
@@ -70,7 +153,7 @@ def require_network(agreement: Agreement) -> None:
             "transport.coordinator and transport.coordinator_key are missing: a session over "
             "the network needs to know where the coordinator is and its key"
         )
-    address(agreement.transport.coordinator, 1)
+    address(agreement.transport.coordinator, 1 if agreement.transport.topology == "relay" else 0)
     for member in agreement.members:
         if not member.signing_key or not member.transport_key:
             raise BadAgreement(f"member {member.name!r} has no keys; add those that it has sent")

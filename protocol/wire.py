@@ -4,9 +4,10 @@
 Nothing here reads or writes a socket. The format is written down in SPEC.md.
 """
 
+import hashlib
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgpack
 
@@ -31,6 +32,9 @@ CONTEXT = b"sotto 1\n"
 
 SIGNATURE_BYTES = 64
 HARD_LIMIT = 1 << 24
+
+REMEMBERED = 256
+"""Messages of each sender, and forgeries of all, whose signature is not verified once more."""
 
 _KINDS: dict[int, type[Message]] = {1: Hello, 2: Release, 3: Seal, 4: Halt}
 _CODES = {kind: code for code, kind in _KINDS.items()}
@@ -65,8 +69,40 @@ def longest(agreement: Agreement) -> int:
     return min(HARD_LIMIT, 512 + shown * (release_bytes(agreement) + _ECHO.size + 8))
 
 
+class Glance(NamedTuple):
+    """What a message claims to be. Nothing of it is verified."""
+
+    kind: type[Message]
+    key: bytes
+    agreement: bytes
+    round: int
+
+
+_GLANCE = struct.Struct(">2sB2s32s2s32s2sI2s")
+_FRAME = (b"\x97\x01", b"\xc4\x20", b"\xc4\x20", b"\xc4\x04", b"\xc4\x20")
+
+
+def glance(data: bytes) -> Glance | None:
+    """What these bytes claim, for who only passes them on; None where that is nothing."""
+    if len(data) < _GLANCE.size + HEAD_BYTES + SIGNATURE_BYTES:
+        return None
+    start, code, a, key, b, agreement, c, number, d = _GLANCE.unpack_from(data)
+    kind = _KINDS.get(code)
+    if kind is None or (start, a, b, c, d) != _FRAME:
+        return None
+    return Glance(kind, key, agreement, number)
+
+
+def claimed_key(data: bytes) -> bytes:
+    """The signing key that a message claims to be signed with, if it is a message."""
+    return data[5:37]
+
+
 class Reader:
-    """Reads the messages of one session."""
+    """Reads the messages of one session.
+
+    To read again what was read not long ago costs no signature, whether it fitted or not.
+    """
 
     def __init__(self, agreement: Agreement) -> None:
         from protocol.signatures import verify
@@ -75,6 +111,8 @@ class Reader:
         self._agreement = agreement
         self._longest = longest(agreement)
         self._names = {m.signing_key: m.name for m in agreement.members if m.signing_key}
+        self._fitted: dict[bytes, dict[bytes, None]] = {key: {} for key in self._names}
+        self._forged: dict[bytes, None] = {}
 
     def unpack(self, data: bytes, *, verified: bool = False) -> Signed:
         """The message in these bytes, its signature verified against the roster.
@@ -93,7 +131,7 @@ class Reader:
         if sender is None:
             raise BadMessage("signed by somebody who is not in the roster")
         if not verified:
-            self._verify(b"".join((data[-SIGNATURE_BYTES:], CONTEXT, payload)), sender, key)
+            self._check(data, payload, sender, key)
         try:
             message = self._message(kind, sender, fields)
         except BadMessage as error:
@@ -101,6 +139,20 @@ class Reader:
         if _payload(message, key) != payload:
             raise BadMessage(f"from {sender!r}: not in canonical form", sender=sender)
         return Signed(message, data)
+
+    def _check(self, data: bytes, payload: bytes, sender: str, key: bytes) -> None:
+        """Verify the signature, unless that was done. Nobody can crowd out another's messages."""
+        digest = hashlib.sha256(data).digest()
+        if digest in self._fitted[key]:
+            return
+        if digest in self._forged:
+            raise BadMessage(f"the signature of {sender!r} still does not fit", sender=sender)
+        try:
+            self._verify(b"".join((data[-SIGNATURE_BYTES:], CONTEXT, payload)), sender, key)
+        except BadMessage:
+            _remember(self._forged, digest)
+            raise
+        _remember(self._fitted[key], digest)
 
     def _frame(self, payload: bytes) -> tuple[type[Message], list[bytes]]:
         try:
@@ -146,6 +198,12 @@ class Reader:
                 raise BadMessage("a seal is complete or not")
             return Seal(**common, complete=body == b"\1")
         return Halt(**common, **_read_halt(body, len(self._agreement.members)))
+
+
+def _remember(digests: dict[bytes, None], digest: bytes) -> None:
+    digests[digest] = None
+    if len(digests) > REMEMBERED:
+        del digests[next(iter(digests))]
 
 
 def _payload(message: Message, key: bytes) -> bytes:

@@ -86,9 +86,11 @@ def agreement_table(instance: Instance, options: argparse.Namespace) -> dict[str
             "accountant": options.accountant,
             "noise": options.noise,
             "truncate": options.truncate,
-            "alpha": min(options.alpha, float(len(instance.data))),
-            "tau": options.tau,
         }
+    if options.mode == "clipped":
+        privacy["alpha"] = min(options.alpha, float(len(instance.data)))
+    if options.mode == "clipped" or privacy.get("truncate"):
+        privacy["tau"] = options.tau
     step = options.step or ("center" if options.mode == "hidden" else "worth")
     prices: dict[str, Any] = {"step": step, "start": options.start}
     if step == "center":

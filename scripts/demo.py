@@ -7,7 +7,6 @@ result with the optimum that only an owner of all data could find.
 
 import argparse
 import json
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -20,6 +19,8 @@ from rich.progress import Progress
 from rich.table import Table
 
 from protocol.agreement import TOPOLOGIES, Agreement
+from protocol.command import run
+from protocol.errors import BadCommand, SottoError
 from protocol.outcome import outcome
 from protocol.transcript import load
 from scripts.agreements import drawn, session_options
@@ -58,8 +59,8 @@ def demo(
     return measure(cast, agreement, instance, wall)
 
 
-def demo_options(arguments: list[str] | None = None) -> argparse.Namespace:
-    """The options of a demonstration. A seed makes it a rehearsal, which can be repeated."""
+def command_line() -> argparse.ArgumentParser:
+    """The command, with all its options."""
     parser = argparse.ArgumentParser(
         prog="scripts/demo",
         description="Play a whole session over real processes on loopback: one coordinator and K "
@@ -74,23 +75,35 @@ def demo_options(arguments: list[str] | None = None) -> argparse.Namespace:
     add(
         "--limit", type=float, default=3600.0, metavar="SECONDS", help="give up after (%(default)s)"
     )
-    options = parser.parse_args(arguments)
+    parser.set_defaults(run=_demonstrate)
+    return parser
+
+
+def demo_options(arguments: list[str] | None = None) -> argparse.Namespace:
+    """The options of a demonstration. A seed makes it a rehearsal, which can be repeated."""
+    return _seeded(command_line().parse_args(arguments))
+
+
+def _seeded(options: argparse.Namespace) -> argparse.Namespace:
     options.rehearsal = options.seed is not None
     options.seed = options.seed if options.rehearsal else 1
     return options
 
 
-def main() -> None:
-    options = demo_options()
+def _demonstrate(options: argparse.Namespace) -> None:
+    _seeded(options)
     console = Console()
     with ExitStack() as stack:
         temporary = stack.enter_context(tempfile.TemporaryDirectory(prefix="sotto-"))
         folder = options.dir or Path(temporary)
         if options.dir and options.dir.exists():
-            sys.exit(f"error: {options.dir} exists already; name a new folder")
+            raise BadCommand(f"{options.dir} exists already; name a new folder")
         with Progress(console=console, transient=True) as progress:
             task = progress.add_task(f"{options.parties} parties", total=options.rounds)
-            figures = demo(folder, options, lambda done: progress.update(task, completed=done))
+            try:
+                figures = demo(folder, options, lambda done: progress.update(task, completed=done))
+            except (RuntimeError, TimeoutError) as error:
+                raise SottoError(str(error)) from None
     show(console, figures)
     table = Table("party", "ended at head", title=f"{options.topology}: what each party got")
     for name, head in figures["heads"].items():
@@ -105,6 +118,10 @@ def main() -> None:
         console.print(f"everything is in {options.dir}")
     if options.json:
         options.json.write_text(json.dumps(figures, indent=2) + "\n")
+
+
+def main() -> None:
+    run(command_line())
 
 
 if __name__ == "__main__":

@@ -7,11 +7,13 @@ two files in the folder of the session, so that nothing here has to run while it
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -72,6 +74,24 @@ def coordinator_command(folder: Path, *, role: Sequence[str] = COORDINATOR) -> l
     return [sys.executable, *role, "serve", "--agreement", str(agreement), "--key", str(key)]
 
 
+@contextmanager
+def _signals_later() -> Iterator[None]:
+    """Signals that come meanwhile take effect afterwards: no child may run unknown to us."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    both = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, lambda told, _: came.append(told)) for number in both]
+    try:
+        yield
+    finally:
+        for number, reaction in zip(both, before, strict=True):
+            signal.signal(number, reaction)
+        for told in came:
+            signal.raise_signal(told)
+
+
 class Processes:
     """Children by name, all of which are ended when this is left."""
 
@@ -87,9 +107,10 @@ class Processes:
 
     def launch(self, name: str, command: Sequence[str], *, within: Path | None = None) -> None:
         """Start a process. What it says goes behind what it said before."""
-        with self._log(name, "out").open("ab") as out, self._log(name, "err").open("ab") as err:
+        out, err = self._log(name, "out"), self._log(name, "err")
+        with out.open("ab") as stdout, err.open("ab") as stderr, _signals_later():
             self.processes[name] = subprocess.Popen(
-                command, cwd=within, env=environment(), stdout=out, stderr=err
+                command, cwd=within, env=environment(), stdout=stdout, stderr=stderr
             )
 
     def said(self, name: str) -> str:

@@ -16,9 +16,10 @@ from tests.kit.waiting import LIMIT
 
 FOLDERS = ("protocol", "party", "coordinator", "scripts", "tests")
 FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
-SHELL = {"__main__", "command"}
-"""The files of `protocol` that are a command line, and so may touch the world. Its pages, which
-read their style, are an edge as well."""
+SHELL = {"__main__", "command", "meter", "outputs"}
+"""The files of `protocol` that may touch the world: its command line and its outputs, and what
+party and coordinator both need to watch their connections. Its pages, which read their style, are
+an edge as well."""
 
 WORLD = {
     "asyncio", "concurrent", "datetime", "fcntl", "glob", "highspy", "io", "logging",
@@ -70,7 +71,7 @@ PURE = [path for path in modules("protocol") if path not in EDGE]
 @pytest.mark.parametrize("path", PURE, ids=named)
 def test_protocol_is_pure(path: Path) -> None:
     """What all parties agree on has no socket, clock, disk or randomness, and no edge."""
-    assert not imported(path, "importlib", "protocol.command", "protocol.pages")
+    assert not imported(path, "importlib", "protocol.command", "protocol.meter", "protocol.pages")
     assert not imported(path, *WORLD, "party", "coordinator", "scripts", "tests")
     touched = {"open", "print", "input", "exec", "eval", "__import__"} & set(calls(path))
     assert not touched
@@ -102,7 +103,7 @@ def test_coordinator_is_only_a_relay(path: Path) -> None:
     """The coordinator knows the agreement and the transport, and no mathematics or data."""
     assert not imported(path, "party", "scripts", "tests")
     assert not imported(path, "highspy", "opendp", "numpy", "scipy", "sqlite3")
-    allowed = ["agreement", "command", "errors", "transport", "wire"]
+    allowed = ["agreement", "command", "errors", "messages", "meter", "transport", "wire"]
     if path.stem == "__main__":  # writes agreements, the next one from a public transcript
         allowed += ["outcome", "toml", "transcript"]
     known = imported(path, *(f"protocol.{name}" for name in allowed))

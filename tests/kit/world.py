@@ -97,6 +97,7 @@ class Stored:
     releases: tuple[Signed, ...] = ()
     rounds: tuple[tuple[Signed, ...], ...] = ()
     seals: tuple[Signed, ...] = ()
+    heard: tuple[Signed, ...] = ()
     fault: SottoError | None = None
 
 
@@ -114,6 +115,12 @@ class Disk:
     def own(self) -> tuple[Signed, ...]:
         return self.durable.releases
 
+    def heard(self) -> tuple[Signed, ...]:
+        return self.durable.heard
+
+    def require_replayed(self, rounds: int, head: bytes) -> None:
+        """These disks lose what was not committed, and damage nothing."""
+
     def release(self, round: int) -> Signed | None:  # noqa: A002
         recorded = self.pending.releases
         return recorded[round] if round < len(recorded) else None
@@ -126,7 +133,7 @@ class Disk:
         self.commit()
         self._power("after the release is written")
 
-    def record_round(self, round: int, releases: tuple[Signed, ...]) -> None:  # noqa: A002
+    def record_round(self, round: int, releases: tuple[Signed, ...], head: bytes) -> None:  # noqa: A002, ARG002
         if round == len(self.pending.rounds):
             self._write(rounds=(*self.pending.rounds, releases))
 
@@ -135,6 +142,10 @@ class Disk:
         self._write(seals=seals)
         self.commit()
         self._power("after the seals are written")
+
+    def record_heard(self, releases: tuple[Signed, ...]) -> None:
+        self._write(heard=releases)
+        self.commit()
 
     def record_fault(self, error: SottoError) -> None:
         self._write(fault=error)
@@ -374,8 +385,7 @@ class World:
             self._check_error(party, error)
 
     def _end(self, party: Party) -> None:
-        self._tell(f"{party.name} ends")
-        party.executor = None
+        self.stop(party)
         if party.witness_of is not None:
             self._bring_back(party.witness_of)
         if isinstance(party.error, BadLedger):
@@ -384,6 +394,13 @@ class World:
             self._operate()
         else:
             self._at(self.chance.uniform(0.1, 4.0), partial(self.start, party))
+
+    def stop(self, party: Party) -> None:
+        """An orderly end."""
+        self._tell(f"{party.name} ends")
+        if party.executor is not None:
+            party.executor.rest()
+        party.executor = None
 
     def _operate(self) -> None:
         """People give the same command again, unless somebody has stopped for good."""

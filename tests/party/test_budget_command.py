@@ -26,6 +26,7 @@ from scripts.processes import party_command
 from tests.kit import ROOT
 from tests.kit.budgets import DELTA, agreed, composed, hidden, multiplier, record
 from tests.kit.holding import Brake, kill
+from tests.kit.ledgers import release
 from tests.kit.processes import Play, options, play
 from tests.kit.waiting import LIMIT, until
 
@@ -276,7 +277,8 @@ def test_join_with_half_a_limit(door: Door) -> None:
 
 def test_join_resumed_under_another_data_set(door: Door) -> None:
     """A session begun with one data set is not joined with another, and nobody is told."""
-    Ledger(door.ledger, door.play.agreement, "party1", data_set="spring").close()
+    with closing(Ledger(door.ledger, door.play.agreement, "party1", data_set="spring")) as ledger:
+        ledger.record_release(release(door.play.agreement, 0, member="party1"))
     other = door.refused("--data-set", "autumn")
     assert other.returncode == 6
     assert "was begun with the data set 'spring', not with 'autumn'" in other.stderr

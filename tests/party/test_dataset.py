@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from party import dataset
+from party import dataset, modelfile
 from party.dataset import DataSet
 from party.subproblem import Subproblem, subproblem
 from protocol.agreement import Agreement
@@ -451,7 +451,8 @@ BROKEN_TEXTS: list[tuple[str, str | bytes, str]] = [
     ("const2.lp", LP.replace("press: iron", "press:\n79.19\n + iron"), "would misread this row"),
     ("right.lp", LP.replace("<= 7.9195\n oil", "<= 7.9195 + oil\n oil"), "line 10: HiGHS would"),
     ("right2.lp", LP.replace("<= 7.9195\n oil", "<= 7.9195 oil\n oil"), "line 10: HiGHS would"),
-    ("gap.mps", MPS.replace("RHS\n", "\nRHS\n", 1), "line 23: take the empty line out"),
+    ("comma.mps", MPS.replace(".", ",", 1), "a number has a comma; write decimals with a point"),
+    ("comma.lp", LP.replace("7.9195", "7,9195", 1), "a number has a comma; write decimals with"),
     ("rows.mps", MPS.replace("ROWS\n", ""), "not an MPS file: it has no section ROWS"),
     ("cut.mps", MPS[:-60], "'cut.mps' is not an MPS file: it has no section ENDATA"),
     ("cut.lp", LP[:-40], "HiGHS cannot read 'cut.lp' as a model: check that it is a valid LP file"),
@@ -686,3 +687,44 @@ def test_damaged_arrays(folder: Path, data: st.DataObject) -> None:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("damaged")
+
+
+SPACED = """\
+NAME          plan
+ROWS
+ N  profit
+ L  steel
+ L  power
+COLUMNS
+    iron ore  profit             3.5   steel               2.
+    iron ore  power               1.
+RHS
+    RHS       steel               4.   power               9.
+ENDATA
+"""
+"""Names with spaces, which only the reader of fixed columns understands."""
+
+
+@pytest.mark.parametrize("text", [MPS, SPACED], ids=["free", "fixed"])
+@pytest.mark.parametrize("blank", ["\n", "   \n", "\r\n"])
+def test_empty_lines_in_mps_mean_nothing(tmp_path: Path, text: str, blank: str) -> None:
+    """Wherever they stand, the model is the same, and nothing is left of a copy."""
+    whole = tmp_path / "whole.mps"
+    whole.write_text(text)
+    expected = modelfile.read(whole)
+    lines = text.splitlines(keepends=True)
+    for place in range(len(lines) + 1):
+        path = tmp_path / "gaps.mps"
+        path.write_bytes("".join([*lines[:place], blank, *lines[place:]]).encode())
+        found = modelfile.read(path)
+        for field in ("columns", "rows", "maximise"):
+            assert getattr(found, field) == getattr(expected, field)
+        for field in ("cost", "lower", "upper", "row_lower", "row_upper", "value"):
+            assert np.array_equal(getattr(found, field), getattr(expected, field))
+
+
+def test_a_comma_in_a_name_is_none_in_a_number(tmp_path: Path) -> None:
+    """Names may have commas, as those of indexed variables do."""
+    path = tmp_path / "plan.lp"
+    path.write_text("max\n p: 3.5 x(1,2) + y\nst\n steel: x(1,2) + 2 y <= 4\nend\n")
+    assert modelfile.read(path).columns == ["x(1,2)", "y"]

@@ -57,7 +57,7 @@ def test_what_was_recorded_is_there(tmp_path: Path) -> None:
     assert ledger.release(0) is None
     for t, releases in enumerate(transcript.rounds):
         ledger.record_release(own[t])
-        ledger.record_round(t, releases)
+        ledger.record_round(t, releases, positions[t + 1].head)
     ledger.record_seals(transcript.seals)
     ledger.record_addresses({"ben": "tcp://ben:1", "cyd": "tcp://cyd:2"})
     ledger.record_addresses({"ben": "tcp://ben:3"})
@@ -99,10 +99,10 @@ def test_closed_round_is_never_changed(tmp_path: Path) -> None:
     agreement = make_agreement()
     transcript, _ = play(agreement)
     ledger = Ledger(tmp_path / "ledger", agreement, "ada")
-    ledger.record_round(0, transcript.rounds[0])
+    ledger.record_round(0, transcript.rounds[0], bytes(32))
     for wrong in (0, 2):
         with pytest.raises(BrokenInvariant):
-            ledger.record_round(wrong, transcript.rounds[0][::-1])
+            ledger.record_round(wrong, transcript.rounds[0][::-1], bytes(32))
     assert ledger.transcript().rounds == transcript.rounds[:1]
     ledger.close()
 
@@ -114,11 +114,11 @@ def test_closed_round_is_durable_with_the_next_release(tmp_path: Path) -> None:
     path = tmp_path / "ledger"
     ledger = Ledger(path, agreement, "ada")
     ledger.record_release(transcript.rounds[0][0])
-    ledger.record_round(0, transcript.rounds[0])
+    ledger.record_round(0, transcript.rounds[0], bytes(32))
     ledger._file._base.close()  # as if the process had ended here
     ledger = Ledger(path, agreement, "ada")
     assert (len(ledger.own()), len(ledger.transcript().rounds)) == (1, 0)
-    ledger.record_round(0, transcript.rounds[0])
+    ledger.record_round(0, transcript.rounds[0], bytes(32))
     ledger.record_release(transcript.rounds[1][0])
     ledger._file._base.close()
     ledger = Ledger(path, agreement, "ada")
@@ -173,7 +173,7 @@ def work(out, trial):
                           values=(trial, round))
         signed = pack(message, key=key, sign=lambda _: bytes(64))
         if round:
-            ledger.record_round(round - 1, (ledger.release(round - 1),) * 3)
+            ledger.record_round(round - 1, (ledger.release(round - 1),) * 3, bytes(32))
         ledger.record_release(signed)
         os.write(out, b"%d %d\\n" % (round, trial))
 
@@ -285,10 +285,10 @@ def test_ledger_of_another_version(tmp_path: Path, version: int) -> None:
     base = sqlite3.connect(path)
     base.execute(f"PRAGMA user_version = {version}")
     base.close()
-    with pytest.raises(BadLedger, match=f"is of version {version}, this program reads 2"):
+    with pytest.raises(BadLedger, match=f"is of version {version}, this program reads 3"):
         Ledger(path, make_agreement(), "ada")
     base = sqlite3.connect(path)
-    base.execute("PRAGMA user_version = 2")
+    base.execute("PRAGMA user_version = 3")
     base.close()
     Ledger(path, make_agreement(), "ada").close()
 
@@ -338,7 +338,7 @@ def test_damaged_message(tmp_path: Path, table: str) -> None:
     transcript, _ = play(agreement)
     ledger = Ledger(tmp_path / "ledger", agreement, "ada")
     ledger.record_release(transcript.rounds[0][0])
-    ledger.record_round(0, transcript.rounds[0])
+    ledger.record_round(0, transcript.rounds[0], bytes(32))
     ledger.record_seals(transcript.seals)
     ledger.close()
     column = "messages" if table == "rounds" else "message"
@@ -360,7 +360,7 @@ def test_damaged_anywhere(tmp_path: Path) -> None:
     ledger = Ledger(whole, agreement, "ada")
     for t, releases in enumerate(transcript.rounds):
         ledger.record_release(releases[0])
-        ledger.record_round(t, releases)
+        ledger.record_round(t, releases, bytes(32))
     ledger.record_addresses({"ben": "tcp://ben:1"})
     ledger.close()
     content, chance = whole.read_bytes(), random.Random(3)

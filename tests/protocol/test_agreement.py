@@ -152,8 +152,9 @@ NOT_FLAGS = [0, 1, "true", 1.0, [], {}]
 NOT_NUMBERS = ["7", True, [1.0], {"a": 1}, math.nan, math.inf, -math.inf, datetime.date(2024, 2, 3)]
 NOT_TABLES = [7, "x", True, [1]]
 LINE = "one line of at most 80 characters"
-ADDRESS = "an address of the form 'tcp://host:port'"
+ADDRESS = "an address of the form 'tcp://host:port', its port from 1 to 65535"
 NOT_ADDRESSES = [7, "x:1", "tcp://x", "tcp://x:", "tcp://:1", "tcp://x:123456", "tcp://x:٣", "ip:1"]
+NOT_ADDRESSES += [f"tcp://x:{port}" for port in (0, 65536, 66000, 70000, 99999)]
 CURVE_KEY = "a public key of 40 Z85 characters"
 NOT_CURVE_KEYS = [7, "a" * 39, "a" * 41, "a" * 39 + '"', "a" * 39 + "é", "a" * 39 + "\n"]
 
@@ -225,7 +226,7 @@ FIELDS: list[tuple[str, str, list[Any]]] = [
     (
         "member.0.signing_key",
         "a public key of 64 hexadecimal digits",
-        [7, "ab", KEY.upper(), KEY + "0", "zz" * 32, True],
+        [7, "ab", KEY + "0", "zz" * 32, True],
     ),
     ("member.0.transport_key", CURVE_KEY, NOT_CURVE_KEYS),
     ("member.0.address", ADDRESS, NOT_ADDRESSES),
@@ -637,7 +638,7 @@ delta = 1e-3
 OTHER_LAYOUT = """
   # every default is written out, and every key stands elsewhere
 privacy = {noise = 'component', truncate = false, accountant = "exact", delta = 0.001, \
-epsilon = 1.0, alpha = 1.5, tau = 1e-2, share_objective = false}
+epsilon = 1.0, share_objective = false}
 rounds = 0x28
 member = [ {name = "ada", share.power = 1.0, share."steel" = 1e0, address = "", signing_key = ""},
   {share = {power = 1.0, steel = 5e-1}, name = '''ben''', transport_key = ""}]
@@ -739,6 +740,33 @@ def test_canonical_form_is_that_of_the_second_reading(table: dict[str, Any]) -> 
     assert reading.agreement_digest(reading.canonical(agreement)) == agreement.digest
 
 
+@pytest.mark.parametrize("name", ["alpha", "tau"])
+def test_caps_have_no_meaning_without_clipping(name: str) -> None:
+    """Where nothing is clipped or cut, α and τ are refused rather than passed over."""
+    value = {"alpha": 1.5, "tau": 0.02}[name]
+    private = changed(changed(full(), "mode", "private"), "privacy.truncate", False)
+    bare = changed(changed(private, "privacy.alpha", MISSING), "privacy.tau", MISSING)
+    assert parse(toml(bare)).mode == "private"
+    with pytest.raises(BadAgreement, match=f"privacy.{name} has no meaning where mode is 'priv"):
+        parse(toml(changed(bare, f"privacy.{name}", value)))
+    cut = changed(changed(bare, "privacy.truncate", True), "privacy.tau", 0.02)
+    assert parse(toml(cut)).tau == 0.02
+
+
+def test_a_key_in_capitals_is_the_same_key() -> None:
+    """Hexadecimal digits may be of either case, and the agreement is the same."""
+    table = changed(full(), "member.0.signing_key", KEY.upper())
+    assert parse(toml(table)).digest == parse(toml(full())).digest
+
+
+def test_a_relay_needs_two_ports() -> None:
+    """The last port of all has none above it, which a relay needs and a mesh does not."""
+    last = changed(full(), "transport.coordinator", "tcp://relay:65535")
+    with pytest.raises(BadAgreement, match="1 above it is needed too"):
+        parse(toml(changed(last, "transport.topology", "relay")))
+    assert parse(toml(changed(last, "transport.topology", "mesh"))).transport.topology == "mesh"
+
+
 def test_digest_changes_with_everything_that_matters() -> None:
     """No two agreements that differ in what was agreed have the same digest."""
     tables = [full(), minimal(), centered()]
@@ -748,6 +776,8 @@ def test_digest_changes_with_everything_that_matters() -> None:
     tables.append(bare(full()))
     for path, value in CHANGES:
         table = changed(full(), path, value)
+        if path == "mode":
+            table = changed(table, "privacy.alpha", MISSING)
         if path == "resource.0.name":
             table = changed(table, "member.0.share", {"iron": 0.5, "power": 1.0})
             table = changed(table, "prices.start", {"iron": 2.0, "power": 3.0})
@@ -896,9 +926,11 @@ def agreements(draw: st.DrawFn) -> dict[str, Any]:
             "delta": 0.001,
             "truncate": draw(st.booleans()),
             "share_objective": draw(st.booleans()),
-            "alpha": draw(numbers(1.0, 2.0)),
-            "tau": draw(numbers(1e-4, 0.5)),
         }
+        if mode == "clipped":
+            table["privacy"]["alpha"] = draw(numbers(1.0, 2.0))
+        if mode == "clipped" or table["privacy"]["truncate"]:
+            table["privacy"]["tau"] = draw(numbers(1e-4, 0.5))
     return table
 
 

@@ -214,14 +214,17 @@ def agreements(draw: st.DrawFn) -> Agreement:
         "delta": 10.0 ** draw(st.floats(-8.0, math.log10(0.05))),
         "accountant": draw(st.sampled_from(["paper", "exact"])),
         "noise": draw(st.sampled_from(["component", "norm", "balanced"])),
-        "alpha": draw(st.floats(1.0, 2.0)),
-        "tau": 10.0 ** draw(st.floats(-4.0, math.log10(0.5))),
         "truncate": draw(st.booleans()),
     }
+    mode = draw(st.sampled_from(["private", "clipped"]))
+    if mode == "clipped":
+        privacy["alpha"] = draw(st.floats(1.0, 2.0))
+    if mode == "clipped" or privacy["truncate"]:
+        privacy["tau"] = 10.0 ** draw(st.floats(-4.0, math.log10(0.5)))
     if draw(st.booleans()):
         privacy |= {"share_objective": True, "objective_limit": 100.0}
     return agree(
-        mode=draw(st.sampled_from(["private", "clipped"])),
+        mode=mode,
         rounds=draw(st.one_of(st.integers(1, 20), st.integers(1, 2000))),
         capacity=tuple(draw(st.lists(st.floats(0.1, 1e3), min_size=m, max_size=m))),
         shares=(*shares, 1.0),

@@ -160,11 +160,24 @@ def test_an_old_disk_is_refused_if_one_peer_has_heard() -> None:
     assert all(p.disk.durable.seals for p in here.parties)
 
 
+def test_a_witness_that_ended_in_order_still_knows() -> None:
+    """Who heard a release and was started again refuses the old disk as before."""
+    here = quiet_world()
+    ada, ben, _ = here.parties
+    ada.newest = put_back_ada(here, hidden_from=("cyd",))
+    here.stop(ben)
+    here.start(ben)
+    here.start(ada)
+    here.pass_time(20.0)
+    assert "ada fails: BadLedger: 'ben' knows 1 releases of 'ada'" in here.story
+    assert all(p.disk.durable.seals for p in here.parties)
+
+
 @pytest.mark.parametrize("how", ["hidden", "forgotten"])
 def test_what_remains_is_a_release_that_nobody_can_tell_of(how: str) -> None:
     """A second release needs an old disk and nobody left who knows of the first.
 
-    Either no peer ever heard it, or all who did have ended before the round was closed.
+    Either no peer ever heard it, or all who did lost power before the round was closed.
     There is no other way: everywhere else the worlds restore disks as they please.
     """
     here = quiet_world()

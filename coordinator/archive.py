@@ -1,0 +1,130 @@
+"""Keeps the public transcript of a session that is passed on, for the convener.
+
+What is kept proves itself: whoever reads it verifies it. A signature is verified here only where
+two messages claim the same place, and before the file is written. A disk that fails never stops
+the session.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgpack
+
+from protocol.agreement import Agreement
+from protocol.errors import BadCommand, BadMessage
+from protocol.messages import Release
+from protocol.wire import Glance, Reader, release_bytes
+
+Say = Callable[[str], None]
+Frame = Callable[[Agreement, list[list[bytes]], list[bytes]], bytes]
+"""Makes the file of a transcript."""
+
+
+class Archive:
+    """One release for each member and round. What came in is in a journal beside the file.
+
+    A coordinator that is started again goes on with the journal, which is removed when the
+    session is over.
+    """
+
+    def __init__(self, agreement: Agreement, path: Path, *, frame: Frame, say: Say) -> None:
+        self._agreement = agreement
+        self._path = path
+        self._frame = frame
+        self._say = say
+        self._reader = Reader(agreement)
+        self._places = {m.signing_key: k for k, m in enumerate(agreement.members)}
+        self._length = release_bytes(agreement)
+        self._rounds: dict[int, dict[int, bytes]] = {}
+        self._part = path.with_name(f"{path.name}.part")
+        if path.exists() and not self._part.exists():
+            raise BadCommand(f"{str(path)!r} exists already and is not overwritten")
+        try:
+            self._recall()
+            self._journal = self._part.open("ab")
+        except OSError as error:
+            raise BadCommand(f"{str(path)!r} cannot be kept: {error.strerror}") from None
+
+    def keep(self, seen: Glance, data: bytes) -> None:
+        """Keep a release, unless its place is taken by one whose signature fits."""
+        place = self._places.get(seen.key)
+        if place is None or seen.kind is not Release or len(data) != self._length:
+            return
+        if seen.round >= self._agreement.rounds:
+            return
+        known = self._rounds.setdefault(seen.round, {})
+        if known.get(place) == data or (place in known and self._fits(known[place])):
+            return
+        known[place] = data
+        self._write(bytes(msgpack.packb([seen.round, place, data])))
+
+    def flush(self) -> None:
+        """Let what was kept so far survive the end of the process."""
+        self._write(b"", flush=True)
+
+    def close(self, seals: dict[str, bytes]) -> None:
+        """Write the transcript: sealed with the seals of all members, if there are so many."""
+        self.flush()
+        names = [m.name for m in self._agreement.members]
+        sealed = all(name in seals for name in names)
+        end = self._reader.unpack(seals[names[0]]).message.round if sealed else None
+        rounds = self._closed(end)
+        if end is not None and len(rounds) < end:
+            self._say(f"the transcript lacks rounds from {len(rounds)} on: they were not heard")
+            sealed = False
+        try:
+            draft = self._path.with_name(f"{self._path.name}.new")
+            draft.write_bytes(
+                self._frame(self._agreement, rounds, [seals[n] for n in names] if sealed else [])
+            )
+            draft.replace(self._path)
+            self._journal.close()
+            if sealed:
+                self._part.unlink(missing_ok=True)
+        except OSError as error:
+            self._say(f"the transcript cannot be written to {self._path}: {error.strerror}")
+        else:
+            self._say(f"{self._path}: the transcript of {len(rounds)} rounds, which is public")
+
+    def _closed(self, end: int | None) -> list[list[bytes]]:
+        """The rounds from the first on in which every member's release is there and fits."""
+        rounds: list[list[bytes]] = []
+        while end is None or len(rounds) < end:
+            found = self._rounds.get(len(rounds), {})
+            if len(found) < len(self._places) or not all(map(self._fits, found.values())):
+                break
+            rounds.append([found[place] for place in range(len(found))])
+        return rounds
+
+    def _fits(self, data: bytes) -> bool:
+        try:
+            self._reader.unpack(data)
+        except BadMessage:
+            return False
+        return True
+
+    def _recall(self) -> None:
+        """Read the journal of an earlier process, which may end in the middle of an entry."""
+        if not self._part.exists():
+            return
+        entries = msgpack.Unpacker(max_buffer_size=0)
+        entries.feed(self._part.read_bytes())
+        whole = 0
+        try:
+            for number, place, data in entries:
+                self._rounds.setdefault(number, {})[place] = data
+                whole = entries.tell()
+        except Exception:  # msgpack raises many kinds; from here on the journal is damaged
+            self._say("the end of the journal is damaged and is left out")
+        with self._part.open("r+b") as journal:
+            journal.truncate(whole)
+
+    def _write(self, entry: bytes, *, flush: bool = False) -> None:
+        try:
+            self._journal.write(entry)
+            if flush:
+                self._journal.flush()
+        except (OSError, ValueError) as error:
+            if not self._journal.closed:
+                self._say(f"the journal {self._part} cannot be written: {error}")
+                self._journal.close()

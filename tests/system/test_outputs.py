@@ -1,0 +1,195 @@
+"""Outputs that go away, signals that come early, and streams that know few letters."""
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scripts.processes import environment, party_command
+from tests.kit import ROOT
+from tests.kit.processes import Play, assert_undisturbed, options, play
+from tests.kit.waiting import LIMIT, until
+
+pytestmark = pytest.mark.timeout(600)
+
+
+def command(session: Play, name: str, log: str) -> str:
+    return shlex.join(party_command(session.cast.folder, name, session.options, log=log))
+
+
+@pytest.mark.parametrize("log", ["json", "text"])
+@pytest.mark.parametrize("where", [">/dev/full 2>/dev/full", ">&- 2>&-", "<&- >&-", "| head -c 1"])
+def test_a_session_goes_on_without_its_outputs(tmp_path: Path, where: str, log: str) -> None:
+    """A full disk, closed streams, a reader that leaves: the session ends as if undisturbed."""
+    with play(tmp_path / "s", options("--no-demands", rounds=20)) as session:
+        cast = session.cast
+        cast.start_coordinator()
+        for name in cast.names[1:]:
+            cast.start_party(name)
+        ended = tmp_path / "ended"
+        line = f"{{ {command(session, 'party1', log)}; echo $? >{ended}; }} {where}"
+        cast.launch("party1", ["sh", "-c", line])
+        cast.wait(LIMIT)
+        until(ended.exists, "party1 ends")
+        assert int(until(ended.read_text, "its code is written")) == 0
+        assert "Traceback" not in session.error("party1")
+        assert (cast.folder / "party1" / "out" / "result.json").exists()
+        if log == "json":
+            expected = [cast.result(name)["prices"] for name in cast.names]
+            assert expected[0] == expected[1] == expected[2]
+
+
+def shell(line: str, **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-c", line],
+        cwd=ROOT,
+        env=environment() | more,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+
+
+def ours(module: str, *arguments: Any) -> str:
+    return shlex.join([sys.executable, "-m", module, *map(str, arguments)])
+
+
+def test_a_check_is_not_passed_because_nobody_reads_it(tmp_path: Path) -> None:
+    """`party check` into a pipe that is closed still finds what is wrong, with its exit code."""
+    with play(tmp_path / "s", options()) as session:
+        folder = session.cast.folder
+        files = ["--agreement", folder / "agreement.toml", "--data", folder / "party1/model.npz"]
+        checked = ours("party", "check", *files, "--as", "party1", "--key", tmp_path / "none")
+        done = shell(f"{checked} | true; exit ${{PIPESTATUS[0]}}", PYTHONUNBUFFERED="1")
+        assert (done.returncode, "Traceback" in done.stderr) == (5, False)
+
+
+def test_an_output_that_is_the_purpose_is_missed(tmp_path: Path) -> None:
+    """A plan that cannot be written is a failure; one that nobody wants to read on is none."""
+    with play(tmp_path / "s", options()) as session:
+        plan = ours("protocol", "plan", session.cast.folder / "agreement.toml")
+        full = shell(f"{plan} >/dev/full")
+        assert full.returncode == 2
+        assert "standard output cannot be written: No space left on device" in full.stderr
+        left = shell(f"{plan} | true; exit ${{PIPESTATUS[0]}}")
+        assert (left.returncode, left.stderr) == (0, "")
+        closed = shell(f"{plan} >&-")
+        assert (closed.returncode, closed.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("letters", ["ascii", "latin-1", "utf-8"])
+def test_streams_that_know_few_letters(tmp_path: Path, letters: str) -> None:
+    """Where ε or … cannot be shown, they are spelt out, and everything else is said."""
+    chosen = options("--epsilon", "8", rounds=3, parties=2)
+    chosen.rehearsal = False
+    with play(tmp_path / "s", chosen) as session:
+        agreement = session.cast.folder / "agreement.toml"
+        plan = shell(ours("protocol", "plan", agreement), PYTHONIOENCODING=letters)
+        assert (plan.returncode, plan.stderr) == (0, "")
+        session.cast.start()
+        session.cast.wait(LIMIT)
+        ledger = session.cast.folder / "party1" / "party1.ledger"
+        told = shell(ours("party", "budget", ledger), PYTHONIOENCODING=letters, LC_ALL="C")
+        assert (told.returncode, told.stderr) == (0, "")
+        assert "demo-1" in told.stdout
+
+
+EARLY = """
+import os, signal, sys
+
+class Early:
+    def find_spec(self, name, *_):
+        if name == os.environ["EARLY"]:
+            os.kill(os.getpid(), getattr(signal, os.environ["EARLY_SIGNAL"]))
+
+sys.meta_path.insert(0, Early())
+"""
+"""Sends a signal to its own process the moment a module is looked for."""
+
+
+@pytest.mark.parametrize("number", ["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize(
+    "module", ["protocol.toml", "party.dataset", "highspy", "nacl", "party.link", "zmq", "sqlite3"]
+)
+def test_a_signal_while_starting(tmp_path: Path, module: str, number: str) -> None:
+    """Whatever is being loaded, the documented code and no traceback."""
+    (tmp_path / "sitecustomize.py").write_text(EARLY)
+    with play(tmp_path / "s", options()) as session:
+        path = os.pathsep.join([str(tmp_path), environment()["PYTHONPATH"]])
+        line = command(session, "party1", "text")
+        done = shell(line, PYTHONPATH=path, EARLY=module, EARLY_SIGNAL=number)
+        assert done.returncode == 130
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_demonstration_that_is_ended_leaves_nothing(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    """Its processes end, its folder of keys goes, and there is no traceback."""
+    demo = subprocess.Popen(
+        [sys.executable, "-m", "scripts.demo", "--rounds", "100000", "--parties", "2",
+         "--mode", "clipped"],
+        cwd=ROOT,
+        env=environment() | {"TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )  # fmt: skip
+    try:
+        until(lambda: [*tmp_path.glob("sotto-*/party2.out.log")], "the parties start")
+        until(lambda: len(children(demo.pid)) == 3, "all processes run")
+        started = children(demo.pid)
+        demo.send_signal(number)
+        said, _ = demo.communicate(timeout=LIMIT)
+    finally:
+        demo.kill()
+        demo.wait()
+    assert demo.returncode == 130
+    assert "Traceback" not in said
+    assert not [*tmp_path.glob("sotto-*/")]
+    assert not [pid for pid in started if Path(f"/proc/{pid}").exists()]
+
+
+def children(pid: int) -> list[int]:
+    """The processes that one has started."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--epsilon", "2000"], "error: privacy.epsilon is 2000"),
+        (["--dir", str(ROOT)], "exists already"),
+    ],
+)
+def test_a_demonstration_that_cannot_be_is_refused_in_words(
+    arguments: list[str], text: str
+) -> None:
+    """What the agreement cannot say is told as `coordinator new` would tell it."""
+    done = shell(ours("scripts.demo", *arguments))
+    assert done.returncode in (2, 3)
+    assert text in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_what_a_session_writes_at_the_end_is_its_own(tmp_path: Path) -> None:
+    """A result that cannot be written ends nobody's session; the same command writes it later."""
+    with play(tmp_path / "s", options("--no-demands", rounds=12)) as session:
+        cast = session.cast
+        in_the_way = cast.folder / "party1" / "out" / "report.html"
+        in_the_way.mkdir(parents=True)
+        cast.start()
+        for name in cast.names:
+            assert cast.processes[name].wait(LIMIT) == (2 if name == "party1" else 0)
+        assert "the result cannot be written" in session.error("party1")
+        in_the_way.rmdir()
+        cast.start_party("party1")
+        assert cast.processes["party1"].wait(LIMIT) == 0
+        assert_undisturbed(session, "--no-demands")
