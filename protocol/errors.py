@@ -101,7 +101,7 @@ class DifferentPrices(PeerError):
 
 
 class PeerHalted(PeerError):
-    """Another party stopped the session for good."""
+    """A party stands elsewhere than this one, and nobody has proved why. Not final."""
 
     exit_code = 14
 
@@ -110,6 +110,12 @@ class Unavailable(SottoError):
     """Nothing is wrong, but somebody is missing. The same command goes on later."""
 
     exit_code = 20
+
+
+class Unsealed(Unavailable):
+    """All rounds are closed and the outcome is there, but seals of members are missing."""
+
+    exit_code = 21
 
 
 class QuotaTooSmall(LocalError):

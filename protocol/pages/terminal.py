@@ -103,7 +103,7 @@ def audit_text(known: Outcome) -> str:
         f"{count} releases in {done} of {agreement.rounds} rounds: every signature fits",
         "every price and head recomputed: all stand on the same chain",
         *(["the session ended by itself"] if known.ended_by_itself else []),
-        "sealed by all members" if known.sealed else "not sealed: the session was still going on",
+        _sealed(known),
         f"head       {known.position.head.hex()}",
         f"certified  {certified(agreement, certificate_figures(known))}",
     ]
@@ -121,6 +121,14 @@ def audit_text(known: Outcome) -> str:
             *_quotas(known),
         ]
     )
+
+
+def _sealed(known: Outcome) -> str:
+    if known.sealed:
+        return "sealed by all members"
+    if known.position.over:
+        return "not sealed: all rounds are closed, but seals are missing"
+    return "not sealed: the session was still going on"
 
 
 def audit_figures(known: Outcome) -> dict[str, Any]:

@@ -118,7 +118,7 @@ def play(agreement: Agreement, *, rounds: int | None = None) -> tuple[Transcript
                     agreement=agreement.digest,
                     round=positions[-1].round,
                     head=positions[-1].head,
-                    complete=True,
+                    complete=False,
                 )
             )
             for m in agreement.members
