@@ -118,6 +118,12 @@ class Unsealed(Unavailable):
     exit_code = 21
 
 
+class Incomplete(Unavailable):
+    """A transcript verifies as far as it goes, which is not to the end of its session."""
+
+    exit_code = 22
+
+
 class QuotaTooSmall(LocalError):
     """The session is sealed and its files are written, but the quota allows this company no plan.
 

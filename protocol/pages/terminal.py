@@ -103,7 +103,7 @@ def audit_text(known: Outcome) -> str:
         f"{count} releases in {done} of {agreement.rounds} rounds: every signature fits",
         "every price and head recomputed: all stand on the same chain",
         *(["the session ended by itself"] if known.ended_by_itself else []),
-        _sealed(known),
+        _state(known),
         f"head       {known.position.head.hex()}",
         f"certified  {certified(agreement, certificate_figures(known))}",
     ]
@@ -123,12 +123,12 @@ def audit_text(known: Outcome) -> str:
     )
 
 
-def _sealed(known: Outcome) -> str:
+def _state(known: Outcome) -> str:
     if known.sealed:
         return "sealed by all members"
     if known.position.over:
-        return "not sealed: all rounds are closed, but seals are missing"
-    return "not sealed: the session was still going on"
+        return "not sealed: all rounds are there, and the seals of the members are not"
+    return "not sealed, and not complete: the session was still going on"
 
 
 def audit_figures(known: Outcome) -> dict[str, Any]:
@@ -138,6 +138,7 @@ def audit_figures(known: Outcome) -> dict[str, Any]:
         "digest": known.agreement.digest.hex(),
         "rounds": known.rounds,
         "head": known.position.head.hex(),
+        "complete": known.position.over,
         "sealed": known.sealed,
         "ended_by_itself": known.ended_by_itself,
         "currency": known.agreement.currency,

@@ -77,9 +77,14 @@ def _list(items: list[str]) -> str:
 
 
 def _text(text: str) -> str:
-    """A JSON string in ASCII, of characters that need no backslash but for `\\uXXXX`."""
-    units = struct.iter_unpack(">H", text.encode("utf-16-be"))
-    return '"' + "".join(chr(u) if u < 128 else f"\\u{u:04x}" for (u,) in units) + '"'
+    """A JSON string of printable ASCII."""
+    told = ""
+    for (unit,) in struct.iter_unpack(">H", text.encode("utf-16-be")):
+        if not 0x20 <= unit <= 0x7E:
+            told += f"\\u{unit:04x}"
+        else:
+            told += "\\" * (chr(unit) in '"\\') + chr(unit)
+    return f'"{told}"'
 
 
 def _plain(value: float | str | bool | None) -> str:

@@ -26,7 +26,7 @@ from party.result import plan_csv, result
 from party.settle import Plan, Settlement, settle
 from protocol.agreement import TICKS, Agreement
 from protocol.course import Course
-from protocol.errors import BadTranscript
+from protocol.errors import BadTranscript, Incomplete, Unsealed
 from protocol.outcome import Outcome, outcome
 from protocol.pages.certificate import certified
 from protocol.pages.courses import CHARTS, trailing_mean
@@ -515,6 +515,26 @@ def test_report_refuses_what_an_audit_refuses(files: Files) -> None:
     files.transcript.write_bytes(data)
     protocol("report", *files.arguments(), code=9)
     assert not files.transcript.with_suffix(".html").exists()
+
+
+@pytest.mark.parametrize(
+    ("rounds", "state", "code"),
+    [
+        (0, "not complete", Incomplete.exit_code),
+        (1, "not complete", Incomplete.exit_code),
+        (2, "not sealed: all rounds are there", Unsealed.exit_code),
+        (None, "sealed by all members", 0),
+    ],
+)
+def test_audit_says_in_its_exit_code_what_is_missing(
+    files: Files, rounds: int | None, state: str, code: int
+) -> None:
+    """Only a transcript of the whole session, sealed, ends with 0; the rest is printed as ever."""
+    agreement = make_agreement(rounds=2)
+    files.transcript.write_bytes(dump(agreement, play(agreement, rounds=rounds)[0]))
+    assert state in protocol("audit", *files.arguments(), code=code).stdout
+    figures = json.loads(protocol("audit", *files.arguments(), "--json", code=code).stdout)
+    assert (figures["complete"], figures["sealed"]) == (rounds in (2, None), rounds is None)
 
 
 def test_audit_recomputes_the_quota(files: Files) -> None:
