@@ -308,11 +308,13 @@ class Session:
             return []  # an old hello, or one from before this party was heard: proves nothing
         if hello.round == self.position.round and hello.head != self.position.head:
             return self._dispute(signed, now)
-        if self.phase is not Phase.GREETING or hello.sender in self._answered:
+        if self.phase is not Phase.GREETING:
             return []
         claim = max(min(mine.heard, self.agreement.rounds), hello.round)  # a seal may count too
         if claim > self._own_count:
             return self._doubt(hello.sender, claim)
+        if hello.sender in self._answered:
+            return []
         self._foreign.pop(hello.sender, None)
         self._answered.add(hello.sender)
         self._timers.progressed(now)
@@ -353,6 +355,7 @@ class Session:
 
     def _doubt(self, sender: str, claim: int) -> list[Effect]:
         """A claim is no proof: our ledger stands, but its sender has not answered either."""
+        self._answered.discard(sender)
         if sender in self._claimed:
             return []
         self._claimed.add(sender)
