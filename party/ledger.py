@@ -12,7 +12,7 @@ from party import lifetime
 from party.budget import Account, Limit, opened
 from party.ledgerfile import LedgerFile
 from protocol.agreement import Agreement
-from protocol.errors import BadLedger, BadMessage, BrokenInvariant, SottoError
+from protocol.errors import BadLedger, BadMessage, BrokenInvariant, PeerError
 from protocol.messages import Signed
 from protocol.transcript import Transcript, frame
 from protocol.wire import Reader, release_bytes
@@ -104,46 +104,55 @@ class Ledger:
         """Keep the seals of all members: the session is over."""
         self._replace("seals", seals)
 
-    def record_heard(self, releases: tuple[Signed, ...]) -> None:
-        """Keep what peers have released in rounds that are not closed, and nothing older.
+    def record_heard(self, said: tuple[Signed, ...]) -> None:
+        """Keep what peers have released in rounds that are not closed, or have sealed, and no more.
 
-        It makes this party a witness: a peer whose ledger has lost such a release is told so,
-        also after this party was started again.
+        It makes this party a witness: a peer whose ledger has lost such a release is shown it,
+        and who lacks a seal gets it, also after this party was started again.
         """
         if self._file.failed:
             return  # the disk that failed before is why this party ends
-        self._replace("heard", releases)
+        self._replace("heard", said)
 
     def _replace(self, table: str, said: tuple[Signed, ...]) -> None:
         self._write(f"DELETE FROM {table} WHERE session = ?", [()])  # noqa: S608 - ours
         self._file.keep(table, self._session, {i: (s.data,) for i, s in enumerate(said)})
         self.commit()
 
-    def record_fault(self, error: SottoError) -> None:
-        """Remember why this session is over for good."""
+    def record_fault(self, error: PeerError) -> None:
+        """Remember why this session is over for good, and the messages that prove it."""
         self._write(
             "UPDATE sessions SET fault_code = ?2, fault = ?3 WHERE id = ?1",
             [(error.exit_code, str(error))],
         )
-        self.commit()
+        self._replace("heard", tuple(self._open(data) for data in error.evidence))
 
     @property
-    def fault(self) -> SottoError | None:
-        """Why the session was stopped for good, or None."""
+    def fault(self) -> PeerError | None:
+        """Why the session was stopped for good, with the proof; or None."""
         code, text = self._rows("SELECT fault_code, fault FROM sessions WHERE id = ?")[0]
         if text is None:
             return None
-        error = SottoError(f"this session is over: {text}")
+        proof = self._all("heard")
+        error = PeerError(
+            f"this session is over: {text}",
+            sender=proof[0].message.sender if proof else "",
+            evidence=tuple(signed.data for signed in proof),
+        )
         error.exit_code = code
         return error
+
+    def proof(self) -> tuple[Signed, ...]:
+        """The messages that prove why the session is over for good, where it is."""
+        return () if self.fault is None else self._all("heard")
 
     def own(self) -> tuple[Signed, ...]:
         """All own releases of this session."""
         return self._all("releases")
 
     def heard(self) -> tuple[Signed, ...]:
-        """What peers had released in rounds that were not closed when this party last ended."""
-        return self._all("heard")
+        """What peers had said that was in no closed round when this party last ended."""
+        return self._all("heard") if self.fault is None else ()
 
     def transcript(self) -> Transcript:
         """All closed rounds, and the seals where the session is over."""

@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Iterable
 from typing import Any
 
-from protocol.errors import BadLedger
+from protocol.errors import BadLedger, PeerHalted
 
 _VERSION = 3
 _WAL_PAGES = 200  # then the log begins anew: to overwrite is cheaper than to let it grow
@@ -118,6 +118,11 @@ class LedgerFile:
     def _add_checksums(self) -> None:
         """Take over a ledger of version 2, at its word: nothing in it was ever checked."""
         said = {table: self._base.execute(query).fetchall() for table, query in _BEFORE.items()}
+        # It called final what nobody had proved: without proof the session goes on.
+        self.write(
+            "UPDATE sessions SET fault_code = NULL, fault = NULL WHERE fault_code = ?",
+            [(PeerHalted.exit_code,)],
+        )
         for table in said:
             self._base.execute(f"DROP TABLE {table}")
         self._make(_SAID)

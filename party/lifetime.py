@@ -10,6 +10,7 @@ from pathlib import Path
 
 from party.budget import Account, Limit
 from party.ledgerfile import LedgerFile
+from protocol.agreement import Agreement
 from protocol.errors import BadLedger
 from protocol.privacy import Discreteness, Spent
 
@@ -24,6 +25,22 @@ def set_limit(path: Path, data_set: str, limit: Limit) -> None:
     """Remember how much a data set may ever spend."""
     with _existing(path) as file:
         set_limit_in(file, data_set, limit)
+
+
+def played(path: Path, agreement: Agreement) -> tuple[str, str]:
+    """As whom, and with which data set, a ledger has taken part in a session."""
+    with _existing(path) as file:
+        found = file.rows(
+            "SELECT member, data_set FROM sessions WHERE agreement = ?", agreement.digest
+        )
+        names = [name for (name,) in file.rows("SELECT name FROM sessions ORDER BY id")]
+    if not found:
+        raise BadLedger(
+            f"the ledger {str(path)!r} has no session of this agreement, {agreement.digest.hex()}; "
+            f"it has {', '.join(map(repr, names)) or 'none'}"
+        )
+    member, data_set = found[0]
+    return member, data_set
 
 
 @contextmanager

@@ -16,9 +16,11 @@ from party.dataset import DataSet
 from party.ledger import Ledger
 from party.report import Spending, private_page
 from party.settle import Settlement, settle
+from protocol.agreement import Agreement
 from protocol.command import replace_private
 from protocol.errors import BadCommand, PeerError
-from protocol.outcome import Outcome, amounts
+from protocol.messages import Seal
+from protocol.outcome import Outcome, amounts, outcome
 from protocol.pages.certificate import certificate_figures
 
 
@@ -41,9 +43,19 @@ def write_result(
     except OSError as error:
         raise BadCommand(
             f"the result cannot be written to {str(folder)!r}: {error.strerror}; the session is "
-            "safe in the ledger, and the same command with another --out writes it there"
+            "safe in the ledger, and `party result` writes it again, there or elsewhere"
         ) from None
     return settlement.within_quota is not None
+
+
+def known_by(ledger: Ledger, agreement: Agreement, member: str) -> Outcome:
+    """What a ledger knows of a session, verified as an auditor would, with whose seals it lacks."""
+    transcript = ledger.transcript()
+    sealed = {s.message.sender for s in ledger.heard() if isinstance(s.message, Seal)}
+    names = [m.name for m in agreement.members if m.name not in {member, *sealed}]
+    known = outcome(agreement, transcript, unsealed=() if transcript.seals else tuple(names))
+    ledger.require_replayed(known.rounds, known.position.head)
+    return known
 
 
 def spent(ledger: Ledger, agreement: bytes) -> Spending:
@@ -70,6 +82,8 @@ def public_result(known: Outcome, member: str) -> dict[str, Any]:
         "rounds": known.rounds,
         "ended_by_itself": known.ended_by_itself,
         "head": known.position.head.hex(),
+        "sealed": known.sealed,
+        "unsealed": list(known.unsealed),
         "currency": agreement.currency,
         "resources": [r.name for r in agreement.resources],
         "certificate": certificate_figures(known),
@@ -130,15 +144,28 @@ def plan_csv(data: DataSet, settlement: Settlement) -> str:
     return text.getvalue()
 
 
-def keep_evidence(error: PeerError, folder: Path) -> None:
-    """Write down the signed messages that show what a peer did, where there are some."""
-    if error.evidence:
+def keep_evidence(error: PeerError, folder: Path) -> bool:
+    """Write down the signed messages that show what a peer did, where there are some.
+
+    Whether that could be done: the ledger keeps what is final, whatever becomes of the file.
+    """
+    if not error.evidence:
+        return True
+    path = folder / "evidence.json"
+    content = {
+        "what": str(error),
+        "accused": error.sender,
+        "signed_messages": [data.hex() for data in error.evidence],
+    }
+    try:
         folder.mkdir(parents=True, exist_ok=True)
-        path = folder / "evidence.json"
-        content = {
-            "what": str(error),
-            "accused": error.sender,
-            "signed_messages": [data.hex() for data in error.evidence],
-        }
         path.write_text(json.dumps(content, indent=2) + "\n")
-        print(f"evidence written to {path}", file=sys.stderr)
+    except OSError as failed:
+        print(
+            f"the evidence cannot be written to {path}: {failed.strerror}; `party result` "
+            "writes it again",
+            file=sys.stderr,
+        )
+        return False
+    print(f"evidence written to {path}", file=sys.stderr)
+    return True

@@ -59,7 +59,7 @@ class JsonView:
             self.event("dropped", why=why)
 
     def finished(self, public: dict[str, Any], folder: Path | None) -> None:  # noqa: ARG002
-        self.event("finished", **public)
+        self.event("finished" if public["sealed"] else "unsealed", **public)
 
 
 class TextView:
@@ -132,7 +132,14 @@ class TextView:
         agreement = self._agreement
         own, payment = (public[key][public["member"]] for key in ("quota", "payments"))
         early = ", ended by itself" if public["ended_by_itself"] else ""
-        print(f"finished: {public['rounds']} rounds{early}, all members at head {public['head']}")
+        if public["sealed"]:
+            print(
+                f"finished: {public['rounds']} rounds{early}, all members at head {public['head']}"
+            )
+        else:
+            missing = ", ".join(public["unsealed"])
+            print(f"not sealed: {public['rounds']} rounds{early}, at head {public['head']};")
+            print(f"the seals of {missing} are missing, and what follows is this company's word")
         for resource, price, amount in zip(agreement.resources, public["prices"], own, strict=True):
             cost = f"{money(agreement, f'{price:.6g}')} per {resource.unit or 'unit'}"
             unit = resource.unit or "units"

@@ -6,7 +6,7 @@ Each says in its docstring what must be done, and what must be durable before wh
 from dataclasses import dataclass
 
 from protocol.course import Position
-from protocol.errors import SottoError
+from protocol.errors import BrokenInvariant, PeerError, SottoError
 from protocol.messages import Signed
 
 
@@ -60,11 +60,16 @@ class Leave(Effect):
 class Fail(Effect):
     """The session cannot go on here; the error says why.
 
-    `final` faults are for good and must be remembered. Others end with the next start.
+    `final` faults are for good and must be remembered with their proof, without which none is
+    final. Others end with the next start.
     """
 
     error: SottoError
     final: bool
+
+    def __post_init__(self) -> None:
+        if self.final and not (isinstance(self.error, PeerError) and self.error.evidence):
+            raise BrokenInvariant("a fault without proof is not final")
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,7 @@ class DifferentPrices(PeerError):
 
 
 class PeerHalted(PeerError):
-    """Another party stopped the session for good."""
+    """A party stands elsewhere than this one, and nobody has proved why. Not final."""
 
     exit_code = 14
 

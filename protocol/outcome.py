@@ -26,7 +26,8 @@ class Outcome:
     """Where a session stands after `position.round` rounds, and how it came there.
 
     `released` holds rounds by members by numbers, `path` λ(0) and the prices after each round.
-    Binding only where it is `sealed`: else the session was still going on.
+    Binding only where it is `sealed`: else the session was still going on, or it is over and the
+    seals of the members in `unsealed` are missing, as far as whoever tells it knows.
     """
 
     agreement: Agreement
@@ -34,6 +35,7 @@ class Outcome:
     released: Ticks
     path: Floats
     sealed: bool
+    unsealed: tuple[str, ...] = ()
 
     @property
     def rounds(self) -> int:
@@ -111,8 +113,13 @@ class Outcome:
         return quotas.prorata(self.agreement)
 
 
-def outcome(agreement: Agreement, transcript: Transcript) -> Outcome:
-    """Verify and recompute a session. Raises `BadTranscript` where the transcript does not fit."""
+def outcome(
+    agreement: Agreement, transcript: Transcript, *, unsealed: tuple[str, ...] = ()
+) -> Outcome:
+    """Verify and recompute a session. Raises `BadTranscript` where the transcript does not fit.
+
+    `unsealed` names those whose seals are missing, for who has some of them.
+    """
     path = []
     for position in positions(agreement, transcript):
         path.append(position.prices.current)  # not the whole position: there may be very many
@@ -123,6 +130,7 @@ def outcome(agreement: Agreement, transcript: Transcript) -> Outcome:
         released=released.reshape(-1, len(agreement.members), agreement.width),
         path=np.array(path),
         sealed=len(transcript.seals) == len(agreement.members),
+        unsealed=unsealed,
     )
 
 

@@ -85,7 +85,16 @@ def header(known: Outcome, eyebrow: str, *content: Content) -> Element:
         element("h1", agreement.session),
         *content,
     )
-    if not known.sealed:
+    if known.position.over and not known.sealed:
+        missing = f": those of {', '.join(known.unsealed)}" if known.unsealed else ""
+        made.append(
+            callout(
+                f"This outcome is not sealed. All rounds are closed, and what follows was computed "
+                f"from all that was released, but seals of members are missing here{missing}. It "
+                "binds everybody once they are there, and does not change by that."
+            )
+        )
+    elif not known.sealed:
         made.append(
             callout(
                 f"This session is not finished: {done} of {agreement.rounds} rounds are closed and "

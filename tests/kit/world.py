@@ -2,8 +2,8 @@
 
 The sessions, executors, gates, wire and signatures are the real ones. The world loses,
 repeats, delays and alters bytes, cuts the power between any two steps, brings back old
-disks, and may have a member that lies. What must hold is checked at every step; when the
-faults stop, everybody must come to an end.
+disks or flips their bits, keeps somebody away from the end, and may have a member that lies.
+What must hold is checked at every step; when the faults stop, everybody must come to an end.
 """
 
 import hashlib
@@ -31,6 +31,7 @@ from protocol.errors import (
     BrokenInvariant,
     DifferentPrices,
     Equivocation,
+    PeerError,
     PeerHalted,
     SottoError,
     Unavailable,
@@ -67,6 +68,9 @@ class Faults:
     restore: float = 0.0
     partition: bool = False
     selective: bool = False
+    damage: float = 0.0
+    withhold: bool = False
+    absent: bool = False
     liar: bool = False
 
     @staticmethod
@@ -86,6 +90,9 @@ class Faults:
             restore=0.0 if liar else chance.choice((0.0, 0.5, 1.0)),
             partition=chance.random() < 0.3,
             selective=chance.random() < 0.3,
+            damage=some(0.3),
+            withhold=chance.random() < 0.3,
+            absent=not liar and chance.random() < 0.4,
             liar=liar,
         )
 
@@ -98,16 +105,19 @@ class Stored:
     rounds: tuple[tuple[Signed, ...], ...] = ()
     seals: tuple[Signed, ...] = ()
     heard: tuple[Signed, ...] = ()
-    fault: SottoError | None = None
+    fault: PeerError | None = None
 
 
 class Disk:
     """Stands in for the ledger. Only what was committed survives the end of the power."""
 
-    def __init__(self, power: Callable[[str], None]) -> None:
+    def __init__(self, power: Callable[[str], None], read: Callable[[bytes], Signed]) -> None:
         self.durable = self.pending = Stored()
         self.copies = [self.durable]
+        self.good: Stored | None = None
+        """What was on the disk before a bit of it flipped."""
         self._power = power
+        self._read = read
 
     def transcript(self) -> Transcript:
         return Transcript(self.durable.rounds, self.durable.seals)
@@ -116,10 +126,42 @@ class Disk:
         return self.durable.releases
 
     def heard(self) -> tuple[Signed, ...]:
-        return self.durable.heard
+        return () if self.durable.fault else self.durable.heard
+
+    def flip(self, chance: random.Random) -> None:
+        """One bit of what was said is another one now, in any message that is stored."""
+        said = [s for releases in self.durable.rounds for s in releases]
+        said += [*self.durable.releases, *self.durable.heard]
+        if said and self.good is None:
+            old = chance.choice(said)
+            new = old._replace(data=_flipped(old.data, chance))
+
+            def swapped(messages: tuple[Signed, ...]) -> tuple[Signed, ...]:
+                return tuple(new if s is old else s for s in messages)
+
+            self.good = self.durable
+            self.put_back(
+                replace(
+                    self.durable,
+                    rounds=tuple(map(swapped, self.durable.rounds)),
+                    releases=swapped(self.durable.releases),
+                    heard=swapped(self.durable.heard),
+                )
+            )
+
+    @property
+    def fault(self) -> PeerError | None:
+        return self.durable.fault
+
+    def proof(self) -> tuple[Signed, ...]:
+        return self.durable.heard if self.durable.fault else ()
 
     def require_replayed(self, rounds: int, head: bytes) -> None:
-        """These disks lose what was not committed, and damage nothing."""
+        """What a ledger finds by its checksums, and then does not begin."""
+        rows = (*self.durable.rounds, self.durable.releases, self.durable.heard)
+        for signed in itertools.chain(*rows):
+            if sign(signed.message).data != signed.data:
+                raise BadLedger(f"a bit has flipped in {rounds} rounds, or before {head.hex()}")
 
     def release(self, round: int) -> Signed | None:  # noqa: A002
         recorded = self.pending.releases
@@ -147,8 +189,10 @@ class Disk:
         self._write(heard=releases)
         self.commit()
 
-    def record_fault(self, error: SottoError) -> None:
-        self._write(fault=error)
+    def record_fault(self, error: PeerError) -> None:
+        if not error.evidence:
+            raise Violation(f"{error} is final without proof")
+        self._write(fault=error, heard=tuple(map(self._read, error.evidence)))
         self.commit()
 
     def commit(self) -> None:
@@ -256,7 +300,14 @@ class World:
         self._lies_from = self.chance.randrange(rounds or 4)
         self._two_faced = self.chance.random() < 0.5
         self._rushes = self.chance.random() < 0.3
-        self.bluffs = self.chance.random() < 0.2
+        self.bluffs = self.chance.random() < 0.3
+        self.boasts = self.chance.random() < 0.3
+        self.withheld: tuple[str, str] | None = None
+        if faults.withhold:
+            a, b = self.chance.sample(self.parties, 2)
+            self.withheld = a.name, b.name
+        self.absent: Party | None = None
+        self.away: set[str] = set()
         self.dropped: set[tuple[str, str, type[Message]]] = {
             (a.name, b.name, self.chance.choice((Hello, Release, Seal)))
             for a in self.parties
@@ -273,7 +324,7 @@ class World:
         )
 
     def _party(self, name: str) -> Party:
-        disk = Disk(lambda step: self._power(party, step))
+        disk = Disk(lambda step: self._power(party, step), self._reader.unpack)
         party = Party(name, disk, self.chance)
         return party
 
@@ -286,13 +337,45 @@ class World:
         self._at(self.chance.expovariate(1.0), self._storm)
         self.pass_time(CHAOS_SECONDS)
         self._tell("the faults stop")
+        absent = self.faults is not None and self.faults.absent
         self.faults, self._sides = None, {}
+        if absent:
+            self._end_without_one()
         self._operate()
         self.pass_time(CALM_SECONDS)
         for party in self.honest:
             self._check_end(party)
         if len(self.ends) > 1:
             raise Violation(f"honest parties ended after {sorted(self.ends)} rounds")
+
+    def _end_without_one(self) -> None:
+        """One party is away when the others end. Then it is back, and one of them besides."""
+        absent = self.chance.choice(self.parties)
+        if absent.witness_of is not None or absent.newest is not None:
+            return
+        self._tell(f"{absent.name} stays away")
+        self.cut_power(absent)
+        self.absent, self.away = absent, {absent.name}
+        self._operate()
+        self.pass_time(3.0 * PATIENCE_SECONDS)
+        others = [p for p in self.parties if p is not absent]
+        for party in others:
+            self.stop(party)
+        over = all(self._over(p) for p in others)
+        helper = self.chance.choice(others)
+        self.away = {p.name for p in others if over and p is not helper}
+        if over:
+            self._tell(f"{absent.name} is back, and only {helper.name} besides")
+            self.withheld = None  # or there would be no way at all between the two
+            self._operate()
+            self.pass_time(CALM_SECONDS)
+            if not absent.disk.durable.seals or not helper.disk.durable.seals:
+                raise Violation(f"{absent.name} did not finish with {helper.name}")
+        self.away = set()
+
+    def _over(self, party: Party) -> bool:
+        """Whether a party has all rounds, and so the outcome."""
+        return replay(self.agreement, Transcript(party.disk.durable.rounds)).over
 
     @property
     def ends(self) -> set[int]:
@@ -302,7 +385,8 @@ class World:
     def pass_time(self, seconds: float) -> None:
         until = self.now + seconds
         while self._queue and self._queue[0][0] <= until:
-            if all(p.disk.durable.seals or p.disk.durable.fault for p in self.honest):
+            waited_for = [p for p in self.honest if p.name not in self.away]
+            if all(p.disk.durable.seals or p.disk.durable.fault for p in waited_for):
                 return
             self.now, _, action = heapq.heappop(self._queue)
             action()
@@ -317,7 +401,7 @@ class World:
     # Processes
 
     def start(self, party: Party) -> None:
-        if party.executor is not None or party.disk.durable.fault is not None:
+        if party.executor is not None or party.name in self.away:
             return
         stored = party.disk.durable
         party.life += 1
@@ -331,15 +415,19 @@ class World:
             pack=signer(party.name),
         )
         gate.watch = partial(self._stand, party)
-        party.executor = Executor(
-            self.agreement,
-            party.name,
-            nonce=nonce,
-            pack=signer(party.name),
-            gate=gate,
-            ledger=cast(Ledger, party.disk),
-            now=party.clock(self.now),
-        )
+        try:
+            party.executor = Executor(
+                self.agreement,
+                party.name,
+                nonce=nonce,
+                pack=signer(party.name),
+                gate=gate,
+                ledger=cast(Ledger, party.disk),
+                now=party.clock(self.now),
+            )
+        except BadLedger as error:
+            self._repair(party, error)
+            return
         party.heard = {p.name: len(stored.rounds) for p in self.parties}
         self._tell(
             f"{party.name} starts, life {party.life}, with {len(stored.releases)} releases, "
@@ -403,10 +491,9 @@ class World:
         party.executor = None
 
     def _operate(self) -> None:
-        """People give the same command again, unless somebody has stopped for good."""
-        if not any(p.disk.durable.fault for p in self.parties):
-            for party in self.parties:
-                self._at(self.chance.uniform(0.0, 0.5), partial(self.start, party))
+        """People give the same command again, those who know of a fault as well."""
+        for party in self.parties:
+            self._at(self.chance.uniform(0.0, 0.5), partial(self.start, party))
 
     # The power and the disks
 
@@ -442,7 +529,18 @@ class World:
         self.cut_power(party)
         if self.faults and self.chance.random() < self.faults.restore:
             self._restore(party, self.chance.choice(party.disk.copies))
+        if self.faults and self.chance.random() < self.faults.damage:
+            party.disk.flip(self.chance)
         self._at(self.chance.uniform(0.05, 3.0), partial(self.start, party))
+
+    def _repair(self, party: Party, error: BadLedger) -> None:
+        """A damaged disk is found at home, before anything is said, and a good copy put back."""
+        self._tell(f"{party.name} does not begin: {error}")
+        if party.disk.good is None:
+            raise Violation(f"{party.name} has no reason for BadLedger: {error}")
+        party.disk.put_back(party.disk.good)
+        party.disk.good = None
+        self._at(self.chance.uniform(0.05, 1.0), partial(self.start, party))
 
     def _restore(self, party: Party, copy: Stored) -> None:
         """Bring back an old copy of a disk, if somebody knows of the releases it lacks.
@@ -485,11 +583,12 @@ class World:
         self._tell(f"{sender.name} says ", signed.message)
         if sender.disk.pending is not sender.disk.durable:
             raise Violation(f"{sender.name} speaks of what would not survive the end of the power")
-        if isinstance(signed.message, Seal):
+        own = signed.message.sender == sender.name
+        if isinstance(signed.message, Seal) and own:
             self._stand(sender, signed.message)
         for receiver in self.parties:
             data = signed.data
-            if sender is self.liar and receiver is not sender:
+            if sender is self.liar and receiver is not sender and own:
                 data = self._lie(receiver, signed)
             self._said.append(data)
             if isinstance(signed.message, Hello):
@@ -498,6 +597,8 @@ class World:
 
     def _carry(self, sender: Party, receiver: Party, data: bytes, kind: type) -> None:
         chance, faults = self.chance, self.faults
+        if kind is Seal and (sender.name, receiver.name) == self.withheld:
+            return
         if faults is None:
             self._at(chance.uniform(0.001, 0.02), partial(self._deliver, receiver, data))
             return
@@ -545,8 +646,10 @@ class World:
     def _lie(self, receiver: Party, signed: Signed) -> bytes:
         """What the liar says to this receiver instead: signed, but not what others hear."""
         message = signed.message
-        if self.bluffs and isinstance(message, Release) and self.chance.random() < 0.1:
+        if self.faults and self.bluffs and self.chance.random() < 0.1:
             return sign(self._bogus_halt(message)).data
+        if self.faults and self.boasts and isinstance(message, Hello):
+            return sign(self._boast(receiver, message)).data
         if self._rushes and isinstance(message, Release) and self.chance.random() < 0.1:
             return sign(self._claimed_end(message)).data
         if receiver.name not in self._deceived or message.round < self._lies_from:
@@ -569,8 +672,16 @@ class World:
             complete=self.chance.random() < 0.5,
         )
 
-    def _bogus_halt(self, message: Release) -> Halt:
-        shown = self.chance.sample(self._said, min(2, len(self._said)))
+    def _boast(self, receiver: Party, hello: Hello) -> Hello:
+        """The liar claims to know more than there is, or than it can show."""
+        place, claim = self.agreement.place(receiver.name), self.chance.choice((1, 2, 10**6))
+        echoes = list(hello.echoes)
+        echoes[place] = echoes[place]._replace(heard=echoes[place].heard + claim)
+        ahead = claim if self.chance.random() < 0.3 else 0
+        return replace(hello, round=hello.round + ahead, echoes=tuple(echoes))
+
+    def _bogus_halt(self, message: Message) -> Halt:
+        shown = self.chance.sample(self._said, self.chance.randrange(min(3, len(self._said) + 1)))
         if self._released:
             victim = self.chance.choice(list(self._released.values()))
             forged = replace(victim, values=(7,) * self.agreement.width)
@@ -608,7 +719,7 @@ class World:
         if self.liar is not None:
             if isinstance(error, Equivocation | DifferentPrices) and error.sender == self.liar.name:
                 return
-            if isinstance(error, PeerHalted):
+            if isinstance(error, PeerHalted) and error.sender == self.liar.name:
                 return
         raise Violation(f"{party.name} has no reason for {type(error).__name__}: {error}")
 
@@ -622,10 +733,8 @@ class World:
                 raise Violation(f"{party.name} finished, but not all honest parties sealed that")
         elif self.liar is None:
             raise Violation(f"{party.name} did not finish")
-        elif not stored.fault and not isinstance(party.error, Unavailable):
-            raise Violation(f"{party.name} neither finished nor says why")
-        elif not stored.fault and not any(p.disk.durable.fault for p in self.parties):
-            raise Violation(f"{party.name} gave up though nobody stopped")
+        elif not stored.fault:
+            raise Violation(f"{party.name} neither finished nor has a proof: {party.error}")
 
 
 def _brief(message: Message) -> str:

@@ -1,11 +1,16 @@
 """Thousands of seeded sessions in a hostile world: first safety, then liveness.
 
 A failing test names its seed and tells the story of that seed. To see it again:
-`python -m tests.system.test_faults 1234`, with `liar` after the seed where a member lies.
+`scripts/faults 1234`, with `liar` after the seed where a member lies. `scripts/faults --seeds N`
+plays far more of them than a run of the tests does.
 """
 
+import argparse
+import multiprocessing
+import os
 import random
 import sys
+import time
 
 import pytest
 
@@ -89,6 +94,10 @@ STEPS = (
     "fails: BadLedger",
     "fails: Unavailable",
     "fails: Equivocation",
+    "fails: Unsealed",
+    "does not begin: a bit has flipped",
+    "stays away",
+    "is back, and only",
     "partition {'",
 )
 
@@ -156,7 +165,7 @@ def test_an_old_disk_is_refused_if_one_peer_has_heard() -> None:
     ada.newest = put_back_ada(here, hidden_from=("cyd",))
     here.start(ada)
     here.pass_time(20.0)
-    assert "ada fails: BadLedger: 'ben' knows 1 releases of 'ada'" in here.story
+    assert "ada fails: BadLedger: others know release 1 of 'ada'" in here.story
     assert all(p.disk.durable.seals for p in here.parties)
 
 
@@ -169,7 +178,7 @@ def test_a_witness_that_ended_in_order_still_knows() -> None:
     here.start(ben)
     here.start(ada)
     here.pass_time(20.0)
-    assert "ada fails: BadLedger: 'ben' knows 1 releases of 'ada'" in here.story
+    assert "ada fails: BadLedger: others know release 1 of 'ada'" in here.story
     assert all(p.disk.durable.seals for p in here.parties)
 
 
@@ -191,9 +200,48 @@ def test_what_remains_is_a_release_that_nobody_can_tell_of(how: str) -> None:
         here.pass_time(20.0)
 
 
-if __name__ == "__main__":
-    told = world(int(sys.argv[1]), liar="liar" in sys.argv)
+def broken(seed: int) -> str | None:
+    """What goes wrong in a seed of many, of which every fourth has a liar; None if nothing does."""
+    liar = seed % 4 == 3
+    try:
+        world(seed, liar=liar).run()
+    except Exception as error:  # whatever it is, the others go on and the seed is named
+        return f"{seed}{' liar' * liar}: {type(error).__name__}: {error}"
+    return None
+
+
+def play_many(seeds: range, jobs: int) -> int:
+    """Play all of these, tell how far it is, and name every seed that breaks a promise."""
+    failed, began = 0, time.monotonic()
+    every = max(1, len(seeds) // 20)
+    with multiprocessing.Pool(jobs) as pool:
+        for done, trouble in enumerate(pool.imap(broken, seeds, chunksize=10), 1):
+            if trouble is not None:
+                failed += 1
+                print(trouble, flush=True)
+            if done % every == 0 or done == len(seeds):
+                seconds = time.monotonic() - began
+                print(f"{done} of {len(seeds)} seeds, {failed} broken, {seconds:.0f} s", flush=True)
+    return failed
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Play sessions in a hostile world.")
+    parser.add_argument("seed", type=int, nargs="?", help="tell the story of this one")
+    parser.add_argument("liar", nargs="?", choices=("liar",), help="with a member that lies")
+    parser.add_argument("--seeds", type=int, default=10_000, help="play so many (%(default)s)")
+    parser.add_argument("--first", type=int, default=0, help="the first of them (%(default)s)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="at once (%(default)s)")
+    options = parser.parse_args()
+    if options.seed is None:
+        return play_many(range(options.first, options.first + options.seeds), options.jobs)
+    told = world(options.seed, liar=options.liar is not None)
     try:
         told.run()
     finally:
         print(told.story)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(min(1, main()))

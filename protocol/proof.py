@@ -1,0 +1,42 @@
+"""What proves that a member broke the rules: signed messages of its own, and nothing else.
+
+A Halt is an envelope. What it claims counts for nothing, what it shows is looked at here.
+Nothing in this file may rest on the word of anybody but the one who is accused.
+"""
+
+from protocol.errors import BadMessage
+from protocol.messages import Halt, Hello, Release, Signed
+from protocol.wire import Reader
+
+ENVELOPE_BYTES = 200
+"""A Halt without its evidence is shorter."""
+
+_MARK_BYTES = 5  # before each message that is shown
+
+
+def clash(one: Signed, other: Signed) -> bool:
+    """Whether one member has signed two things that no honest party signs both.
+
+    Two releases of one round that differ in anything, or any two messages that stand on
+    different heads in one round. Hellos aside: they are no promise.
+    """
+    a, b = one.message, other.message
+    if a.sender != b.sender or a.round != b.round or Hello in (type(a), type(b)):
+        return False
+    return a.head != b.head or (isinstance(a, Release) and isinstance(b, Release) and a != b)
+
+
+def opened(reader: Reader, halt: Halt) -> tuple[Signed, ...]:
+    """What a Halt shows, as far as it can be read: the rest accuses nobody."""
+    shown = []
+    for data in halt.evidence:
+        try:
+            shown.append(reader.unpack(data))
+        except BadMessage:
+            continue
+    return tuple(shown)
+
+
+def fits(evidence: tuple[Signed, ...], longest: int) -> bool:
+    """Whether one Halt can show all of this. What cannot be shown on proves nothing to others."""
+    return sum(len(s.data) + _MARK_BYTES for s in evidence) + ENVELOPE_BYTES <= longest
