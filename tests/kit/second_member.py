@@ -196,7 +196,8 @@ class Member:
     def _known(self, member: int) -> int:
         """How many releases of a member are known."""
         heard = [number + 1 for number, found in self._releases.items() if member in found]
-        return max([len(self.transcript), *heard])
+        sealed = self.course.over and member in self._seals and member != self._me
+        return max([len(self.transcript), *heard]) + sealed
 
     def _release(self) -> None:
         number = len(self.transcript)

@@ -40,7 +40,7 @@ from protocol.messages import Halt, Hello, Message, Reason, Release, Seal, Signe
 from protocol.session import Phase
 from protocol.transcript import Transcript, replay
 from protocol.wire import Reader, pack
-from tests.kit.builders import make_agreement, public_key, sign, signer
+from tests.kit.builders import dump, make_agreement, public_key, sign, signer
 
 PATIENCE_SECONDS = 3.0
 CHAOS_SECONDS = 5.0
@@ -293,6 +293,7 @@ class World:
         self._sides: dict[str, int] = {}
         self._released: dict[tuple[str, int], Release] = {}
         self._heads: dict[int, set[bytes]] = {}
+        self._files: set[bytes] = set()
         self.parties = [self._party(m.name) for m in self.agreement.members]
         self.liar = self.chance.choice(self.parties) if faults.liar else None
         self.honest = [p for p in self.parties if p is not self.liar]
@@ -731,6 +732,10 @@ class World:
             end = replay(self.agreement, Transcript(stored.rounds, stored.seals))
             if self._heads[end.round] != {end.head}:
                 raise Violation(f"{party.name} finished, but not all honest parties sealed that")
+            if party.disk.good is None:  # or its ledger would refuse to write one
+                self._files.add(dump(self.agreement, Transcript(stored.rounds, stored.seals)))
+            if len(self._files) > 1:
+                raise Violation(f"{party.name} has another transcript than those before it")
         elif self.liar is None:
             raise Violation(f"{party.name} did not finish")
         elif not stored.fault:
