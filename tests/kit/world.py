@@ -306,7 +306,6 @@ class World:
         if faults.withhold:
             a, b = self.chance.sample(self.parties, 2)
             self.withheld = a.name, b.name
-        self.absent: Party | None = None
         self.away: set[str] = set()
         self.dropped: set[tuple[str, str, type[Message]]] = {
             (a.name, b.name, self.chance.choice((Hello, Release, Seal)))
@@ -355,7 +354,8 @@ class World:
             return
         self._tell(f"{absent.name} stays away")
         self.cut_power(absent)
-        self.absent, self.away = absent, {absent.name}
+        self.away = {absent.name}
+        self.withheld = None  # with few present there may be no other way between two
         self._operate()
         self.pass_time(3.0 * PATIENCE_SECONDS)
         others = [p for p in self.parties if p is not absent]
@@ -366,7 +366,6 @@ class World:
         self.away = {p.name for p in others if over and p is not helper}
         if over:
             self._tell(f"{absent.name} is back, and only {helper.name} besides")
-            self.withheld = None  # or there would be no way at all between the two
             self._operate()
             self.pass_time(CALM_SECONDS)
             if not absent.disk.durable.seals or not helper.disk.durable.seals:
