@@ -642,6 +642,12 @@ class World:
 
     # The liar
 
+    def only_claim(self) -> None:
+        """Let the liar sign no two things that contradict each other, and say whatever else."""
+        self._deceived = set()
+        self._rushes = False
+        self.bluffs = self.boasts = True
+
     def _lie(self, receiver: Party, signed: Signed) -> bytes:
         """What the liar says to this receiver instead: signed, but not what others hear."""
         message = signed.message
@@ -689,7 +695,7 @@ class World:
             sender=message.sender,
             agreement=message.agreement,
             round=message.round,
-            head=self.chance.choice((message.head, bytes(32))),
+            head=self.chance.choice((message.head, bytes(32))) if self._deceived else message.head,
             reason=self.chance.choice(tuple(Reason)),
             evidence=tuple(shown),
         )
