@@ -307,6 +307,8 @@ class World:
             a, b = self.chance.sample(self.parties, 2)
             self.withheld = a.name, b.name
         self.away: set[str] = set()
+        self._last_words: tuple[Party, int] | None = None
+        """Who loses its power for long, and after the release of which round, or of a later one."""
         self.dropped: set[tuple[str, str, type[Message]]] = {
             (a.name, b.name, self.chance.choice((Hello, Release, Seal)))
             for a in self.parties
@@ -334,9 +336,9 @@ class World:
         for party in self.parties:
             self._at(self.chance.uniform(0.0, 1.0), partial(self.start, party))
         self._at(self.chance.expovariate(1.0), self._storm)
-        self.pass_time(CHAOS_SECONDS)
-        self._tell("the faults stop")
         absent = self.faults is not None and self.faults.absent
+        self.pass_time(self.chance.uniform(0.0, CHAOS_SECONDS) if absent else CHAOS_SECONDS)
+        self._tell("the faults stop")
         self.faults, self._sides = None, {}
         if absent:
             self._end_without_one()
@@ -348,14 +350,18 @@ class World:
             raise Violation(f"honest parties ended after {sorted(self.ends)} rounds")
 
     def _end_without_one(self) -> None:
-        """One party is away when the others end. Then it is back, and one of them besides."""
+        """One party goes before the others end. Then it is back, and one of them besides."""
         absent = self.chance.choice(self.parties)
         if absent.witness_of is not None or absent.newest is not None:
             return
+        self.withheld = None  # with few present there may be no other way between two
+        self._last_words = absent, self.chance.choice((self.agreement.rounds - 1, 0, 1, 2, 3))
+        self._operate()
+        self.pass_time(2.0 * PATIENCE_SECONDS)
         self._tell(f"{absent.name} stays away")
+        self._last_words = None
         self.cut_power(absent)
         self.away = {absent.name}
-        self.withheld = None  # with few present there may be no other way between two
         self._operate()
         self.pass_time(3.0 * PATIENCE_SECONDS)
         others = [p for p in self.parties if p is not absent]
@@ -593,6 +599,10 @@ class World:
             if isinstance(signed.message, Hello):
                 self._greetings.setdefault(sender.name, []).append(data)
             self._carry(sender, receiver, data, type(signed.message))
+        who, last = self._last_words or (None, 0)
+        if who is sender and isinstance(signed.message, Release) and signed.message.round >= last:
+            self.away = {sender.name}
+            raise Crash("for good, it seems")
 
     def _carry(self, sender: Party, receiver: Party, data: bytes, kind: type) -> None:
         chance, faults = self.chance, self.faults
