@@ -77,6 +77,8 @@ class Node:
         """
         executor, session = self._executor, self._executor.session
         gc.freeze()  # what is loaded by now stays: no need to look through it between rounds
+        if executor.error is not None:
+            self._view.warn(f"{executor.error}; showing the others why, for a few seconds")
         try:
             self._publish(executor.begin(time.monotonic()))
             # A party that has found a fault stays for a while to tell the others.
@@ -122,6 +124,8 @@ class Node:
             return  # who has left by now was needed no more
         for sentence in troubles:
             self._view.warn(sentence)
+        if self._executor.error is not None:
+            return  # waits for nobody: it is there for others
         self._view.waiting(self._executor.session.phase, self._executor.session.missing)
 
     def _publish(self, outgoing: list[Signed]) -> None:

@@ -307,8 +307,9 @@ class World:
         if faults.withhold:
             a, b = self.chance.sample(self.parties, 2)
             self.withheld = a.name, b.name
-        self.absent: Party | None = None
         self.away: set[str] = set()
+        self._last_words: tuple[Party, int] | None = None
+        """Who loses its power for long, and after the release of which round, or of a later one."""
         self.dropped: set[tuple[str, str, type[Message]]] = {
             (a.name, b.name, self.chance.choice((Hello, Release, Seal)))
             for a in self.parties
@@ -336,9 +337,9 @@ class World:
         for party in self.parties:
             self._at(self.chance.uniform(0.0, 1.0), partial(self.start, party))
         self._at(self.chance.expovariate(1.0), self._storm)
-        self.pass_time(CHAOS_SECONDS)
-        self._tell("the faults stop")
         absent = self.faults is not None and self.faults.absent
+        self.pass_time(self.chance.uniform(0.0, CHAOS_SECONDS) if absent else CHAOS_SECONDS)
+        self._tell("the faults stop")
         self.faults, self._sides = None, {}
         if absent:
             self._end_without_one()
@@ -350,13 +351,18 @@ class World:
             raise Violation(f"honest parties ended after {sorted(self.ends)} rounds")
 
     def _end_without_one(self) -> None:
-        """One party is away when the others end. Then it is back, and one of them besides."""
+        """One party goes before the others end. Then it is back, and one of them besides."""
         absent = self.chance.choice(self.parties)
         if absent.witness_of is not None or absent.newest is not None:
             return
+        self.withheld = None  # with few present there may be no other way between two
+        self._last_words = absent, self.chance.choice((self.agreement.rounds - 1, 0, 1, 2, 3))
+        self._operate()
+        self.pass_time(2.0 * PATIENCE_SECONDS)
         self._tell(f"{absent.name} stays away")
+        self._last_words = None
         self.cut_power(absent)
-        self.absent, self.away = absent, {absent.name}
+        self.away = {absent.name}
         self._operate()
         self.pass_time(3.0 * PATIENCE_SECONDS)
         others = [p for p in self.parties if p is not absent]
@@ -367,7 +373,6 @@ class World:
         self.away = {p.name for p in others if over and p is not helper}
         if over:
             self._tell(f"{absent.name} is back, and only {helper.name} besides")
-            self.withheld = None  # or there would be no way at all between the two
             self._operate()
             self.pass_time(CALM_SECONDS)
             if not absent.disk.durable.seals or not helper.disk.durable.seals:
@@ -595,6 +600,10 @@ class World:
             if isinstance(signed.message, Hello):
                 self._greetings.setdefault(sender.name, []).append(data)
             self._carry(sender, receiver, data, type(signed.message))
+        who, last = self._last_words or (None, 0)
+        if who is sender and isinstance(signed.message, Release) and signed.message.round >= last:
+            self.away = {sender.name}
+            raise Crash("for good, it seems")
 
     def _carry(self, sender: Party, receiver: Party, data: bytes, kind: type) -> None:
         chance, faults = self.chance, self.faults
@@ -644,6 +653,12 @@ class World:
 
     # The liar
 
+    def only_claim(self) -> None:
+        """Let the liar sign no two things that contradict each other, and say whatever else."""
+        self._deceived = set()
+        self._rushes = False
+        self.bluffs = self.boasts = True
+
     def _lie(self, receiver: Party, signed: Signed) -> bytes:
         """What the liar says to this receiver instead: signed, but not what others hear."""
         message = signed.message
@@ -691,7 +706,7 @@ class World:
             sender=message.sender,
             agreement=message.agreement,
             round=message.round,
-            head=self.chance.choice((message.head, bytes(32))),
+            head=self.chance.choice((message.head, bytes(32))) if self._deceived else message.head,
             reason=self.chance.choice(tuple(Reason)),
             evidence=tuple(shown),
         )

@@ -156,6 +156,22 @@ def test_a_ledger_of_the_version_before_is_taken_over(tmp_path: Path) -> None:
         ledger.transcript()
 
 
+@pytest.mark.parametrize(("code", "stays"), [(14, False), (11, True)])
+def test_what_the_version_before_called_final_without_proof_is_not(
+    tmp_path: Path, code: int, stays: bool
+) -> None:
+    """A session that was stopped because somebody said so goes on; equivocation stays proved."""
+    agreement = make_agreement(rounds=3)
+    recorded(tmp_path / "ledger", agreement)
+    with closing(sqlite3.connect(tmp_path / "ledger")) as base:
+        base.executescript(OLD)
+        base.execute("UPDATE sessions SET fault_code = ?, fault = 'ben stopped'", (code,))
+        base.commit()
+    with closing(Ledger(tmp_path / "ledger", agreement, "ada")) as ledger:
+        assert (ledger.fault is not None) == stays
+        assert ledger.proof() == ()
+
+
 def python(code: str, *arguments: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)],

@@ -141,6 +141,25 @@ def test_what_is_said_rests_on_what_is_durable(monkeypatch: pytest.MonkeyPatch) 
         quiet_world().run()
 
 
+def test_a_relay_that_withholds_seals_seals_nothing_off() -> None:
+    """What one party's seals do not reach, another passes on."""
+    here = quiet_world()
+    here.withheld = ("ada", "ben")
+    here.run()
+    assert all(p.disk.durable.seals for p in here.parties)
+    assert "cyd says Seal 2" in here.story
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_liar_that_only_claims_stops_nobody(seed: int) -> None:
+    """Halts without proof and Hellos without releases, from the first to the last: all finish."""
+    here = World(seed, faults=Faults(liar=True), members=3, rounds=3)
+    here.only_claim()
+    here.run()
+    assert all(p.disk.durable.seals for p in here.honest), here.story
+    assert "Halt" in here.story
+
+
 def put_back_ada(here: World, *, hidden_from: tuple[str, ...]) -> Stored:
     """Let ada release round 0, which nobody can close, and put back its empty disk."""
     ada, ben, cyd = here.parties

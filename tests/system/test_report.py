@@ -219,13 +219,23 @@ def test_many_members_and_resources_are_summed_up() -> None:
     assert len([name for name, _ in read.tags if name == "figure"]) == 2 * CHARTS
 
 
-@pytest.mark.parametrize("rounds", [0, 1, 2, 3])
+@pytest.mark.parametrize("rounds", [0, 1, 2])
 def test_unfinished_session_is_said_plainly(rounds: int) -> None:
     """A transcript without seals gives a page that says how far it went and binds nobody."""
     agreement = make_agreement(rounds=3)
     read = Page(public_page(outcome(agreement, play(agreement, rounds=rounds)[0])))
     assert f"not finished: {rounds} of 3 rounds are closed" in read.text
     assert "not sealed" in read.text
+
+
+def test_an_outcome_without_all_seals_says_whose_are_missing() -> None:
+    """All rounds are there: it is not called unfinished, and not sealed either."""
+    agreement = make_agreement(rounds=3)
+    known = outcome(agreement, play(agreement, rounds=3)[0], unsealed=("ben", "cyd"))
+    read = Page(public_page(known))
+    assert "not finished" not in read.text
+    assert "This outcome is not sealed" in read.text
+    assert "seals of members are missing here: those of ben, cyd" in read.text
 
 
 def test_finished_session_is_not_called_unfinished() -> None:
