@@ -165,7 +165,7 @@ class Calibration:
 
     def __init__(self, agreement: Agreement) -> None:
         self.agreement = agreement
-        self.colluders = agreement.privacy and agreement.privacy.colluders
+        self.colluders = None if agreement.privacy is None else agreement.privacy.colluders
         self.mu = self._multiplier()
         scales = self.scales(agreement.share_ticks)
         largest = scales.max()

@@ -17,6 +17,7 @@ def plan_text(agreement: Agreement, figures: dict[str, Any]) -> str:
     lines = [
         *_terms(agreement),
         *(_noise(figures) if agreement.privacy is not None else []),
+        *_reveals(agreement, figures),
         *_promise(agreement, figures),
         *_end(agreement),
     ]
@@ -34,6 +35,37 @@ def _noise(figures: dict[str, Any]) -> list[str]:
         f"  its average over all rounds    {figures['party_average']:.4g}",
         f"  one round's total of all       {figures['total_release']:.4g}",
         f"  its average over all rounds    {figures['total_average']:.4g}",
+    ]
+
+
+def _reveals(agreement: Agreement, figures: dict[str, Any]) -> list[str]:
+    """What `each` and `totals` would come to beside each other, and which is better."""
+    each, totals, better = figures["each"], figures["totals"], figures["better"]
+    if totals is None:
+        return []
+    if agreement.privacy is None:
+        reason = "the same prices, and nobody sees what one company would take"
+        return [f"reveal: better is                {better} ({reason})"]
+    against = [
+        f"epsilon {epsilon:.3g} against {count}" if epsilon else f"nothing against {count}"
+        for count, epsilon in totals["epsilon_against"].items()
+    ]
+    quota = f"keep {100.0 * totals['quota_kept']:.0f} % of a capacity back for noise"
+    if totals["quota_by_shares"] == 1.0:
+        quota = "would be by shares: too much of a capacity had to be kept back"
+    elif totals["quota_by_shares"]:
+        quota += f", and are by shares for {100.0 * totals['quota_by_shares']:.0f} %"
+    reason = (
+        f"{each['total_average'] / totals['total_average']:.2g} times less noise in totals"
+        if better == "totals"
+        else "hardly more noise, and a promise that rests on nobody else"
+    )
+    return [
+        f"reveal = 'each': total's average {each['total_average']:.4g}",
+        f"reveal = 'totals': the same      {totals['total_average']:.4g}",
+        f"  promised against colluders     {', '.join(against)}",
+        f"  private quotas                 {quota}",
+        f"reveal: better is                {better} ({reason})",
     ]
 
 
@@ -68,6 +100,17 @@ def _end(agreement: Agreement) -> list[str]:
         f"                                 reserve; after {agreement.rounds} rounds in any case",
         f"the rounds leave                 {left} of each capacity, which the quotas fill; who",
         "  (reserve)                      needs one to the last unit wants a reserve of 0",
+        *_revealed(agreement, earned),
+    ]
+
+
+def _revealed(agreement: Agreement, earned: str) -> list[str]:
+    if agreement.masked:
+        return [
+            "revealed to all members          exactly what all companies together would take at",
+            "                                 the prices of every round, and of none by itself",
+        ]
+    return [
         "revealed to all members          exactly what each company would take at the prices of",
         f"                                 every round{earned}: that may tell much of its data",
     ]
