@@ -187,6 +187,12 @@ def warnings(agreement: Agreement) -> list[str]:
 
 def verdict(agreement: Agreement) -> str:
     """In plain words: does the noise drown the data?"""
+    if agreement.privacy is None and agreement.masked:
+        return (
+            "Verdict: no noise, so that prices and totals are exact, and no guarantee in numbers. "
+            "Nobody can read a single company's demand, only what all would take together; all "
+            "the others together could take theirs away from it."
+        )
     if agreement.privacy is None:
         return (
             "Verdict: no noise and no privacy guarantee. The releases show each company's demand "
@@ -219,6 +225,11 @@ def statement(agreement: Agreement) -> str:
     if agreement.rehearsal and agreement.privacy is not None:
         return "none: this is a rehearsal with noise that can be repeated"
     if agreement.privacy is None:
+        if agreement.masked:
+            return (
+                "none in numbers: totals are shown without noise. Of single demands nothing can be "
+                "read, as long as two members do not tell theirs"
+            )
         return "none: mode 'hidden' shows the demands without noise"
     p = agreement.privacy
     return (
