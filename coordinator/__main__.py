@@ -383,10 +383,12 @@ def _say(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
 
-def _frame(agreement: Agreement, rounds: list[list[bytes]], seals: list[bytes]) -> bytes:
+def _frame(
+    agreement: Agreement, rounds: list[list[bytes]], seals: list[bytes], keys: list[bytes]
+) -> bytes:
     from protocol.transcript import frame  # late: a relay need not know how to compute
 
-    return frame(agreement, rounds, seals)
+    return frame(agreement, rounds, seals, keys)
 
 
 def _health(options: argparse.Namespace) -> None:

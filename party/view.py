@@ -130,20 +130,28 @@ class TextView:
     def finished(self, public: dict[str, Any], folder: Path | None) -> None:
         """The outcome, and where the files about it are."""
         agreement = self._agreement
-        own, payment = (public[key][public["member"]] for key in ("quota", "payments"))
         early = ", ended by itself" if public["ended_by_itself"] else ""
         print(f"finished: {public['rounds']} rounds{early}, all members at head {public['head']}")
-        for resource, price, amount in zip(agreement.resources, public["prices"], own, strict=True):
+        for j, (resource, price) in enumerate(
+            zip(agreement.resources, public["prices"], strict=True)
+        ):
             cost = f"{money(agreement, f'{price:.6g}')} per {resource.unit or 'unit'}"
-            unit = resource.unit or "units"
-            print(f"  {resource.name}: you may use {_at_most(amount)} {unit}; price {cost}")
-        paid = money(agreement, f"{abs(payment):.6g}")
-        print(
-            f"you {'get' if payment < 0.0 else 'pay'} {paid} for your quota beside what you bring"
-        )
+            unit, use = resource.unit or "units", ""
+            if not agreement.masked:
+                own = public["quota"][public["member"]]
+                use = f"you may use {_at_most(own[j])} {unit}; "
+            print(f"  {resource.name}: {use}price {cost}")
+        if agreement.masked:
+            print("your quota and what you pay are known to you alone: report.html says them")
+        else:
+            payment = public["payments"][public["member"]]
+            paid = money(agreement, f"{abs(payment):.6g}")
+            gets = "get" if payment < 0.0 else "pay"
+            print(f"you {gets} {paid} for your quota beside what you bring")
         print(certified(agreement, public["certificate"]))
         if folder is None:
-            print("give the same command with --out DIR for your plan and a report")
+            quota = "quota, " if agreement.masked else ""
+            print(f"give the same command with --out DIR for your {quota}plan and a report")
         else:
             print(f"written to {folder}: report.html, plan.csv, result.json (all three PRIVATE), ")
             print("and session.transcript, which anybody may see")

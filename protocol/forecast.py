@@ -274,9 +274,9 @@ def verdict(agreement: Agreement) -> str:
     """In plain words: does the noise drown the data?"""
     if agreement.privacy is None and agreement.masked:
         return (
-            "Verdict: exact. Only totals can be read, without noise: nobody sees what a single "
-            "company would take, as long as the others do not put theirs together. Totals may "
-            "still tell something of each; choose mode 'private' if they must not."
+            "Verdict: no noise, so that prices and totals are exact, and no guarantee in numbers. "
+            "Nobody can read a single company's demand, only what all would take together; all "
+            "the others together could take theirs away from it."
         )
     if agreement.privacy is None:
         return (
@@ -325,12 +325,12 @@ def statement(agreement: Agreement) -> str:
     """The privacy statement of a session, for people."""
     if agreement.rehearsal and agreement.privacy is not None:
         return "none: this is a rehearsal with noise that can be repeated"
-    if agreement.privacy is None and agreement.masked:
-        return (
-            "no guarantee, as there is no noise: what can be read is the totals of all members, "
-            "exactly, and nothing about a member beyond them unless all others but one tell theirs"
-        )
     if agreement.privacy is None:
+        if agreement.masked:
+            return (
+                "none in numbers: totals are shown without noise. Of single demands nothing can be "
+                "read, as long as two members do not tell theirs"
+            )
         return "none: mode 'hidden' shows the demands without noise"
     p = agreement.privacy
     if agreement.masked:

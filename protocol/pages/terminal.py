@@ -94,25 +94,22 @@ def _end(agreement: Agreement) -> list[str]:
         return []
     earned = "" if agreement.objective_limit is None else ", and what its plan would earn"
     part, left = f"{100.0 * tolerance:.4g} %", f"{100.0 * reserve:.4g} %"
+    revealed = [
+        "revealed to all members          exactly what each company would take at the prices of",
+        f"                                 every round{earned}: that may tell much of its data",
+    ]
+    if agreement.masked:
+        revealed = [
+            "revealed to all members          exactly what all companies together would take at",
+            "                                 the prices of every round, and of no single one more",
+        ]
     return [
         "ends by itself                   once all companies together are proved to miss no more",
         f"  (tolerance)                    than {part} of what all capacities are worth, and the",
         f"                                 reserve; after {agreement.rounds} rounds in any case",
         f"the rounds leave                 {left} of each capacity, which the quotas fill; who",
         "  (reserve)                      needs one to the last unit wants a reserve of 0",
-        *_revealed(agreement, earned),
-    ]
-
-
-def _revealed(agreement: Agreement, earned: str) -> list[str]:
-    if agreement.masked:
-        return [
-            "revealed to all members          exactly what all companies together would take at",
-            "                                 the prices of every round, and of none by itself",
-        ]
-    return [
-        "revealed to all members          exactly what each company would take at the prices of",
-        f"                                 every round{earned}: that may tell much of its data",
+        *revealed,
     ]
 
 
@@ -153,6 +150,8 @@ def audit_text(known: Outcome) -> str:
     for resource, price in zip(agreement.resources, known.prices.tolist(), strict=True):
         amount = money(agreement, repr(price))
         lines.append(f"price      {resource.name}: {amount} per {resource.unit or 'unit'}")
+    if agreement.masked:
+        return "\n".join([*lines, *_only_totals(known)])
     exactly = "fill exactly" if known.certificate is None else "do not exceed"
     currency = f" in {agreement.currency}" if agreement.currency else ""
     return "\n".join(
@@ -179,19 +178,45 @@ def audit_figures(known: Outcome) -> dict[str, Any]:
         "certificate": certificate_figures(known),
         "prices": known.prices.tolist(),
         "ticks": known.agreement.ticks,
-        "quota": dict(zip(names, known.quota.tolist(), strict=True)),
+        "reveal": known.agreement.reveal,
+        "totals": known.weighted_total.tolist(),
         "endowment": dict(zip(names, known.endowment.tolist(), strict=True)),
-        "payments": dict(zip(names, known.payments.tolist(), strict=True)),
         "privacy": statement(known.agreement),
+        **({} if known.agreement.masked else _parts(known, names)),
     }
+
+
+def _parts(known: Outcome, names: list[str]) -> dict[str, Any]:
+    """Everybody's quota and payment, where each release can be read."""
+    return {
+        "quota": dict(zip(names, known.quota.tolist(), strict=True)),
+        "payments": dict(zip(names, known.payments.tolist(), strict=True)),
+    }
+
+
+def _only_totals(known: Outcome) -> list[str]:
+    """What an audit can say where releases are masked, and what it cannot."""
+    noisy = "" if known.agreement.privacy is None else ", with noise"
+    pairs = zip(known.agreement.resources, known.weighted_total.tolist(), strict=True)
+    asked = (
+        f"  {r.name}: {total!r} {r.unit or 'units'}, {total / r.capacity:.3%}" for r, total in pairs
+    )
+    return [
+        f"totals     asked for by all together, averaged{noisy}",
+        *asked,
+        "masked     every total was recomputed, and can be one. Single releases cannot be read, so",
+        "           that they cannot be checked: whether one is true, and who has which quota and",
+        "           payment, nobody knows but its member",
+    ]
 
 
 def _terms(agreement: Agreement) -> list[str]:
     members, resources = len(agreement.members), len(agreement.resources)
     size = f"{members} members, {resources} resources, {agreement.rounds} rounds"
+    reveal = ", only totals" if agreement.masked else ""
     return [
         f"session    {agreement.session}   digest {agreement.digest.hex()}",
-        f"terms      {size}, mode {agreement.mode}, step {agreement.pricing.step}",
+        f"terms      {size}, mode {agreement.mode}{reveal}, step {agreement.pricing.step}",
         f"privacy    {statement(agreement)}",
         "",
     ]

@@ -99,6 +99,8 @@ class Stored:
     seals: tuple[Signed, ...] = ()
     heard: tuple[Signed, ...] = ()
     fault: SottoError | None = None
+    mask: tuple[bytes, Signed] | None = None
+    keys: tuple[Signed, ...] = ()
 
 
 class Disk:
@@ -110,10 +112,31 @@ class Disk:
         self._power = power
 
     def transcript(self) -> Transcript:
-        return Transcript(self.durable.rounds, self.durable.seals)
+        return Transcript(self.durable.rounds, self.durable.seals, self.durable.keys)
 
     def own(self) -> tuple[Signed, ...]:
-        return self.durable.releases
+        key = self.mask_key()
+        return self.durable.releases if key is None else (key, *self.durable.releases)
+
+    def mask_key(self) -> Signed | None:
+        return None if self.pending.mask is None else self.pending.mask[1]
+
+    def mask_keys(self) -> tuple[Signed, ...]:
+        return self.pending.keys
+
+    def mask_secret(self) -> bytes:
+        if self.pending.mask is None or not self.pending.mask[0]:
+            raise BrokenInvariant("the secret of a session that goes on must be there")
+        return self.pending.mask[0]
+
+    def record_mask_key(self, secret: bytes, said: Signed) -> None:
+        self._power("before the mask key is written")
+        self._write(mask=(secret, said))
+        self.commit()
+        self._power("after the mask key is written")
+
+    def record_mask_keys(self, keys: tuple[Signed, ...]) -> None:
+        self._write(keys=keys)
 
     def heard(self) -> tuple[Signed, ...]:
         return self.durable.heard
@@ -125,7 +148,7 @@ class Disk:
         recorded = self.pending.releases
         return recorded[round] if round < len(recorded) else None
 
-    def record_release(self, release: Signed) -> None:
+    def record_release(self, release: Signed, demand: object = None) -> None:  # noqa: ARG002
         if release.message.round != len(self.pending.releases):
             raise BrokenInvariant("releases are recorded in order, once")
         self._power("before the release is written")
@@ -139,7 +162,7 @@ class Disk:
 
     def record_seals(self, seals: tuple[Signed, ...]) -> None:
         self._power("before the seals are written")
-        self._write(seals=seals)
+        self._write(seals=seals, mask=self.pending.mask and (b"", self.pending.mask[1]))
         self.commit()
         self._power("after the seals are written")
 
