@@ -69,7 +69,9 @@ def hedge(agreement: Agreement) -> Hedge:
     return Hedge(weights, margin, kept, Fraction(round(_FULL * part), _FULL))
 
 
-def scales(agreement: Agreement, totals: Ticks) -> tuple[list[Fraction], list[Fraction]]:
+def scales(
+    agreement: Agreement, known: Hedge, totals: Ticks
+) -> tuple[list[Fraction], list[Fraction]]:
     """θ and β of each resource, from the totals by round that were read, in ticks.
 
     A member's quota is min(share, ⌊θ·d + β·share⌋), d its own demand averaged with the weights.
@@ -77,7 +79,6 @@ def scales(agreement: Agreement, totals: Ticks) -> tuple[list[Fraction], list[Fr
     Guarantee: with the noise as agreed, the quotas of all exceed any capacity in this session
     with no more than the agreed risk (PRIVACY.md §11); by shares alone they never do.
     """
-    known = hedge(agreement)
     whole, N = sum(known.weights[: len(totals)]), agreement.ticks
     theta, beta = [], []
     for j, A in enumerate(agreement.share_ticks.sum(axis=0).tolist()):

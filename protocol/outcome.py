@@ -101,9 +101,14 @@ class Outcome:
 
     @cached_property
     def weights(self) -> tuple[int, ...]:
-        """What the rounds weigh in quotas: as in the certificate, or the counted ones alike."""
+        """What the rounds weigh in quotas: as in the certificate, or the counted ones alike.
+
+        Where only totals can be read and have noise, as was known beforehand.
+        """
         if self.certificate is not None:
             return tuple(self.certificate.weights)
+        if self.agreement.masked and self.agreement.privacy is not None:
+            return self.rule.weights
         counted = self.position.counted
         return (0,) * (self.rounds - counted) + (1,) * counted
 

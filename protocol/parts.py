@@ -17,6 +17,7 @@ import numpy as np
 
 from protocol.agreement import Agreement
 from protocol.arrays import Floats, Ticks
+from protocol.hedge import hedge, scales
 from protocol.payments import endowment, unit_of_money
 
 
@@ -54,17 +55,14 @@ def exact_rule(agreement: Agreement, totals: Ticks, weights: Sequence[int]) -> R
 
 
 def noisy_rule(agreement: Agreement, totals: Ticks) -> Rule:
-    """The rule where totals have noise: by shares, which listens to nobody.
+    """The rule where totals have noise: so much less that they hardly ever exceed a capacity.
 
-    Guarantee: as for `exact_rule`, with certainty.
+    Guarantee: with the noise as agreed, the quotas of all members exceed any capacity of a whole
+    session with no more than the agreed risk; by shares alone, as much noise makes them, never.
     """
-    shares = agreement.share_ticks.sum(axis=0).tolist()
-    weights = (1,) * len(totals)
-    return Rule(
-        weights,
-        (Fraction(0),) * len(shares),
-        tuple(Fraction(agreement.ticks, A) for A in shares),
-    )
+    known = hedge(agreement)
+    scale, fill = scales(agreement, known, totals)
+    return Rule(known.weights[: len(totals)], tuple(scale), tuple(fill))
 
 
 @dataclass(frozen=True, repr=False, eq=False)

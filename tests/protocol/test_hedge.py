@@ -51,7 +51,7 @@ def noise_of_total(agreement: Agreement) -> Floats:
 
 def quotas(agreement: Agreement, asked: Ticks, totals: Ticks) -> Ticks:
     """Members by resources, each by the rule from its own demands (rounds, members, resources)."""
-    theta, beta = scales(agreement, totals)
+    theta, beta = scales(agreement, hedge(agreement), totals)
     weights = hedge(agreement).weights
     found = np.zeros(asked.shape[1:], dtype=np.int64)
     for k, j in np.ndindex(*found.shape):
