@@ -33,19 +33,32 @@ class Rule:
     fill: tuple[Fraction, ...]
 
 
+def rule_by_shares(agreement: Agreement) -> Rule:
+    """The rule that listens to nobody: each gets of a capacity what its share is of all shares.
+
+    Guarantee: as for `exact_rule`.
+    """
+    shares = agreement.share_ticks.sum(axis=0).tolist()
+    fill = tuple(Fraction(agreement.ticks, A) for A in shares)
+    return Rule((), (Fraction(0),) * len(shares), fill)
+
+
 def exact_rule(agreement: Agreement, totals: Ticks, weights: Sequence[int]) -> Rule:
     """The rule where totals have no noise, of rounds (totals, rounds first) that weigh so much.
 
     Everybody gets its averaged demand and of what is left over a part in proportion to its share;
-    where all demands together are more than the capacity, each is cut by the same part.
+    where all demands together are more than the capacity, each is cut by the same part. Without
+    a round that counts it is by shares.
 
-    Guarantee: the quotas of a resource do not add up to more than the capacity; what they leave
-    is less than one tick a member and what shares that are full cannot take.
+    Guarantee: the quotas of a resource do not add up to more than the capacity, if the totals are
+    those of the demands; what they leave is less than one tick a member and what shares that are
+    full cannot take.
     """
     whole, N = sum(weights), agreement.ticks
-    shares = agreement.share_ticks.sum(axis=0).tolist()
+    if not whole:
+        return rule_by_shares(agreement)
     scale, fill = [], []
-    for j, A in enumerate(shares):
+    for j, A in enumerate(agreement.share_ticks.sum(axis=0).tolist()):
         total = sum(w * t for w, t in zip(weights, totals[:, j].tolist(), strict=False))
         short = total > N * whole
         scale.append(Fraction(N * whole, total) if short else Fraction(1))
@@ -53,18 +66,9 @@ def exact_rule(agreement: Agreement, totals: Ticks, weights: Sequence[int]) -> R
     return Rule(tuple(weights), tuple(scale), tuple(fill))
 
 
-def noisy_rule(agreement: Agreement, totals: Ticks) -> Rule:
-    """The rule where totals have noise: by shares, which listens to nobody.
-
-    Guarantee: as for `exact_rule`, with certainty.
-    """
-    shares = agreement.share_ticks.sum(axis=0).tolist()
-    weights = (1,) * len(totals)
-    return Rule(
-        weights,
-        (Fraction(0),) * len(shares),
-        tuple(Fraction(agreement.ticks, A) for A in shares),
-    )
+def noisy_rule(agreement: Agreement, totals: Ticks) -> Rule:  # noqa: ARG001
+    """The rule where totals (rounds first) have noise."""
+    return rule_by_shares(agreement)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
