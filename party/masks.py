@@ -62,7 +62,7 @@ class Masks:
         recorded = self._ledger.mask_key()
         if recorded is not None:
             return recorded
-        secret = random_bytes(KEY_BYTES)
+        secret = self._secret()
         said = self._pack(
             MaskKey(
                 sender=self._member,
@@ -74,6 +74,9 @@ class Masks:
         )
         self._ledger.record_mask_key(secret, said)
         return said
+
+    def _secret(self) -> bytes:
+        return random_bytes(KEY_BYTES)
 
     def masked(self, values: Ticks, position: Position) -> Ticks:
         """Values as they are released, modulo 2^64.

@@ -74,6 +74,8 @@ def scales(
 ) -> tuple[list[Fraction], list[Fraction]]:
     """θ and β of each resource, from the totals by round that were read, in ticks.
 
+    Some round that was read must count.
+
     A member's quota is min(share, ⌊θ·d + β·share⌋), d its own demand averaged with the weights.
 
     Guarantee: with the noise as agreed, the quotas of all exceed any capacity in this session
@@ -85,8 +87,7 @@ def scales(
         column = totals[:, j].tolist()
         total = sum(w * t for w, t in zip(known.weights, column, strict=False))
         most = total + math.ceil(Fraction(known.margin[j]) * N * sum(known.weights))
-        scale = Fraction(N * whole, max(most, 1)) if whole else Fraction(0)
-        theta.append((1 - known.shares) * scale)
+        theta.append((1 - known.shares) * Fraction(N * whole, max(most, 1)))
         beta.append(known.shares * Fraction(N, A))
     return theta, beta
 

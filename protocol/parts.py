@@ -34,19 +34,32 @@ class Rule:
     fill: tuple[Fraction, ...]
 
 
+def rule_by_shares(agreement: Agreement) -> Rule:
+    """The rule that listens to nobody: each gets of a capacity what its share is of all shares.
+
+    Guarantee: as for `exact_rule`.
+    """
+    shares = agreement.share_ticks.sum(axis=0).tolist()
+    fill = tuple(Fraction(agreement.ticks, A) for A in shares)
+    return Rule((), (Fraction(0),) * len(shares), fill)
+
+
 def exact_rule(agreement: Agreement, totals: Ticks, weights: Sequence[int]) -> Rule:
     """The rule where totals have no noise, of rounds (totals, rounds first) that weigh so much.
 
     Everybody gets its averaged demand and of what is left over a part in proportion to its share;
-    where all demands together are more than the capacity, each is cut by the same part.
+    where all demands together are more than the capacity, each is cut by the same part. Without
+    a round that counts it is by shares.
 
-    Guarantee: the quotas of a resource do not add up to more than the capacity; what they leave
-    is less than one tick a member and what shares that are full cannot take.
+    Guarantee: the quotas of a resource do not add up to more than the capacity, if the totals are
+    those of the demands; what they leave is less than one tick a member and what shares that are
+    full cannot take.
     """
     whole, N = sum(weights), agreement.ticks
-    shares = agreement.share_ticks.sum(axis=0).tolist()
+    if not whole:
+        return rule_by_shares(agreement)
     scale, fill = [], []
-    for j, A in enumerate(shares):
+    for j, A in enumerate(agreement.share_ticks.sum(axis=0).tolist()):
         total = sum(w * t for w, t in zip(weights, totals[:, j].tolist(), strict=False))
         short = total > N * whole
         scale.append(Fraction(N * whole, total) if short else Fraction(1))
@@ -61,8 +74,11 @@ def noisy_rule(agreement: Agreement, totals: Ticks) -> Rule:
     session with no more than the agreed risk; by shares alone, as much noise makes them, never.
     """
     known = hedge(agreement)
+    weights = known.weights[: len(totals)]
+    if not any(weights):
+        return rule_by_shares(agreement)
     scale, fill = scales(agreement, known, totals)
-    return Rule(known.weights[: len(totals)], tuple(scale), tuple(fill))
+    return Rule(weights, tuple(scale), tuple(fill))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
