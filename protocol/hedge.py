@@ -86,7 +86,8 @@ def scales(
     for j, A in enumerate(agreement.share_ticks.sum(axis=0).tolist()):
         column = totals[:, j].tolist()
         total = sum(w * t for w, t in zip(known.weights, column, strict=False))
-        most = total + math.ceil(Fraction(known.margin[j]) * N * sum(known.weights))
+        margin = Fraction(known.margin[j]) * N + 1  # and a tick, as noise is in whole ones
+        most = total + math.ceil(margin * sum(known.weights))
         theta.append((1 - known.shares) * Fraction(N * whole, max(most, 1)))
         beta.append(known.shares * Fraction(N, A))
     return theta, beta
