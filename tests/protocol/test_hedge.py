@@ -15,10 +15,12 @@ from scipy.optimize import minimize
 from protocol.agreement import Agreement
 from protocol.arrays import Floats, Ticks
 from protocol.hedge import FIRST_ROUND, HEEDED, IGNORED, deviations, hedge, scales
+from protocol.joint import parts
 from protocol.privacy import Calibration
 from protocol.quota import prorata
 from protocol.toml import from_table
 from scripts.agreements import players, table
+from tests.kit.reading_hedge import Kept, noise_parts
 
 RARE = 1e-6
 """How often a statistical test of quotas that are right may fail."""
@@ -153,3 +155,54 @@ def test_weights_lose_the_least(members: int, epsilon: float) -> None:
         options={"ftol": 1e-12, "maxiter": 500},
     )
     assert lost(found / found.sum()) <= best.fun * (1.0 + 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("members", "epsilon", "resources", "rounds", "colluders"),
+    [
+        (10, 16.0, 5, 150, 1),
+        (50, 4.0, 5, 150, 1),
+        (6, 2.0, 1, 7, 4),
+        (30, 64.0, 2, 400, 12),
+        (4, 30.0, 3, 1, 2),
+    ],
+)
+def test_a_second_reading_of_the_page_keeps_back_the_same(
+    members: int, epsilon: float, resources: int, rounds: int, colluders: int
+) -> None:
+    """Parts, weights, margins, θ and β from SPEC.md alone: the same numbers, and the same bits."""
+    agreement = agree(members, epsilon, resources=resources, rounds=rounds, colluders=colluders)
+    sigma = Calibration(agreement).scales(agreement.share_ticks) / agreement.ticks
+    known = hedge(agreement)
+    reading = Kept(
+        sigma.T.tolist(),
+        agreement.share.T.tolist(),
+        rounds,
+        agreement.privacy.overrun,  # type: ignore[union-attr, arg-type]
+    )
+    assert reading.z == deviations(agreement)
+    assert reading.weights == list(known.weights)
+    assert reading.f == list(known.margin)
+    assert reading.h == known.shares
+    totals = np.random.default_rng(2).integers(
+        -agreement.ticks, 3 * agreement.ticks, (rounds, resources)
+    )
+    theta, beta = scales(agreement, known, totals)
+    for j in range(resources):
+        caps = agreement.share_ticks[:, j].tolist()
+        assert reading.theta_beta(totals[:, j].tolist(), agreement.ticks, j, caps) == (
+            theta[j],
+            beta[j],
+        )
+
+
+@pytest.mark.parametrize("colluders", [1, 2, 5, 6])
+def test_a_second_reading_of_the_page_adds_the_same_noise(colluders: int) -> None:
+    """From what would hide each member alone, ties and nothing included."""
+    rng = np.random.default_rng(colluders)
+    alone = np.round(rng.uniform(0.0, 3.0, (8, 4)), 0) * rng.uniform(1.0, 2.0, 4)
+    found = parts(alone, colluders)
+    for j in range(4):
+        assert found[:, j].tolist() == pytest.approx(
+            noise_parts(alone[:, j].tolist(), colluders), rel=1e-15
+        )
