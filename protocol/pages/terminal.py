@@ -180,6 +180,7 @@ def audit_figures(known: Outcome) -> dict[str, Any]:
         "ticks": known.agreement.ticks,
         "reveal": known.agreement.reveal,
         "totals": known.weighted_total.tolist(),
+        "quota_risk": known.quota_risk,
         "endowment": dict(zip(names, known.endowment.tolist(), strict=True)),
         "privacy": statement(known.agreement),
         **({} if known.agreement.masked else _parts(known, names)),
@@ -204,9 +205,22 @@ def _only_totals(known: Outcome) -> list[str]:
     return [
         f"totals     asked for by all together, averaged{noisy}",
         *asked,
+        *_risked(known),
         "masked     every total was recomputed, and can be one. Single releases cannot be read, so",
         "           that they cannot be checked: whether one is true, and who has which quota and",
         "           payment, nobody knows but its member",
+    ]
+
+
+def _risked(known: Outcome) -> list[str]:
+    if known.hedge is None:
+        return []
+    if not known.quota_risk:
+        return ["quota      by shares, as too much of each capacity had to be kept back for noise"]
+    part, risk = f"{100.0 * known.hedge.kept:.3g} %", f"{100.0 * known.quota_risk:.3g} %"
+    return [
+        f"quota      about {part} of each capacity is kept back for noise; all quotas together",
+        f"           exceed some capacity with a risk of {risk} at most",
     ]
 
 
