@@ -50,6 +50,7 @@ CREATE TABLE heard (
 );
 """
 _MASKS = """
+ALTER TABLE sessions ADD COLUMN colluders INTEGER;
 CREATE TABLE masks (
     session INTEGER, place INTEGER, secret BLOB NOT NULL, message BLOB NOT NULL,
     checksum BLOB NOT NULL, PRIMARY KEY (session, place)

@@ -181,12 +181,21 @@ def show_budget(figures: dict[str, Any]) -> None:
         table.add_column(column, justify="left" if column == "session" else "right")
     for row in figures["sessions"]:
         agreed = f"ε = {row['epsilon']:g}, δ = {row['delta']:g}" if row["epsilon"] else "no privacy"
+        if row["colluders"]:
+            agreed += f"*{row['colluders']}"
         released = f"{row['releases']} of {row['rounds']}"
         table.add_row(row["session"], agreed, released, _epsilon(row["spent_epsilon"]))
     table.add_section()
     table.add_row("all together", "", "", _epsilon(figures["spent_epsilon"]))
     console = Console()
     console.print(table)
+    for count in sorted({row["colluders"] for row in figures["sessions"] if row["colluders"]}):
+        who = "member tells" if count == 1 else "members tell"
+        console.print(
+            f"*{count}: only totals could be read; it holds as long as at most {count} {who} what "
+            "they know, and nobody breaks the masks",
+            highlight=False,
+        )
     limit = figures["limit"]
     if limit is None:
         console.print("no limit is set: say --max-epsilon E to set one\n", highlight=False)

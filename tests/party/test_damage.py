@@ -131,6 +131,7 @@ CREATE TABLE s (session INTEGER, member INTEGER, message BLOB NOT NULL,
 INSERT INTO s SELECT session, member, message FROM seals;
 DROP TABLE releases; DROP TABLE rounds; DROP TABLE seals; DROP TABLE heard;
 DROP TABLE masks; DROP TABLE keys; DROP TABLE demands; DROP TABLE parts;
+ALTER TABLE sessions DROP COLUMN colluders;
 ALTER TABLE o RENAME TO releases; ALTER TABLE r RENAME TO rounds; ALTER TABLE s RENAME TO seals;
 PRAGMA user_version = 2
 """
@@ -144,7 +145,7 @@ def test_a_ledger_from_before_the_masks_is_taken_over(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "ledger")) as base:
         base.executescript(
             "DROP TABLE masks; DROP TABLE keys; DROP TABLE demands; DROP TABLE parts; "
-            "PRAGMA user_version = 3"
+            "ALTER TABLE sessions DROP COLUMN colluders; PRAGMA user_version = 3"
         )
     for _ in range(2):
         with closing(Ledger(tmp_path / "ledger", agreement, "ada")) as ledger:
