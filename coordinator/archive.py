@@ -12,16 +12,21 @@ import msgpack
 
 from protocol.agreement import Agreement
 from protocol.errors import BadCommand, BadMessage
-from protocol.messages import Message, Release, Seal
-from protocol.wire import Glance, Reader, glance, release_bytes
+from protocol.messages import MaskKey, Message, Release, Seal
+from protocol.wire import MASK_KEY_BYTES, Glance, Reader, glance, release_bytes
 
 Say = Callable[[str], None]
-Frame = Callable[[Agreement, list[list[bytes]], list[bytes]], bytes]
+Frame = Callable[[Agreement, list[list[bytes]], list[bytes], list[bytes]], bytes]
 """Makes the file of a transcript."""
 
 
+KEYS = -1
+"""The round that mask keys are kept under."""
+
+
 class Archive:
-    """One release for each member and round, and the seals: a journal of them beside the file.
+    """One release for each member and round, before the first one its mask key, where there are
+    such, and the seals: a journal of them beside the file.
 
     A coordinator that is started again goes on with the journal, which is removed when the
     session is over.
@@ -54,15 +59,18 @@ class Archive:
         place = self._places.get(seen.key)
         if place is None or not self._wanted(seen, data):
             return
-        known = self._place_of(seen.kind).setdefault(seen.round, {})
+        number = KEYS if seen.kind is MaskKey else seen.round
+        known = self._place_of(seen.kind).setdefault(number, {})
         if known.get(place) == data or (place in known and self._fits(known[place])):
             return
         known[place] = data
-        self._write(bytes(msgpack.packb([seen.round, place, data])))
+        self._write(bytes(msgpack.packb([number, place, data])))
 
     def _wanted(self, seen: Glance, data: bytes) -> bool:
         if seen.kind is Release:
             return len(data) == self._length and seen.round < self._agreement.rounds
+        if seen.kind is MaskKey:
+            return self._agreement.masked and len(data) == MASK_KEY_BYTES
         if seen.kind is not Seal or seen.round > self._agreement.rounds:
             return False
         seal = self._opened(data)
@@ -79,13 +87,15 @@ class Archive:
         """Write the transcript: sealed, if the seals of all members have come by."""
         self.flush()
         end, seals = self._sealed()
-        rounds = self._closed(end)
+        masked = self._agreement.masked
+        keys = (self._whole(KEYS) or []) if masked else []
+        rounds = self._closed(end) if keys or not masked else []
         if end is not None and len(rounds) < end:
             self._say(f"the transcript lacks rounds from {len(rounds)} on: they were not heard")
             seals = []
         try:
             draft = self._path.with_name(f"{self._path.name}.new")
-            draft.write_bytes(self._frame(self._agreement, rounds, seals))
+            draft.write_bytes(self._frame(self._agreement, rounds, seals, keys))
             draft.replace(self._path)
             self._journal.close()
             if seals:
@@ -99,11 +109,18 @@ class Archive:
         """The rounds from the first on in which every member's release is there and fits."""
         rounds: list[list[bytes]] = []
         while end is None or len(rounds) < end:
-            found = self._rounds.get(len(rounds), {})
-            if len(found) < len(self._places) or not all(map(self._fits, found.values())):
+            whole = self._whole(len(rounds))
+            if whole is None:
                 break
-            rounds.append([found[place] for place in range(len(found))])
+            rounds.append(whole)
         return rounds
+
+    def _whole(self, number: int) -> list[bytes] | None:
+        """What all members have said in a round, if all of it is there and fits."""
+        found = self._rounds.get(number, {})
+        if len(found) < len(self._places) or not all(map(self._fits, found.values())):
+            return None
+        return [found[place] for place in range(len(found))]
 
     def _sealed(self) -> tuple[int | None, list[bytes]]:
         """The round that all members have sealed on one head, and their seals."""

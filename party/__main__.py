@@ -195,8 +195,10 @@ def _join(options: argparse.Namespace) -> None:
 
         def finish(known: "Outcome") -> None:
             from party.result import public_result, write_result
+            from party.settle import own_part
 
             nonlocal planless
+            own_part(known, who.name, ledger)  # now, so that its demands need be kept no longer
             if options.out:
                 planless = not write_result(
                     known, who.name, data, ledger=ledger, folder=options.out

@@ -11,7 +11,7 @@ from enum import Enum, auto
 from typing import Any
 
 from protocol.agreement import Agreement
-from protocol.course import Course, numbers
+from protocol.course import Course, mask_keys, numbers
 from protocol.effects import Effect, Fail, Finish, Leave, Record, Respond, Send, Warn
 from protocol.errors import (
     BadLedger,
@@ -19,13 +19,25 @@ from protocol.errors import (
     DifferentAgreement,
     DifferentPrices,
     Equivocation,
+    ImpossibleTotal,
     PeerError,
     PeerHalted,
     Unavailable,
     Unsealed,
 )
-from protocol.messages import NO_NONCE, Echo, Halt, Hello, Message, Reason, Release, Seal, Signed
-from protocol.proof import clash, fits, opened
+from protocol.messages import (
+    NO_NONCE,
+    Echo,
+    Halt,
+    Hello,
+    MaskKey,
+    Message,
+    Reason,
+    Release,
+    Seal,
+    Signed,
+)
+from protocol.proof import clash, fits, opened, place
 from protocol.timers import Timers
 from protocol.transcript import Transcript
 from protocol.wire import Reader, longest
@@ -69,7 +81,7 @@ stays finished, whatever anybody says later, and only a fault that is proved hal
 messages, effects and their order are decided elsewhere."""
 
 _IGNORED: dict[Phase, tuple[type[Message], ...]] = {
-    Phase.FINISHED: (Release, Halt),
+    Phase.FINISHED: (MaskKey, Release, Halt),
     Phase.HALTED: (Message,),
 }
 """What a party no longer looks at."""
@@ -87,6 +99,9 @@ class Session:
     had said by the last orderly end, so that it is known still. With all seals in `past` the
     session is finished from the start, and stays only to help late peers; with the `proof` of
     a fault it is halted, and stays only to show it.
+
+    Where releases are masked, mask keys are exchanged before the first round, in the way in
+    which releases are in a round; the own one is the first of `own`.
     """
 
     def __init__(
@@ -134,10 +149,12 @@ class Session:
         self._proof = proof
         self._left = False
         self.position = self.course.opening
-        for releases in () if past is None else past.rounds:
-            self._step(releases)
-        if len(own) > self.position.round:
-            self._now_releases[me] = own[self.position.round]
+        self._keyless = self.position.head if agreement.masked else b""
+        if past is not None:
+            for said in (past.keys, *past.rounds) if past.keys else past.rounds:
+                self._step(said)
+        if len(own) > self._closed:
+            self._now_releases[me] = own[self._closed]
         self._recall(heard)
         self._timers = Timers(agreement, now)
         if past is not None and past.seals:
@@ -211,11 +228,12 @@ class Session:
     def submit(self, release: Signed, now: float) -> list[Effect]:
         """The gate has answered `Respond`."""
         message = release.message
-        right = isinstance(message, Release) and message.sender == self.me
+        kind = MaskKey if self.position.unpaired else Release
+        right = isinstance(message, kind) and message.sender == self.me
         if not right or message.round != self.position.round or message.head != self.position.head:
             raise BrokenInvariant("the gate answered with something else than this round's release")
         self._go(Event.SUBMITTED)
-        self._own_count = max(self._own_count, message.round + 1)
+        self._own_count = max(self._own_count, self._closed + 1)
         self._now_releases[self.me] = release
         self._newest = (*[s for s in self._newest if s.message != message], release)[-2:]
         self._timers.progressed(now)
@@ -230,7 +248,7 @@ class Session:
             return []
         if message.sender == self.me:
             return self._receive_own(message)
-        if isinstance(message, Release):
+        if isinstance(message, Release | MaskKey):
             return self._receive_release(signed, message, now)
         if isinstance(message, Hello):
             return self._receive_hello(signed, message, now)
@@ -288,11 +306,11 @@ class Session:
 
     def _echo(self, name: str) -> Echo:
         said = self._seals if self.position.over else self._now_releases
-        heard = self.position.round + (name in said)
+        heard = self._closed + (name in said)
         if name == self.me:
             heard = self._own_count
         elif not self.position.over and name in self._next_releases:
-            heard = self.position.round + 2
+            heard = self._closed + 2
         return Echo(self._nonces.get(name, NO_NONCE), heard)
 
     def _receive_hello(self, signed: Signed, hello: Hello, now: float) -> list[Effect]:
@@ -301,16 +319,17 @@ class Session:
         if hello.agreement != self.agreement.digest:
             return self._receive_foreign(hello)
         mine = hello.echoes[self.agreement.place(self.me)]
-        if hello.round > self.agreement.rounds or mine.heard > self.agreement.rounds + 1:
+        most = self.agreement.rounds + self.agreement.masked
+        if hello.round > self.agreement.rounds or mine.heard > most + 1:
             return []  # there are not so many: nonsense
         self._look_what_lacks(hello, now)
         if mine.nonce != self._nonce or self.phase is Phase.FINISHED:
             return []  # an old hello, or one from before this party was heard: proves nothing
-        if hello.round == self.position.round and hello.head != self.position.head:
+        if not self._ahead(hello) and hello.head != self.position.head:
             return self._dispute(signed, now)
         if self.phase is not Phase.GREETING:
             return []
-        claim = max(min(mine.heard, self.agreement.rounds), hello.round)  # a seal may count too
+        claim = max(min(mine.heard, most), self._index(hello))  # a seal may count too
         if claim > self._own_count:
             return self._doubt(hello.sender, claim)
         if hello.sender in self._answered:
@@ -331,26 +350,26 @@ class Session:
         Its own newest release, which it must have had: it is given back, as the proof that its
         ledger is an old copy. And at the end of a session what others have said, who may be gone.
         """
-        sender, place, end = hello.sender, self.agreement.place, self.position.round
-        last = self._last_releases[place(sender) : place(sender) + 1]
+        sender, stands, row = hello.sender, self._index(hello), self.agreement.place
+        last = self._last_releases[row(sender) : row(sender) + 1]
         boxes = (self._now_releases, self._next_releases)
         said = [*last, *(box[sender] for box in boxes if sender in box)]
-        recorded = hello.echoes[place(sender)].heard
-        if hello.asking and said and said[-1].message.round >= recorded:
+        recorded = hello.echoes[row(sender)].heard
+        if hello.asking and said and self._index(said[-1].message) >= recorded:
             self._lost[sender] = said[-1]
-        if not self.position.over or hello.round not in (end - 1, end):
+        if not self.position.over or self._ahead(hello) not in (-1, 0):
             return
         held = self._seals
-        if hello.round < end:
+        if self._ahead(hello) < 0:
             held = dict(zip(self._names, self._last_releases, strict=True))
         lacked = tuple(
             signed
             for name, signed in held.items()
-            if name not in (self.me, sender) and hello.echoes[place(name)].heard <= hello.round
+            if name not in (self.me, sender) and hello.echoes[row(name)].heard <= stands
         )
         self._lacked[sender] = lacked
-        if lacked and (sender, hello.round) not in self._helped:
-            self._helped.add((sender, hello.round))
+        if lacked and (sender, stands) not in self._helped:
+            self._helped.add((sender, stands))
             self._timers.progressed(now)  # stays for it, once for each step
 
     def _doubt(self, sender: str, claim: int) -> list[Effect]:
@@ -384,20 +403,23 @@ class Session:
 
     def _receive_own(self, message: Message) -> list[Effect]:
         """What we have signed ourselves. A release that the ledger lacks proves it to be old."""
-        if not isinstance(message, Release) or message.round < self._own_count:
+        if not isinstance(message, Release | MaskKey) or self._index(message) < self._own_count:
             return []
         self._left = True
+        what = f"release {message.round + 1}" if isinstance(message, Release) else "the mask key"
         error = BadLedger(
-            f"others know release {message.round + 1} of {self.me!r}, signed with its key, but "
-            f"this ledger holds {self._own_count}: it is an old copy. Nothing was released. Bring "
+            f"others know {what} of {self.me!r}, signed with its key, but this ledger holds "
+            f"{self._own_count} {self._said}: it is an old copy. Nothing was released. Bring "
             "back the newest copy of the ledger; without it this session cannot go on"
         )
         return [Fail(error, final=False)]
 
     # Rounds
 
-    def _receive_release(self, signed: Signed, message: Release, now: float) -> list[Effect]:
-        sender, ahead = message.sender, message.round - self.position.round
+    def _receive_release(
+        self, signed: Signed, message: Release | MaskKey, now: float
+    ) -> list[Effect]:
+        sender, ahead = message.sender, self._ahead(message)
         if ahead not in (-1, 0, 1):
             return []  # older rounds are closed; nobody honest is further ahead
         if other := self._contradicted(signed):
@@ -417,13 +439,13 @@ class Session:
     def _recall(self, heard: tuple[Signed, ...]) -> None:
         """Hold again what was held when the process last ended, where it is not closed by now."""
         for signed in heard:
-            message, ahead = signed.message, signed.message.round - self.position.round
+            message, ahead = signed.message, self._ahead(signed.message)
             here = ahead == 0 and message.head == self.position.head
             if message.sender not in self._peers or not (here or ahead == 1):
                 continue
             if isinstance(message, Seal) and here == self.position.over:
                 self._seals[message.sender] = signed
-            elif isinstance(message, Release) and not self.position.over:
+            elif isinstance(message, Release | MaskKey) and not self.position.over:
                 box = self._now_releases if ahead == 0 else self._next_releases
                 box[message.sender] = signed
                 self._held.add(signed.data)
@@ -434,7 +456,12 @@ class Session:
         if not gathering or len(self._now_releases) < len(self._names):
             return []
         releases = tuple(self._now_releases[name] for name in self._names)
-        self._step(releases)
+        try:
+            self._step(releases)
+        except ImpossibleTotal as error:
+            # Everybody sees it who has these releases, and they prove nothing against anybody.
+            error.evidence = tuple(signed.data for signed in releases)
+            return [Fail(error, final=False)]
         self._now_releases, self._next_releases = self._next_releases, {}
         self._held = {held.data for held in (*releases, *self._now_releases.values())}
         self._strays.clear()
@@ -451,8 +478,26 @@ class Session:
         return [*effects, Respond(self.position)] if self.phase is Phase.RESPONDING else effects
 
     def _step(self, releases: tuple[Signed, ...]) -> None:
+        """Close the present round, or before the first one the exchange of mask keys."""
+        if self.position.unpaired:
+            self.position = self.course.pair(self.position, mask_keys(releases))
+        else:
+            self.position = self.course.advance(self.position, numbers(releases))
         self._last_releases = releases
-        self.position = self.course.advance(self.position, numbers(releases))
+
+    @property
+    def _closed(self) -> int:
+        """How many exchanges are closed: rounds, and the mask keys where there are such."""
+        paired = self.agreement.masked and not self.position.unpaired
+        return self.position.round + paired
+
+    def _index(self, message: Message) -> int:
+        """How many exchanges come before the one in which a message stands."""
+        return place(message, self._keyless) + self.agreement.masked
+
+    def _ahead(self, message: Message) -> int:
+        """How many exchanges a message is ahead of where this party stands."""
+        return self._index(message) - self._closed
 
     # Sealing
 
@@ -472,7 +517,7 @@ class Session:
         return self._send(seal, now)
 
     def _receive_seal(self, signed: Signed, message: Seal, now: float) -> list[Effect]:
-        ahead = message.round - self.position.round
+        ahead = self._ahead(message)
         if ahead != 0 and (ahead != 1 or self.position.over):
             return []  # nobody honest is further ahead
         if other := self._contradicted(signed):
@@ -518,7 +563,7 @@ class Session:
         return next((one for one in held if one is not None and self._clash(one, signed)), None)
 
     def _clash(self, one: Signed, other: Signed) -> bool:
-        return clash(one, other) and fits((one, other), self._longest)
+        return clash(one, other, self._keyless) and fits((one, other), self._longest)
 
     def _dispute(self, cause: Signed, now: float) -> list[Effect]:
         """Somebody stands on another head: show our side and what differs from it.
@@ -570,7 +615,7 @@ class Session:
     def _differs(self, signed: Signed) -> bool:
         """Whether a peer stands on another head in the round in which we stand."""
         message = signed.message
-        here = message.round == self.position.round and message.agreement == self.agreement.digest
+        here = not self._ahead(message) and message.agreement == self.agreement.digest
         return here and message.head != self.position.head and message.sender in self._peers
 
     def _got_other_prices(self, signed: Signed) -> bool:
@@ -583,9 +628,11 @@ class Session:
 
     def _convict(self, one: Signed, other: Signed, now: float) -> list[Effect]:
         sender = one.message.sender
+        what = f"different messages for round {one.message.round}"
+        if isinstance(one.message, MaskKey) and isinstance(other.message, MaskKey):
+            what = "different mask keys"
         error = Equivocation(
-            f"{sender!r} signed two different messages for round {one.message.round}; "
-            "both are kept as evidence and the session is over",
+            f"{sender!r} signed two {what}; both are kept as evidence and the session is over",
             sender=sender,
             evidence=(one.data, other.data),
         )
@@ -594,8 +641,8 @@ class Session:
     def _convict_of_prices(self, halt: Signed, now: float) -> list[Effect]:
         sender = halt.message.sender
         error = DifferentPrices(
-            f"{sender!r} got other prices than {self.me!r} from the same releases of "
-            f"round {self.position.round - 1}; compare versions and machines",
+            f"{sender!r} got other prices than {self.me!r} from the same {self._last}; "
+            "compare versions and machines",
             sender=sender,
             evidence=(halt.data,),
         )
@@ -668,6 +715,16 @@ class Session:
         return Fail(error, final=False)
 
     # Small things
+
+    @property
+    def _said(self) -> str:
+        return "messages" if self.agreement.masked else "releases"
+
+    @property
+    def _last(self) -> str:
+        """What the head rests on last, in words."""
+        closed = self.position.round
+        return f"releases of round {closed - 1}" if closed else "mask keys"
 
     def _go(self, event: Event) -> None:
         try:

@@ -26,7 +26,7 @@ from protocol.pages.page import (
     section,
     table,
 )
-from protocol.pages.sharing import payments, quotas
+from protocol.pages.sharing import own_parts, payments, quotas
 from protocol.pages.words import (
     ROWS,
     amount_text,
@@ -58,6 +58,8 @@ def summary(known: Outcome) -> list[Element]:
     if p is None:
         told = "what it would take at the prices asked"
         told += "" if agreement.objective_limit is None else ", and what that would earn"
+    if agreement.masked:
+        told += ", masked so that only the total of all can be read"
     rounds = f"{known.rounds} of {agreement.rounds}"
     return [
         element(
@@ -113,8 +115,7 @@ def public_sections(known: Outcome) -> list[Element]:
     return [
         _terms(known),
         _certificate(known),
-        quotas(known),
-        payments(known),
+        *([own_parts(known)] if known.agreement.masked else [quotas(known), payments(known)]),
         *courses(known),
         _privacy(known),
         _proof(known),
@@ -221,6 +222,15 @@ def _privacy(known: Outcome) -> Element:
 
 
 def _plain_words(agreement: Agreement) -> list[Element]:
+    if agreement.masked and agreement.privacy is None:
+        return [
+            paragraph(
+                "In plain words: nobody can read what a single company asked for, not even all "
+                "others but one together. What can be read is what all asked for together, "
+                "exactly, round by round. Who knows what all others but one asked for knows the "
+                "last one’s numbers too: all the others together can find them."
+            )
+        ]
     if agreement.rehearsal or agreement.privacy is None:
         return [
             paragraph(
@@ -246,11 +256,12 @@ def _plain_words(agreement: Agreement) -> list[Element]:
 
 
 def _proof(known: Outcome) -> Element:
+    what = "total and price" if known.agreement.masked else "price and quota"
     return section(
         "Check it yourself",
         paragraph(
             "This page proves nothing by itself. With the agreement and the transcript anybody can "
-            "check every signature and recompute every price and quota; one changed byte is found. "
+            f"check every signature and recompute every {what}; one changed byte is found. "
             "The digest and the head that this command prints must be these:"
         ),
         element(

@@ -38,6 +38,8 @@ def seen(seed: int) -> str:
         other = spoiled(chance, table)
         both(other, f"seed {seed}, spoiled: {other!r}")
     both(tomllib.loads(written(agreement)), f"seed {seed}, written")
+    if agreement.masked:
+        return "totals, whose terms alone are read here"
     played = opened(agreement, terms, where)
     if played is None:
         return "refused for its noise"

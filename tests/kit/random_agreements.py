@@ -66,6 +66,14 @@ def drawn(chance: random.Random) -> Table:
         if chance.random() < 0.2:
             table[key] = value
     privacy = secrecy(chance, mode, K, known and any(r["worth"] for r in resources))
+    readable = mode == "clipped" or K < 3 or {"truncate", "share_objective"} & privacy.keys()
+    if not readable and chance.random() < 0.2:
+        table["reveal"] = "totals"
+        if mode == "private" and chance.random() < 0.7:
+            privacy["colluders"] = chance.randint(1, K - 2)
+            privacy["overrun"] = chance.choice((1e-6, 0.01, 0.5))
+    elif chance.random() < 0.1:
+        table["reveal"] = "each"
     if privacy or chance.random() < 0.5:
         table["privacy"] = privacy
     if chance.random() < 0.3:
@@ -170,10 +178,12 @@ STRANGE = (
     "z" * 40,
 )
 FIELDS = (
-    *("session", "mode", "rounds", "rehearsal", "currency", "resource", "member", "privacy"),
+    *("session", "mode", "reveal", "rounds", "rehearsal", "currency", "resource", "member"),
+    "privacy",
     *("prices", "transport", "name", "capacity", "unit", "worth", "share", "endowment"),
     *("signing_key", "transport_key", "address", "epsilon", "delta", "accountant", "noise"),
-    *("truncate", "alpha", "tau", "share_objective", "objective_limit", "step", "step_size"),
+    *("truncate", "alpha", "tau", "colluders", "overrun", "share_objective", "objective_limit"),
+    *("step", "step_size"),
     *("tolerance", "reserve", "momentum", "nonnegative", "start", "topology"),
     *("patience_seconds", "coordinator", "coordinator_key", "colour"),
 )  # fmt: skip

@@ -47,6 +47,8 @@ class Privacy:
     delta: float
     accountant: str
     noise: str
+    colluders: int = 0
+    overrun: float = 0.0
 
 
 @dataclass
@@ -123,8 +125,8 @@ class Rows:
     def maybe(self, key: str, low: float, high: float) -> float | None:
         return self.number(key, low, high) if key in self.rest else None
 
-    def integer(self, key: str, low: int, high: int) -> int:
-        value = self.rest.pop(key, None)
+    def integer(self, key: str, low: int, high: int, default: int | None = None) -> int:
+        value = self.rest.pop(key, default)
         check(type(value) is int and low <= value <= high, key)
         return int(value)
 
@@ -193,6 +195,7 @@ def terms(table: Table) -> Terms:
     top = Rows(table)
     session = Rows({"name": top.rest.pop("session", None)}).name()
     mode = top.word("mode", MODES)
+    reveal = top.word("reveal", ("each", "totals"), "each")
     rounds, rehearsal = top.integer("rounds", 1, 1_000_000), top.boolean("rehearsal", False)
     currency = top.text("currency", "[^\x00-\x1f\x7f]{1,8}")
     check(not any(character.isspace() for character in currency), "currency")
@@ -208,7 +211,8 @@ def terms(table: Table) -> Terms:
         resources=resources,
         members=members,
         pricing=pricing(top.table("prices"), mode, resources),
-        **secrecy(top.table("privacy"), mode, resources, len(members)),
+        reveal=reveal,
+        **secrecy(top.table("privacy"), mode, reveal == "totals", resources, len(members)),
     )
     transport(top.table("transport"))
     top.end()
@@ -248,8 +252,10 @@ def member(rows: Rows, names: list[str]) -> Member:
     return read
 
 
-def secrecy(rows: Rows, mode: str, resources: list[Resource], members: int) -> Table:
+def secrecy(rows: Rows, mode: str, totals: bool, resources: list[Resource], members: int) -> Table:
     noisy = mode != "hidden"
+    check(not totals or (members >= 3 and mode != "clipped"), "totals")
+    rows.only(totals and noisy, "colluders", "overrun")
     keys = ("epsilon", "delta", "accountant", "noise", "truncate", "alpha", "tau")
     rows.only(noisy, *keys)
     truncate = rows.boolean("truncate", False)
@@ -263,10 +269,14 @@ def secrecy(rows: Rows, mode: str, resources: list[Resource], members: int) -> T
             accountant=rows.word("accountant", ("exact", "paper"), "exact"),
             noise=rows.word("noise", ("component", "norm", "balanced"), "component"),
         )
+        if totals:
+            privacy.colluders = rows.integer("colluders", 1, members - 2, 1)
+            privacy.overrun = rows.number("overrun", 1e-6, 0.5, 0.05)
     alpha = rows.number("alpha", 1.0, members, 1.5)
     tau = rows.number("tau", 1e-4, 0.5, 0.01)
     limit = None
     shared = rows.boolean("share_objective", False)
+    check(not totals or not (truncate or shared), "totals")
     rows.only(shared, "objective_limit")
     if shared:
         worths = [r.worth for r in resources if r.worth is not None]

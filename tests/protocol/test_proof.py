@@ -4,14 +4,14 @@ import pytest
 
 from protocol.effects import Fail
 from protocol.errors import BrokenInvariant, Equivocation, PeerHalted, Unavailable
-from protocol.messages import Halt, Hello, Message, Reason, Release, Seal, Signed
+from protocol.messages import Halt, Hello, MaskKey, Message, Reason, Release, Seal, Signed
 from protocol.proof import ENVELOPE_BYTES, clash, fits, opened
 from protocol.wire import Reader, longest
 from tests.kit.builders import make_agreement, sign
 from tests.kit.story import forged
 
 AGREEMENT = make_agreement(members=3)
-HERE, ELSEWHERE = bytes(32), b"x" * 32
+HERE, ELSEWHERE, NONE = bytes(32), b"x" * 32, b""
 
 
 def said(kind: type[Message], head: bytes, *, sender: str = "ben", round: int = 1) -> Signed:  # noqa: A002
@@ -21,6 +21,7 @@ def said(kind: type[Message], head: bytes, *, sender: str = "ben", round: int = 
         Release: {"values": (1, 2)},
         Seal: {"complete": False},
         Halt: {"reason": Reason.HEADS_DIFFER, "evidence": ()},
+        MaskKey: {"key": bytes(32)},
     }
     common = {"sender": sender, "agreement": AGREEMENT.digest, "round": round, "head": head}
     return sign(kind(**common, **body[kind]))  # type: ignore[arg-type]
@@ -32,22 +33,41 @@ def test_nobody_honest_stands_on_two_heads_in_one_round(
     one: type[Message], other: type[Message]
 ) -> None:
     """Whatever two messages say so contradict each other; on one head they do not."""
-    assert clash(said(one, HERE), said(other, ELSEWHERE))
-    assert not clash(said(one, HERE), said(other, HERE))
+    assert clash(said(one, HERE), said(other, ELSEWHERE), NONE)
+    assert not clash(said(one, HERE), said(other, HERE), NONE)
 
 
 @pytest.mark.parametrize("kind", [Release, Seal, Halt])
 def test_two_senders_or_two_rounds_contradict_nothing(kind: type[Message]) -> None:
     """Different heads are no fault of one member."""
-    assert not clash(said(kind, HERE), said(kind, ELSEWHERE, sender="cyd"))
-    assert not clash(said(kind, HERE), said(kind, ELSEWHERE, round=2))
+    assert not clash(said(kind, HERE), said(kind, ELSEWHERE, sender="cyd"), NONE)
+    assert not clash(said(kind, HERE), said(kind, ELSEWHERE, round=2), NONE)
 
 
 @pytest.mark.parametrize("kind", [Release, Seal, Halt, Hello])
 def test_hellos_are_no_promise(kind: type[Message]) -> None:
     """Where somebody greeted from is held against nobody."""
-    assert not clash(said(Hello, HERE), said(kind, ELSEWHERE))
-    assert not clash(said(kind, HERE), said(Hello, ELSEWHERE))
+    assert not clash(said(Hello, HERE), said(kind, ELSEWHERE), NONE)
+    assert not clash(said(kind, HERE), said(Hello, ELSEWHERE), NONE)
+
+
+@pytest.mark.parametrize("before", [MaskKey, Halt])
+@pytest.mark.parametrize("after", [Release, Halt, Seal])
+def test_before_the_first_round_another_head_is_right(
+    before: type[Message], after: type[Message]
+) -> None:
+    """Mask keys, and Halts beside them, stand on the head below the first round's."""
+    early, late = said(before, HERE, round=0), said(after, ELSEWHERE, round=0)
+    assert not clash(early, late, HERE)
+    assert clash(said(after, HERE, round=0), late, HERE) == (after is not Halt)
+
+
+def test_two_mask_keys_of_one_member_contradict_each_other() -> None:
+    """Whatever differs between them."""
+    key = said(MaskKey, HERE, round=0)
+    assert clash(key, forged(key, key=b"y" * 32), HERE)
+    assert clash(key, said(MaskKey, ELSEWHERE, round=0), HERE)
+    assert not clash(key, said(MaskKey, HERE, round=0), HERE)
 
 
 def test_two_halts_that_show_different_things_are_no_lie() -> None:
@@ -61,7 +81,7 @@ def test_two_halts_that_show_different_things_are_no_lie() -> None:
         reason=Reason.EQUIVOCATION,
         evidence=(shown.data, b"nothing", forged(shown, values=(3, 4)).data),
     )
-    assert not clash(sign(halt), said(Halt, HERE))
+    assert not clash(sign(halt), said(Halt, HERE), NONE)
     assert opened(Reader(AGREEMENT), halt) == (shown,), "what cannot be read accuses nobody"
 
 
