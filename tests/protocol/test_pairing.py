@@ -201,12 +201,22 @@ def test_a_peer_that_has_all_keys_is_no_dispute_either(story: Pairing) -> None:
 
 
 def test_a_ledger_without_its_key_is_old() -> None:
-    """A peer that knows a key of this party is believed: no second one is made."""
+    """A peer that knows a key of this party and shows it is believed: no second one is made."""
     story = Pairing()
     story.begins()
-    story.hears(story.hello("ben", heard=1))
+    assert story.hears(story.hello("ben", heard=1), story.hello("cyd")) == ["warn"]
+    assert story.missing == ["ben"]
+    story.hears(KEYS[0])
     assert isinstance(story.error, BadLedger)
-    assert "knows 1 messages of 'ada', but this ledger holds 0" in str(story.error)
+    assert "others know the mask key of 'ada', signed with its key" in str(story.error)
+
+
+def test_who_comes_without_its_key_is_shown_it() -> None:
+    """Whoever greets with nothing recorded, and was heard before, gets back what it said."""
+    story = Pairing().paired()
+    story.hears(story.hello("ben", asking=True, head=BEFORE))
+    story.waits(1.0)
+    assert KEYS[1] in story.sent
 
 
 def test_a_key_that_the_network_gives_back_shows_an_old_ledger() -> None:
