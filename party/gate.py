@@ -84,7 +84,7 @@ class Gate:
         self._pack = pack
         self._masks = Masks(agreement, member, ledger, pack) if agreement.masked else None
         self._calibration = Calibration(agreement)
-        self._scales = self._calibration.scales(agreement.share_ticks[self._row])
+        self._scales = self._calibration.scales(agreement.share_ticks)[self._row]
 
     def release(self, position: Position) -> Signed:
         """The release of this position's round: the recorded one, or a new one.

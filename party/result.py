@@ -76,6 +76,7 @@ def public_result(known: Outcome, member: str) -> dict[str, Any]:
         "prices": known.prices.tolist(),
         "last_prices": known.last_prices.tolist(),
         "totals": known.weighted_total.tolist(),
+        "quota_risk": known.quota_risk,
         "ticks": agreement.ticks,
         "endowment": {
             name: amounts(agreement, row).tolist()

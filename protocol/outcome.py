@@ -19,6 +19,7 @@ from protocol.arrays import Floats, Ticks
 from protocol.center import Certificate
 from protocol.course import Position, numbers, overrun
 from protocol.errors import BrokenInvariant
+from protocol.hedge import Hedge, hedge
 from protocol.parts import Rule, exact_rule, noisy_rule
 from protocol.transcript import Transcript, positions
 
@@ -101,9 +102,14 @@ class Outcome:
 
     @cached_property
     def weights(self) -> tuple[int, ...]:
-        """What the rounds weigh in quotas: as in the certificate, or the counted ones alike."""
+        """What the rounds weigh in quotas: as in the certificate, or the counted ones alike.
+
+        Where only totals can be read and have noise, as was known beforehand.
+        """
         if self.certificate is not None:
             return tuple(self.certificate.weights)
+        if self.agreement.masked and self.agreement.privacy is not None:
+            return self.rule.weights
         counted = self.position.counted
         return (0,) * (self.rounds - counted) + (1,) * counted
 
@@ -118,6 +124,20 @@ class Outcome:
         sums = [sum(w * t for w, t in zip(self.weights, col, strict=False)) for col in columns]
         units: Floats = np.array([s / whole / self.agreement.ticks for s in sums])
         return units * self.agreement.capacity
+
+    @cached_property
+    def hedge(self) -> Hedge | None:
+        """What private quotas keep back for noise; None where quotas rest on no noisy total."""
+        noisy = self.agreement.masked and self.agreement.privacy is not None
+        return hedge(self.agreement) if noisy else None
+
+    @property
+    def quota_risk(self) -> float:
+        """How likely it is, at most, that all quotas together exceed some capacity."""
+        privacy = self.agreement.privacy
+        if self.hedge is None or privacy is None or self.hedge.shares == 1:
+            return 0.0
+        return privacy.overrun or 0.0
 
     @cached_property
     def rule(self) -> Rule:

@@ -17,6 +17,7 @@ import numpy as np
 
 from protocol.agreement import Agreement
 from protocol.arrays import Floats, Ticks
+from protocol.hedge import hedge, scales
 from protocol.payments import endowment, unit_of_money
 
 
@@ -66,9 +67,18 @@ def exact_rule(agreement: Agreement, totals: Ticks, weights: Sequence[int]) -> R
     return Rule(tuple(weights), tuple(scale), tuple(fill))
 
 
-def noisy_rule(agreement: Agreement, totals: Ticks) -> Rule:  # noqa: ARG001
-    """The rule where totals (rounds first) have noise."""
-    return rule_by_shares(agreement)
+def noisy_rule(agreement: Agreement, totals: Ticks) -> Rule:
+    """The rule where totals have noise: so much less that they hardly ever exceed a capacity.
+
+    Guarantee: with the noise as agreed, the quotas of all members exceed any capacity of a whole
+    session with no more than the agreed risk; by shares alone, as much noise makes them, never.
+    """
+    known = hedge(agreement)
+    weights = known.weights[: len(totals)]
+    if not any(weights):
+        return rule_by_shares(agreement)
+    scale, fill = scales(agreement, known, totals)
+    return Rule(weights, tuple(scale), tuple(fill))
 
 
 @dataclass(frozen=True, repr=False, eq=False)

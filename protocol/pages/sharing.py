@@ -81,9 +81,19 @@ def _rule_in_words(known: Outcome) -> str:
             "resource never add up to more than its capacity; they leave what rounding takes, and "
             "what shares that are full cannot take."
         )
+    if known.hedge is None or not known.quota_risk:
+        return (
+            "The noise in the totals is so large that it is in proportion to what the company may "
+            "claim, whatever was asked for; all quotas together fill each capacity, but for "
+            "rounding."
+        )
+    shares = float(known.hedge.shares)
+    partly = f", and {100.0 * shares:.0f} % of it by what it may claim" if shares else ""
     return (
-        "With noise in the totals, what a company asked for on average counts as far as the "
-        "totals can be trusted, and what it may claim for the rest."
+        "It goes by what the company asked for on average"
+        f"{partly}. Because the totals have noise, about {100.0 * known.hedge.kept:.0f} % of each "
+        "capacity is kept back, so that all quotas together exceed some capacity with a risk of "
+        f"{100.0 * known.quota_risk:g} % at most."
     )
 
 

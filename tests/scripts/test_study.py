@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 
 from party.noise import Noise
+from party.settle import own_part
 from protocol.agreement import Agreement
 from protocol.arrays import Floats, Ticks
 from scripts.instances import placebo
@@ -43,6 +44,7 @@ from scripts.studies.workers import local, versions
 from scripts.study import manifest
 from tests.kit import ROOT
 from tests.kit.gates import play as play_gates
+from tests.kit.ledgers import in_memory
 from tests.kit.waiting import LIMIT, until
 
 COMMITTED = ROOT / "scripts" / "results" / "study"
@@ -67,14 +69,35 @@ class Drawn(Noise):
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_sessions_are_those_of_real_gates(name: str) -> None:
-    """Real gates with the same draws reach the same head, which commits to all they released."""
+    """Real gates with the same draws reach the same head, which commits to all they released.
+
+    Where they mask it, every head is another, and prices and totals are the same.
+    """
     setting = Setting(4, 0.5, 1.5)
     instance, draws = setting.instance(3), setting.draws(3, 40)
     agreement = agree(VARIANTS[name], instance, rounds=40, epsilon=4.0, buffer=1.5)
     path = play_gates(agreement, instance.subproblems(), Drawn(agreement, draws))
     played = session(agreement, Companies(instance), draws)
-    assert played.known.position.head == path[-1].head
+    if agreement.masked:
+        assert (played.known.position.released == path[-1].released).all()
+    else:
+        assert played.known.position.head == path[-1].head
     assert (played.known.path == [position.prices.current for position in path]).all()
+
+
+def test_private_quotas_are_those_that_parties_work_out() -> None:
+    """What each party computes from its ledger alone is what the study takes for its quota."""
+    setting = Setting(8, 0.3, 2.0)
+    instance, draws = setting.instance(4), setting.draws(4, 30)
+    agreement = agree(VARIANTS["totals"], instance, rounds=30, epsilon=100.0, buffer=2.0)
+    ledgers = [in_memory(agreement, member.name) for member in agreement.members]
+    play_gates(agreement, instance.subproblems(), Drawn(agreement, draws), ledgers)
+    played = session(agreement, Companies(instance), draws)
+    for member, ledger, quota in zip(agreement.members, ledgers, played.quota, strict=True):
+        own = own_part(played.known, member.name, ledger)
+        assert own is not None
+        assert own.quota.tolist() == quota.tolist()
+    assert len({tuple(row) for row in played.quota.tolist()}) > 1
 
 
 def test_a_session_does_not_depend_on_what_was_asked_before() -> None:
