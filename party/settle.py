@@ -13,15 +13,15 @@ import numpy as np
 
 from party.dataset import DataSet
 from party.ledger import Ledger
-from party.subproblem import Subproblem, loaded, model, subproblem
+from party.subproblem import Subproblem, counted, finer, loaded, model, subproblem
 from protocol.agreement import Agreement
 from protocol.arrays import Floats, Ticks
-from protocol.errors import BadData
+from protocol.errors import BadData, BadLedger
 from protocol.outcome import Outcome, amounts
 from protocol.parts import Part, part
 
 TOLERANCE = 1e-7
-"""What HiGHS takes for nothing in a row of units up to 100, and in proportion above."""
+"""What HiGHS takes for nothing in a row of 1 to 100 units; above and below it, in proportion."""
 
 _SNAP = 1e-9  # a value this near to its bound is put on it
 _TRIFLE = 0.01  # part of a tick that a solver cannot tell from nothing
@@ -86,6 +86,8 @@ def own_part(known: Outcome, member: str, ledger: Ledger) -> Part | None:
     made = ledger.part()
     if made is None:
         asked, said = ledger.demands()
+        if len(asked) != known.rounds:
+            raise BadLedger(f"the ledger holds {len(asked)} own demands of {known.rounds} rounds")
         made = part(
             known.agreement,
             known.rule,
@@ -131,7 +133,7 @@ def plan_within(data: DataSet, limit: Floats) -> Plan | None:
     it is asked again for less. Only where there is no such plan, they are within it to what the
     solver itself can tell (`TOLERANCE`): to need what one has is no shortfall.
     """
-    hair = TOLERANCE * np.maximum(1.0, limit / 100.0)
+    hair = TOLERANCE * np.maximum(1.0 / finer(data, limit), limit / 100.0)
     allowed, nearly = limit, None
     for _ in range(_ATTEMPTS):
         plan = _best(data, allowed)
@@ -166,12 +168,13 @@ def smallest_extra(data: DataSet, agreement: Agreement, row: int, own: Ticks) ->
     """
     least = amounts(agreement, own)
     most = np.maximum(agreement.share[row] * agreement.capacity, least)
-    lp = model(data, most)
+    parts = finer(data, most)
+    lp = model(counted(data, parts), most * parts)
     n = data.columns
     lp.sense_ = highspy.ObjSense.kMinimize
     lp.offset_ = 0.0
-    lp.col_cost_ = np.concatenate([np.zeros(n), 1.0 / agreement.capacity])
-    lp.col_lower_ = np.concatenate([data.lower, least])
+    lp.col_cost_ = np.concatenate([np.zeros(n), 1.0 / (agreement.capacity * parts)])
+    lp.col_lower_ = np.concatenate([data.lower, least * parts])
     solver = loaded(lp)
     solver.run()
     if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:

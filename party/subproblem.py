@@ -6,17 +6,19 @@ What comes out is un-noised: only the gate and the settlement may read it.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import highspy
 import numpy as np
 
 from party.dataset import DataSet
+from party.modelfile import LARGE
 from protocol.agreement import Agreement
 from protocol.arrays import Floats
 from protocol.errors import BadData
 
 _OPTIMAL = highspy.HighsModelStatus.kOptimal
+_FINEST = 30  # below a billionth of a unit there is nothing to count
 _PRIMAL_SIMPLEX = 4  # after a change of costs the basis stays primal feasible
 
 
@@ -44,6 +46,8 @@ class Subproblem:
         self._resources = data.resources
         self._price_columns = np.arange(data.columns, data.columns + data.resources, dtype=np.int32)
         self._utility, self._offset = data.utility, data.offset
+        self._finer = finer(data, limit)
+        data, limit = counted(data, self._finer), limit * self._finer
         self._solver = loaded(model(data, limit))
         status = _status(self._solver)
         if status == _OPTIMAL:
@@ -67,7 +71,7 @@ class Subproblem:
     def answer(self, prices: Floats) -> Answer | None:
         """The best plan at these prices, or None if the solver fails for numerical reasons."""
         solver = self._solver
-        solver.changeColsCost(self._resources, self._price_columns, -prices)
+        solver.changeColsCost(self._resources, self._price_columns, -prices / self._finer)
         solver.run()
         if solver.getModelStatus() != _OPTIMAL:
             solver.clearSolver()
@@ -81,6 +85,7 @@ class Subproblem:
         if np.count_nonzero(prices) < self._resources:
             unused = np.array(solver.allConstrValues())[: self._resources]
             demand = np.where(prices == 0.0, np.maximum(demand + unused, 0.0), demand)
+        demand = demand / self._finer
         utility = float(self._utility @ plan) + self._offset
         return Answer(utility - float(prices @ demand), demand, plan)
 
@@ -89,6 +94,29 @@ def subproblem(data: DataSet, agreement: Agreement, name: str) -> Subproblem:
     """The subproblem of a member, within its share of each capacity."""
     share = agreement.share[agreement.place(name)]
     return Subproblem(data, share * agreement.capacity)
+
+
+def finer(data: DataSet, limit: Floats) -> Floats:
+    """Into how many parts to divide each unit, so that the solver counts to 1 at least.
+
+    What HiGHS takes for nothing is an amount, 1e-7: of a limit of a hundredth of a unit it would
+    be a part that shows. Powers of two, so that nothing is rounded, and never below 1: a small
+    coefficient must not become one that HiGHS leaves out, nor a large one that it refuses.
+    """
+    largest = np.zeros(data.resources)
+    shared = data.index < data.resources
+    np.maximum.at(largest, data.index[shared], np.abs(data.value[shared]))
+    room = math.frexp(LARGE)[1] - 1 - np.frexp(largest)[1]
+    wanted = np.where((limit > 0.0) & np.isfinite(limit), 1 - np.frexp(limit)[1], 0)
+    parts: Floats = np.ldexp(1.0, np.clip(np.minimum(wanted, room), 0, _FINEST))
+    return parts
+
+
+def counted(data: DataSet, parts: Floats) -> DataSet:
+    """The same company, counting each shared resource in so many parts of a unit."""
+    shared = data.index < data.resources
+    scale = np.where(shared, parts[np.where(shared, data.index, 0)], 1.0)
+    return replace(data, value=data.value * scale)
 
 
 def model(data: DataSet, limit: Floats) -> highspy.HighsLp:

@@ -405,11 +405,12 @@ class Session:
 
     def _ahead(self, message: Message) -> int:
         """How many exchanges a message is ahead of where this party stands."""
+        if not self._keyless:
+            return message.round - self.position.round
         keyless = isinstance(message, MaskKey)
         if isinstance(message, Hello | Halt):
             keyless = message.round == 0 and message.head == self._keyless
-        paired = self.agreement.masked and not keyless
-        return message.round + paired - self._closed
+        return message.round + (not keyless) - self._closed
 
     # Sealing
 

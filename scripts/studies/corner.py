@@ -16,7 +16,7 @@ import highspy
 import numpy as np
 
 from party.dataset import DataSet
-from party.subproblem import Answer, Subproblem, model
+from party.subproblem import Answer, Subproblem, counted, model
 from protocol.arrays import Floats, frozen
 from scripts.instances import Instance
 
@@ -56,7 +56,8 @@ class Remembering(Subproblem):
 
     def __init__(self, data: DataSet, limit: Floats) -> None:
         super().__init__(data, limit)
-        self._corners = Corners(model(data, limit), data.resources)
+        data, limit = counted(data, self._finer), limit * self._finer
+        self._corners = Corners(model(data, limit), self._finer)
 
     @property
     def region(self) -> Region | None:
@@ -78,8 +79,8 @@ class Remembering(Subproblem):
         unused = np.array(self._solver.allConstrValues())[: self._resources]
         corner = Corner(
             plan=frozen(answer.plan),
-            demand=frozen(demand),
-            uses=frozen(np.maximum(demand + unused, 0.0)),
+            demand=frozen(demand / self._finer),
+            uses=frozen(np.maximum(demand + unused, 0.0) / self._finer),
             utility=float(self._utility @ answer.plan) + self._offset,
         )
         self._corners.learn(corner, self._solver.getBasis(), prices)
@@ -92,10 +93,13 @@ def remembering(instance: Instance) -> list[Remembering]:
 
 
 class Corners:
-    """The corners found so far of one problem max c(λ)·z, M z within rows, z within bounds."""
+    """The corners found so far of one problem max c(λ)·z, M z within rows, z within bounds.
 
-    def __init__(self, lp: highspy.HighsLp, resources: int) -> None:
-        rows, columns = lp.num_row_, lp.num_col_
+    `parts` are those into which the problem divides each unit that a price is for.
+    """
+
+    def __init__(self, lp: highspy.HighsLp, parts: Floats) -> None:
+        rows, columns, resources = lp.num_row_, lp.num_col_, len(parts)
         cost = np.array(lp.col_cost_)
         self._count = columns
         self._matrix = np.zeros((rows, columns))
@@ -104,7 +108,7 @@ class Corners:
         self._matrix[places] = np.array(lp.a_matrix_.value_)
         self._cost = np.zeros((columns, 1 + resources))
         self._cost[:, 0] = cost
-        self._cost[columns - resources :, 1:] = -np.eye(resources)
+        self._cost[columns - resources :, 1:] = -np.diag(1.0 / parts)
         self._fixed = np.concatenate(
             [
                 np.array(lp.col_lower_) == np.array(lp.col_upper_),

@@ -691,17 +691,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 SPACED = """\
 NAME          plan
-OBJSENSE
-    MAX
 ROWS
  N  profit
  L  steel
  L  power
 COLUMNS
-    iron ore  profit         3.5   steel            2.
-    iron ore  power          1.
+    iron ore  profit             3.5   steel               2.
+    iron ore  power               1.
 RHS
-    RHS       steel          4.    power            9.
+    RHS       steel               4.   power               9.
 ENDATA
 """
 """Names with spaces, which only the reader of fixed columns understands."""

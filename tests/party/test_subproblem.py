@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from party.dataset import DataSet, dense
-from party.subproblem import Subproblem
+from party.subproblem import Subproblem, counted
 from protocol.arrays import Floats
 from protocol.errors import BadData
 from scripts.instances import draw
+from scripts.studies.corner import Remembering
 from tests.kit.problems import (
     LIMIT,
     answered,
@@ -40,6 +41,22 @@ def test_any_walk_of_prices(model: Callable[[int], DataSet]) -> None:
         problem = Subproblem(data, LIMIT)
         for prices in walk(np.random.default_rng(seed), 30):
             as_good_as_cold(problem, data, prices)
+
+
+@pytest.mark.parametrize("kind", [Subproblem, Remembering])
+@pytest.mark.parametrize("coarse", [2.0**-10, 2.0**-20])
+def test_answers_in_coarse_units_are_the_same(kind: type[Subproblem], coarse: float) -> None:
+    """A resource counted in units so large that there is hardly one of them: the same parts."""
+    for seed in range(60, 64):
+        data = small(seed)
+        plain = kind(data, LIMIT)
+        other = kind(counted(data, np.full(3, coarse)), LIMIT * coarse)
+        for prices in walk(np.random.default_rng(seed), 30):
+            one, two = plain.answer(prices), other.answer(prices / coarse)
+            assert one is not None
+            assert two is not None
+            assert two.objective == pytest.approx(one.objective, rel=1e-9, abs=1e-9)
+            feasible(data, LIMIT, two.plan, two.demand / coarse)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

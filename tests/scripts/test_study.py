@@ -201,7 +201,7 @@ def test_a_study_goes_on_where_it_was(undisturbed: Study, tmp_path: Path) -> Non
     text, _ = process.communicate(timeout=LIMIT)
     assert process.returncode == 130
     assert "Traceback" not in text
-    assert "the same command goes on" in text
+    assert "the same command can be given again" in text
     process = study.started_until(2)
     workers = children(process.pid)
     process.kill()

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from party.dataset import DataSet
+from party.subproblem import counted
 from protocol.arrays import Floats
 from protocol.outcome import Outcome, outcome
 from protocol.toml import from_table
@@ -25,16 +25,10 @@ FACTORS = [
 
 def in_units(instance: Instance, factors: Floats) -> Instance:
     """The same companies with so many of the new units to an old one of each resource."""
-
-    def counted(data: DataSet) -> DataSet:
-        shared = data.index < data.resources
-        scale = np.where(shared, factors[np.where(shared, data.index, 0)], 1.0)
-        return replace(data, value=data.value * scale)
-
     return replace(
         instance,
         capacity=instance.capacity * factors,
-        data=tuple(counted(data) for data in instance.data),
+        data=tuple(counted(data, factors) for data in instance.data),
     )
 
 
@@ -95,10 +89,8 @@ def test_the_outcome_is_the_same_in_other_units(
     assert other.money == pytest.approx(one.money, abs=1e-6 * worth)
     assert other.parts == pytest.approx(one.parts, abs=1e-6)
     assert other.known.payments == pytest.approx(one.known.payments, abs=1e-6 * worth)
-    # A solver tells 1e-7 of a unit apart, which is 1e-5 of a capacity of a hundredth of one.
-    near = max(1e-6, 1e-7 / float(other.known.agreement.capacity.min()))
     for name in ("quota_utility", "prorata_utility"):
-        assert other.figures[name] == pytest.approx(one.figures[name], rel=near)
+        assert other.figures[name] == pytest.approx(one.figures[name], rel=1e-6)
 
 
 def test_the_step_of_the_paper_does_depend_on_units() -> None:

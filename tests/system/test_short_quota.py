@@ -1,5 +1,6 @@
 """The end of a session as its operator sees it: certificate, payment, and a quota too small."""
 
+import re
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -103,7 +104,10 @@ def test_terminal_ends_with_quota_payment_and_certificate(tmp_path: Path) -> Non
     assert again.returncode == 0, again.stderr
     told = again.stdout
     quota, price = result["quota"]["party1"][0], result["prices"][0]
-    assert f"resource1: you may use {quota:.6g} h; price {price:.6g} EUR per h" in told
+    line = re.search(r"resource1: you may use (\S+) h; price (\S+) EUR per h", told)
+    assert line, told
+    assert quota * (1.0 - 1e-5) <= float(line[1]) <= quota, "six digits, never above the quota"
+    assert line[2] == f"{price:.6g}"
     verb = "get" if result["payments"]["party1"] < 0.0 else "pay"
     assert f"you {verb} {abs(result['payments']['party1']):.6g} EUR for your quota" in told
     assert result["certificate"]["fits"]
