@@ -11,9 +11,12 @@ import hashlib
 from collections.abc import Callable
 
 import numpy as np
-from nacl.bindings import crypto_scalarmult, crypto_scalarmult_base
+from nacl.bindings import (
+    crypto_scalarmult,
+    crypto_scalarmult_base,
+    randombytes_buf_deterministic,
+)
 from nacl.utils import random as random_bytes
-from nacl.utils import randombytes_deterministic
 
 from party.ledger import Ledger
 from protocol.agreement import Agreement
@@ -35,9 +38,16 @@ def stream(pair: bytes, position: Position, width: int) -> bytes:
     Guarantee: a round and the head below it have a stream of their own, and no two pairs share
     any. So a mask is used twice only for the same round on the same head.
     """
-    text = b"sotto mask\n" + position.round.to_bytes(4, "big") + position.head
-    seed = hashlib.blake2b(text, key=pair, digest_size=32).digest()
-    return randombytes_deterministic(8 * width, seed)
+    return _stream(pair, _place(position), 8 * width)
+
+
+def _place(position: Position) -> bytes:
+    return b"sotto mask\n" + position.round.to_bytes(4, "big") + position.head
+
+
+def _stream(pair: bytes, place: bytes, size: int) -> bytes:
+    seed = hashlib.blake2b(place, key=pair, digest_size=32).digest()
+    return randombytes_buf_deterministic(size, seed)
 
 
 class Masks:
@@ -87,8 +97,8 @@ class Masks:
         taken for).
         """
         self._pairs = self._pairs or self._shared()
-        width = len(values)
-        streams = b"".join(stream(pair, position, width) for pair in self._pairs)
+        width, place = len(values), _place(position)
+        streams = b"".join([_stream(pair, place, 8 * width) for pair in self._pairs])
         rows = np.frombuffer(streams, dtype=">i8").astype(np.int64).reshape(-1, width)
         before, after = rows[: self._row], rows[self._row :]
         masked: Ticks = values - before.sum(axis=0) + after.sum(axis=0)  # all of it wraps

@@ -16,7 +16,7 @@ from party.ledger import Ledger
 from party.subproblem import Subproblem, counted, finer, loaded, model, subproblem
 from protocol.agreement import Agreement
 from protocol.arrays import Floats, Ticks
-from protocol.errors import BadData
+from protocol.errors import BadData, BadLedger
 from protocol.outcome import Outcome, amounts
 from protocol.parts import Part, part
 
@@ -86,6 +86,8 @@ def own_part(known: Outcome, member: str, ledger: Ledger) -> Part | None:
     made = ledger.part()
     if made is None:
         asked, said = ledger.demands()
+        if len(asked) != known.rounds:
+            raise BadLedger(f"the ledger holds {len(asked)} own demands of {known.rounds} rounds")
         made = part(
             known.agreement,
             known.rule,

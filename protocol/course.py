@@ -19,7 +19,7 @@ from protocol.center import Certificate
 from protocol.messages import MaskKey, Release, Signed
 from protocol.prices import PriceRule, Prices
 from protocol.privacy import Calibration
-from protocol.totals import require_possible, session_id
+from protocol.totals import Possible, session_id
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,7 @@ class Course:
         self._noise = Calibration(agreement)
         fixed = agreement.mode != "clipped"
         self._fixed_variance = self._variance(agreement.share_ticks) if fixed else None
+        self._possible = Possible(agreement)
         self._rows = 1 if agreement.masked else len(agreement.members)
 
     @property
@@ -105,7 +106,7 @@ class Course:
         demands = values[:, :m]
         totals = demands.sum(axis=0)  # of 64 bits that wrap, as masks do
         if self.agreement.masked:
-            require_possible(self.agreement, totals, position.round)
+            self._possible.require(totals, position.round)
             demands = totals[None, :]
         prices = self._rule.next(position.prices, totals)
         digest = hashlib.sha256(position.head)

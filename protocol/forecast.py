@@ -328,8 +328,8 @@ def statement(agreement: Agreement) -> str:
     if agreement.privacy is None:
         if agreement.masked:
             return (
-                "none in numbers: totals are shown without noise. Of single demands nothing can be "
-                "read, as long as two members do not tell theirs"
+                "none in numbers: totals are shown without noise. Nothing can be read of a single "
+                "demand, as long as one more member keeps its own to itself"
             )
         return "none: mode 'hidden' shows the demands without noise"
     p = agreement.privacy

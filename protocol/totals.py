@@ -23,17 +23,23 @@ def session_id(head: bytes, keys: Sequence[bytes]) -> bytes:
     return hashlib.sha256(b"sotto session\n" + head + b"".join(keys)).digest()
 
 
-def require_possible(agreement: Agreement, totals: Ticks, round: int) -> None:  # noqa: A002
-    """Refuse totals that so many members cannot have said together.
+class Possible:
+    """What the members of an agreement can say together, in ticks of each resource."""
 
-    Where masks do not cancel, a total is any of 2^64 numbers, all alike; hardly any passes here.
-    Nobody can be named for it: that is what masks are for.
-    """
-    least, most = _range(agreement)
-    for total, low, high in zip(totals.tolist(), least, most, strict=True):
-        if not low <= total <= high:
+    def __init__(self, agreement: Agreement) -> None:
+        self._members = len(agreement.members)
+        self._least, self._most = _range(agreement)
+
+    def require(self, totals: Ticks, round: int) -> None:  # noqa: A002
+        """Refuse totals that so many members cannot have said together.
+
+        Where masks do not cancel, a total is any of 2^64 numbers, all alike; hardly any passes
+        here. Nobody can be named for it: that is what masks are for.
+        """
+        said = zip(totals.tolist(), self._least, self._most, strict=True)
+        if not all(low <= total <= high for total, low, high in said):
             raise ImpossibleTotal(
-                f"the releases of round {round} add up to what {len(agreement.members)} members "
+                f"the releases of round {round} add up to what {self._members} members "
                 "cannot have said: at least one was not masked as agreed, and nobody can tell "
                 "which. The round is not closed. Compare versions; where that does not help, agree "
                 "on a new session"

@@ -240,16 +240,20 @@ def _plain_words(agreement: Agreement) -> list[Element]:
         ]
     epsilon, delta = agreement.privacy.epsilon, agreement.privacy.delta
     weak = " So large a factor promises next to nothing." if epsilon > WEAK else ""
+    others, found, colluders = "all the others together", "quotas", agreement.privacy.colluders
+    if colluders is not None:
+        count = "any one other company" if colluders == 1 else f"any {colluders} other companies"
+        others, found = f"{count}, the coordinator and everybody outside together", "totals"
     return [
         paragraph(
-            "In plain words: all the others together, with whatever else they know, learn only "
-            "so much about a company’s data. Their odds between any two data sets that it might "
+            f"In plain words: {others}, with whatever else they know, learn only so much about a "
+            "company’s data. Their odds between any two data sets that it might "
             f"have shift by a factor of at most {figure(math.exp(epsilon), digits=2)}, which is "
             f"e to the power of ε, but for a chance of about {delta:g}.{weak}"
         ),
         paragraph(
             "It does not hide that a company took part, nor what it says or does outside of the "
-            "session. The prices and quotas on this page are computed from the noisy numbers "
+            f"session. The prices and {found} on this page are computed from the noisy numbers "
             "alone, so that reading it, or sending it on, costs no further privacy."
         ),
     ]

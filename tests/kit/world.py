@@ -437,7 +437,8 @@ class World:
 
     def _over(self, party: Party) -> bool:
         """Whether a party has all rounds, and so the outcome."""
-        return replay(self.agreement, Transcript(party.disk.durable.rounds)).over
+        stored = party.disk.durable
+        return replay(self.agreement, Transcript(stored.rounds, keys=stored.keys)).over
 
     @property
     def ends(self) -> set[int]:
@@ -819,7 +820,8 @@ class World:
             if self._heads[end.round] != {end.head}:
                 raise Violation(f"{party.name} finished, but not all honest parties sealed that")
             if party.disk.good is None:  # or its ledger would refuse to write one
-                self._files.add(dump(self.agreement, Transcript(stored.rounds, stored.seals)))
+                whole = Transcript(stored.rounds, stored.seals, stored.keys)
+                self._files.add(dump(self.agreement, whole))
             if len(self._files) > 1:
                 raise Violation(f"{party.name} has another transcript than those before it")
         elif self.liar is None:

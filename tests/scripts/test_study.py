@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from party.noise import Noise
 from party.settle import own_part
@@ -342,10 +343,10 @@ def test_committed_study_is_whole() -> None:
 
 
 def test_what_was_found_is_told_first_and_everywhere_alike() -> None:
-    """The page begins with ten lines, and the page for researchers repeats them."""
+    """The page begins with a dozen lines, and the page for researchers repeats them."""
     title, found, *_ = (COMMITTED / "results.md").read_text().split("\n\n")
     assert title == "# What the study found"
-    assert len(found.splitlines()) == 10
+    assert len(found.splitlines()) == 12
     assert found in (COMMITTED.parent / "README.md").read_text()
 
 
@@ -356,11 +357,14 @@ def test_a_study_with_other_results_says_other_things() -> None:
     sessions["gap_average"] = sessions["placebo_average"]
     sessions["gap_best"] = sessions["placebo_best"] / 2
     sessions["quota"] = sessions["prorata"] - 0.01
+    sessions["quota_over"] = np.where(np.isnan(sessions["quota_over"]), np.nan, 0.02)
     said = results.text(changed)
     assert "are better than a placebo beyond chance in 0 of 32 cells" in said
     assert "within a twentieth of the own data in 0 of 128 cells" in said
     assert "hardly what they learn" not in said
     assert "the quota is better at no ε here and at worst 1.00 points below" in said
+    assert "a placebo's gap is 1.0 to 1.0 times the own one" in said
+    assert "100 % of these sessions exceed a capacity" in said
 
 
 @pytest.mark.parametrize("parties", [5, 10])
@@ -370,6 +374,33 @@ def test_committed_centre_rule_is_within_its_tolerance_by_round_60(parties: int)
     assert rows["gap_30"].mean() <= 1e-3
     assert rows["gap_60"].mean() <= 1e-4
     assert rows["rounds_played"].max() <= 60
+
+
+@pytest.mark.parametrize(
+    ("setting", "epsilon"), [(s, e) for s in settings("totals") for e in (1.0, 4.0, 16.0)]
+)
+def test_committed_private_quotas_keep_their_risk_and_never_lose(
+    setting: Setting, epsilon: float
+) -> None:
+    """No more sessions over a capacity than 5 % explains, nor a tenth of a point below shares."""
+    rows = cell(committed("sessions"), setting, epsilon, "totals", "totals")
+    over = int((rows["quota_over"] > tables.EXCEEDED).sum())
+    assert stats.binomtest(over, len(rows["seed"]), 0.05, alternative="greater").pvalue > 1e-3
+    assert (rows["quota"] - rows["prorata"]).mean() > -0.001
+
+
+@pytest.mark.parametrize(
+    ("setting", "epsilon"), [(s, e) for s in settings("totals") for e in (1.0, 4.0, 16.0)]
+)
+def test_committed_totals_tell_more_than_single_releases(setting: Setting, epsilon: float) -> None:
+    """For the same ε and δ prices are nearer to the optimum, and farther ahead of a placebo."""
+    each, totals = (
+        cell(committed("sessions"), setting, epsilon, variant, "totals")
+        for variant in ("recommended", "totals")
+    )
+    assert totals["gap_average"].mean() < each["gap_average"].mean()
+    ahead = [t["placebo_average"].mean() / t["gap_average"].mean() for t in (each, totals)]
+    assert ahead[0] < ahead[1]
 
 
 GRID = [(setting, epsilon) for setting in settings("privacy") for epsilon in PAPER_EPSILONS]

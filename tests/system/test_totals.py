@@ -19,8 +19,11 @@ from protocol.command import read_agreement
 from protocol.errors import BadTranscript
 from protocol.messages import MaskKey, Release
 from protocol.outcome import outcome
+from protocol.toml import from_table
 from protocol.transcript import load
 from protocol.wire import Reader, release_bytes
+from scripts.agreements import agreement_table
+from scripts.simulate import players, run
 from tests.kit import ROOT
 from tests.kit.holding import Brake, kill
 from tests.kit.processes import Play, assert_undisturbed, options, play, undisturbed
@@ -121,7 +124,9 @@ def test_nothing_of_a_single_member_is_written_or_sent(tmp_path: Path) -> None:
                 cast.start_party(name)
             cast.wait(LIMIT)
         own = {name: cast.result(name)["private"] for name in cast.names}
-        secret = secrets_of(session, own["party1"])
+        asked = asked_by_the_first(session)
+        mine = own["party1"]
+        secret = [*asked, *mine["quota"], *map(float, mine["quota_ticks"]), mine["payment"]]
         kept = {"model.npz", "report.html", "plan.csv", "result.json", "party1.ledger"}
         written = [
             path.read_bytes()
@@ -135,9 +140,8 @@ def test_nothing_of_a_single_member_is_written_or_sent(tmp_path: Path) -> None:
         for number in secret:
             assert not [trace for trace in traces(number) if trace in everything]
         ledger = (cast.folder / "party1" / "party1.ledger").read_bytes()
-        asked = [n for n in secret if n not in own["party1"]["quota_ticks"]]
-        for number in asked:  # but for the quota, which it keeps, its own ledger has forgotten
-            assert not [t for t in traces(number)[:5] if len(t) == 8 and t in ledger]
+        for number in asked:  # its own ledger, which keeps its quota, has forgotten its demands
+            assert not [trace for trace in traces(number) if len(trace) == 8 and trace in ledger]
         messages = [Reader(agreement).unpack(data).message for data in set(heard)]
         lengths = {
             len(d) for d in heard if isinstance(Reader(agreement).unpack(d).message, Release)
@@ -146,18 +150,13 @@ def test_nothing_of_a_single_member_is_written_or_sent(tmp_path: Path) -> None:
         assert {m.sender for m in messages if isinstance(m, MaskKey)} == set(cast.names)
 
 
-def secrets_of(session: Play, private: dict[str, Any]) -> list[float]:
-    """What the first party asked for in each round, its quota and its payment."""
-    from protocol.toml import from_table
-    from scripts.agreements import agreement_table
-    from scripts.simulate import players, run
-
+def asked_by_the_first(session: Play) -> list[float]:
+    """What the first party asked for in each round, in ticks, where that says anything."""
     agreement = from_table(agreement_table(session.instance, session.options))
     with players(agreement, session.instance.subproblems(), 1) as members:
         run(members)
         asked, _ = members[0].ledger.demands()
-    numbers = [float(n) for n in asked.flat if n not in (0, agreement.ticks)]
-    return [*numbers, *map(float, private["quota_ticks"]), private["payment"], *private["quota"]]
+    return [float(number) for number in asked.flat if number not in (0, agreement.ticks)]
 
 
 def command(*arguments: Any) -> subprocess.CompletedProcess[str]:
