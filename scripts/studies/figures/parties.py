@@ -35,11 +35,11 @@ def information(sessions: Columns) -> Figure:
     figure, axes = panels(2, 3, title, height=8.2)
     for plot, setting in zip(axes.flat, settings("parties"), strict=False):
         cells = [cell(sessions, setting, e, "recommended", "parties") for e in EPSILONS]
-        start = 100 * mean(cells[0]["gap_start"])
-        plot.axhline(start, color=BLACK, linestyle=":", label="start prices, no session")
         own, placebo = (
             [100 * mean(c[name]) for c in cells] for name in ("gap_average", "placebo_average")
         )
+        start = 100 * mean(cells[0]["gap_start"])
+        plot.axhline(start, color=BLACK, linestyle=":", label="start prices, no session")
         pair(plot, EPSILONS, own, placebo, LOOKS["recommended"], "own data")
         quiet = cell(sessions, setting, HIDDEN, "hidden", "parties")
         plot.text(
