@@ -168,10 +168,12 @@ class Processes:
 class Cast(Processes):
     """The coordinator and the parties of a session in a prepared folder, and what they report."""
 
-    def __init__(self, folder: Path, options: argparse.Namespace) -> None:
+    def __init__(
+        self, folder: Path, options: argparse.Namespace, names: Sequence[str] | None = None
+    ) -> None:
         super().__init__(folder)
         self.options = options
-        self.names = [party_name(k) for k in range(options.parties)]
+        self.names = list(names or (party_name(k) for k in range(options.parties)))
         self._reports = {name: Reports(self._log(name, "out")) for name in self.names}
 
     def start_coordinator(self) -> None:
