@@ -107,4 +107,5 @@ class Executor:
             elif isinstance(effect, Fail):
                 self.error = effect.error
                 if effect.final and isinstance(effect.error, PeerError):
-                    self._ledger.record_fault(effect.error)
+                    over = self.session.position.over
+                    self._ledger.record_fault(effect.error, over=over)

@@ -190,10 +190,11 @@ class Ledger:
         self._file.keep(table, self._session, {i: (s.data,) for i, s in enumerate(said)})
         self.commit()
 
-    def record_fault(self, error: PeerError) -> None:
+    def record_fault(self, error: PeerError, *, over: bool = False) -> None:
         """Remember why this session is over for good, and the messages that prove it.
 
-        Its mask key is destroyed.
+        Its mask key is destroyed, and what the party asked for as well, unless all rounds are
+        closed (`over`): then its quota follows from that, and destroys it.
         """
         self._write(
             "UPDATE sessions SET fault_code = ?2, fault = ?3 WHERE id = ?1",
@@ -201,8 +202,7 @@ class Ledger:
         )
         self._replace("heard", tuple(self._open(data) for data in error.evidence))
         if self._agreement.masked:
-            self.commit()
-            self._file.forget(self._session, "masks", "demands")
+            self._file.forget(self._session, "masks", *([] if over else ["demands"]))
 
     @property
     def fault(self) -> PeerError | None:

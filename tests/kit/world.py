@@ -225,7 +225,7 @@ class Disk:
         self._write(heard=releases)
         self.commit()
 
-    def record_fault(self, error: PeerError) -> None:
+    def record_fault(self, error: PeerError, *, over: bool = False) -> None:  # noqa: ARG002
         if not error.evidence:
             raise Violation(f"{error} is final without proof")
         self._write(fault=error, heard=tuple(map(self._read, error.evidence)))

@@ -292,6 +292,29 @@ def test_a_fault_for_good_destroys_the_secrets(tmp_path: Path) -> None:
         assert not any(secret in path.read_bytes() for path in tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("over", [False, True])
+def test_a_fault_after_the_last_round_leaves_what_the_quota_follows_from(
+    tmp_path: Path, over: bool
+) -> None:
+    """Who has all rounds has the outcome: a liar at the end cannot take a member's quota away."""
+    agreement = masked_agreement(3)
+    with closing(Ledger(tmp_path / "ledger", agreement, "ada")) as ledger:
+        Masks(agreement, "ada", ledger, signer("ada")).key(Course(agreement).opening)
+        release = Release(
+            sender="ada",
+            agreement=agreement.digest,
+            round=0,
+            head=bytes(32),
+            values=(1, 2),
+            masked=True,
+        )
+        ledger.record_release(sign(release), (np.array([3, 4]), np.array([5, 6])))
+        secret = ledger.mask_secret()
+        ledger.record_fault(BadMessage("somebody"), over=over)
+        assert [part.tolist() for part in ledger.demands()] == [[[3, 4]] * over, [[5, 6]] * over]
+        assert not any(secret in path.read_bytes() for path in tmp_path.iterdir())
+
+
 def test_a_damaged_key_is_found(tmp_path: Path) -> None:
     """A disk that gives back another key than it got is told so, before anything is masked."""
     agreement, path = masked_agreement(3), tmp_path / "ledger"
