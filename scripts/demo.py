@@ -25,6 +25,7 @@ from protocol.errors import BadCommand, SottoError
 from protocol.outcome import outcome
 from protocol.parts import Part
 from protocol.transcript import load
+from scripts import story as tale
 from scripts.agreements import drawn, session_options
 from scripts.folders import prepare
 from scripts.instances import Instance, central
@@ -69,11 +70,18 @@ def command_line() -> argparse.ArgumentParser:
     """The command, with all its options."""
     parser = argparse.ArgumentParser(
         prog="scripts/demo",
-        description="Play a whole session over real processes on loopback: one coordinator and K "
-        "parties, each with its own keys, data set, noise and ledger. With --seed the noise is "
-        "seeded as well: the same figures as scripts/simulate, and no privacy.",
+        description="Play whole sessions over real processes on loopback: one coordinator and all "
+        "parties, each with its own keys, data set, noise and ledger. Alone, the command tells a "
+        "story: eight companies of a valley, once with only totals to be read and once with noise. "
+        "With --paper, or any option that describes a session, it plays one session of companies "
+        "drawn as in the paper. With --seed the noise is seeded as well: the same figures as "
+        "scripts/simulate, and no privacy.",
     )
     session_options(parser)
+    parser.set_defaults(mode=None)
+    parser.add_argument(
+        "--paper", action="store_true", help="one session of companies drawn as in the paper"
+    )
     add = parser.add_argument
     add("--topology", choices=TOPOLOGIES, default="relay", help="(%(default)s)")
     add("--dir", type=Path, help="keep everything in this new folder (default: a temporary one)")
@@ -85,18 +93,30 @@ def command_line() -> argparse.ArgumentParser:
     return parser
 
 
+STAGE = {"run", "topology", "dir", "patience", "limit", "json"}
+"""Options that say where and how long, not what is played."""
+
+
+def tells_story(parser: argparse.ArgumentParser, options: argparse.Namespace) -> bool:
+    """Whether nothing was said about the session that is to be played."""
+    given = {key for key, value in vars(options).items() if value != parser.get_default(key)}
+    return not given - STAGE
+
+
 def demo_options(arguments: list[str] | None = None) -> argparse.Namespace:
     """The options of a demonstration. A seed makes it a rehearsal, which can be repeated."""
     return _seeded(command_line().parse_args(arguments))
 
 
 def _seeded(options: argparse.Namespace) -> argparse.Namespace:
+    options.mode = options.mode or "private"
     options.rehearsal = options.seed is not None
     options.seed = options.seed if options.rehearsal else 1
     return options
 
 
 def _demonstrate(options: argparse.Namespace) -> None:
+    story = tells_story(command_line(), options)
     _seeded(options)
     console = Console()
     with ExitStack() as stack:
@@ -105,11 +125,37 @@ def _demonstrate(options: argparse.Namespace) -> None:
         if options.dir and options.dir.exists():
             raise BadCommand(f"{options.dir} exists already; name a new folder")
         with Progress(console=console, transient=True) as progress:
-            task = progress.add_task(f"{options.parties} parties", total=options.rounds)
             try:
-                figures = demo(folder, options, lambda done: progress.update(task, completed=done))
+                figures = (
+                    _told(folder, options, progress) if story else _one(folder, options, progress)
+                )
             except (RuntimeError, TimeoutError) as error:
                 raise SottoError(str(error)) from None
+    if story:
+        tale.show(console, figures)
+    else:
+        _show_one(console, options, figures)
+    if options.dir:
+        console.print(f"everything is in {options.dir}")
+        if story:
+            console.print(f"what a company sees of it: {figures['sessions']['totals']['report']}")
+    elif story:
+        console.print("with --dir NEW everything stays, the reports of the companies among it")
+    if options.json:
+        options.json.write_text(json.dumps(figures, indent=2) + "\n")
+
+
+def _told(folder: Path, options: argparse.Namespace, progress: Progress) -> dict[str, Any]:
+    tasks = {m: progress.add_task(m.title, total=m.rounds) for m in tale.MEETINGS}
+    return tale.play(folder, options, lambda m, done: progress.update(tasks[m], completed=done))
+
+
+def _one(folder: Path, options: argparse.Namespace, progress: Progress) -> dict[str, Any]:
+    task = progress.add_task(f"{options.parties} parties", total=options.rounds)
+    return demo(folder, options, lambda done: progress.update(task, completed=done))
+
+
+def _show_one(console: Console, options: argparse.Namespace, figures: dict[str, Any]) -> None:
     show(console, figures)
     table = Table("party", "ended at head", title=f"{options.topology}: what each party got")
     for name, head in figures["heads"].items():
@@ -120,10 +166,6 @@ def _demonstrate(options: argparse.Namespace) -> None:
         f"{figures['wall_seconds']:.1f} s from launch to the last result"
         + (f", {pace:.0f} rounds per second" if pace else "")
     )
-    if options.dir:
-        console.print(f"everything is in {options.dir}")
-    if options.json:
-        options.json.write_text(json.dumps(figures, indent=2) + "\n")
 
 
 def main() -> None:
