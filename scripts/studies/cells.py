@@ -182,7 +182,7 @@ EXPERIMENTS = (
         "parties",
         150,
         tuple(Setting(parties, None, 2.0) for parties in (5, 10, 20, 50, 100)),
-        ("standard", "recommended", "hidden"),
+        ("standard", "recommended", "totals", "hidden"),
         hindsight=False,
     ),
     Experiment(
