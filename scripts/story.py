@@ -136,8 +136,8 @@ def show(console: Console, figures: dict[str, Any]) -> None:
     console.print(shown)
     best, alone = figures["optimum"], _sum(quiet["alone"])
     console.print(
-        f"With all books on one table they could earn {_money(best)} together. Each alone, with the "
-        f"capacities split by shares, they earn {_money(alone)}, {alone / best:.0%} of that."
+        f"With all books on one table they could earn {_money(best)} together. Each alone, with "
+        f"the capacities split by shares, they earn {_money(alone)}, {alone / best:.0%} of that."
     )
     for session in sessions:
         console.print(
