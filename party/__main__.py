@@ -11,6 +11,7 @@ from protocol.errors import BadCommand, PeerError, QuotaTooSmall
 
 if TYPE_CHECKING:  # each command imports what it needs, so that it starts fast
     from party.budget import Limit
+    from party.subproblem import Effort
     from protocol.outcome import Outcome
 
 
@@ -41,6 +42,7 @@ def main() -> None:
     check.add_argument("--key", type=Path, metavar="FILE", help="check this key file as well")
     check.add_argument("--ledger", type=Path, metavar="FILE", help="(NAME.ledger beside the key)")
     check.add_argument("--data-set", metavar="NAME", help="whose budget, as for `party join`")
+    _effort_options(check)
 
     join = add_command(
         commands,
@@ -62,6 +64,7 @@ def main() -> None:
     join.add_argument("--out", type=Path, metavar="DIR",
         help="write report, plan, result and transcript here")  # fmt: skip
     _budget_options(join)
+    _effort_options(join)
     join.add_argument("--listen", metavar="ADDRESS", help="mesh only: where to listen")
     join.add_argument("--seed", type=int, help="repeatable noise, for rehearsals only")
     join.add_argument(
@@ -95,6 +98,24 @@ def _budget_options(parser: argparse.ArgumentParser) -> None:
     add("--max-epsilon", type=float, metavar="E",
         help="never let this data set spend more, in this or any later session")  # fmt: skip
     add("--max-delta", type=float, metavar="D", help="the delta of that limit (0.001)")
+
+
+def _effort_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--gap", type=float, metavar="PART",
+        help="whole numbers: how far a plan may be from the best (0.0001)")  # fmt: skip
+    add("--solve-seconds", type=float, metavar="S",
+        help="whole numbers: how long to look for one plan (10)")  # fmt: skip
+
+
+def _effort(options: argparse.Namespace) -> "Effort":
+    """How long to look for a plan in whole numbers."""
+    from party.subproblem import USUAL, Effort
+
+    return Effort(
+        gap=USUAL.gap if options.gap is None else options.gap,
+        seconds=USUAL.seconds if options.solve_seconds is None else options.solve_seconds,
+    )
 
 
 def _limit(options: argparse.Namespace) -> "Limit | None":
@@ -140,6 +161,7 @@ def _check(options: argparse.Namespace) -> None:
         key=options.key,
         ledger=ledger,
         data_set=options.data_set,
+        effort=_effort(options),
     ):
         print(line)
 
@@ -163,11 +185,11 @@ def _join(options: argparse.Namespace) -> None:
             f"{agreement.session!r} is a rehearsal, which gives no privacy: join it with --seed "
             "and invented data, or ask for an agreement without rehearsal = true"
         )
-    limit = _limit(options)
+    limit, effort = _limit(options), _effort(options)
     if options.out:
         _made(options.out)
     data = dataset.read(options.data, agreement)
-    problem = subproblem(data, agreement, who.name)
+    problem = subproblem(data, agreement, who.name, effort)
     path = options.ledger or options.key.with_suffix(".ledger")
     with closing(Ledger(path, agreement, who.name, data_set=options.data_set)) as ledger:
         if limit is not None:
@@ -184,7 +206,12 @@ def _join(options: argparse.Namespace) -> None:
             nonlocal planless
             if options.out:
                 planless = not write_result(
-                    known, who.name, data, ledger=ledger, folder=options.out
+                    known,
+                    who.name,
+                    data,
+                    ledger=ledger,
+                    folder=options.out,
+                    effort=effort,
                 )
             view.finished(public_result(known, who.name), options.out)
 

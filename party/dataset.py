@@ -1,12 +1,14 @@
-"""The private linear program of one company, in the order that the agreement gives its rows.
+"""The private model of one company, in the order that the agreement gives its rows.
 
 Everything in a `DataSet` is secret: it has no printable form, and no error here says a
 number from it. Only the subproblem reads it.
 
 Symbols of the paper: u utilities, A consumption of the shared resources, B x ≤ b private
-limits. Here the private limits are general: lower ≤ B x ≤ upper, with bounds on x.
+limits. Here the private limits are general: lower ≤ B x ≤ upper, with bounds on x; some columns
+may be whole numbers only, or the objective may have a concave quadratic part ½ x·Q x.
 """
 
+import math
 import os
 import re
 from dataclasses import dataclass
@@ -16,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from party import modelfile
-from party.modelfile import HUGE, LARGE, Indices, LinearProgram
+from party.modelfile import HUGE, LARGE, Flags, Indices, LinearProgram, Quadratic
 from protocol.agreement import Agreement
 from protocol.arrays import Floats
 from protocol.errors import BadData
@@ -28,7 +30,9 @@ class DataSet:
 
     The matrix is column-wise; its first rows are the shared resources in the order of the
     agreement, the private rows follow. `minimises` is how the model itself puts it: what it
-    calls its objective is then a cost, −(utility·x + offset).
+    calls its objective is then a cost, −(utility·x + offset). `whole` says which columns are
+    whole numbers, None where none is; `quadratic` is Q of what ½ x·Q x adds to the objective,
+    which is never more than a plane: Q has no positive curvature. No model has both.
     """
 
     names: tuple[str, ...]
@@ -43,9 +47,18 @@ class DataSet:
     index: Indices
     value: Floats
     minimises: bool = False
+    whole: Flags | None = None
+    quadratic: Quadratic | None = None
 
     def __repr__(self) -> str:
         return "<private data set>"
+
+    def earns(self, plan: Floats) -> float:
+        """The objective of a plan, as something to maximise. Secret."""
+        terms = [*(self.utility * plan), self.offset]
+        if self.quadratic is not None:
+            terms.append(self.quadratic.value_at(plan))
+        return math.fsum(terms)
 
     @property
     def columns(self) -> int:
@@ -170,7 +183,10 @@ def _ordered(lower: Floats, upper: Floats) -> None:
 
 
 def _arranged(program: LinearProgram, agreement: Agreement) -> DataSet:
-    """Put the resource rows first, in the order of the agreement and as upper limits."""
+    """Put the resource rows first, in the order of the agreement and as upper limits.
+
+    Raises `BadData` where the objective curves the wrong way, or is curved and has whole numbers.
+    """
     rows, index = program.rows, program.index
     order, sign = [], np.ones(len(rows))
     for resource in agreement.resources:
@@ -189,6 +205,9 @@ def _arranged(program: LinearProgram, agreement: Agreement) -> DataSet:
     place[order] = np.arange(len(rows))
     private = order[len(agreement.resources) :]
     maximise = 1.0 if program.maximise else -1.0
+    quadratic = program.quadratic and program.quadratic.times(maximise)
+    if quadratic is not None:
+        _refuse_unsolvable(program, quadratic)
     return DataSet(
         names=tuple(program.columns),
         utility=maximise * program.cost,
@@ -202,7 +221,26 @@ def _arranged(program: LinearProgram, agreement: Agreement) -> DataSet:
         index=place[index],
         value=program.value * sign[index],
         minimises=not program.maximise,
+        whole=program.whole if program.whole.any() else None,
+        quadratic=quadratic,
     )
+
+
+def _refuse_unsolvable(program: LinearProgram, quadratic: Quadratic) -> None:
+    """Refuse a quadratic objective that HiGHS cannot solve to the best there is."""
+    if program.whole.any():
+        raise BadData(
+            "the model has a quadratic objective and integer columns, and HiGHS solves no model "
+            "with both; make the objective piecewise linear, or relax the integer columns"
+        )
+    bent = quadratic.bent_upwards()
+    if bent is not None:
+        way = "concave to be maximised" if program.maximise else "convex to be minimised"
+        raise BadData(
+            f"the quadratic objective is not {way}: it curves the other way in the column "
+            f"{program.columns[bent]!r} or in one that shares a product with it. No price leads "
+            "to the best plan then; turn the sign of that part, or make it linear"
+        )
 
 
 def _rows_of(resource: str, rows: list[str]) -> list[int]:

@@ -71,7 +71,7 @@ def private_page(
         header(known, f"Private report for {member}"),
         _worth(known, member, data, settlement),
         *_shortfall(known.agreement, settlement),
-        _certain(known, settlement),
+        _certain(known, data, settlement),
         _uses(known, member, settlement),
         _plan(data, settlement),
         _at_prices(known, data, settlement),
@@ -183,7 +183,7 @@ def _sentences(
         yield "So you are as well off as alone."
 
 
-def _certain(known: Outcome, settlement: Settlement) -> Element:
+def _certain(known: Outcome, data: DataSet, settlement: Settlement) -> Element:
     """What holds for the figures above whatever the others do, what is proved, and what is not."""
     agreement = known.agreement
     made = section(
@@ -195,6 +195,18 @@ def _certain(known: Outcome, settlement: Settlement) -> Element:
         paragraph(certified(agreement, certificate_figures(known), write=figure)),
     )
     certificate = known.certificate
+    if certificate is not None and data.whole is not None:
+        # CERTIFICATE.md §7.
+        made.append(
+            paragraph(
+                "Your model has whole numbers. The certificate is then about mixtures of your "
+                "plans, of which each is made for a part of the time: it bounds what all companies "
+                "could earn together, with or without whole numbers, and is no promise that your "
+                "own plan within your quota is as good as that, nor that you are better off than "
+                "alone. What you gain or lose stands above, exactly."
+            )
+        )
+        return made
     if certificate is not None and certificate.fits:
         # CERTIFICATE.md, Theorem 4.
         made.append(

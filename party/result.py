@@ -16,6 +16,7 @@ from party.dataset import DataSet
 from party.ledger import Ledger
 from party.report import Spending, private_page
 from party.settle import Settlement, settle
+from party.subproblem import USUAL, Effort
 from protocol.command import replace_private
 from protocol.errors import BadCommand, PeerError
 from protocol.outcome import Outcome, amounts
@@ -23,13 +24,19 @@ from protocol.pages.certificate import certificate_figures
 
 
 def write_result(
-    known: Outcome, member: str, data: DataSet, *, ledger: Ledger, folder: Path
+    known: Outcome,
+    member: str,
+    data: DataSet,
+    *,
+    ledger: Ledger,
+    folder: Path,
+    effort: Effort = USUAL,
 ) -> bool:
     """Settle, and write all four files. The ledger keeps what they are made of.
 
     Whether the quota allows the company a plan: for its operator only.
     """
-    settlement = settle(data, known, member)
+    settlement = settle(data, known, member, effort)
     spending = spent(ledger, known.agreement.digest)
     page = private_page(known, member, data, settlement, spending)
     content = result(known, member, settlement, spending)
@@ -104,6 +111,7 @@ def _private(known: Outcome, settlement: Settlement) -> dict[str, Any]:
     within, alone = settlement.within_quota, settlement.alone
     wanted, extra = settlement.at_prices, settlement.extra_ticks
     return {
+        "whole_columns": settlement.whole_columns,
         "utility_within_quota": within and within.utility,
         "utility_alone": alone and alone.utility,
         "payment": settlement.payment,

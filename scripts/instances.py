@@ -12,7 +12,7 @@ import highspy
 import numpy as np
 
 from party.dataset import DataSet, dense
-from party.subproblem import Subproblem, loaded, model
+from party.subproblem import USUAL, Effort, Subproblem, found, loaded, model
 from protocol.arrays import Floats
 
 RESOURCES = 5
@@ -38,7 +38,10 @@ class Instance:
 
 @dataclass(frozen=True)
 class Optimum:
-    """The best total utility, the plan of each party and the best prices."""
+    """The best total utility, the plan of each party and the best prices.
+
+    In whole numbers `utility` is what is proved that no plan exceeds, and there are no prices.
+    """
 
     utility: float
     plans: tuple[Floats, ...]
@@ -118,8 +121,34 @@ def _draw_shares(
     )
 
 
-def central(instance: Instance) -> Optimum:
-    """The joint problem with everything on the table: max Σ u·x with Σ s ≤ c."""
+def _joint_hessian(instance: Instance, columns: int) -> highspy.HighsHessian | None:
+    """The quadratic parts of all companies beside each other, where there are any."""
+    if all(d.quadratic is None for d in instance.data):
+        return None
+    joint = highspy.HighsHessian()
+    joint.dim_, joint.format_ = columns, highspy.HessianFormat.kTriangular
+    start, index, value, first = [0], [], [], 0
+    for d in instance.data:
+        width = d.columns + d.resources
+        if d.quadratic is None:
+            start += [start[-1]] * width
+        else:
+            q = d.quadratic
+            start += (q.start[1:] + start[-1]).tolist()
+            start += [start[-1]] * d.resources
+            index += (q.index + first).tolist()
+            value += q.value.tolist()
+        first += width
+    joint.start_, joint.index_ = np.array(start, dtype=np.int32), np.array(index, dtype=np.int32)
+    joint.value_ = np.array(value)
+    return joint
+
+
+def central(instance: Instance, effort: Effort = USUAL) -> Optimum:
+    """The joint problem with everything on the table: max Σ u·x with Σ s ≤ c.
+
+    With whole numbers the plans are the best that were found.
+    """
     blocks = [
         model(d, s * instance.capacity) for d, s in zip(instance.data, instance.share, strict=True)
     ]
@@ -154,21 +183,27 @@ def central(instance: Instance) -> Optimum:
     lp.a_matrix_.start_ = np.array(start, dtype=np.int32)
     lp.a_matrix_.index_ = np.concatenate(index).astype(np.int32)
     lp.a_matrix_.value_ = np.concatenate(value)
-    solver = loaded(lp)
+    if any(d.whole is not None for d in instance.data):
+        free_kind = highspy.HighsVarType.kContinuous
+        kinds = [list(b.integrality_) or [free_kind] * b.num_col_ for b in blocks]
+        lp.integrality_ = [kind for block in kinds for kind in block]
+    solver = loaded(lp, _joint_hessian(instance, lp.num_col_), effort)
     solver.run()
-    if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+    if not found(solver):
         raise ValueError(
             f"the joint problem is {solver.modelStatusToString(solver.getModelStatus())}"
         )
-    values = np.array(solver.allVariableValues())
+    info, solution = solver.getInfo(), solver.getSolution()
+    best = info.mip_dual_bound if lp.integrality_ else info.objective_function_value
+    values, duals = np.array(solution.col_value), np.array(solution.row_dual)
     plans, first = [], 0
     for block, data in zip(blocks, instance.data, strict=True):
         plans.append(values[first : first + data.columns])
         first += block.num_col_
     return Optimum(
-        utility=solver.getObjectiveValue() + math.fsum(d.offset for d in instance.data),
+        utility=best + math.fsum(d.offset for d in instance.data),
         plans=tuple(plans),
-        prices=np.abs(np.array(solver.getSolution().row_dual)[:m]),
+        prices=np.abs(duals[:m]) if len(duals) else np.zeros(m),
     )
 
 
