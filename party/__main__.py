@@ -2,15 +2,15 @@
 
 import argparse
 import json
-from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from protocol.command import add_command, command_line, read_agreement, run
-from protocol.errors import BadCommand, PeerError, QuotaTooSmall
+from protocol.errors import BadCommand, QuotaTooSmall
 
 if TYPE_CHECKING:  # each command imports what it needs, so that it starts fast
     from party.budget import Limit
+    from party.joining import Company
     from party.subproblem import Effort
     from protocol.outcome import Outcome
 
@@ -167,83 +167,47 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _join(options: argparse.Namespace) -> None:
-    from party import dataset, identity
-    from party.budget import require_room
-    from party.ledger import Ledger
-    from party.node import Node
-    from party.noise import DiscreteGaussian, SeededTwin
-    from party.subproblem import subproblem
+    from party.joining import take_part
     from party.view import JsonView, TextView
-    from protocol.transport import require_network
 
-    agreement = read_agreement(options.agreement)
-    who = identity.load(options.key)
-    who.belongs_to(agreement)
-    require_network(agreement)
-    if agreement.rehearsal and options.seed is None:
-        raise BadCommand(
-            f"{agreement.session!r} is a rehearsal, which gives no privacy: join it with --seed "
-            "and invented data, or ask for an agreement without rehearsal = true"
-        )
-    limit, effort = _limit(options), _effort(options)
-    if options.out:
-        _made(options.out)
-    data = dataset.read(options.data, agreement)
-    problem = subproblem(data, agreement, who.name, effort)
-    path = options.ledger or options.key.with_suffix(".ledger")
-    with closing(Ledger(path, agreement, who.name, data_set=options.data_set)) as ledger:
-        if limit is not None:
-            ledger.set_limit(limit)
-        require_room(ledger.accounts(), agreement.digest, ledger.data_set, ledger.limit())
-        if ledger.fault is not None:
-            raise ledger.fault
-        planless = False
-        view = JsonView(agreement) if options.log_format == "json" else TextView(agreement)
+    agreement, effort = read_agreement(options.agreement), _effort(options)
+    view = JsonView(agreement) if options.log_format == "json" else TextView(agreement)
+    planless = False
 
-        def finish(known: "Outcome") -> None:
-            from party.result import public_result, write_result
+    def finish(known: "Outcome", company: "Company") -> None:
+        from party.result import public_result, write_result
 
-            nonlocal planless
-            if options.out:
-                planless = not write_result(
-                    known,
-                    who.name,
-                    data,
-                    ledger=ledger,
-                    folder=options.out,
-                    effort=effort,
-                )
-            view.finished(public_result(known, who.name), options.out)
+        nonlocal planless
+        if options.out:
+            planless = not write_result(
+                known,
+                company.member,
+                company.data,
+                ledger=company.ledger,
+                folder=options.out,
+                effort=effort,
+            )
+        view.finished(public_result(known, company.member), options.out)
 
-        try:
-            with view if isinstance(view, TextView) else nullcontext():
-                Node(
-                    agreement,
-                    who,
-                    subproblem=problem,
-                    noise=DiscreteGaussian() if options.seed is None else SeededTwin(options.seed),
-                    ledger=ledger,
-                    view=view,
-                    on_finish=finish,
-                    listen=options.listen,
-                ).run()
-        except PeerError as error:
-            from party.result import keep_evidence
-
-            keep_evidence(error, options.out or Path())
-            raise
+    take_part(
+        agreement,
+        options.data,
+        key=options.key,
+        ledger=options.ledger,
+        out=options.out,
+        data_set=options.data_set,
+        limit=_limit(options),
+        effort=effort,
+        listen=options.listen,
+        seed=options.seed,
+        view=view,
+        on_outcome=finish,
+    )
     if planless:  # said only now that the others have gone
         raise QuotaTooSmall(
             "your quota is too small for any plan of your model; report.html says what is missing. "
             "The session is sealed all the same; this line and the exit code are for you alone"
         )
-
-
-def _made(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadCommand(f"--out {str(folder)!r} cannot be made: {error.strerror}") from None
 
 
 def _budget(options: argparse.Namespace) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from party import modelfile
+from party import modelfile, toolmodel
 from party.modelfile import HUGE, LARGE, Flags, Indices, LinearProgram, Quadratic
 from protocol.agreement import Agreement
 from protocol.arrays import Floats
@@ -69,9 +69,15 @@ class DataSet:
         return len(self.row_lower)
 
 
-def read(path: str | os.PathLike[str], agreement: Agreement) -> DataSet:
-    """Read a model in `.mps`, `.mps.gz`, `.lp` or `.npz`. Raises nothing but `BadData`."""
-    path = Path(path)
+Model = str | os.PathLike[str] | Any
+"""A model file (`.mps`, `.mps.gz`, `.lp` or `.npz`), or a model of one of `toolmodel.TOOLS`."""
+
+
+def read(model: Model, agreement: Agreement) -> DataSet:
+    """Read a model from a file, or from the tool that holds it. Raises nothing but `BadData`."""
+    if not isinstance(model, str | os.PathLike):
+        return _arranged(toolmodel.taken(model), agreement)
+    path = Path(model)
     if not path.is_file():
         raise BadData(f"there is no model file {str(path)!r}")
     name = path.name.lower()

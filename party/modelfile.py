@@ -150,7 +150,7 @@ def taken(model: highspy.Highs) -> LinearProgram:
     model.ensureColwise()
     whole = model.getModel()
     program = _program(whole.lp_, _quadratic(whole.hessian_))
-    _refuse_infinite(program)
+    refuse_infinite(program)
     return program
 
 
@@ -334,7 +334,7 @@ def _comma(name: str, line: int) -> BadData:
     return BadData(f"{name!r}, line {line}: a number has a comma; write decimals with a point")
 
 
-def _refuse_infinite(program: LinearProgram) -> None:
+def refuse_infinite(program: LinearProgram) -> None:
     """Refuse coefficients that are not finite, and limits that are no numbers or no range."""
     column_of = np.repeat(np.arange(len(program.columns)), np.diff(program.start))
     quadratic = program.quadratic

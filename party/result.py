@@ -31,12 +31,13 @@ def write_result(
     ledger: Ledger,
     folder: Path,
     effort: Effort = USUAL,
+    settlement: Settlement | None = None,
 ) -> bool:
-    """Settle, and write all four files. The ledger keeps what they are made of.
+    """Settle, unless that is done, and write all four files. The ledger keeps what they are of.
 
     Whether the quota allows the company a plan: for its operator only.
     """
-    settlement = settle(data, known, member, effort)
+    settlement = settlement or settle(data, known, member, effort=effort)
     spending = spent(ledger, known.agreement.digest)
     page = private_page(known, member, data, settlement, spending)
     content = result(known, member, settlement, spending)

@@ -86,7 +86,7 @@ class Settlement:
         return None if self.at_prices is None else math.fsum(self.prices * self.at_prices.uses)
 
 
-def settle(data: DataSet, known: Outcome, member: str, effort: Effort = USUAL) -> Settlement:
+def settle(data: DataSet, known: Outcome, member: str, *, effort: Effort = USUAL) -> Settlement:
     """What the outcome means for one company."""
     agreement, row = known.agreement, known.agreement.place(member)
     own, brought = known.quota[row], known.endowment[row]
