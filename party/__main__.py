@@ -1,4 +1,4 @@
-"""The `party` command: keys, a check before joining, joining a session, and its budget."""
+"""The `party` command: keys, check and dry run before joining, joining, and the budget."""
 
 import argparse
 import json
@@ -70,6 +70,24 @@ def main() -> None:
     join.add_argument(
         "--log-format", choices=("text", "json"), default="text", help="json: one event a line"
     )
+    dry = add_command(
+        commands,
+        "rehearse",
+        _rehearse,
+        "play sessions with invented partners, to see what to expect",
+        "Play many sessions in this process with your own model and partners that are invented\n"
+        "from the agreement's public numbers, and say what to expect: gain, the risk of no plan,\n"
+        "what noise does, which pace the model needs. Sends nothing, costs no budget.",
+    )
+    dry.add_argument("--agreement", type=Path, required=True, metavar="FILE")
+    dry.add_argument("--data", type=Path, required=True, metavar="MODEL")
+    dry.add_argument("--as", dest="name", required=True, metavar="NAME", help="which member")
+    dry.add_argument("--sessions", type=int, default=20, metavar="N", help="(%(default)s)")
+    dry.add_argument("--seed", type=int, default=1, help="of the partners (%(default)s)")
+    dry.add_argument("--worth", type=float, metavar="MONEY",
+        help="what each whole capacity may fetch, if the agreement does not say")  # fmt: skip
+    dry.add_argument("--json", action="store_true", help="print the figures as JSON")
+    _effort_options(dry)
     budget = add_command(
         commands,
         "budget",
@@ -208,6 +226,39 @@ def _join(options: argparse.Namespace) -> None:
             "your quota is too small for any plan of your model; report.html says what is missing. "
             "The session is sealed all the same; this line and the exit code are for you alone"
         )
+
+
+def _rehearse(options: argparse.Namespace) -> None:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from party import dataset
+    from party.rehearsal import rehearse, show
+
+    agreement, effort = read_agreement(options.agreement), _effort(options)
+    agreement.place(options.name)
+    if options.sessions < 1:
+        raise BadCommand("--sessions must be at least 1")
+    if options.worth is not None and not options.worth > 0.0:
+        raise BadCommand("--worth must be above 0")
+    data = dataset.read(options.data, agreement)
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        kinds = 1 if agreement.privacy is None else 2
+        task = progress.add_task("sessions", total=kinds * options.sessions)
+        figures = rehearse(
+            agreement,
+            options.name,
+            data,
+            sessions=options.sessions,
+            seed=options.seed,
+            worth=options.worth,
+            effort=effort,
+            on_session=lambda: progress.advance(task),
+        )
+    if options.json:
+        print(json.dumps(figures, indent=2))
+    else:
+        show(figures, agreement.currency)
 
 
 def _budget(options: argparse.Namespace) -> None:
