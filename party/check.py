@@ -72,7 +72,8 @@ def _alone(data: DataSet, agreement: Agreement, member: str, effort: Effort) -> 
     """What the company would make of what it has without the others. Secret."""
     row = agreement.place(member)
     stated = "endowment" if agreement.members[row].endowment else "split by shares"
-    plan = plan_within(data, amounts(agreement, endowment(agreement)[row]), effort)
+    brought = amounts(agreement, endowment(agreement)[row], row)
+    plan = plan_within(data, brought, effort)
     if plan is None:
         return f"alone      with its {stated} its minimum does NOT fit: it depends on its quota"
     value = -plan.utility if data.minimises else plan.utility

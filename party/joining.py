@@ -58,7 +58,8 @@ class Result:
     @property
     def quota(self) -> dict[str, float]:
         """How much of each resource the company may use."""
-        own = amounts(self.outcome.agreement, self.settlement.quota_ticks)
+        agreement = self.outcome.agreement
+        own = amounts(agreement, self.settlement.quota_ticks, agreement.place(self.member))
         return self._by_resource(own.tolist())
 
     @property

@@ -51,21 +51,23 @@ def invented(agreement: Agreement, row: int, worth: Floats, rng: np.random.Gener
     """A partner at this place of the roster, from public numbers alone.
 
     Its products take some of every capacity, and are worth from half to twice of what they
-    would cost at the agreed worths; it makes each up to some amount.
+    would cost at the agreed worths; it makes each up to some amount. Where it may bring some of a
+    capacity it brings all of that, and buys what it needs.
     """
     n, m = int(rng.integers(*_PRODUCTS)), len(agreement.resources)
     parts = rng.uniform(0.0, 1.0, (m, n)) / n
     values = (worth @ parts) * rng.uniform(*_VALUE, n)
     part = agreement.share[row] / agreement.share.sum(axis=0)
     most = rng.uniform(*_APPETITE) * rng.uniform(0.5, 1.5, n) * 2.0 * float(part.mean())
+    brought = np.minimum(agreement.floor[row], 0.0)
     return dense(
-        A=parts * agreement.capacity[:, None],
-        B=np.zeros((0, n)),
-        u=values,
+        A=np.hstack([parts * agreement.capacity[:, None], brought[:, None]]),
+        B=np.zeros((0, n + 1)),
+        u=np.append(values, 0.0),
         row_lower=np.zeros(0),
         row_upper=np.zeros(0),
-        lower=np.zeros(n),
-        upper=most,
+        lower=np.append(np.zeros(n), 1.0),
+        upper=np.append(most, 1.0),
     )
 
 

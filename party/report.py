@@ -322,21 +322,22 @@ def _shortfall(agreement: Agreement, settlement: Settlement) -> list[Element]:
 def _uses(known: Outcome, member: str, settlement: Settlement) -> Element:
     """Quota, endowment and what the plans use of each resource, as bars."""
     agreement, row = known.agreement, known.agreement.place(member)
-    equal = amounts(agreement, settlement.endowment_ticks)
-    own = amounts(agreement, settlement.quota_ticks)
+    equal = amounts(agreement, settlement.endowment_ticks, row)
+    own = amounts(agreement, settlement.quota_ticks, row)
     plans = (settlement.within_quota, settlement.at_prices)
     uses = [own, equal, *(plan.uses for plan in plans if plan is not None)]
-    longest = max(float((use / agreement.capacity).max()) for use in uses) or 1.0
+    measures = np.array([r.measure for r in agreement.resources])
+    longest = max(0.0, *(float((use / measures).max()) for use in uses)) or 1.0
 
     def line(name: str, kind: str, use: Floats | None, j: int) -> tuple[Content, ...]:
         if use is None:
             return name, "", "–", "–"
         resource, amount = agreement.resources[j], float(use[j])
-        part = amount / resource.capacity
+        part = amount / resource.measure
         texts = (amount_text(resource, amount), f"{part:.2%}".replace("%", " %"))
-        if use is own:
+        if use is own and not agreement.banded:
             texts = quota_texts(known, row, j)
-        return name, bar(part / longest, kind), *map(number, texts)
+        return name, bar(max(0.0, part / longest), kind), *map(number, texts)
 
     within, wanted = (None if plan is None else plan.uses for plan in plans)
     cards = [

@@ -83,12 +83,14 @@ def public_result(known: Outcome, member: str) -> dict[str, Any]:
         "certificate": certificate_figures(known),
         "prices": known.prices.tolist(),
         "last_prices": known.last_prices.tolist(),
-        "quota": {name: amounts(agreement, row).tolist() for name, row in rows.items()},
+        "quota": {
+            name: amounts(agreement, row, k).tolist() for k, (name, row) in enumerate(rows.items())
+        },
         "quota_ticks": {name: row.tolist() for name, row in rows.items()},
         "ticks": agreement.ticks,
         "endowment": {
-            name: amounts(agreement, row).tolist()
-            for name, row in zip(names, known.endowment, strict=True)
+            name: amounts(agreement, row, k).tolist()
+            for k, (name, row) in enumerate(zip(names, known.endowment, strict=True))
         },
         "payments": dict(zip(names, known.payments.tolist(), strict=True)),
     }

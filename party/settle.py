@@ -39,7 +39,10 @@ _WHOLE = 2e-6  # by how much HiGHS may go over a row in whole numbers, twice ove
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Plan:
-    """What to make, what it consumes of each resource, and what it earns. Secret."""
+    """What to make, what it consumes of each resource, and what it earns. Secret.
+
+    What it brings of a resource is below 0.
+    """
 
     values: Floats
     uses: Floats
@@ -57,7 +60,7 @@ class Settlement:
     None where the private rows allow none; `extra_ticks` is what the quota then lacks at least.
     `payment` goes with the quota. `at_prices` is the plan that answers the prices of the
     outcome, which all plans together may overrun, and `paid` what it would pay for.
-    `whole_columns` counts those of the model that are whole numbers.
+    `whole_columns` counts those of the model that are whole numbers; `floor` is public.
     """
 
     quota_ticks: Ticks
@@ -69,6 +72,7 @@ class Settlement:
     prices: Floats
     extra_ticks: Ticks | None
     whole_columns: int = 0
+    floor: Floats | None = None
 
     def __repr__(self) -> str:
         return "<private settlement>"
@@ -82,25 +86,32 @@ class Settlement:
 
     @property
     def paid(self) -> float | None:
-        """What the plan at the prices of the outcome costs at these prices."""
-        return None if self.at_prices is None else math.fsum(self.prices * self.at_prices.uses)
+        """What the plan at the prices of the outcome costs at these prices.
+
+        Nobody is paid for bringing more than its floor says.
+        """
+        if self.at_prices is None:
+            return None
+        least = np.zeros_like(self.prices) if self.floor is None else self.floor
+        return math.fsum(self.prices * np.maximum(self.at_prices.uses, least))
 
 
 def settle(data: DataSet, known: Outcome, member: str, *, effort: Effort = USUAL) -> Settlement:
     """What the outcome means for one company."""
     agreement, row = known.agreement, known.agreement.place(member)
     own, brought = known.quota[row], known.endowment[row]
-    within = plan_within(data, amounts(agreement, own), effort)
+    within = plan_within(data, amounts(agreement, own, row), effort)
     answer = subproblem(data, agreement, member, effort).answer(known.prices)
     return Settlement(
         quota_ticks=own,
         endowment_ticks=brought,
         within_quota=within,
-        alone=plan_within(data, amounts(agreement, brought), effort),
+        alone=plan_within(data, amounts(agreement, brought, row), effort),
         payment=float(known.payments[row]),
         at_prices=None if answer is None else _plan(data, answer.plan),
         prices=known.prices,
         extra_ticks=None if within else smallest_extra(data, agreement, row, own, effort),
+        floor=agreement.floor[row],
         whole_columns=0 if data.whole is None else int(np.count_nonzero(data.whole)),
     )
 
@@ -137,7 +148,7 @@ def plan_within(data: DataSet, limit: Floats, effort: Effort = USUAL) -> Plan | 
 
 def _hair(data: DataSet, limit: Floats) -> Floats:
     """What the solver cannot tell from nothing, of each resource."""
-    hair: Floats = TOLERANCE * np.maximum(1.0 / finer(data, limit), limit / 100.0)
+    hair: Floats = TOLERANCE * np.maximum(1.0 / finer(data, limit), np.abs(limit) / 100.0)
     return hair
 
 
@@ -178,9 +189,9 @@ def smallest_extra(
 
     None if the solver fails. Rounded up to whole ticks.
     """
-    least = amounts(agreement, own)
-    most = np.maximum(agreement.share[row] * agreement.capacity, least)
-    parts = finer(data, most)
+    least, floor = amounts(agreement, own, row), agreement.floor[row]
+    most = np.maximum(floor + agreement.share[row] * agreement.capacity, least)
+    parts = finer(data, np.maximum(np.abs(most), np.abs(least)))
     lp = model(counted(data, parts), most * parts)
     n = data.columns
     lp.sense_ = highspy.ObjSense.kMinimize
@@ -206,7 +217,7 @@ def _plan(data: DataSet, values: Floats) -> Plan:
     values = np.where(np.abs(values - nearer) <= _SNAP, nearer, values)
     if data.whole is not None:
         values = np.where(data.whole, np.rint(values), values)
-    uses = [max(0.0, float(_exact_sum(*terms))) for terms in _terms(data, values)]
+    uses = [float(_exact_sum(*terms)) for terms in _terms(data, values)]
     return Plan(values + 0.0, np.array(uses), data.earns(values))
 
 

@@ -63,22 +63,29 @@ class Answer:
 
 
 class Subproblem:
-    """max u·x − λ·s subject to A x ≤ s, the private rows and bounds, 0 ≤ s ≤ limit.
+    """max u·x − λ·s subject to A x ≤ s, the private rows and bounds, floor ≤ s ≤ limit.
+
+    The floor is 0 unless it is said; below 0 it is what the company may bring.
 
     Feasibility and boundedness do not depend on λ, and both are settled here: once this
     object exists, no price can make the problem fail for a reason that lies in the data.
     """
 
-    def __init__(self, data: DataSet, limit: Floats, effort: Effort = USUAL) -> None:
+    def __init__(
+        self, data: DataSet, limit: Floats, effort: Effort = USUAL, floor: Floats | None = None
+    ) -> None:
         self._columns = data.columns
         self._resources = data.resources
         self._price_columns = np.arange(data.columns, data.columns + data.resources, dtype=np.int32)
         self._data = data
-        self._finer = finer(data, limit)
+        floor = np.minimum(limit, 0.0) if floor is None else floor
+        self._finer = finer(data, np.maximum(np.abs(limit), np.abs(floor)))
         data, limit = counted(data, self._finer), limit * self._finer
-        self._solver = loaded(model(data, limit), hessian(data), effort)
+        self._floor = floor * self._finer
+        self._solver = loaded(model(data, limit, self._floor), hessian(data), effort)
         self._warm: Warm | None = _last_plan if data.whole is not None else None
-        status = _status(self._solver if data.whole is None else _relaxed(data, limit))
+        relaxed = self._solver if data.whole is None else _relaxed(data, limit, self._floor)
+        status = _status(relaxed)
         if status == _OPTIMAL:
             if data.quadratic is not None:
                 self._warm = _last_active_set
@@ -93,7 +100,8 @@ class Subproblem:
                 "the model is unbounded: its objective grows without end within the shared "
                 "capacities; a bound or a row is missing"
             )
-        free = _status(_relaxed(data, np.full(data.resources, math.inf)))
+        infinite = np.full(data.resources, math.inf)
+        free = _status(_relaxed(data, infinite, -infinite))
         if status == highspy.HighsModelStatus.kInfeasible:
             if free == highspy.HighsModelStatus.kInfeasible:
                 raise BadData("the model is infeasible whatever it gets of the shared resources")
@@ -139,7 +147,7 @@ class Subproblem:
         # taken, so that the answer does not depend on which corner the solver came from.
         if np.count_nonzero(prices) < self._resources:
             unused = np.array(solver.allConstrValues())[: self._resources]
-            demand = np.where(prices == 0.0, np.maximum(demand + unused, 0.0), demand)
+            demand = np.where(prices == 0.0, np.maximum(demand + unused, self._floor), demand)
         demand = demand / self._finer
         utility = float(self._data.utility @ plan) + self._data.offset
         if self._data.quadratic is not None:
@@ -170,9 +178,10 @@ def _last_active_set(
 def subproblem(
     data: DataSet, agreement: Agreement, name: str, effort: Effort = USUAL
 ) -> Subproblem:
-    """The subproblem of a member, within its share of each capacity."""
-    share = agreement.share[agreement.place(name)]
-    return Subproblem(data, share * agreement.capacity, effort)
+    """The subproblem of a member, from its floor to its share of each capacity."""
+    row = agreement.place(name)
+    floor = agreement.floor[row]
+    return Subproblem(data, floor + agreement.share[row] * agreement.capacity, effort, floor)
 
 
 def finer(data: DataSet, limit: Floats) -> Floats:
@@ -186,6 +195,7 @@ def finer(data: DataSet, limit: Floats) -> Floats:
     shared = data.index < data.resources
     np.maximum.at(largest, data.index[shared], np.abs(data.value[shared]))
     room = math.frexp(LARGE)[1] - 1 - np.frexp(largest)[1]
+    limit = np.abs(limit)
     wanted = np.where((limit > 0.0) & np.isfinite(limit), 1 - np.frexp(limit)[1], 0)
     parts: Floats = np.ldexp(1.0, np.clip(np.minimum(wanted, room), 0, _FINEST))
     return parts
@@ -198,7 +208,7 @@ def counted(data: DataSet, parts: Floats) -> DataSet:
     return replace(data, value=data.value * scale)
 
 
-def model(data: DataSet, limit: Floats) -> highspy.HighsLp:
+def model(data: DataSet, limit: Floats, floor: Floats | None = None) -> highspy.HighsLp:
     """The subproblem at prices 0 less its quadratic part: columns x, s; rows shared, private."""
     n, m, r = data.columns, data.resources, data.private_rows
     lp = highspy.HighsLp()
@@ -206,7 +216,8 @@ def model(data: DataSet, limit: Floats) -> highspy.HighsLp:
     lp.sense_ = highspy.ObjSense.kMaximize
     lp.offset_ = data.offset
     lp.col_cost_ = np.concatenate([data.utility, np.zeros(m)])
-    lp.col_lower_ = np.concatenate([data.lower, np.minimum(limit, 0.0)])
+    least = np.minimum(limit, 0.0) if floor is None else floor
+    lp.col_lower_ = np.concatenate([data.lower, least])
     lp.col_upper_ = np.concatenate([data.upper, limit])
     lp.row_lower_ = np.concatenate([np.full(m, -math.inf), data.row_lower])
     lp.row_upper_ = np.concatenate([np.zeros(m), data.row_upper])
@@ -261,9 +272,9 @@ def found(solver: highspy.Highs) -> bool:
     return bool(ended and solver.getInfo().primal_solution_status == _FEASIBLE)
 
 
-def _relaxed(data: DataSet, limit: Floats) -> highspy.Highs:
+def _relaxed(data: DataSet, limit: Floats, floor: Floats) -> highspy.Highs:
     """A solver for the linear program that is left without whole numbers and quadratic part."""
-    return loaded(model(replace(data, whole=None), limit))
+    return loaded(model(replace(data, whole=None), limit, floor))
 
 
 def _status(solver: highspy.Highs) -> highspy.HighsModelStatus:

@@ -141,7 +141,12 @@ def _fewest_members(agreement: Agreement, limit: float) -> int | None:
 
     def enough(times: int) -> bool:
         smaller = [
-            replace(m, share=tuple(part / times for part in m.share)) for m in agreement.members
+            replace(
+                m,
+                share=tuple(part / times for part in m.share),
+                floor=tuple(part / times for part in m.floor),
+            )
+            for m in agreement.members
         ]
         return math.sqrt(times) * _total(replace(agreement, members=tuple(smaller))) <= limit
 
@@ -165,7 +170,7 @@ def _first(enough: Callable[[int], bool], most: int) -> int | None:
 
 def warnings(agreement: Agreement) -> list[str]:
     """Where the units that capacities are counted in decide what should not depend on them."""
-    capacities = [resource.capacity for resource in agreement.resources]
+    capacities = agreement.capacity.tolist()
     ratio, found = max(capacities) / min(capacities), list[str]()
     if ratio < FAR_APART:
         return found

@@ -42,11 +42,13 @@ def table(
     privacy: Mapping[str, Any] | None = None,
     prices: Mapping[str, Any] | None = None,
     rehearsal: bool = False,
+    floor: Floats | None = None,
 ) -> dict[str, Any]:
     """An agreement as a table. `share` has a row for each member; without it all may claim all.
 
     `worth` is one public guess for each resource, or the same for all; `names` are those of the
-    resources, which are numbered without.
+    resources, which are numbered without. With `floor`, members by resources in units, shares
+    are of what is above all floors.
     """
     names = names or [f"resource{j + 1}" for j in range(len(capacity))]
     resources: list[dict[str, Any]] = [
@@ -56,7 +58,21 @@ def table(
         for resource, guess in zip(resources, np.broadcast_to(worth, len(capacity)), strict=True):
             resource["worth"] = float(guess)
     claims: list[dict[str, Any]] = [{} for _ in members]
-    if share is not None:
+    if share is not None and floor is not None:
+        above = capacity - floor.sum(axis=0)
+        most = floor + share * above
+        # No share is above 1, and no floor below -1.
+        span = np.maximum(above, np.maximum(np.abs(most), np.abs(floor)).max(axis=0))
+        for resource, amount in zip(resources, span.tolist(), strict=True):
+            resource["span"] = amount
+        claims = [
+            {
+                "floor": dict(zip(names, low, strict=True)),
+                "share": dict(zip(names, up, strict=True)),
+            }
+            for low, up in zip((floor / span).tolist(), (most / span).tolist(), strict=True)
+        ]
+    elif share is not None:
         claims = [{"share": dict(zip(names, row, strict=True))} for row in share.tolist()]
     return {
         "session": session,
@@ -106,6 +122,7 @@ def agreement_table(instance: Instance, options: argparse.Namespace) -> dict[str
         rounds=options.rounds,
         capacity=instance.capacity,
         share=instance.share,
+        floor=instance.floor,
         names=instance.names,
         members=players(len(instance.data)),
         worth=options.worth or None,

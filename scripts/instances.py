@@ -22,17 +22,28 @@ RESOURCES = 5
 class Instance:
     """The capacities, each party's share of them (parties by resources) and its data set.
 
-    `names` are those of the resources, where they have any.
+    `names` are those of the resources, where they have any. With `floor` (parties by resources, in
+    units), each has that at least, which may be below 0, and at most its share of what is
+    above all floors in addition.
     """
 
     capacity: Floats
     share: Floats
     data: tuple[DataSet, ...]
     names: tuple[str, ...] = ()
+    floor: Floats | None = None
+
+    @property
+    def bands(self) -> tuple[Floats, Floats]:
+        """Parties by resources: the least and the most of each capacity, in units."""
+        if self.floor is None:
+            return np.zeros_like(self.share), self.share * self.capacity
+        return self.floor, self.floor + self.share * (self.capacity - self.floor.sum(axis=0))
 
     def subproblems(self) -> list[Subproblem]:
         return [
-            Subproblem(d, s * self.capacity) for d, s in zip(self.data, self.share, strict=True)
+            Subproblem(d, most, floor=least)
+            for d, least, most in zip(self.data, *self.bands, strict=True)
         ]
 
 
@@ -150,7 +161,7 @@ def central(instance: Instance, effort: Effort = USUAL) -> Optimum:
     With whole numbers the plans are the best that were found.
     """
     blocks = [
-        model(d, s * instance.capacity) for d, s in zip(instance.data, instance.share, strict=True)
+        model(d, most, least) for d, least, most in zip(instance.data, *instance.bands, strict=True)
     ]
     m = len(instance.capacity)
     lp = highspy.HighsLp()

@@ -89,13 +89,14 @@ def settled(known: Outcome, instance: Instance, optimum: float) -> dict[str, Any
         for data, member in zip(instance.data, agreement.members, strict=True)
     ]
     equal = [
-        plan_within(data, amounts(agreement, row))
-        for data, row in zip(instance.data, known.prorata, strict=True)
+        plan_within(data, amounts(agreement, row, k))
+        for k, (data, row) in enumerate(zip(instance.data, known.prorata, strict=True))
     ]
     quota = [p.within_quota.utility for p in parts if p.within_quota is not None]
     all_plan = len(quota) == len(parts)
     prorata = [plan.utility for plan in equal if plan is not None]
     uses = np.sum([p.at_prices.uses for p in parts if p.at_prices is not None], axis=0)
+    above = uses - agreement.floor.sum(axis=0)
     extra = np.sum([p.extra_ticks for p in parts if p.extra_ticks is not None], axis=0)
     return {
         "quota_utility": math.fsum(quota),
@@ -106,7 +107,7 @@ def settled(known: Outcome, instance: Instance, optimum: float) -> dict[str, Any
         "gains": [p.gain for p in parts],
         "prorata_utility": math.fsum(prorata),
         "prorata_plans": len(prorata),
-        "price_plan_overrun": max(0.0, float((uses / agreement.capacity).max()) - 1.0),
+        "price_plan_overrun": max(0.0, float((above / agreement.capacity).max()) - 1.0),
         "shortfall": float(np.max(extra)) / agreement.ticks,
     }
 
