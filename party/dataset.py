@@ -11,7 +11,7 @@ may be whole numbers only, or the objective may have a concave quadratic part ½
 import math
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +193,8 @@ def _arranged(program: LinearProgram, agreement: Agreement) -> DataSet:
 
     Raises `BadData` where the objective curves the wrong way, or is curved and has whole numbers.
     """
+    program = _with_opposites(program, agreement)
+    exact = {r.opposite for r in agreement.resources}
     rows, index = program.rows, program.index
     order, sign = [], np.ones(len(rows))
     for resource in agreement.resources:
@@ -204,7 +206,8 @@ def _arranged(program: LinearProgram, agreement: Agreement) -> DataSet:
                 "for each shared resource, whose left-hand side is what the company consumes"
             )
         order.append(found[0])
-        sign[found[0]] = _direction(resource.name, program, found[0])
+        if resource.name not in exact:
+            sign[found[0]] = _direction(resource.name, program, found[0])
     shared = set(order)
     order += [i for i in range(len(rows)) if i not in shared]
     place = np.empty(len(rows), dtype=np.int32)
@@ -230,6 +233,32 @@ def _arranged(program: LinearProgram, agreement: Agreement) -> DataSet:
         whole=program.whole if program.whole.any() else None,
         quadratic=quadratic,
     )
+
+
+def _with_opposites(program: LinearProgram, agreement: Agreement) -> LinearProgram:
+    """With one more row for the other side of each resource that has one, where there is none."""
+    for resource in agreement.resources:
+        found = _rows_of(resource.opposite, program.rows) if resource.opposite else []
+        if len(found) != 1 or _rows_of(resource.name, program.rows):
+            continue
+        [row] = found
+        column = np.repeat(np.arange(len(program.columns)), np.diff(program.start))
+        own = program.index == row
+        columns = np.concatenate([column, column[own]])
+        order = np.argsort(columns, kind="stable")
+        index = np.concatenate([program.index, np.full(own.sum(), len(program.rows))])
+        value = np.concatenate([program.value, -program.value[own]])
+        counts = np.bincount(columns, minlength=len(program.columns))
+        program = replace(
+            program,
+            rows=[*program.rows, resource.name],
+            row_lower=np.append(program.row_lower, -math.inf),
+            row_upper=np.append(program.row_upper, 0.0),
+            start=np.concatenate([[0], np.cumsum(counts)]).astype(np.int32),
+            index=index[order].astype(np.int32),
+            value=value[order],
+        )
+    return program
 
 
 def _refuse_unsolvable(program: LinearProgram, quadratic: Quadratic) -> None:

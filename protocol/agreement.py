@@ -37,7 +37,10 @@ class Resource:
     """One shared capacity. `worth` is a public guess of what all of it would fetch.
 
     Where members bring some of it, the capacity may be 0 or negative: what they must bring
-    together. `span` is then the amount that shares, floors and worth are about.
+    together. `span` is then the amount that shares, floors and worth are about. `opposite` names a
+    resource that this is the other side of: of which not less than −capacity may be used. With both
+    a resource must be used exactly, and what its use is worth is the difference of two prices,
+    which may have either sign.
     """
 
     name: str
@@ -45,6 +48,7 @@ class Resource:
     unit: str = ""
     worth: float | None = None
     span: float | None = None
+    opposite: str = ""
 
     @property
     def measure(self) -> float:
@@ -243,7 +247,7 @@ def canonical(agreement: Agreement) -> str:
         "privacy": None if agreement.privacy is None else vars(agreement.privacy),
         "pricing": _without(vars(agreement.pricing), "tolerance", "reserve"),
         "currency": agreement.currency,
-        "resources": [_without(vars(r), "span") for r in agreement.resources],
+        "resources": [_without(vars(r), "span", "opposite") for r in agreement.resources],
         "members": [
             _without(
                 {

@@ -24,7 +24,7 @@ from protocol.agreement import (
     Transport,
 )
 from protocol.errors import BadAgreement
-from protocol.fields import Fields
+from protocol.fields import NAME, NAME_IN_WORDS, Fields
 from protocol.transport import address
 
 MAX_ROUNDS = 1_000_000
@@ -71,6 +71,7 @@ def from_table(table: Mapping[str, Any]) -> Agreement:
     names = [r.name for r in resources]
     members = tuple(_member(f, names) for f in top.tables("member", 2, MAX_MEMBERS))
     _unique("resource", names)
+    _opposites(resources)
     _unique("member", [m.name for m in members])
     _unique("member signing_key", [m.signing_key.hex() for m in members if m.signing_key])
     _unique("member transport_key", [m.transport_key for m in members if m.transport_key])
@@ -131,6 +132,18 @@ def _shared_out(agreement: Agreement) -> None:
                 )
 
 
+def _opposites(resources: tuple[Resource, ...]) -> None:
+    """Refuse the other side of what is none, or has several."""
+    plain = [r.name for r in resources if not r.opposite]
+    for resource in resources:
+        if resource.opposite and resource.opposite not in plain:
+            raise BadAgreement(
+                f"resource {resource.name!r} is the opposite of {resource.opposite!r}, which must "
+                "be another resource that is no opposite itself"
+            )
+    _unique("opposite", [r.opposite for r in resources if r.opposite])
+
+
 def _band(agreement: Agreement, j: int) -> None:
     """Refuse floors above shares, and floors that leave nothing, or more than can be counted."""
     resource = agreement.resources[j]
@@ -158,6 +171,7 @@ def _resource(fields: Fields) -> Resource:
         unit=fields.text("unit", _LINE),
         worth=fields.optional_number("worth", at_least=0.0, at_most=1e15),
         span=span,
+        opposite=fields.text("opposite", (NAME, NAME_IN_WORDS)),
     )
     fields.done()
     return resource
@@ -257,7 +271,7 @@ def _pricing(fields: Fields, *, noisy: bool, resources: tuple[Resource, ...]) ->
         tolerance=fields.number("tolerance", TOLERANCE, at_least=0.0, at_most=1.0)
         if centered
         else None,
-        reserve=fields.number("reserve", RESERVE, at_least=0.0, at_most=0.5) if centered else None,
+        reserve=_reserve(fields, resources) if centered else None,
         momentum=fields.number("momentum", 0.0, at_least=0.0, at_most=0.999),
         nonnegative=fields.flag("nonnegative", True),
         start=_start(fields, resources),
@@ -270,6 +284,18 @@ def _pricing(fields: Fields, *, noisy: bool, resources: tuple[Resource, ...]) ->
         )
     fields.done()
     return pricing
+
+
+def _reserve(fields: Fields, resources: tuple[Resource, ...]) -> float:
+    """None where something must be used exactly: it would leave no way to do so."""
+    exact = [r.name for r in resources if r.opposite]
+    reserve = fields.number("reserve", 0.0 if exact else RESERVE, at_least=0.0, at_most=0.5)
+    if exact and reserve:
+        raise BadAgreement(
+            f"prices.reserve is {reserve:g}, and with the opposite {exact[0]!r} a resource must be "
+            "used exactly: choose 0"
+        )
+    return reserve
 
 
 def _start(fields: Fields, resources: tuple[Resource, ...]) -> tuple[float, ...]:
@@ -339,6 +365,7 @@ _WORDS = {
     "share": "the largest part of each capacity that it may claim",
     "floor": "the least part of each that it is given; below 0, what it may bring",
     "span": "the amount that parts are parts of",
+    "opposite": "this is its other side: not less than -capacity may be used of it",
     "endowment": "the part of each capacity that it would have without the others",
 }
 

@@ -43,6 +43,7 @@ def table(
     prices: Mapping[str, Any] | None = None,
     rehearsal: bool = False,
     floor: Floats | None = None,
+    opposites: Sequence[str] = (),
 ) -> dict[str, Any]:
     """An agreement as a table. `share` has a row for each member; without it all may claim all.
 
@@ -54,6 +55,9 @@ def table(
     resources: list[dict[str, Any]] = [
         {"name": name, "capacity": c} for name, c in zip(names, capacity.tolist(), strict=True)
     ]
+    for resource, opposite in zip(resources, opposites, strict=False):
+        if opposite:
+            resource["opposite"] = opposite
     if worth is not None:
         for resource, guess in zip(resources, np.broadcast_to(worth, len(capacity)), strict=True):
             resource["worth"] = float(guess)
@@ -110,7 +114,8 @@ def agreement_table(instance: Instance, options: argparse.Namespace) -> dict[str
     step = options.step or ("center" if options.mode == "hidden" else "worth")
     prices: dict[str, Any] = {"step": step, "start": options.start}
     if step == "center":
-        given = {"tolerance": options.tolerance, "reserve": options.reserve}
+        reserve = 0.0 if any(instance.opposites) else options.reserve
+        given = {"tolerance": options.tolerance, "reserve": reserve}
         prices |= {key: value for key, value in given.items() if value is not None}
     else:
         prices |= {"momentum": options.momentum, "nonnegative": options.nonnegative}
@@ -123,6 +128,7 @@ def agreement_table(instance: Instance, options: argparse.Namespace) -> dict[str
         capacity=instance.capacity,
         share=instance.share,
         floor=instance.floor,
+        opposites=instance.opposites,
         names=instance.names,
         members=players(len(instance.data)),
         worth=options.worth or None,

@@ -24,7 +24,8 @@ class Instance:
 
     `names` are those of the resources, where they have any. With `floor` (parties by resources, in
     units), each has that at least, which may be below 0, and at most its share of what is
-    above all floors in addition.
+    above all floors in addition. `opposites` are the names that resources are the other side of,
+    empty for others.
     """
 
     capacity: Floats
@@ -32,6 +33,7 @@ class Instance:
     data: tuple[DataSet, ...]
     names: tuple[str, ...] = ()
     floor: Floats | None = None
+    opposites: tuple[str, ...] = ()
 
     @property
     def bands(self) -> tuple[Floats, Floats]:

@@ -32,6 +32,7 @@ def read_set(folder: Path) -> tuple[Instance, Optimum]:
     names = tuple(str(r["name"]) for r in resources)
     floor = _floors(said, len(files), len(names))
     _refuse_unshareable(folder, resources, floor)
+    capacity, names, floor, opposites = _both_sides(resources, capacity, names, floor, len(files))
     rows = from_table(
         table(
             session=folder.name,
@@ -39,11 +40,13 @@ def read_set(folder: Path) -> tuple[Instance, Optimum]:
             rounds=1,
             capacity=np.ones_like(capacity),
             names=names,
+            opposites=opposites,
             members=players(len(files)),
         )
     )
     data = tuple(_company(file, rows, floor is not None) for file in files)
-    instance = Instance(capacity, np.ones((len(data), len(capacity))), data, names, floor)
+    share = np.ones((len(data), len(capacity)))
+    instance = Instance(capacity, share, data, names, floor, opposites)
     optimum = central(instance)
     expected = float(said["optimum"]["utility"])
     if not math.isclose(optimum.utility, expected, rel_tol=SAME):
@@ -88,11 +91,33 @@ def _refuse_unshareable(
                 "what there is and what companies bring; here some must bring more than set.json "
                 "says that they can (floors)"
             )
-        if resource.get("form", "<=") != "<=":
+        if resource.get("form", "<=") not in ("<=", "="):
             raise BadCommand(
-                f"{folder}: resource {name!r} is shared by {resource['form']!r}. A session "
-                "divides capacities, which need not be used up: only '<=' can be played"
+                f"{folder}: resource {name!r} is shared by {resource['form']!r}; only '<=' and '=' "
+                "can be played"
             )
+
+
+def _both_sides(
+    resources: list[dict[str, Any]],
+    capacity: Floats,
+    names: tuple[str, ...],
+    floor: Floats | None,
+    companies: int,
+) -> tuple[Floats, tuple[str, ...], Floats | None, tuple[str, ...]]:
+    """Beside each resource that must be used up, its other side: what all use is not less."""
+    exact = np.array([r.get("form", "<=") == "=" for r in resources])
+    if not exact.any():
+        return capacity, names, floor, ()
+    least = np.zeros((companies, len(names))) if floor is None else floor
+    most = least + (capacity - least.sum(axis=0))
+    equal = [name for name, yes in zip(names, exact, strict=True) if yes]
+    return (
+        np.concatenate([capacity, -capacity[exact]]),
+        (*names, *(f"{name}-least" for name in equal)),
+        np.hstack([least, -most[:, exact]]),
+        (*("" for _ in names), *equal),
+    )
 
 
 def _company(file: Path, agreement: Agreement, brings: bool) -> DataSet:

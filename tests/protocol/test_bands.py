@@ -3,10 +3,11 @@
 from fractions import Fraction
 from typing import Any
 
+import highspy
 import numpy as np
 import pytest
 
-from party.dataset import dense
+from party.dataset import dense, read
 from party.gate import clamped
 from party.subproblem import subproblem
 from protocol.agreement import Agreement
@@ -18,6 +19,7 @@ from protocol.privacy import Calibration
 from protocol.quota import prorata, quota, weighted
 from protocol.toml import from_table, parse, written
 from scripts.agreements import public_key
+from tests.kit.problems import matrix
 
 NAMES = ("acme", "bolt", "cargo")
 
@@ -143,6 +145,49 @@ def test_endowments_without_words_are_within_bands() -> None:
     made = agreement((-0.5, 0.0), (0.0, 1.0), (0.0, 1.0))
     own = [amounts(made, row, k)[0] for k, row in enumerate(endowment(made))]
     assert own == pytest.approx([0.0, 5.0, 5.0], abs=1e-4)
+
+
+def exactly(*, of: str = "hours", **prices: float) -> Agreement:
+    """10 hours that must be used, by members that may take any part of them."""
+    resources = [
+        {"name": "hours", "capacity": 10.0},
+        {"name": "hours-least", "capacity": -10.0, "span": 10.0, "opposite": of},
+    ]
+    bands = {
+        "floor": {"hours": 0.0, "hours-least": -1.0},
+        "share": {"hours": 1.0, "hours-least": 0.0},
+    }
+    members = [{"name": name, "signing_key": public_key(name), **bands} for name in NAMES]
+    table = {"session": "exact", "mode": "hidden", "rounds": 4, "prices": prices}
+    return from_table(table | {"resource": resources, "member": members})
+
+
+def test_the_other_side_of_a_resource() -> None:
+    """What must be used has no reserve, and its two sides are both in the agreement's text."""
+    made = exactly()
+    assert made.pricing.reserve == 0.0
+    assert made.capacity.tolist() == [10.0, 20.0]
+    assert parse(written(made)) == made
+    with pytest.raises(BadAgreement, match="must be used exactly: choose 0"):
+        exactly(reserve=1e-6)
+    for of in ("days", "hours-least"):
+        with pytest.raises(BadAgreement, match="must be another resource that is no opposite"):
+            exactly(of=of)
+
+
+def test_a_model_has_both_sides_of_its_row() -> None:
+    """Of one row, an equation or not, come what is used and the same with the sign turned."""
+    model = highspy.Highs()
+    model.silent()
+    x, y = (
+        model.addVariable(lb=0.0, ub=4.0, obj=obj, name=n) for n, obj in (("x", 1.0), ("y", 2.0))
+    )
+    model.addConstr(2.0 * x - 3.0 * y == 7.0, name="hours")
+    model.addConstr(x + y <= 5.0, name="own")
+    data = read(model, exactly())
+    rows = matrix(data).toarray()
+    assert rows.tolist() == [[2.0, -3.0], [-2.0, 3.0], [1.0, 1.0]]
+    assert data.private_rows == 1
 
 
 def test_answers_are_counted_from_the_floor() -> None:

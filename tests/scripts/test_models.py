@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -197,14 +198,37 @@ def test_a_company_that_brings_is_paid(
     assert all(gain >= -1e-3 for gain in figures["gains"])
 
 
-def test_an_equality_is_refused(tmp_path: Path) -> None:
-    """A capacity need not be used up."""
-    folder = earning(tmp_path)
+def formed(folder: Path, form: str) -> Path:
+    """The first resource of a set in another form."""
     said: dict[str, Any] = json.loads((folder / "set.json").read_text())
-    said["resources"][0]["form"] = "="
+    said["resources"][0]["form"] = form
     (folder / "set.json").write_text(json.dumps(said))
-    with pytest.raises(BadCommand, match=r"resource 'r1' is shared by '='"):
-        read_set(folder)
+    return folder
+
+
+def test_what_is_shared_from_below_is_refused(tmp_path: Path) -> None:
+    """Only capacities, and what must be used exactly."""
+    with pytest.raises(BadCommand, match=r"resource 'r1' is shared by '>='"):
+        read_set(formed(earning(tmp_path), ">="))
+
+
+def test_an_equality_may_have_a_price_below_nothing(tmp_path: Path) -> None:
+    """10 that must be used, where the second loses 2 on each of its: they cost as much to place.
+
+    The first is glad of 4; the second takes the other 6 only if it is paid for that.
+    """
+    companies = [
+        WANTS.format(cost=-3, most=4).replace(" L r1", " E r1"),
+        WANTS.format(cost=2, most=9).replace(" L r1", " E r1"),
+    ]
+    folder = formed(written(tmp_path, companies, 4.0 * 3.0 - 6.0 * 2.0, r1=10.0), "=")
+    instance, optimum = read_set(folder)
+    assert optimum.utility == pytest.approx(0.0)
+    figures = play(instance, replace(optimum, utility=1e-9), options("--tolerance", "1e-8"))
+    assert figures["prices"][0] - figures["prices"][1] == pytest.approx(-2.0, rel=1e-3)
+    assert figures["without_plan"] == 0
+    assert figures["quota_utility"] == pytest.approx(0.0, abs=1e-4)
+    assert sum(figures["payments"]) == 0.0
 
 
 def test_a_wrong_optimum_judges_nothing(tmp_path: Path) -> None:
