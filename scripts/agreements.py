@@ -14,7 +14,7 @@ import numpy as np
 
 from protocol.agreement import ACCOUNTANTS, MODES, SHAPES, STEPS
 from protocol.arrays import Floats
-from scripts.instances import RESOURCES, Instance, draw
+from scripts.instances import KINDS, RESOURCES, Instance, curved, draw, knapsacks
 
 WORTH = 100.0
 """The public guess of what a whole capacity of a drawn problem fetches."""
@@ -140,6 +140,10 @@ def agreement_table(instance: Instance, options: argparse.Namespace) -> dict[str
 
 def drawn(options: argparse.Namespace) -> Instance:
     """The instance that the options describe."""
+    if options.kind == "whole":
+        return knapsacks(options.seed, parties=options.parties, resources=options.resources)
+    if options.kind == "curved":
+        return curved(options.seed, parties=options.parties, resources=options.resources)
     return draw(
         options.seed,
         parties=options.parties,
@@ -155,6 +159,8 @@ def session_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--parties", type=int, default=5, metavar="K", help="how many companies (%(default)s)")
     add("--resources", type=int, default=RESOURCES, metavar="m", help="(%(default)s)")
+    add("--kind", choices=KINDS, default="linear",
+        help="as in the paper, things to take or leave, or concave objectives")  # fmt: skip
     add("--rounds", type=int, default=150, metavar="T", help="releases of each (%(default)s)")
     add("--mode", choices=MODES, default="private", help="%(default)s by default")
     add("--epsilon", type=float, default=1.0, help="privacy budget ε (%(default)s)")

@@ -12,6 +12,7 @@ import highspy
 import numpy as np
 
 from party.dataset import DataSet, dense
+from party.modelfile import Quadratic
 from party.subproblem import USUAL, Effort, Subproblem, found, loaded, model
 from protocol.arrays import Floats
 
@@ -77,6 +78,49 @@ def draw(
     share = _draw_shares(rng, parties, share_first, share_total)
     instance = Instance(capacity, np.repeat(share[:, None], resources, axis=1), data)
     return _with_demands(rng, instance) if demands else instance
+
+
+KINDS = ("linear", "whole", "curved")
+"""What companies that are drawn can be: as in the paper, knapsacks, or with concave objectives."""
+
+
+def knapsacks(seed: int, *, parties: int, resources: int, things: int = 30) -> Instance:
+    """Companies that take or leave whole things, of which half would fit if all were together."""
+    rng = np.random.default_rng([seed, parties, resources, things])
+    data = tuple(_knapsack(rng, resources, things) for _ in range(parties))
+    taken = sum((d.value.reshape(things, resources).sum(axis=0) for d in data), np.zeros(resources))
+    return Instance(np.floor(taken / 2.0), np.ones((parties, resources)), data)
+
+
+def _knapsack(rng: np.random.Generator, resources: int, things: int) -> DataSet:
+    A = rng.integers(1, 20, (resources, things)).astype(float)
+    data = dense(
+        A=A,
+        B=np.zeros((0, things)),
+        u=10.0 * A.mean(axis=0) * rng.uniform(0.5, 1.5, things),
+        row_lower=np.zeros(0),
+        row_upper=np.zeros(0),
+        lower=np.zeros(things),
+        upper=np.ones(things),
+    )
+    return replace(data, whole=np.ones(things, dtype=np.bool_))
+
+
+def curved(seed: int, *, parties: int, resources: int) -> Instance:
+    """Companies as in the paper whose products earn the less each the more there is of them."""
+    instance = draw(seed, parties=parties, resources=resources, demands=False)
+    rng = np.random.default_rng([seed, parties, resources, 2])
+    return replace(instance, data=tuple(_bent(rng, d) for d in instance.data))
+
+
+def _bent(rng: np.random.Generator, data: DataSet) -> DataSet:
+    """−½ x·(D + F·F′) x in addition: each product by itself, and some of them together."""
+    n = data.columns
+    root = rng.uniform(0.0, 3.0, (n, 3)) * (rng.random((n, 3)) < 0.5)
+    Q = -np.diag(rng.uniform(5.0, 50.0, n)) - root @ root.T
+    column, row = np.nonzero(np.tril(Q).T)
+    start = np.concatenate([[0], np.cumsum(np.bincount(column, minlength=n))]).astype(np.int32)
+    return replace(data, quadratic=Quadratic(start, row.astype(np.int32), Q[row, column]))
 
 
 def placebo(instance: Instance, seed: int, *, demands: bool = True) -> Instance:

@@ -188,6 +188,7 @@ def play(
 DRAWN = {
     "parties": "--parties",
     "resources": "--resources",
+    "kind": "--kind",
     "share_first": "--share-first",
     "share_total": "--share-total",
     "demands": "--no-demands",
