@@ -196,7 +196,8 @@ def test_no_answer_without_a_plan_however_short_the_time() -> None:
     )  # fmt: skip
     data = replace(data, whole=np.ones(n, dtype=np.bool_))
     limit = np.full(20, 2000.0)
-    problem = Subproblem(data, limit, Effort(seconds=0.2))
+    problem = Subproblem(data, limit, Effort(gap=0.5, seconds=120.0))
+    problem._solver.setOptionValue("time_limit", 1e-6)
     for _ in range(3):
         answer = answered(problem, rng.uniform(0.0, 0.5, 20))
         assert np.all(matrix(data).toarray() @ answer.plan <= limit + 1e-6)
