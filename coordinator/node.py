@@ -83,7 +83,7 @@ class Coordinator:
             self._guard.stop()
             self._context.destroy(linger=0)
             if self._archive is not None:
-                self._archive.close(self._standing.seals)
+                self._archive.close()
 
     def _line(self, own_port: int, peer_port: int) -> Line | None:  # noqa: ARG002
         """What a connection between these ports may bring in: asked by the meter."""

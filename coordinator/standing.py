@@ -33,14 +33,13 @@ class Standing:
         self._told = 0
         self._moved_at = self._heard_at = now
         self._reader: Reader | None = None
-        self.seals: dict[str, bytes] = {}
-        """The complete seals, verified, by member."""
+        self._complete: set[str] = set()
         self._halted: set[str] = set()
 
     @property
     def over(self) -> bool:
         """Whether every member has said that it has all seals."""
-        return len(self.seals) == len(self._names)
+        return len(self._complete) == len(self._names)
 
     def left(self, now: float) -> bool:
         """Whether the session is over and nobody has spoken for a while."""
@@ -60,7 +59,7 @@ class Standing:
             if self._released[name] <= seen.round < self._agreement.rounds:
                 self._released[name] = seen.round + 1
                 self._count(now)
-        elif seen.kind is Seal and name not in self.seals:
+        elif seen.kind is Seal and name not in self._complete:
             self._seal(data, name)
         elif seen.kind is Halt and name not in self._halted and self._signed(data):
             self._halted.add(name)
@@ -104,7 +103,7 @@ class Standing:
         message = self._signed(data)
         if not isinstance(message, Seal) or not message.complete:
             return
-        self.seals[name] = data
+        self._complete.add(name)
         if self.over:
             self._say(f"the session is over: all members have sealed {message.round} rounds")
 

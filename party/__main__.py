@@ -1,4 +1,4 @@
-"""The `party` command: keys, check and dry run before joining, joining, and the budget."""
+"""The `party` command: keys, check and dry run before joining, joining, its result, the budget."""
 
 import argparse
 import json
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from protocol.command import add_command, command_line, read_agreement, run
-from protocol.errors import BadCommand, QuotaTooSmall
+from protocol.errors import BadCommand, QuotaTooSmall, Unavailable, Unsealed
 
 if TYPE_CHECKING:  # each command imports what it needs, so that it starts fast
     from party.budget import Limit
@@ -53,8 +53,9 @@ def main() -> None:
         "demands, and end with the common prices and this company's quota. The same command goes\n"
         "on after any crash; what was released once is never computed again. With --out it writes\n"
         "report.html, plan.csv and result.json, which are private (party/RESULT.md says what is\n"
-        "in them), and session.transcript, which is public. Exit code 30 says that the quota is\n"
-        "too small for any plan of the model: that is for you alone.",
+        "in them), and session.transcript, which is public. Exit code 21 says that they are\n"
+        "there, but not sealed by all; 30 that the quota is too small for any plan of the model,\n"
+        "which is for you alone.",
     )
     join.set_defaults(beyond_output=True)
     join.add_argument("--agreement", type=Path, required=True, metavar="FILE")
@@ -88,6 +89,21 @@ def main() -> None:
         help="what each whole capacity may fetch, if the agreement does not say")  # fmt: skip
     dry.add_argument("--json", action="store_true", help="print the figures as JSON")
     _effort_options(dry)
+    again = add_command(
+        commands,
+        "result",
+        _result,
+        "write the files of a session again, from the ledger",
+        "Write what `party join --out` writes for any session in the ledger, without network:\n"
+        "report, plan, result and transcript where all rounds are closed (marked as not sealed,\n"
+        "exit code 21, while seals are missing), and the evidence where somebody broke the\n"
+        "protocol. The model must be the one that joined: the plan is computed anew.",
+    )
+    again.add_argument("--agreement", type=Path, required=True, metavar="FILE")
+    again.add_argument("--data", type=Path, required=True, metavar="MODEL")
+    again.add_argument("--ledger", type=Path, required=True, metavar="FILE")
+    again.add_argument("--out", type=Path, required=True, metavar="DIR", help="where to write")
+    _effort_options(again)
     budget = add_command(
         commands,
         "budget",
@@ -194,8 +210,11 @@ def _join(options: argparse.Namespace) -> None:
 
     def finish(known: "Outcome", company: "Company") -> None:
         from party.result import public_result, write_result
+        from party.settle import own_part
 
         nonlocal planless
+        # Now, so that its demands need be kept no longer.
+        own_part(known, company.member, company.ledger)
         if options.out:
             planless = not write_result(
                 known,
@@ -222,10 +241,52 @@ def _join(options: argparse.Namespace) -> None:
         on_outcome=finish,
     )
     if planless:  # said only now that the others have gone
-        raise QuotaTooSmall(
-            "your quota is too small for any plan of your model; report.html says what is missing. "
-            "The session is sealed all the same; this line and the exit code are for you alone"
+        raise _too_small()
+
+
+def _too_small() -> QuotaTooSmall:
+    return QuotaTooSmall(
+        "your quota is too small for any plan of your model; report.html says what is missing. "
+        "The session is sealed all the same; this line and the exit code are for you alone"
+    )
+
+
+def _result(options: argparse.Namespace) -> None:
+    from contextlib import closing
+
+    from party import dataset, lifetime
+    from party.joining import made
+    from party.ledger import Ledger
+    from party.result import keep_evidence, known_by, public_result, write_result
+    from party.view import TextView
+
+    agreement = read_agreement(options.agreement)
+    data = dataset.read(options.data, agreement)
+    member, data_set = lifetime.played(options.ledger, agreement)
+    made(options.out)
+    with closing(Ledger(options.ledger, agreement, member, data_set=data_set)) as ledger:
+        known, fault, planless = known_by(ledger, agreement, member), ledger.fault, False
+        if known.position.over:
+            planless = not write_result(
+                known, member, data, ledger=ledger, folder=options.out, effort=_effort(options)
+            )
+            TextView(agreement).finished(public_result(known, member), options.out)
+        if fault is not None:
+            if not keep_evidence(fault, options.out):
+                raise BadCommand(f"the evidence cannot be written to {str(options.out)!r}")
+            raise fault
+    if not known.position.over:
+        raise Unavailable(
+            f"the session {agreement.session!r} stands at round {known.rounds} of "
+            f"{agreement.rounds}: there is no outcome yet, and `party join` goes on with it"
         )
+    if not known.sealed:
+        raise Unsealed(
+            f"the seals of {', '.join(map(repr, known.unsealed))} are missing; `party join` gets "
+            "them when these members are back, or anybody who has them"
+        )
+    if planless:
+        raise _too_small()
 
 
 def _rehearse(options: argparse.Namespace) -> None:

@@ -22,7 +22,7 @@ from party.ledger import Ledger
 from party.node import Node
 from party.noise import DiscreteGaussian, SeededTwin
 from party.result import keep_evidence, write_result
-from party.settle import Plan, Settlement, settle
+from party.settle import Plan, Settlement, own_part, settle
 from party.subproblem import USUAL, Effort, subproblem
 from party.view import QuietView, TextView, View
 from protocol.agreement import Agreement
@@ -123,10 +123,11 @@ def join(
     if not isinstance(agreement, Agreement):
         agreement = read_agreement(Path(agreement))
     folder = None if out is None else Path(out)
-    made: list[Result] = []
+    results: list[Result] = []
 
     def finish(known: Outcome, company: Company) -> None:
-        settlement = settle(company.data, known, company.member, effort=effort)
+        own = own_part(known, company.member, company.ledger)
+        settlement = settle(company.data, known, company.member, own, effort=effort)
         if folder is not None:
             write_result(
                 known,
@@ -136,7 +137,7 @@ def join(
                 folder=folder,
                 settlement=settlement,
             )
-        made.append(
+        results.append(
             Result(
                 member=company.member,
                 outcome=known,
@@ -159,9 +160,9 @@ def join(
         view=TextView(agreement) if progress else QuietView(agreement),
         on_outcome=finish,
     )
-    if not made:
+    if not results:
         raise BrokenInvariant("a session ended without an outcome and without an error")
-    return made[0]
+    return results[0]
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -190,8 +191,8 @@ def take_part(
 ) -> None:
     """Play a session to its end, for a person or for a program.
 
-    `on_outcome` is called once, when the session is sealed, with the ledger still open; what it
-    raises is raised when nobody needs this party any more.
+    `on_outcome` is called once, when all rounds are closed, sealed or not, with the ledger still
+    open; what it raises is raised when nobody needs this party any more.
     """
     who = identity.load(key)
     who.belongs_to(agreement)
@@ -202,7 +203,7 @@ def take_part(
             "and invented data, or ask for an agreement without rehearsal = true"
         )
     if out is not None:
-        _made(out)
+        made(out)
     data = dataset.read(model, agreement)
     problem = subproblem(data, agreement, who.name, effort)
     path = ledger or key.with_suffix(".ledger")
@@ -210,8 +211,8 @@ def take_part(
         if limit is not None:
             memory.set_limit(limit)
         require_room(memory.accounts(), agreement.digest, memory.data_set, memory.limit())
-        if memory.fault is not None:
-            raise memory.fault
+        if memory.fault is not None and not memory.proof():
+            raise memory.fault  # with the proof it is shown to those who were not there
         company = Company(who.name, data, memory)
         try:
             with view if isinstance(view, TextView) else nullcontext():
@@ -230,7 +231,8 @@ def take_part(
             raise
 
 
-def _made(folder: Path) -> None:
+def made(folder: Path) -> None:
+    """Make the folder for a result, unless it is there."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

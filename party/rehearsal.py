@@ -14,7 +14,7 @@ import numpy as np
 
 from party.dataset import DataSet, dense
 from party.playing import players, run
-from party.settle import settle
+from party.settle import own_part, settle
 from party.subproblem import USUAL, Effort, subproblem
 from protocol.agreement import Agreement, Pricing
 from protocol.arrays import Floats
@@ -149,7 +149,8 @@ def _one(
         run(members)
         known: Outcome = outcome(agreement, members[row].ledger.transcript())
         seconds = members[row].longest_seconds
-    own = settle(companies[row], known, member, effort=effort)
+        part = own_part(known, member, members[row].ledger)
+    own = settle(companies[row], known, member, part, effort=effort)
     return Played(
         rounds=known.rounds,
         utility=None if own.within_quota is None else own.within_quota.utility,

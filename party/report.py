@@ -34,7 +34,7 @@ from protocol.pages.page import (
     table,
 )
 from protocol.pages.public import header, public_sections, summary
-from protocol.pages.sharing import money_decimals, payment_counts, quota_texts
+from protocol.pages.sharing import money_decimals, own_quota_texts, payment_counts, quota_texts
 from protocol.pages.words import ROWS, amount_text, left_out, titled
 from protocol.privacy import Spent
 
@@ -97,14 +97,14 @@ class Account:
 
     @classmethod
     def of(cls, known: Outcome, member: str, settlement: Settlement) -> "Account":
-        _, paid, least = payment_counts(known)
+        paid, least = _shown_payment(known, member, settlement)
         plans = [settlement.alone, settlement.within_quota]
         utilities = [plan.utility for plan in plans if plan is not None]
-        decimals = max(least, money_decimals([0.0, *utilities]) if not any(paid) else 0)
+        decimals = max(least, money_decimals([0.0, *utilities]) if not paid else 0)
         alone, within = (
             None if plan is None else round(Fraction(plan.utility) * 10**decimals) for plan in plans
         )
-        payment = paid[known.agreement.place(member)] * 10 ** (decimals - least)
+        payment = paid * 10 ** (decimals - least)
         return cls(alone, within, payment, decimals)
 
     @property
@@ -114,6 +114,15 @@ class Account:
     @property
     def gain(self) -> int | None:
         return None if self.left is None or self.alone is None else self.left - self.alone
+
+
+def _shown_payment(known: Outcome, member: str, settlement: Settlement) -> tuple[int, int]:
+    """What this company pays, counted in the last of so many decimals, as every page shows it."""
+    if known.agreement.masked:
+        decimals = money_decimals([settlement.payment])
+        return round(Fraction(settlement.payment) * 10**decimals), decimals
+    _, paid, decimals = payment_counts(known)
+    return paid[known.agreement.place(member)], decimals
 
 
 def _worth(known: Outcome, member: str, data: DataSet, settlement: Settlement) -> Element:
@@ -335,7 +344,9 @@ def _uses(known: Outcome, member: str, settlement: Settlement) -> Element:
         resource, amount = agreement.resources[j], float(use[j])
         part = amount / resource.measure
         texts = (amount_text(resource, amount), f"{part:.2%}".replace("%", " %"))
-        if use is own and not agreement.banded:
+        if use is own and agreement.masked and not agreement.banded:
+            texts = own_quota_texts(known, int(settlement.quota_ticks[j]), j)
+        elif use is own and not agreement.banded:
             texts = quota_texts(known, row, j)
         return name, bar(max(0.0, part / longest), kind), *map(number, texts)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from protocol.command import add_command, command_line, read_agreement, read_transcript, run
-from protocol.errors import BadCommand
+from protocol.errors import BadCommand, Incomplete, Unsealed
 
 if TYPE_CHECKING:  # each command imports what it needs, so that it starts fast
     from protocol.outcome import Outcome
@@ -32,7 +32,9 @@ def main() -> None:
         _audit,
         "verify the transcript of a session",
         "Check every signature, recompute every price, head and quota, and print the privacy\n"
-        "statement. A single changed byte is found and located (exit code 9).",
+        "statement. A single changed byte is found and located (exit code 9). Ends with 0 only if\n"
+        "all members have sealed the end of the session: with 22 if the transcript stops before\n"
+        "it, and with 21 if only the seals are missing.",
     )
     audit.add_argument("transcript", type=Path, metavar="TRANSCRIPT")
     audit.add_argument("--agreement", type=Path, required=True, metavar="FILE")
@@ -65,6 +67,16 @@ def _audit(options: argparse.Namespace) -> None:
 
     known = _known(options)
     print(json.dumps(audit_figures(known), indent=2) if options.json else audit_text(known))
+    if not known.position.over:
+        raise Incomplete(
+            f"the transcript stops after {known.rounds} of {known.agreement.rounds} rounds, before "
+            "the end of the session; ask for a later copy"
+        )
+    if not known.sealed:
+        raise Unsealed(
+            "the members have not sealed the end of this session, so that it binds nobody; ask "
+            "one that has finished for its copy"
+        )
 
 
 def _report(options: argparse.Namespace) -> None:

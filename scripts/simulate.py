@@ -18,13 +18,14 @@ from rich.progress import Progress
 from rich.table import Table
 
 from party.playing import players, run
-from party.settle import plan_within, settle
+from party.settle import own_part, plan_within, settle
 from protocol.arrays import Floats
 from protocol.caps import first_caps
 from protocol.command import run as start
 from protocol.errors import BadCommand
 from protocol.forecast import verdict
 from protocol.outcome import Outcome, amounts, outcome
+from protocol.parts import Part
 from protocol.privacy import Calibration
 from protocol.toml import from_table
 from scripts.agreements import WORTH, agreement_table, drawn, session_options
@@ -34,8 +35,13 @@ from scripts.judging import gap as relative
 from scripts.sets import read_set
 
 
-def summary(known: Outcome, instance: Instance, optimum: Optimum) -> dict[str, Any]:
-    """The figures of one session. Gaps are fractions of the optimum: 0.01 is 1 %."""
+def summary(
+    known: Outcome, instance: Instance, optimum: Optimum, parts: Sequence[Part | None]
+) -> dict[str, Any]:
+    """The figures of one session. Gaps are fractions of the optimum: 0.01 is 1 %.
+
+    `parts` has what each company may use and pays, where nobody else knows that.
+    """
     agreement = known.agreement
     problems = instance.subproblems()
 
@@ -44,7 +50,9 @@ def summary(known: Outcome, instance: Instance, optimum: Optimum) -> dict[str, A
 
     by_round = gaps(known, instance, optimum.utility)
     digest = hashlib.sha256()
-    for values, prices in zip(known.released, known.path[1:], strict=True):
+    # Masks differ in every session: what can be repeated is what can be read.
+    said = known.totals[:, None, :] if agreement.masked else known.released
+    for values, prices in zip(said, known.path[1:], strict=True):
         digest.update(values.astype(">i8").tobytes() + prices.astype(">f8").tobytes())
     calibration = Calibration(agreement)
     return {
@@ -52,6 +60,7 @@ def summary(known: Outcome, instance: Instance, optimum: Optimum) -> dict[str, A
         "rounds": agreement.rounds,
         "rounds_played": known.rounds,
         "mode": agreement.mode,
+        "reveal": agreement.reveal,
         "step": agreement.pricing.step,
         "optimum": optimum.utility,
         "dual_gap_last": gap(known.last_prices),
@@ -69,12 +78,17 @@ def summary(known: Outcome, instance: Instance, optimum: Optimum) -> dict[str, A
             calibration.scales(first_caps(agreement))[:, : len(agreement.resources)].max()
             / agreement.ticks
         ),
-        **settled(known, instance, optimum.utility),
+        **settled(known, instance, optimum.utility, parts),
         "verdict": verdict(agreement),
     }
 
 
-def settled(known: Outcome, instance: Instance, optimum: float) -> dict[str, Any]:
+def settled(
+    known: Outcome,
+    instance: Instance,
+    optimum: float,
+    owns: Sequence[Part | None] | None = None,
+) -> dict[str, Any]:
     """What the companies together get out of the quota, of a split by shares, and of the prices.
 
     Utilities are sums over the companies that have a plan at all, and `quota_loss` what they
@@ -84,10 +98,12 @@ def settled(known: Outcome, instance: Instance, optimum: float) -> dict[str, Any
     is how much better off each company is than alone, after its payment.
     """
     agreement = known.agreement
+    owns = owns or [None] * len(agreement.members)
     parts = [
-        settle(data, known, member.name)
-        for data, member in zip(instance.data, agreement.members, strict=True)
+        settle(data, known, member.name, own)
+        for data, member, own in zip(instance.data, agreement.members, owns, strict=True)
     ]
+    used = np.sum([p.quota_ticks for p in parts], axis=0)
     equal = [
         plan_within(data, amounts(agreement, row, k))
         for k, (data, row) in enumerate(zip(instance.data, known.prorata, strict=True))
@@ -103,7 +119,8 @@ def settled(known: Outcome, instance: Instance, optimum: float) -> dict[str, Any
         "quota_loss": (optimum - math.fsum(quota)) / abs(optimum) if all_plan else None,
         "quota_plans": len(quota),
         "without_plan": len(parts) - len(quota),
-        "payments": known.payments.tolist(),
+        "quota_overrun": max(0.0, float(used.max()) / agreement.ticks - 1.0),
+        "payments": [p.payment for p in parts],
         "gains": [p.gain for p in parts],
         "prorata_utility": math.fsum(prorata),
         "prorata_plans": len(prorata),
@@ -182,7 +199,8 @@ def play(
         if len(heads) != 1:
             raise AssertionError("the parties ended at different heads")
         known = outcome(agreement, members[0].ledger.transcript())
-    return summary(known, instance, optimum)
+        parts = [own_part(known, m.session.me, m.ledger) for m in members]
+    return summary(known, instance, optimum, parts)
 
 
 DRAWN = {

@@ -27,7 +27,7 @@ from party.result import plan_csv, result
 from party.settle import Plan, Settlement, settle
 from protocol.agreement import TICKS, Agreement
 from protocol.course import Course
-from protocol.errors import BadTranscript
+from protocol.errors import BadTranscript, Incomplete, Unsealed
 from protocol.outcome import Outcome, outcome
 from protocol.pages.certificate import certified
 from protocol.pages.courses import CHARTS, trailing_mean
@@ -219,13 +219,23 @@ def test_many_members_and_resources_are_summed_up() -> None:
     assert len([name for name, _ in read.tags if name == "figure"]) == 2 * CHARTS
 
 
-@pytest.mark.parametrize("rounds", [0, 1, 2, 3])
+@pytest.mark.parametrize("rounds", [0, 1, 2])
 def test_unfinished_session_is_said_plainly(rounds: int) -> None:
     """A transcript without seals gives a page that says how far it went and binds nobody."""
     agreement = make_agreement(rounds=3)
     read = Page(public_page(outcome(agreement, play(agreement, rounds=rounds)[0])))
     assert f"not finished: {rounds} of 3 rounds are closed" in read.text
     assert "not sealed" in read.text
+
+
+def test_an_outcome_without_all_seals_says_whose_are_missing() -> None:
+    """All rounds are there: it is not called unfinished, and not sealed either."""
+    agreement = make_agreement(rounds=3)
+    known = outcome(agreement, play(agreement, rounds=3)[0], unsealed=("ben", "cyd"))
+    read = Page(public_page(known))
+    assert "not finished" not in read.text
+    assert "This outcome is not sealed" in read.text
+    assert "seals of members are missing here: those of ben, cyd" in read.text
 
 
 def test_finished_session_is_not_called_unfinished() -> None:
@@ -515,6 +525,26 @@ def test_report_refuses_what_an_audit_refuses(files: Files) -> None:
     files.transcript.write_bytes(data)
     protocol("report", *files.arguments(), code=9)
     assert not files.transcript.with_suffix(".html").exists()
+
+
+@pytest.mark.parametrize(
+    ("rounds", "state", "code"),
+    [
+        (0, "not complete", Incomplete.exit_code),
+        (1, "not complete", Incomplete.exit_code),
+        (2, "not sealed: all rounds are there", Unsealed.exit_code),
+        (None, "sealed by all members", 0),
+    ],
+)
+def test_audit_says_in_its_exit_code_what_is_missing(
+    files: Files, rounds: int | None, state: str, code: int
+) -> None:
+    """Only a transcript of the whole session, sealed, ends with 0; the rest is printed as ever."""
+    agreement = make_agreement(rounds=2)
+    files.transcript.write_bytes(dump(agreement, play(agreement, rounds=rounds)[0]))
+    assert state in protocol("audit", *files.arguments(), code=code).stdout
+    figures = json.loads(protocol("audit", *files.arguments(), "--json", code=code).stdout)
+    assert (figures["complete"], figures["sealed"]) == (rounds in (2, None), rounds is None)
 
 
 def test_audit_recomputes_the_quota(files: Files) -> None:
