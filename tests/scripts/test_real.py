@@ -1,5 +1,7 @@
 """The chapter on other models: what it plays, and what it says of it."""
 
+from typing import Any
+
 import pytest
 
 from scripts.instances import draw
@@ -19,7 +21,7 @@ def test_a_narrow_band_is_certain_but_for_its_width() -> None:
 
 def test_the_page_has_a_line_for_each() -> None:
     """Sets one by one; the others on average, and what is missing is a dash."""
-    found = {
+    found: dict[str, Any] = {
         "rounds_played": 30,
         "without_plan": 1,
         "worse_off": 0,
@@ -29,7 +31,7 @@ def test_the_page_has_a_line_for_each() -> None:
         "certificate": 0.002,
         "quota_loss": None,
     }
-    rows = {
+    rows: dict[str, dict[str, Any]] = {
         "set small": {"resources": 3, "columns": 60, "brought": True, **found},
         "kind whole 3 1": {**found, "quota_loss": 0.01},
         "kind whole 3 2": {**found, "quota_loss": 0.03},
