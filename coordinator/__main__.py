@@ -65,8 +65,9 @@ def main() -> None:
     )
     add("--unit", action="append", metavar="RESOURCE=UNIT", help="what it is counted in")
     add("--currency", metavar="WORD", help="what worths, prices and payments are in, like EUR")
-    add("--member", action="append", type=Path, metavar="FILE[:SHARE]",
-        help="a member's file from `party keygen`, and the largest part it may claim")  # fmt: skip
+    add("--member", action="append", type=Path, metavar="FILE[:[FLOOR..]SHARE]",
+        help="a member's file from `party keygen`, the largest part of each capacity it may claim, "
+        "and before it the least it is given (0); below 0: what it may bring")  # fmt: skip
     add("--endowment", action="append", metavar="MEMBER[:RESOURCE]=PART",
         help="the part of every capacity, or of this one, that it would have without the others: "
         "for all members or for none (in proportion to shares)")  # fmt: skip
@@ -327,16 +328,18 @@ def _resource_table(argument: str, *, noisy: bool) -> dict[str, Any]:
 
 
 def _member_table(argument: str) -> dict[str, Any]:
-    path, share = argument, ""
+    path, band = argument, ""
     if not Path(argument).exists() and ":" in argument:
-        path, _, share = argument.rpartition(":")
+        path, _, band = argument.rpartition(":")
+    floor, _, share = band.rpartition("..")
     try:
         [member] = tomllib.loads(Path(path).read_text())["member"]
         member = dict(member) | ({"share": float(share)} if share else {})
+        member |= {"floor": float(floor)} if floor else {}
     except (OSError, KeyError, ValueError, TypeError):
         raise BadAgreement(
             f"--member {argument!r}: it must be a file that `party keygen` wrote, and where "
-            "wanted a colon and a share"
+            "wanted a colon and a share, or FLOOR..SHARE"
         ) from None
     if "name" not in member:
         raise BadAgreement(f"--member {argument!r}: the file names no member")

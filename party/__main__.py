@@ -1,16 +1,17 @@
-"""The `party` command: keys, a check before joining, joining, the result again, the budget."""
+"""The `party` command: keys, check and dry run before joining, joining, its result, the budget."""
 
 import argparse
 import json
-from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from protocol.command import add_command, command_line, read_agreement, run
-from protocol.errors import BadCommand, PeerError, QuotaTooSmall, Unavailable, Unsealed
+from protocol.errors import BadCommand, QuotaTooSmall, Unavailable, Unsealed
 
 if TYPE_CHECKING:  # each command imports what it needs, so that it starts fast
     from party.budget import Limit
+    from party.joining import Company
+    from party.subproblem import Effort
     from protocol.outcome import Outcome
 
 
@@ -41,6 +42,7 @@ def main() -> None:
     check.add_argument("--key", type=Path, metavar="FILE", help="check this key file as well")
     check.add_argument("--ledger", type=Path, metavar="FILE", help="(NAME.ledger beside the key)")
     check.add_argument("--data-set", metavar="NAME", help="whose budget, as for `party join`")
+    _effort_options(check)
 
     join = add_command(
         commands,
@@ -63,11 +65,30 @@ def main() -> None:
     join.add_argument("--out", type=Path, metavar="DIR",
         help="write report, plan, result and transcript here")  # fmt: skip
     _budget_options(join)
+    _effort_options(join)
     join.add_argument("--listen", metavar="ADDRESS", help="mesh only: where to listen")
     join.add_argument("--seed", type=int, help="repeatable noise, for rehearsals only")
     join.add_argument(
         "--log-format", choices=("text", "json"), default="text", help="json: one event a line"
     )
+    dry = add_command(
+        commands,
+        "rehearse",
+        _rehearse,
+        "play sessions with invented partners, to see what to expect",
+        "Play many sessions in this process with your own model and partners that are invented\n"
+        "from the agreement's public numbers, and say what to expect: gain, the risk of no plan,\n"
+        "what noise does, which pace the model needs. Sends nothing, costs no budget.",
+    )
+    dry.add_argument("--agreement", type=Path, required=True, metavar="FILE")
+    dry.add_argument("--data", type=Path, required=True, metavar="MODEL")
+    dry.add_argument("--as", dest="name", required=True, metavar="NAME", help="which member")
+    dry.add_argument("--sessions", type=int, default=20, metavar="N", help="(%(default)s)")
+    dry.add_argument("--seed", type=int, default=1, help="of the partners (%(default)s)")
+    dry.add_argument("--worth", type=float, metavar="MONEY",
+        help="what each whole capacity may fetch, if the agreement does not say")  # fmt: skip
+    dry.add_argument("--json", action="store_true", help="print the figures as JSON")
+    _effort_options(dry)
     again = add_command(
         commands,
         "result",
@@ -82,6 +103,7 @@ def main() -> None:
     again.add_argument("--data", type=Path, required=True, metavar="MODEL")
     again.add_argument("--ledger", type=Path, required=True, metavar="FILE")
     again.add_argument("--out", type=Path, required=True, metavar="DIR", help="where to write")
+    _effort_options(again)
     budget = add_command(
         commands,
         "budget",
@@ -110,6 +132,24 @@ def _budget_options(parser: argparse.ArgumentParser) -> None:
     add("--max-epsilon", type=float, metavar="E",
         help="never let this data set spend more, in this or any later session")  # fmt: skip
     add("--max-delta", type=float, metavar="D", help="the delta of that limit (0.001)")
+
+
+def _effort_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--gap", type=float, metavar="PART",
+        help="whole numbers: how far a plan may be from the best (0.0001)")  # fmt: skip
+    add("--solve-seconds", type=float, metavar="S",
+        help="whole numbers: how long to look for one plan (10)")  # fmt: skip
+
+
+def _effort(options: argparse.Namespace) -> "Effort":
+    """How long to look for a plan in whole numbers."""
+    from party.subproblem import USUAL, Effort
+
+    return Effort(
+        gap=USUAL.gap if options.gap is None else options.gap,
+        seconds=USUAL.seconds if options.solve_seconds is None else options.solve_seconds,
+    )
 
 
 def _limit(options: argparse.Namespace) -> "Limit | None":
@@ -155,73 +195,51 @@ def _check(options: argparse.Namespace) -> None:
         key=options.key,
         ledger=ledger,
         data_set=options.data_set,
+        effort=_effort(options),
     ):
         print(line)
 
 
 def _join(options: argparse.Namespace) -> None:
-    from party import dataset, identity
-    from party.budget import require_room
-    from party.ledger import Ledger
-    from party.node import Node
-    from party.noise import DiscreteGaussian, SeededTwin
-    from party.subproblem import subproblem
+    from party.joining import take_part
     from party.view import JsonView, TextView
-    from protocol.transport import require_network
 
-    agreement = read_agreement(options.agreement)
-    who = identity.load(options.key)
-    who.belongs_to(agreement)
-    require_network(agreement)
-    if agreement.rehearsal and options.seed is None:
-        raise BadCommand(
-            f"{agreement.session!r} is a rehearsal, which gives no privacy: join it with --seed "
-            "and invented data, or ask for an agreement without rehearsal = true"
-        )
-    limit = _limit(options)
-    if options.out:
-        _made(options.out)
-    data = dataset.read(options.data, agreement)
-    problem = subproblem(data, agreement, who.name)
-    path = options.ledger or options.key.with_suffix(".ledger")
-    with closing(Ledger(path, agreement, who.name, data_set=options.data_set)) as ledger:
-        if limit is not None:
-            ledger.set_limit(limit)
-        require_room(ledger.accounts(), agreement.digest, ledger.data_set, ledger.limit())
-        if ledger.fault is not None and not ledger.proof():
-            raise ledger.fault  # with the proof it is shown to those who were not there
-        planless = False
-        view = JsonView(agreement) if options.log_format == "json" else TextView(agreement)
+    agreement, effort = read_agreement(options.agreement), _effort(options)
+    view = JsonView(agreement) if options.log_format == "json" else TextView(agreement)
+    planless = False
 
-        def finish(known: "Outcome") -> None:
-            from party.result import public_result, write_result
-            from party.settle import own_part
+    def finish(known: "Outcome", company: "Company") -> None:
+        from party.result import public_result, write_result
+        from party.settle import own_part
 
-            nonlocal planless
-            own_part(known, who.name, ledger)  # now, so that its demands need be kept no longer
-            if options.out:
-                planless = not write_result(
-                    known, who.name, data, ledger=ledger, folder=options.out
-                )
-            view.finished(public_result(known, who.name), options.out)
+        nonlocal planless
+        # Now, so that its demands need be kept no longer.
+        own_part(known, company.member, company.ledger)
+        if options.out:
+            planless = not write_result(
+                known,
+                company.member,
+                company.data,
+                ledger=company.ledger,
+                folder=options.out,
+                effort=effort,
+            )
+        view.finished(public_result(known, company.member), options.out)
 
-        try:
-            with view if isinstance(view, TextView) else nullcontext():
-                Node(
-                    agreement,
-                    who,
-                    subproblem=problem,
-                    noise=DiscreteGaussian() if options.seed is None else SeededTwin(options.seed),
-                    ledger=ledger,
-                    view=view,
-                    on_finish=finish,
-                    listen=options.listen,
-                ).run()
-        except PeerError as error:
-            from party.result import keep_evidence
-
-            keep_evidence(error, options.out or Path())
-            raise
+    take_part(
+        agreement,
+        options.data,
+        key=options.key,
+        ledger=options.ledger,
+        out=options.out,
+        data_set=options.data_set,
+        limit=_limit(options),
+        effort=effort,
+        listen=options.listen,
+        seed=options.seed,
+        view=view,
+        on_outcome=finish,
+    )
     if planless:  # said only now that the others have gone
         raise _too_small()
 
@@ -234,7 +252,10 @@ def _too_small() -> QuotaTooSmall:
 
 
 def _result(options: argparse.Namespace) -> None:
+    from contextlib import closing
+
     from party import dataset, lifetime
+    from party.joining import made
     from party.ledger import Ledger
     from party.result import keep_evidence, known_by, public_result, write_result
     from party.view import TextView
@@ -242,11 +263,13 @@ def _result(options: argparse.Namespace) -> None:
     agreement = read_agreement(options.agreement)
     data = dataset.read(options.data, agreement)
     member, data_set = lifetime.played(options.ledger, agreement)
-    _made(options.out)
+    made(options.out)
     with closing(Ledger(options.ledger, agreement, member, data_set=data_set)) as ledger:
         known, fault, planless = known_by(ledger, agreement, member), ledger.fault, False
         if known.position.over:
-            planless = not write_result(known, member, data, ledger=ledger, folder=options.out)
+            planless = not write_result(
+                known, member, data, ledger=ledger, folder=options.out, effort=_effort(options)
+            )
             TextView(agreement).finished(public_result(known, member), options.out)
         if fault is not None:
             if not keep_evidence(fault, options.out):
@@ -266,11 +289,37 @@ def _result(options: argparse.Namespace) -> None:
         raise _too_small()
 
 
-def _made(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadCommand(f"--out {str(folder)!r} cannot be made: {error.strerror}") from None
+def _rehearse(options: argparse.Namespace) -> None:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from party import dataset
+    from party.rehearsal import rehearse, show
+
+    agreement, effort = read_agreement(options.agreement), _effort(options)
+    agreement.place(options.name)
+    if options.sessions < 1:
+        raise BadCommand("--sessions must be at least 1")
+    if options.worth is not None and not options.worth > 0.0:
+        raise BadCommand("--worth must be above 0")
+    data = dataset.read(options.data, agreement)
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        kinds = 1 if agreement.privacy is None else 2
+        task = progress.add_task("sessions", total=kinds * options.sessions)
+        figures = rehearse(
+            agreement,
+            options.name,
+            data,
+            sessions=options.sessions,
+            seed=options.seed,
+            worth=options.worth,
+            effort=effort,
+            on_session=lambda: progress.advance(task),
+        )
+    if options.json:
+        print(json.dumps(figures, indent=2))
+    else:
+        show(figures, agreement.currency)
 
 
 def _budget(options: argparse.Namespace) -> None:

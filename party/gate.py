@@ -24,7 +24,7 @@ from protocol.privacy import Calibration
 
 
 def clamped(agreement: Agreement, demand: Floats, objective: Floats, caps: Ticks) -> Ticks:
-    """Demands, and objectives where they are shared, in whole ticks within [0, cap].
+    """Demands above the floor, and objectives where they are shared, in ticks within [0, cap].
 
     For one party, or for any number of them along the leading axes. Un-noised.
     """
@@ -136,10 +136,11 @@ class Gate:
     def _demanded(self, prices: Floats, caps: Ticks) -> Ticks:
         """The answer to these prices in ticks, within the caps. Un-noised.
 
-        A solver that fails counts as no demand. That too is a function of the data with
-        the same range, so that the guarantee covers it and nobody outside can tell.
+        A solver that fails counts as no demand above the floor. That too is a function of the
+        data with the same range, so that the guarantee covers it and nobody outside can tell.
         """
         answer = self._subproblem.answer(prices)
-        demand = np.zeros(len(self._agreement.resources)) if answer is None else answer.demand
+        floor = self._agreement.floor[self._row]
+        demand = np.zeros_like(floor) if answer is None else answer.demand - floor
         objective = np.array(0.0 if answer is None else answer.objective)
         return clamped(self._agreement, demand, objective, caps)

@@ -71,7 +71,7 @@ def private_page(
         header(known, f"Private report for {member}"),
         _worth(known, member, data, settlement),
         *_shortfall(known.agreement, settlement),
-        _certain(known, settlement),
+        _certain(known, data, settlement),
         _uses(known, member, settlement),
         _plan(data, settlement),
         _at_prices(known, data, settlement),
@@ -192,7 +192,7 @@ def _sentences(
         yield "So you are as well off as alone."
 
 
-def _certain(known: Outcome, settlement: Settlement) -> Element:
+def _certain(known: Outcome, data: DataSet, settlement: Settlement) -> Element:
     """What holds for the figures above whatever the others do, what is proved, and what is not."""
     agreement = known.agreement
     made = section(
@@ -204,6 +204,18 @@ def _certain(known: Outcome, settlement: Settlement) -> Element:
         paragraph(certified(agreement, certificate_figures(known), write=figure)),
     )
     certificate = known.certificate
+    if certificate is not None and data.whole is not None:
+        # CERTIFICATE.md §7.
+        made.append(
+            paragraph(
+                "Your model has whole numbers. The certificate is then about mixtures of your "
+                "plans, of which each is made for a part of the time: it bounds what all companies "
+                "could earn together, with or without whole numbers, and is no promise that your "
+                "own plan within your quota is as good as that, nor that you are better off than "
+                "alone. What you gain or lose stands above, exactly."
+            )
+        )
+        return made
     if certificate is not None and certificate.fits:
         # CERTIFICATE.md, Theorem 4.
         made.append(
@@ -319,23 +331,24 @@ def _shortfall(agreement: Agreement, settlement: Settlement) -> list[Element]:
 def _uses(known: Outcome, member: str, settlement: Settlement) -> Element:
     """Quota, endowment and what the plans use of each resource, as bars."""
     agreement, row = known.agreement, known.agreement.place(member)
-    equal = amounts(agreement, settlement.endowment_ticks)
-    own = amounts(agreement, settlement.quota_ticks)
+    equal = amounts(agreement, settlement.endowment_ticks, row)
+    own = amounts(agreement, settlement.quota_ticks, row)
     plans = (settlement.within_quota, settlement.at_prices)
     uses = [own, equal, *(plan.uses for plan in plans if plan is not None)]
-    longest = max(float((use / agreement.capacity).max()) for use in uses) or 1.0
+    measures = np.array([r.measure for r in agreement.resources])
+    longest = max(0.0, *(float((use / measures).max()) for use in uses)) or 1.0
 
     def line(name: str, kind: str, use: Floats | None, j: int) -> tuple[Content, ...]:
         if use is None:
             return name, "", "–", "–"
         resource, amount = agreement.resources[j], float(use[j])
-        part = amount / resource.capacity
+        part = amount / resource.measure
         texts = (amount_text(resource, amount), f"{part:.2%}".replace("%", " %"))
-        if use is own and agreement.masked:
+        if use is own and agreement.masked and not agreement.banded:
             texts = own_quota_texts(known, int(settlement.quota_ticks[j]), j)
-        elif use is own:
+        elif use is own and not agreement.banded:
             texts = quota_texts(known, row, j)
-        return name, bar(part / longest, kind), *map(number, texts)
+        return name, bar(max(0.0, part / longest), kind), *map(number, texts)
 
     within, wanted = (None if plan is None else plan.uses for plan in plans)
     cards = [

@@ -16,6 +16,7 @@ from party.dataset import DataSet
 from party.ledger import Ledger
 from party.report import Spending, private_page
 from party.settle import Settlement, own_part, settle
+from party.subproblem import USUAL, Effort
 from protocol.agreement import Agreement
 from protocol.command import replace_private
 from protocol.errors import BadCommand, PeerError
@@ -25,13 +26,22 @@ from protocol.pages.certificate import certificate_figures
 
 
 def write_result(
-    known: Outcome, member: str, data: DataSet, *, ledger: Ledger, folder: Path
+    known: Outcome,
+    member: str,
+    data: DataSet,
+    *,
+    ledger: Ledger,
+    folder: Path,
+    effort: Effort = USUAL,
+    settlement: Settlement | None = None,
 ) -> bool:
-    """Settle, and write all four files. The ledger keeps what they are made of.
+    """Settle, unless that is done, and write all four files. The ledger keeps what they are of.
 
     Whether the quota allows the company a plan: for its operator only.
     """
-    settlement = settle(data, known, member, own_part(known, member, ledger))
+    if settlement is None:
+        own = own_part(known, member, ledger)
+        settlement = settle(data, known, member, own, effort=effort)
     spending = spent(ledger, known.agreement.digest)
     page = private_page(known, member, data, settlement, spending)
     content = result(known, member, settlement, spending)
@@ -93,8 +103,8 @@ def public_result(known: Outcome, member: str) -> dict[str, Any]:
         "quota_risk": known.quota_risk,
         "ticks": agreement.ticks,
         "endowment": {
-            name: amounts(agreement, row).tolist()
-            for name, row in zip(names, known.endowment, strict=True)
+            name: amounts(agreement, row, k).tolist()
+            for k, (name, row) in enumerate(zip(names, known.endowment, strict=True))
         },
         **({} if agreement.masked else _public_parts(known, names)),
     }
@@ -104,7 +114,10 @@ def _public_parts(known: Outcome, names: list[str]) -> dict[str, Any]:
     """Everybody's quota and payment, where each release can be read."""
     rows = dict(zip(names, known.quota, strict=True))
     return {
-        "quota": {name: amounts(known.agreement, row).tolist() for name, row in rows.items()},
+        "quota": {
+            name: amounts(known.agreement, row, k).tolist()
+            for k, (name, row) in enumerate(rows.items())
+        },
         "quota_ticks": {name: row.tolist() for name, row in rows.items()},
         "payments": dict(zip(names, known.payments.tolist(), strict=True)),
     }
@@ -120,15 +133,16 @@ def result(
     }
     return public_result(known, member) | {
         "privacy": privacy,
-        "private": _private(known, settlement),
+        "private": _private(known, known.agreement.place(member), settlement),
     }
 
 
-def _private(known: Outcome, settlement: Settlement) -> dict[str, Any]:
+def _private(known: Outcome, row: int, settlement: Settlement) -> dict[str, Any]:
     within, alone = settlement.within_quota, settlement.alone
     wanted, extra = settlement.at_prices, settlement.extra_ticks
     return {
-        "quota": amounts(known.agreement, settlement.quota_ticks).tolist(),
+        "whole_columns": settlement.whole_columns,
+        "quota": amounts(known.agreement, settlement.quota_ticks, row).tolist(),
         "quota_ticks": settlement.quota_ticks.tolist(),
         "utility_within_quota": within and within.utility,
         "utility_alone": alone and alone.utility,

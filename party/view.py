@@ -167,6 +167,13 @@ class TextView:
         self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
+class QuietView(JsonView):
+    """For a program that joins: nothing is shown."""
+
+    def event(self, kind: str, **content: Any) -> None:
+        pass
+
+
 View = JsonView | TextView
 
 

@@ -8,6 +8,7 @@ import hashlib
 import json
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -34,12 +35,26 @@ TOPOLOGIES = ("relay", "mesh")
 
 @dataclass(frozen=True)
 class Resource:
-    """One shared capacity. `worth` is a public guess of what all of it would fetch."""
+    """One shared capacity. `worth` is a public guess of what all of it would fetch.
+
+    Where members bring some of it, the capacity may be 0 or negative: what they must bring
+    together. `span` is then the amount that shares, floors and worth are about. `opposite` names a
+    resource that this is the other side of: of which not less than −capacity may be used. With both
+    a resource must be used exactly, and what its use is worth is the difference of two prices,
+    which may have either sign.
+    """
 
     name: str
     capacity: float
     unit: str = ""
     worth: float | None = None
+    span: float | None = None
+    opposite: str = ""
+
+    @property
+    def measure(self) -> float:
+        """The positive amount that parts of this resource are parts of."""
+        return self.capacity if self.span is None else self.span
 
 
 @dataclass(frozen=True)
@@ -47,12 +62,14 @@ class Member:
     """One company: the largest part of each capacity it may claim, and its public keys.
 
     `endowment` is the part of each capacity that it brings, or would have without the others;
-    empty where nobody says so.
+    empty where nobody says so. `floor` is the least part of each that it is given, empty where
+    that is nothing; below 0 it is the most that it may bring, and is paid for.
     """
 
     name: str
     share: tuple[float, ...]
     endowment: tuple[float, ...] = ()
+    floor: tuple[float, ...] = ()
     signing_key: bytes = b""
     transport_key: str = ""
     address: str = ""
@@ -147,19 +164,58 @@ class Agreement:
         return len(self.resources) + (self.objective_limit is not None)
 
     @cached_property
+    def floor(self) -> "Floats":
+        """Members by resources: the least that each is given, in the unit of the resource."""
+        columns = range(len(self.resources))
+        return _array([[self._floor(m, j) for j in columns] for m in self.members])
+
+    def _floor(self, member: Member, j: int) -> float:
+        return member.floor[j] * self.resources[j].measure if member.floor else 0.0
+
+    @cached_property
+    def banded(self) -> bool:
+        """Whether any member has a floor, or any resource a span of its own."""
+        return any(m.floor for m in self.members) or any(r.span is not None for r in self.resources)
+
+    @cached_property
     def capacity(self) -> "Floats":
-        return _array([r.capacity for r in self.resources])
+        """What there is to share: each capacity above the floors of all members.
+
+        All that the rounds do, they do in this: releases, prices, noise, quotas. Without floors
+        it is the capacity itself. Never rounded up.
+        """
+        return _array([self.above_floors(j) for j in range(len(self.resources))])
+
+    def above_floors(self, j: int) -> float:
+        """The same for one resource."""
+        if not self.banded:
+            return self.resources[j].capacity
+        exact = Fraction(self.resources[j].capacity)
+        exact -= sum(Fraction(self._floor(member, j)) for member in self.members)
+        above = float(exact)
+        return above if Fraction(above) <= exact else math.nextafter(above, -math.inf)
 
     @cached_property
     def worth(self) -> "Floats | None":
-        """What each whole capacity may fetch, or None if any resource does not say."""
+        """What each whole capacity above the floors may fetch, None if any does not say."""
         known = [r.worth for r in self.resources if r.worth is not None]
-        return _array(known) if len(known) == len(self.resources) else None
+        if len(known) < len(self.resources):
+            return None
+        measures = [r.measure for r in self.resources]
+        whole = zip(known, self.capacity.tolist(), measures, strict=True)
+        return _array([w if above == span else w * above / span for w, above, span in whole])
 
     @cached_property
     def share(self) -> "Floats":
-        """Members by resources: the part of each capacity a member may claim."""
-        return _array([m.share for m in self.members])
+        """Members by resources: the part of what is above the floors that a member may claim."""
+        columns = range(len(self.resources))
+        return _array([[self._share(m, j) for j in columns] for m in self.members])
+
+    def _share(self, member: Member, j: int) -> float:
+        if not self.banded:
+            return member.share[j]
+        width = member.share[j] * self.resources[j].measure - self._floor(member, j)
+        return min(1.0, max(0.0, width / self.above_floors(j)))
 
     @cached_property
     def share_ticks(self) -> "Ticks":
@@ -167,7 +223,12 @@ class Agreement:
 
         Rounded up, so that shares which add up to 1 leave no tick of a capacity unused.
         """
-        return _array([[math.ceil(part * self.ticks) for part in m.share] for m in self.members])
+        rows, columns = range(len(self.members)), range(len(self.resources))
+        return _array([[self.ticks_of_share(k, j) for j in columns] for k in rows])
+
+    def ticks_of_share(self, row: int, j: int) -> int:
+        """The same for one member and one resource."""
+        return math.ceil(self._share(self.members[row], j) * self.ticks)
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -207,17 +268,19 @@ def canonical(agreement: Agreement) -> str:
         else _without(vars(agreement.privacy), "colluders", "overrun"),
         "pricing": _without(vars(agreement.pricing), "tolerance", "reserve"),
         "currency": agreement.currency,
-        "resources": [vars(r) for r in agreement.resources],
+        "resources": [_without(vars(r), "span", "opposite") for r in agreement.resources],
         "members": [
             _without(
                 {
                     "name": m.name,
                     "share": m.share,
                     "endowment": m.endowment,
+                    "floor": m.floor,
                     "signing_key": m.signing_key.hex(),
                     "transport_key": m.transport_key,
                 },
                 "endowment",
+                "floor",
             )
             for m in agreement.members
         ],

@@ -231,7 +231,11 @@ def _fewest_members(agreement: Agreement, limit: float) -> int | None:
 
 
 def _smaller(member: Member, times: int) -> Member:
-    return replace(member, share=tuple(part / times for part in member.share))
+    return replace(
+        member,
+        share=tuple(part / times for part in member.share),
+        floor=tuple(part / times for part in member.floor),
+    )
 
 
 def _first(enough: Callable[[int], bool], most: int) -> int | None:
@@ -250,7 +254,7 @@ def _first(enough: Callable[[int], bool], most: int) -> int | None:
 
 def warnings(agreement: Agreement) -> list[str]:
     """Where the units that capacities are counted in decide what should not depend on them."""
-    capacities = [resource.capacity for resource in agreement.resources]
+    capacities = agreement.capacity.tolist()
     ratio, found = max(capacities) / min(capacities), list[str]()
     if ratio < FAR_APART:
         return found

@@ -125,7 +125,8 @@ class Outcome:
         columns = self.totals[:, : len(self.agreement.resources)].T.tolist()
         sums = [sum(w * t for w, t in zip(self.weights, col, strict=False)) for col in columns]
         units: Floats = np.array([s / whole / self.agreement.ticks for s in sums])
-        return units * self.agreement.capacity
+        total: Floats = units * self.agreement.capacity + self.agreement.floor.sum(axis=0)
+        return total
 
     @cached_property
     def hedge(self) -> Hedge | None:
@@ -200,16 +201,21 @@ def outcome(
     )
 
 
-def amounts(agreement: Agreement, ticks: Ticks) -> Floats:
+def amounts(agreement: Agreement, ticks: Ticks, row: int | None = None) -> Floats:
     """Ticks of each resource in its own unit, never rounded up.
+
+    With the `row` of a member its floors are counted in: what it may use in all.
 
     Guarantee: amounts of ticks that add up to a capacity do not add up to more than it.
     """
 
-    def rounded_down(ticks: int, capacity: float) -> float:
-        amount = ticks * capacity / agreement.ticks
-        exact = Fraction(capacity) * ticks / agreement.ticks
-        return amount if Fraction(amount) <= exact else math.nextafter(amount, 0.0)
+    def rounded_down(ticks: int, capacity: float, floor: float) -> float:
+        exact = Fraction(floor) + Fraction(capacity) * ticks / agreement.ticks
+        amount = float(exact)
+        return amount if Fraction(amount) <= exact else math.nextafter(amount, -math.inf)
 
-    pairs = zip(ticks.tolist(), agreement.capacity.tolist(), strict=True)
-    return np.array([rounded_down(*pair) for pair in pairs])
+    capacity = agreement.capacity.tolist()
+    floors = [0.0] * len(capacity) if row is None else agreement.floor[row].tolist()
+    return np.array(
+        [rounded_down(*each) for each in zip(ticks.tolist(), capacity, floors, strict=True)]
+    )

@@ -15,7 +15,7 @@ import numpy as np
 from protocol.agreement import Agreement
 from protocol.arrays import Floats, Ticks
 from protocol.caps import apportion
-from protocol.quota import prorata
+from protocol.quota import filled, prorata
 
 UNITS = 1 << 40
 """Payments are in whole units of money, of which all capacities together are worth so many."""
@@ -26,11 +26,34 @@ def endowment(agreement: Agreement) -> Ticks:
 
     Guarantee: in every resource these add up to the capacity exactly.
     """
+    if agreement.banded:
+        return _banded(agreement)
     if not agreement.members[0].endowment:
         return prorata(agreement)
     columns = zip(*(member.endowment for member in agreement.members), strict=True)
     parts = [apportion(agreement.ticks, _whole(column)) for column in columns]
     return np.array(parts, dtype=np.int64).T
+
+
+def _banded(agreement: Agreement) -> Ticks:
+    """The same above the floors. Where nobody says so, it is the capacity in proportion to the
+    shares, as far as each one's floor and share allow, and by these filled up to the capacity."""
+    columns = []
+    for j, resource in enumerate(agreement.resources):
+        shares = [max(Fraction(member.share[j]), Fraction(0)) for member in agreement.members]
+        caps = agreement.share_ticks[:, j].tolist()
+        above = Fraction(agreement.above_floors(j))
+        wanted = []
+        for member, share, cap, floor in zip(
+            agreement.members, shares, caps, agreement.floor[:, j].tolist(), strict=True
+        ):
+            part = Fraction(resource.capacity) * share / (sum(shares) or 1)
+            if member.endowment:
+                part = Fraction(member.endowment[j]) * Fraction(resource.measure)
+            ticks = round((part - Fraction(floor)) / above * agreement.ticks)
+            wanted.append(min(max(ticks, 0), cap))
+        columns.append(filled(agreement.ticks, wanted, caps))
+    return np.array(columns, dtype=np.int64).T
 
 
 def _whole(parts: tuple[float, ...]) -> list[int]:

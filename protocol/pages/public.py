@@ -8,9 +8,11 @@ import math
 from collections.abc import Sequence
 from xml.etree.ElementTree import Element
 
+import numpy as np
+
 from protocol.agreement import Agreement, Resource
 from protocol.forecast import statement, verdict
-from protocol.outcome import Outcome
+from protocol.outcome import Outcome, amounts
 from protocol.pages.certificate import certificate_figures, certified, money
 from protocol.pages.courses import courses
 from protocol.pages.page import (
@@ -174,7 +176,14 @@ def _members(known: Outcome) -> list[tuple[str, str, str]]:
     rows = []
     for member, ticks in zip(agreement.members[:ROWS], known.endowment.tolist(), strict=False):
         brings = _range([tick / agreement.ticks for tick in ticks])
-        rows.append((member.name, f"at most {_range(member.share)}", brings))
+        if agreement.banded:
+            own = amounts(agreement, np.array(ticks), agreement.place(member.name)).tolist()
+            parts = zip(own, agreement.resources, strict=True)
+            brings = _range([amount / r.measure for amount, r in parts])
+        claim = f"at most {_range(member.share)}"
+        if member.floor:
+            claim = f"at least {_range(member.floor)}, {claim}"
+        rows.append((member.name, claim, brings))
     if len(agreement.members) > ROWS:
         rows.append((f"and {len(agreement.members) - ROWS} more", "", ""))
     return rows

@@ -113,6 +113,7 @@ def quotas(known: Outcome) -> Element:
             "of them itself, from the numbers that everybody has heard, and gets the same. "
             + _filling(known)
             + " If all stay within theirs, no capacity is ever overrun."
+            + _floors(known)
         ),
         paragraph(
             "That is what sets a quota apart from a plan made at the prices alone. Each company "
@@ -127,6 +128,16 @@ def quotas(known: Outcome) -> Element:
             "Figures are rounded so that each column still adds up.",
             class_="small",
         ),
+    )
+
+
+def _floors(known: Outcome) -> str:
+    """How bars and percentages are to be read where members have floors."""
+    if not known.agreement.banded:
+        return ""
+    return (
+        " Every company has its floor in any case, and one below 0 brings that much; bars and "
+        "percentages are what it has above its floor, of all that is above the floors."
     )
 
 
@@ -163,6 +174,7 @@ def _quota_card(known: Outcome, j: int) -> Element:
     if len(agreement.members) <= ROWS:
         rows.pop()
     full = sum(parts) == whole_units(resource) and sum(percents) == _HUNDREDTHS
+    longest = longest or 1
     total = "all together = capacity"
     if not full:
         total = f"all together, of {amount_text(resource, resource.capacity)}"
@@ -187,11 +199,30 @@ def _quota_counts(known: Outcome, j: int) -> tuple[list[int], list[int]]:
     """
     resource, ticks = known.agreement.resources[j], known.quota[:, j].tolist()
     used = Fraction(sum(ticks), known.agreement.ticks)
+    if known.agreement.banded:
+        return _banded_counts(known, j)
     if not used:
         return [0] * len(ticks), [0] * len(ticks)
     wholes = (round(used * whole_units(resource)), round(used * _HUNDREDTHS))
     units, percents = (apportion(whole, ticks) for whole in wholes)
     return units, percents
+
+
+def _banded_counts(known: Outcome, j: int) -> tuple[list[int], list[int]]:
+    """The same where members have floors: with them in units, above them as a percentage."""
+    agreement, ticks = known.agreement, known.quota[:, j].tolist()
+    unit = Fraction(agreement.above_floors(j)) / agreement.ticks
+    scale = 10 ** decimals_of(agreement.resources[j])
+    exact = [
+        (Fraction(floor) + tick * unit) * scale
+        for floor, tick in zip(agreement.floor[:, j].tolist(), ticks, strict=True)
+    ]
+    whole = [math.floor(part) for part in exact]
+    order = sorted(range(len(whole)), key=lambda k: (whole[k] - exact[k], k))
+    for k in order[: round(sum(exact)) - sum(whole)]:
+        whole[k] += 1
+    hundredths = round(Fraction(sum(ticks), agreement.ticks) * _HUNDREDTHS)
+    return whole, apportion(hundredths, ticks) if sum(ticks) else [0] * len(ticks)
 
 
 def payments(known: Outcome) -> Element:

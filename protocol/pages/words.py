@@ -38,7 +38,7 @@ def whole_units(resource: Resource) -> int:
 
 def decimals_of(resource: Resource) -> int:
     """So many that the last one is at most a ten-thousandth of the capacity."""
-    return max(0, 4 - math.floor(math.log10(resource.capacity)))
+    return max(0, 4 - math.floor(math.log10(resource.measure)))
 
 
 def percent(hundredths: int) -> str:

@@ -593,7 +593,8 @@ def test_everything_said() -> None:
         step="sqrt", step_size=0.5, momentum=0.25, nonnegative=False, start=(2.0, 3.0)
     )
     assert vars(agreement.transport) == full()["transport"]
-    assert [vars(r) for r in agreement.resources] == full()["resource"]
+    said = [{**resource, "span": None, "opposite": ""} for resource in full()["resource"]]
+    assert [vars(r) for r in agreement.resources] == said
     ada, ben = agreement.members
     assert (ada.name, ada.share, ada.signing_key) == ("ada", (0.5, 1.0), bytes.fromhex(KEY))
     assert (ada.transport_key, ada.address) == (CURVE, "tcp://ada.example.org:6000")

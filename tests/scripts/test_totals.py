@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from party.playing import players, run
 from party.result import public_result
 from party.settle import own_part
 from protocol.outcome import Outcome, outcome
@@ -14,7 +15,7 @@ from protocol.pages.terminal import audit_figures, audit_text
 from protocol.parts import Part
 from protocol.toml import from_table
 from scripts.agreements import agreement_table, drawn
-from scripts.simulate import command_line, players, run, simulate
+from scripts.simulate import command_line, simulate
 
 
 def options(*arguments: str) -> argparse.Namespace:

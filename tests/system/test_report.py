@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 
 from party.dataset import DataSet
+from party.playing import players, run
 from party.report import Spending, private_page
 from party.result import plan_csv, result
 from party.settle import Plan, Settlement, settle
@@ -37,7 +38,6 @@ from protocol.pages.words import ROWS
 from protocol.privacy import Spent
 from protocol.toml import from_table, written
 from scripts.agreements import agreement_table, drawn
-from scripts.simulate import players, run
 from tests.kit import ROOT
 from tests.kit.browser import CHROMIUM, Browser
 from tests.kit.builders import dump, make_agreement, play, public_key

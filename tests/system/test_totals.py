@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from party.ledger import Ledger
+from party.playing import players, run
 from protocol.command import read_agreement
 from protocol.errors import BadTranscript
 from protocol.messages import MaskKey, Release
@@ -23,7 +24,6 @@ from protocol.toml import from_table
 from protocol.transcript import load
 from protocol.wire import Reader, release_bytes
 from scripts.agreements import agreement_table
-from scripts.simulate import players, run
 from tests.kit import ROOT
 from tests.kit.holding import Brake, kill
 from tests.kit.processes import Play, assert_undisturbed, options, play, undisturbed
