@@ -14,6 +14,7 @@ from zmq.auth.thread import ThreadAuthenticator
 
 from coordinator.archive import Archive
 from coordinator.standing import Say, Standing
+from coordinator.watching import Watching
 from protocol.agreement import Agreement
 from protocol.errors import BadAgreement, BadCommand, Unavailable
 from protocol.meter import Line, Meter
@@ -49,6 +50,7 @@ class Coordinator:
         say: Say,
         stay: bool = False,
         archive: Archive | None = None,
+        watching: Watching | None = None,
     ) -> None:
         require_network(agreement)
         self._agreement = agreement
@@ -56,6 +58,7 @@ class Coordinator:
         self._say = say
         self._stay = stay
         self._archive = archive
+        self._watching = watching
         self._standing = Standing(agreement, say, time.monotonic())
         self._context: zmq.Context[Any] = zmq.Context()
         port = agreement.transport.coordinator.rpartition(":")[2]
@@ -107,6 +110,8 @@ class Coordinator:
         """Look around, about once a second."""
         now = time.monotonic()
         self._standing.look(now)
+        if self._watching is not None:
+            self._watching.look(self._standing)
         return self._stay or not self._standing.left(now)
 
     def _relay(self) -> None:
@@ -145,6 +150,8 @@ class Coordinator:
                 seen = self._standing.hear(data, now)
                 if seen is not None and self._archive is not None:
                     self._archive.keep(seen, data)
+                if seen is not None and self._watching is not None:
+                    self._watching.hear(seen, data)
         except zmq.Again:
             pass
         self._incoming.taken += taken

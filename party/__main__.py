@@ -10,6 +10,8 @@ from protocol.command import add_command, command_line, read_agreement, run
 from protocol.errors import BadCommand, PeerError, QuotaTooSmall
 
 if TYPE_CHECKING:  # each command imports what it needs, so that it starts fast
+    from xml.etree.ElementTree import Element
+
     from party.budget import Limit
     from protocol.outcome import Outcome
 
@@ -64,6 +66,9 @@ def main() -> None:
     _budget_options(join)
     join.add_argument("--listen", metavar="ADDRESS", help="mesh only: where to listen")
     join.add_argument("--seed", type=int, help="repeatable noise, for rehearsals only")
+    join.add_argument("--page", type=int, nargs="?", const=0, metavar="PORT",
+        help="show the session in a browser on this machine, at an address that is yours alone "
+        "(any port that is free)")  # fmt: skip
     join.add_argument(
         "--log-format", choices=("text", "json"), default="text", help="json: one event a line"
     )
@@ -176,20 +181,33 @@ def _join(options: argparse.Namespace) -> None:
         if ledger.fault is not None:
             raise ledger.fault
         planless = False
-        view = JsonView(agreement) if options.log_format == "json" else TextView(agreement)
+        shown = JsonView(agreement) if options.log_format == "json" else TextView(agreement)
+        page = None
+        if options.page is not None:
+            from party.watching import PageView
+
+            page = PageView(shown, agreement, who.name, port=options.page)
+        view = page or shown
 
         def finish(known: "Outcome") -> None:
             from party.result import public_result, write_result
+            from protocol.pages.public import public_parts
 
             nonlocal planless
+            if page is not None:
+                page.ended(public_parts(known), kind="public")
             if options.out:
                 planless = not write_result(
-                    known, who.name, data, ledger=ledger, folder=options.out
+                    known, who.name, data, ledger=ledger, folder=options.out, on_report=report
                 )
             view.finished(public_result(known, who.name), options.out)
 
+        def report(parts: "list[Element]") -> None:
+            if page is not None:
+                page.ended(parts, kind="private")
+
         try:
-            with view if isinstance(view, TextView) else nullcontext():
+            with page or (shown if isinstance(shown, TextView) else nullcontext()):
                 Node(
                     agreement,
                     who,

@@ -65,8 +65,15 @@ def private_page(
     known: Outcome, member: str, data: DataSet, settlement: Settlement, spending: Spending
 ) -> str:
     """The page for one company: its own figures, then all of the public page. Secret."""
-    return page(
-        f"PRIVATE: {known.agreement.session} for {member}",
+    parts = private_parts(known, member, data, settlement, spending)
+    return page(f"PRIVATE: {known.agreement.session} for {member}", *parts, kind="private")
+
+
+def private_parts(
+    known: Outcome, member: str, data: DataSet, settlement: Settlement, spending: Spending
+) -> list[Element]:
+    """All that is on it. Secret."""
+    return [
         element("p", f"PRIVATE — for {member} only, do not forward", class_="banner", role="alert"),
         header(known, f"Private report for {member}"),
         _worth(known, member, data, settlement),
@@ -79,8 +86,7 @@ def private_page(
         element("p", "From here on: what every company sees", class_="part"),
         element("section", *summary(known)),
         *public_sections(known),
-        kind="private",
-    )
+    ]
 
 
 @dataclass(frozen=True)

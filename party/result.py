@@ -8,13 +8,15 @@ import csv
 import io
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from xml.etree.ElementTree import Element
 
 from party import budget
 from party.dataset import DataSet
 from party.ledger import Ledger
-from party.report import Spending, private_page
+from party.report import Spending, private_page, private_parts
 from party.settle import Settlement, settle
 from protocol.command import replace_private
 from protocol.errors import BadCommand, PeerError
@@ -23,15 +25,23 @@ from protocol.pages.certificate import certificate_figures
 
 
 def write_result(
-    known: Outcome, member: str, data: DataSet, *, ledger: Ledger, folder: Path
+    known: Outcome,
+    member: str,
+    data: DataSet,
+    *,
+    ledger: Ledger,
+    folder: Path,
+    on_report: Callable[[list[Element]], None] = lambda _: None,
 ) -> bool:
     """Settle, and write all four files. The ledger keeps what they are made of.
 
-    Whether the quota allows the company a plan: for its operator only.
+    Whether the quota allows the company a plan: for its operator only. `on_report` is given the
+    parts of the report, which are secret.
     """
     settlement = settle(data, known, member)
     spending = spent(ledger, known.agreement.digest)
     page = private_page(known, member, data, settlement, spending)
+    on_report(private_parts(known, member, data, settlement, spending))
     content = result(known, member, settlement, spending)
     try:
         replace_private(folder / "report.html", page)

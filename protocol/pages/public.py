@@ -41,9 +41,13 @@ WEAK = 10.0
 
 def public_page(known: Outcome) -> str:
     """The page for everybody."""
-    title = f"{known.agreement.session}: public report"
+    return page(f"{known.agreement.session}: public report", *public_parts(known))
+
+
+def public_parts(known: Outcome) -> list[Element]:
+    """All that is on it."""
     top = header(known, "Public report of a session", *summary(known))
-    return page(title, top, *public_sections(known))
+    return [top, *public_sections(known)]
 
 
 def summary(known: Outcome) -> list[Element]:
