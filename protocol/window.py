@@ -81,11 +81,16 @@ class Window:
         """Where a browser finds the page. As secret as its secret."""
         return f"http://{HOST}:{self._server.port}{self._server.root}"
 
+    @property
+    def readers(self) -> int:
+        """Connections that are open."""
+        return self._server.readers
+
     def close(self) -> None:
         """Tell all readers the last news, as far as they take it at once, and end."""
         self._server.closing.set()
         until = time.monotonic() + _CLOSING_SECONDS
-        while self._server.readers and time.monotonic() < until:
+        while self.readers and time.monotonic() < until:
             time.sleep(0.01)
         self._server.shutdown()
         self._server.server_close()

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 from xml.etree.ElementTree import Element, tostring
 
-from protocol.agreement import Agreement
+from protocol.agreement import Agreement, Resource
 from protocol.arrays import Floats
 from protocol.course import Position
 from protocol.pages.certificate import certified, money
@@ -33,7 +33,7 @@ from protocol.pages.page import (
     section,
     table,
 )
-from protocol.pages.words import ROWS, amount_text, counted, left_out, titled
+from protocol.pages.words import ROWS, amount_text, counted, left_out
 
 POINTS = 256
 """Values of a course that are kept. Of more rounds each value is the mean of some."""
@@ -208,9 +208,8 @@ class Live:
             self._top(),
             *self._wrong(),
             *self._resources(),
+            grid([*self._falling(), self._people(), *self._happened()]),
             *self._course(),
-            self._people(),
-            *self._happened(),
         ]
         at = f"round {self._round}" if self._round else "waiting"
         return parts, "public", f"{session}: {at}"
@@ -226,18 +225,19 @@ class Live:
         )
         if agreement.rehearsal:
             made.append(callout("This is a rehearsal: no privacy, and invented data."))
-        most = "at most " if agreement.pricing.step == "center" else ""
+        most = ", at most" if agreement.pricing.step == "center" else " of"
         figures: list[tuple[str, Content]] = [
             ("Companies here", f"{len(self._here)} of {len(agreement.members)}"),
-            ("Rounds closed", f"{self._round} of {most}{agreement.rounds}"),
+            ("Rounds closed", f"{self._round}{most} {agreement.rounds}"),
         ]
         if self._overrun:
             far = max(self._overrun, key=abs)
             name = agreement.resources[self._overrun.index(far)].name
-            figures.append(("Furthest off its capacity", f"{name}: {_percent(100.0 * far)}"))
+            told = element("span", f"{name} ", number(_percent(100.0 * far)))
+            figures.append(("Furthest off its capacity", told))
         if self._certificate is not None and self._certificate["part"] is not None:
-            told = f"{figure(100.0 * self._certificate['part'], digits=2)} %"
-            figures.append(("Certificate, of all worth", told))
+            part = f"{figure(100.0 * self._certificate['part'], digits=2)} %"
+            figures.append(("Certificate, of all worth", number(part)))
         made.append(facts(*figures))
         return made
 
@@ -269,25 +269,16 @@ class Live:
         if not overrun:
             return []
         longest = max(1.0, *(1.0 + part for part in overrun[:ROWS]))
-        rows = []
-        for j, resource in enumerate(agreement.resources[:ROWS]):
-            price: Content = "–"
-            if prices:
-                amount = money(agreement, figure(prices[j]))
-                price = element("span", number(amount), f" per {resource.unit or 'unit'}")
-            asked = 1.0 + overrun[j]
-            rows.append(
-                (
-                    titled(resource),
-                    number(amount_text(resource, resource.capacity)),
-                    bar(asked / longest, mark=1.0 / longest),
-                    number(amount_text(resource, asked * resource.capacity)),
-                    number(_percent(100.0 * overrun[j])),
-                    price,
-                )
+        rows = [
+            (
+                self._named(resource),
+                bar((1.0 + overrun[j]) / longest, mark=1.0 / longest),
+                _asked(resource, overrun[j]),
+                self._price(resource, prices[j] if prices else None),
             )
-        noisy = "" if agreement.privacy is None else " (with noise)"
-        names = ("Resource", "Capacity", "", f"Asked for{noisy}", "Above it", "Next price")
+            for j, resource in enumerate(agreement.resources[:ROWS])
+        ]
+        noisy = "" if agreement.privacy is None else ", with noise"
         return [
             section(
                 "The capacities",
@@ -295,79 +286,76 @@ class Live:
                     "What all companies together asked for in the last round; the mark in a bar is "
                     "the capacity. A price rises while more is asked for than there is."
                 ),
-                table(names, rows),
+                table(("Capacity", "", f"Asked for{noisy}", "Next price"), rows),
                 *left_out(len(rows), len(agreement.resources), "resources"),
             )
         ]
 
+    def _named(self, resource: Resource) -> Element:
+        whole = f"{amount_text(resource, resource.capacity)} {resource.unit or 'units'}"
+        return element("div", resource.name, element("br"), element("span", whole))
+
+    def _price(self, resource: Resource, price: float | None) -> Content:
+        if price is None:
+            return "–"
+        amount = number(money(self._agreement, figure(price)))
+        return element("span", amount, f" per {resource.unit or 'unit'}")
+
     def _course(self) -> list[Element]:
-        agreement = self._agreement
-        made: list[Element] = []
-        proved = self._proved_trail.values()
-        if proved:
-            made.append(self._falling(proved))
         each = max(trail.each for trail in self._overrun_trails)
-        thin = f"Each point is the mean of {each} rounds. " if each > 1 else ""
-        charts = []
-        for j, resource in enumerate(agreement.resources[:CHARTS]):
-            values = self._price_trails[j].values()
-            if values:
-                price = money(agreement, figure(self._prices[j]))
+        mean = [paragraph(f"Each point is the mean of {each} rounds.")] if each > 1 else []
+        prices, overruns = [], []
+        for j, resource in enumerate(self._agreement.resources[:CHARTS]):
+            if values := self._price_trails[j].values():
+                price = money(self._agreement, figure(self._prices[j]))
                 note = f"next price {price} per {resource.unit or 'unit'}"
-                line = [Line(values)]
-                charts.append(chart(resource.name, note, line, first=1, last=self._round))
-        if charts:
-            more = left_out(len(charts), len(agreement.resources), "resources")
-            made.append(section("How the prices move", paragraph(thin), grid(charts), *more))
-        charts = []
-        for j, resource in enumerate(agreement.resources[:CHARTS]):
-            values = self._overrun_trails[j].values()
-            if values:
+                prices.append(self._chart(resource, note, values))
+            if values := self._overrun_trails[j].values():
                 note = f"last round {_percent(100.0 * self._overrun[j])}"
-                charts.append(
-                    chart(
-                        resource.name,
-                        note,
-                        [Line(values)],
-                        first=1,
-                        last=self._round,
-                        suffix=" %",
-                        level="capacity",
-                    )
-                )
-        if charts:
-            made.append(
-                section("What is asked for, against the capacity", paragraph(thin), grid(charts))
-            )
+                overruns.append(self._chart(resource, note, values, " %", "capacity"))
+        more = left_out(len(overruns), len(self._agreement.resources), "resources")
+        made = []
+        if prices:
+            made.append(section("How the prices move", *mean, grid(prices), *more))
+        if overruns:
+            heading = "What is asked for, against the capacity"
+            made.append(section(heading, *mean, grid(overruns), *more))
         return made
 
-    def _falling(self, proved: list[float]) -> Element:
+    def _chart(
+        self, resource: Resource, note: str, values: list[float], suffix: str = "", level: str = ""
+    ) -> Element:
+        return chart(
+            resource.name,
+            note,
+            [Line(values)],
+            first=1,
+            last=self._round,
+            suffix=suffix,
+            level=level,
+        )
+
+    def _falling(self) -> list[Element]:
+        proved = self._proved_trail.values()
+        if not proved:
+            return []
         lines = [Line(proved)]
         tolerance = self._agreement.pricing.tolerance
         ends = ""
         if tolerance:
             lines.append(Line([math.log10(tolerance)] * len(proved), "raw"))
             ends = f" The session ends by itself at {figure(100.0 * tolerance, digits=2)} %."
-        return section(
-            "What all may miss, at most",
-            paragraph(
-                "The certificate: what any other plan for all companies together could earn more, "
-                "as a part of what all capacities are worth, for the prices and totals so far."
-                + ends
-            ),
-            grid(
-                [
-                    chart(
-                        "Certificate",
-                        f"{_part(proved[-1])} after round {self._round}",
-                        lines,
-                        first=1,
-                        last=self._round,
-                        write=_part,
-                    )
-                ]
-            ),
-        )
+        note = f"{_part(proved[-1])} after round {self._round}"
+        return [
+            section(
+                "The certificate falls",
+                paragraph(
+                    "What any other plan for all companies together could earn more, at most, as a "
+                    "part of what all capacities are worth." + ends
+                ),
+                chart("Certificate", note, lines, first=1, last=self._round, write=_part),
+            )
+        ]
 
     def _people(self) -> Element:
         members = self._agreement.members
@@ -393,6 +381,13 @@ def _listed(names: Sequence[str]) -> str:
     if len(names) > 8:
         return f"{', '.join(names[:7])} and {counted(len(names) - 7, 'other', 'others')}"
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def _asked(resource: Resource, over: float) -> Element:
+    """How much of a resource, and how far that is off the capacity."""
+    amount = amount_text(resource, (1.0 + over) * resource.capacity)
+    off = element("span", number(_percent(100.0 * over)), class_="soft")
+    return element("div", number(amount), element("br"), off)
 
 
 def _percent(value: float) -> str:

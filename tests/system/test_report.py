@@ -39,7 +39,7 @@ from protocol.toml import from_table, written
 from scripts.agreements import agreement_table, drawn
 from scripts.simulate import players, run
 from tests.kit import ROOT
-from tests.kit.browser import CHROMIUM, Browser
+from tests.kit.browser import Browser
 from tests.kit.builders import dump, make_agreement, play, public_key
 from tests.kit.processes import options
 from tests.kit.waiting import LIMIT
@@ -530,14 +530,6 @@ def test_audit_recomputes_the_quota(files: Files) -> None:
     for name, *cells in rows:
         for cell, ticks in zip(cells, figures["quota"][name], strict=True):
             assert float(cell.rstrip("%")) == pytest.approx(100.0 * ticks / TICKS, abs=5e-4)
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    if CHROMIUM is None:
-        pytest.skip("there is no Chromium on this machine to look at pages with")
-    with Browser(tmp_path_factory.mktemp("browser")) as opened:
-        yield opened
 
 
 SEEN = """(() => {
