@@ -85,6 +85,8 @@ class Coordinator:
             self._meter.stop()
             self._guard.stop()
             self._context.destroy(linger=0)
+            if self._watching is not None:
+                self._watching.look(self._standing)
             if self._archive is not None:
                 self._archive.close(self._standing.seals)
 

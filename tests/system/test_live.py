@@ -3,6 +3,8 @@
 import json
 import re
 import socket
+import subprocess
+import sys
 import threading
 import urllib.error
 import urllib.request
@@ -24,7 +26,8 @@ from protocol.pages.live import POINTS, SENTENCES, Live, Trail
 from protocol.pages.page import figure
 from protocol.window import READERS, Window
 from protocol.wire import glance
-from scripts.processes import coordinator_command, party_command
+from scripts.processes import coordinator_command, environment, party_command
+from tests.kit import ROOT
 from tests.kit.browser import Browser
 from tests.kit.builders import make_agreement, play
 from tests.kit.processes import Play, assert_undisturbed, options
@@ -355,12 +358,28 @@ def test_forged_releases_are_not_on_the_page() -> None:
 
 def address_of(session: Play, name: str) -> str:
     """Where a process says that its session can be watched."""
+    return until(lambda: session.cast.page(name), f"{name} says where its page is")
 
-    def said() -> str:
-        found = re.search(r"http://\S+", session.cast.complained(name))
-        return found[0] if found else ""
 
-    return until(said, f"{name} says where its page is")
+def test_demonstration_can_be_watched() -> None:
+    """`scripts/demo --page` says where, and the page is there before the companies are."""
+    command = [sys.executable, "-m", "scripts.demo", "--page", "--mode", "hidden", "--parties", "2"]
+    with subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as demo:
+        assert demo.stderr is not None
+        said = next(line for line in demo.stderr if "http://" in line)
+        reader = Reader(said.split()[-1])
+        demo.communicate(timeout=LIMIT)
+    assert demo.returncode == 0
+    assert reader.told[0]["title"].startswith("demo-1: ")
+    assert "sealed by all" in "".join(reader.wait()["parts"])
 
 
 @pytest.mark.parametrize("topology", ["relay", "mesh"])
