@@ -26,6 +26,9 @@ def main() -> None:
     )
     plan.add_argument("agreement", type=Path, metavar="AGREEMENT")
     plan.add_argument("--json", action="store_true", help="print the figures as JSON")
+    plan.add_argument("--html", type=Path, metavar="FILE",
+        help="write a page to send around, with what rehearsals among invented companies "
+        "came to")  # fmt: skip
     audit = add_command(
         commands,
         "audit",
@@ -57,6 +60,12 @@ def _plan(options: argparse.Namespace) -> None:
 
     agreement = read_agreement(options.agreement)
     figures = forecast(agreement)
+    if options.html is not None:
+        from protocol.pages.plan import plan_page, variants
+
+        page = plan_page(agreement, figures, variants(agreement, figures))
+        _write(options.html, page, sparing=[options.agreement])
+        return
     print(json.dumps(figures, indent=2) if options.json else plan_text(agreement, figures))
 
 
@@ -72,8 +81,13 @@ def _report(options: argparse.Namespace) -> None:
 
     page = public_page(_known(options))
     path = options.out or options.transcript.with_suffix(".html")
-    if path.resolve() in (options.transcript.resolve(), options.agreement.resolve()):
-        raise BadCommand(f"the report would overwrite {str(path)!r}; name another file with --out")
+    _write(path, page, sparing=[options.transcript, options.agreement])
+
+
+def _write(path: Path, page: str, *, sparing: list[Path]) -> None:
+    """Write a page, but never over what it was made of, and say where it is."""
+    if path.resolve() in [kept.resolve() for kept in sparing]:
+        raise BadCommand(f"the page would overwrite {str(path)!r}; name another file")
     try:
         path.write_text(page, encoding="utf-8")
     except OSError as error:

@@ -5,7 +5,6 @@ handed to anybody. No private number may ever come here.
 """
 
 import math
-from collections.abc import Sequence
 from xml.etree.ElementTree import Element
 
 from protocol.agreement import Agreement, Resource
@@ -32,6 +31,7 @@ from protocol.pages.words import (
     amount_text,
     counted,
     left_out,
+    part_range,
     titled,
 )
 
@@ -167,16 +167,11 @@ def _members(known: Outcome) -> list[tuple[str, str, str]]:
     agreement = known.agreement
     rows = []
     for member, ticks in zip(agreement.members[:ROWS], known.endowment.tolist(), strict=False):
-        brings = _range([tick / agreement.ticks for tick in ticks])
-        rows.append((member.name, f"at most {_range(member.share)}", brings))
+        brings = part_range([tick / agreement.ticks for tick in ticks])
+        rows.append((member.name, f"at most {part_range(member.share)}", brings))
     if len(agreement.members) > ROWS:
         rows.append((f"and {len(agreement.members) - ROWS} more", "", ""))
     return rows
-
-
-def _range(parts: Sequence[float]) -> str:
-    least, most = (f"{100.0 * bound(parts):.4g} %" for bound in (min, max))
-    return most if least == most else f"{least} to {most}"
 
 
 def _certificate(known: Outcome) -> Element:
@@ -210,12 +205,14 @@ def _privacy(known: Outcome) -> Element:
     return section(
         "Privacy",
         paragraph(element("strong", "The guarantee"), f" — {statement(known.agreement)}."),
-        *_plain_words(known.agreement),
+        *plain_words(known.agreement),
+        *_unhidden(known.agreement),
         paragraph(verdict(known.agreement)),
     )
 
 
-def _plain_words(agreement: Agreement) -> list[Element]:
+def plain_words(agreement: Agreement) -> list[Element]:
+    """What the guarantee means, for people."""
     if agreement.rehearsal or agreement.privacy is None:
         return [
             paragraph(
@@ -232,6 +229,13 @@ def _plain_words(agreement: Agreement) -> list[Element]:
             f"have shift by a factor of at most {figure(math.exp(epsilon), digits=2)}, which is "
             f"e to the power of ε, but for a chance of about {delta:g}.{weak}"
         ),
+    ]
+
+
+def _unhidden(agreement: Agreement) -> list[Element]:
+    if agreement.rehearsal or agreement.privacy is None:
+        return []
+    return [
         paragraph(
             "It does not hide that a company took part, nor what it says or does outside of the "
             "session. The prices and quotas on this page are computed from the noisy numbers "
