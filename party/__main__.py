@@ -53,8 +53,8 @@ def main() -> None:
         "demands, and end with the common prices and this company's quota. The same command goes\n"
         "on after any crash; what was released once is never computed again. With --out it writes\n"
         "report.html, plan.csv and result.json, which are private (party/RESULT.md says what is\n"
-        "in them), and session.transcript, which is public. Exit code 30 says that the quota is\n"
-        "too small for any plan of the model: that is for you alone.",
+        "in them), session.transcript and public.csv, which are public. Exit code 30 says that\n"
+        "the quota is too small for any plan of the model: that is for you alone.",
     )
     join.set_defaults(beyond_output=True)
     join.add_argument("--agreement", type=Path, required=True, metavar="FILE")

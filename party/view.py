@@ -146,7 +146,7 @@ class TextView:
             print("give the same command with --out DIR for your plan and a report")
         else:
             print(f"written to {folder}: report.html, plan.csv, result.json (all three PRIVATE), ")
-            print("and session.transcript, which anybody may see")
+            print("and session.transcript and public.csv, which anybody may see")
 
     def _say(self, text: str) -> None:
         self._console.print(text, highlight=False, markup=False, soft_wrap=True)

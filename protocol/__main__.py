@@ -51,6 +51,8 @@ def main() -> None:
     report.add_argument("transcript", type=Path, metavar="TRANSCRIPT")
     report.add_argument("--agreement", type=Path, required=True, metavar="FILE")
     report.add_argument("--out", type=Path, metavar="FILE", help="(TRANSCRIPT with .html)")
+    report.add_argument("--csv", type=Path, metavar="FILE",
+        help="prices, quotas and payments for a spreadsheet as well")  # fmt: skip
     run(parser)
 
 
@@ -78,18 +80,22 @@ def _audit(options: argparse.Namespace) -> None:
 
 def _report(options: argparse.Namespace) -> None:
     from protocol.pages.public import public_page
+    from protocol.pages.sheet import public_csv
 
-    page = public_page(_known(options))
+    known = _known(options)
     path = options.out or options.transcript.with_suffix(".html")
-    _write(path, page, sparing=[options.transcript, options.agreement])
+    read = [options.transcript, options.agreement]
+    _write(path, public_page(known), sparing=read)
+    if options.csv is not None:
+        _write(options.csv, public_csv(known), sparing=[*read, path])
 
 
-def _write(path: Path, page: str, *, sparing: list[Path]) -> None:
-    """Write a page, but never over what it was made of, and say where it is."""
+def _write(path: Path, text: str, *, sparing: list[Path]) -> None:
+    """Write a file, but never over what it was made of, and say where it is."""
     if path.resolve() in [kept.resolve() for kept in sparing]:
-        raise BadCommand(f"the page would overwrite {str(path)!r}; name another file")
+        raise BadCommand(f"this would overwrite {str(path)!r}; name another file")
     try:
-        path.write_text(page, encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise BadCommand(f"{str(path)!r} cannot be written: {error.strerror}") from None
     print(path)

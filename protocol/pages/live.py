@@ -16,7 +16,7 @@ from protocol.agreement import Agreement, Resource
 from protocol.arrays import Floats
 from protocol.course import Position
 from protocol.pages.certificate import certified, money
-from protocol.pages.courses import CHARTS
+from protocol.pages.courses import CHARTS, moves
 from protocol.pages.page import (
     Content,
     Line,
@@ -284,7 +284,7 @@ class Live:
                 "The capacities",
                 paragraph(
                     "What all companies together asked for in the last round; the mark in a bar is "
-                    "the capacity. A price rises while more is asked for than there is."
+                    f"the capacity. {moves(agreement)}"
                 ),
                 table(("Capacity", "", f"Asked for{noisy}", "Next price"), rows),
                 *left_out(len(rows), len(agreement.resources), "resources"),

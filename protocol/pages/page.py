@@ -21,6 +21,7 @@ _WIDTH, _HEIGHT = 320.0, 150.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 54.0, 314.0, 10.0, 128.0
 _POINTS = 400  # no line of a chart has more corners: a page of many rounds stays small
 _MINUS, _THIN = "\u2212", "\u202f"
+_POINT, _DIGIT = "\u2008", "\u2007"  # blanks as wide as these
 
 
 def page(title: str, *content: Content, kind: str = "public", script: str = "") -> str:
@@ -82,6 +83,22 @@ def facts(*pairs: tuple[str, Content]) -> Element:
     """A row of figures, each under its name."""
     groups = [element("div", element("dt", n), element("dd", v)) for n, v in pairs]
     return element("dl", *groups, class_="facts")
+
+
+def verdicts(*pairs: tuple[str, Content]) -> Element:
+    """Answers in words, each beside the question."""
+    groups = [element("div", element("dt", n), element("dd", v)) for n, v in pairs]
+    return element("dl", *groups, class_="verdicts")
+
+
+def aligned(texts: Sequence[str]) -> list[str]:
+    """Figures of one column, filled up so that their decimal points stand below each other."""
+    behind = [len(text) - text.index(".") if "." in text else 0 for text in texts]
+    most = max(behind, default=0)
+    blanks = [
+        _DIGIT * (most - n) if n or not most else _POINT + _DIGIT * (most - 1) for n in behind
+    ]
+    return [text + blank for text, blank in zip(texts, blanks, strict=True)]
 
 
 def grid(parts: Sequence[Element]) -> Element:

@@ -13,6 +13,7 @@ from xml.etree.ElementTree import Element
 from protocol.agreement import Agreement
 from protocol.forecast import CLEAR, FAINT, statement
 from protocol.pages.certificate import money
+from protocol.pages.courses import moves
 from protocol.pages.page import (
     Content,
     callout,
@@ -313,8 +314,8 @@ def _course(agreement: Agreement, figures: dict[str, Any]) -> Element:
     made = section(
         "How it is played",
         paragraph(
-            f"In each of {most}{agreement.rounds} rounds every company answers the prices; the "
-            f"price of what is wanted too much rises. A company sends {most}"
+            f"In each of {most}{agreement.rounds} rounds every company answers the prices. "
+            f"{moves(agreement)} A company sends {most}"
             f"{figures['messages_per_party']} messages of {figures['release_bytes']} bytes. One "
             "that stays away stops all others until it is back, and is named; the same command "
             "goes on."

@@ -14,6 +14,7 @@ from protocol.pages.certificate import certificate_figures, certified, money
 from protocol.pages.courses import courses
 from protocol.pages.page import (
     Content,
+    aligned,
     callout,
     code,
     element,
@@ -118,12 +119,12 @@ def public_sections(known: Outcome) -> list[Element]:
 
 def _terms(known: Outcome) -> Element:
     agreement = known.agreement
-    shown = zip(agreement.resources[:ROWS], known.prices.tolist(), strict=False)
-    rows = [
-        (titled(r), number(amount_text(r, r.capacity)), _price(agreement, r, price))
-        for r, price in shown
-    ]
-    names = ("Resource", "Capacity", "Price")
+    amounts = aligned([amount_text(r, r.capacity) for r in agreement.resources[:ROWS]])
+    prices = aligned([figure(price) for price in known.prices[:ROWS].tolist()])
+    shown = zip(agreement.resources, amounts, prices, strict=False)
+    rows = [(titled(r), number(amount), _price(r, price)) for r, amount, price in shown]
+    currency = f", {agreement.currency}" if agreement.currency else ""
+    names = ("Resource", "Capacity", f"Price{currency}")
     return section(
         "The capacities and their prices",
         paragraph(
@@ -137,9 +138,8 @@ def _terms(known: Outcome) -> Element:
     )
 
 
-def _price(agreement: Agreement, resource: Resource, price: float) -> Element:
-    amount = number(money(agreement, figure(price)))
-    return element("span", amount, f" per {resource.unit or 'unit'}")
+def _price(resource: Resource, price: str) -> Element:
+    return element("span", number(price), f" per {resource.unit or 'unit'}")
 
 
 def _brought(agreement: Agreement) -> str:
