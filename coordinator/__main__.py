@@ -22,7 +22,7 @@ from protocol.command import (
     write_private,
 )
 from protocol.errors import BadAgreement, BadCommand, BadKey
-from protocol.toml import from_table, parse, written
+from protocol.toml import LEAST_MASKED, from_table, parse, written
 
 _DEFAULTS: dict[str, Any] = {
     "mode": "private",
@@ -75,6 +75,13 @@ def main() -> None:
         help="private: noise that keeps epsilon and delta; clipped: the same with caps that adapt; "
         "hidden: no noise and no guarantee, everybody sees exactly what each would take at the "
         "prices asked, and in return the prices are exact and certified (private)")  # fmt: skip
+    add("--reveal", choices=agreements.REVEALS,
+        help="totals: releases are masked so that nobody can read one, only their sum, from three "
+        "members on; each: every release can be read (totals where it can be)")  # fmt: skip
+    add("--colluders", type=int, metavar="T",
+        help="private and totals: members that may tell each other all they know (1)")  # fmt: skip
+    add("--overrun", type=float, metavar="RISK",
+        help="private and totals: that all quotas together exceed a capacity (0.05)")  # fmt: skip
     add("--rounds", type=int, help="(150)")
     add("--epsilon", type=float, help="(1)")
     add("--delta", type=float, help="(0.001)")
@@ -161,6 +168,8 @@ def _first(options: argparse.Namespace, key: str) -> Agreement:
     certificate = _certificate(options, centered=hidden)
     resources = [_resource_table(argument, noisy=not hidden) for argument in options.resource]
     members = [_member_table(str(argument)) for argument in options.member]
+    able = terms["mode"] != "clipped" and len(members) >= LEAST_MASKED
+    reveal = terms.get("reveal", "totals" if able else "each")
     _set_units(resources, options.unit or [])
     _set_endowments(members, [r["name"] for r in resources], options.endowment or [])
     return from_table(
@@ -168,9 +177,11 @@ def _first(options: argparse.Namespace, key: str) -> Agreement:
             "session": options.session,
             "currency": terms.get("currency", ""),
             "mode": terms["mode"],
+            "reveal": reveal,
             "rounds": terms["rounds"],
             "rehearsal": terms["rehearsal"],
-            "privacy": {} if hidden else {k: terms[k] for k in ("epsilon", "delta")},
+            "privacy": ({} if hidden else {k: terms[k] for k in ("epsilon", "delta")})
+            | {k: terms[k] for k in ("colluders", "overrun") if k in terms},
             "prices": {"start": terms["start"], **certificate},
             "transport": {
                 "topology": terms["topology"],
@@ -190,8 +201,8 @@ def _next(options: argparse.Namespace, key: str) -> Agreement:
     from protocol.transcript import load
 
     kept = ("resource", "unit", "currency", "member", "endowment", "mode", "start", "rehearsal")
-    for name in kept:
-        if getattr(options, name):
+    for name in (*kept, "reveal", "colluders", "overrun"):
+        if getattr(options, name) is not None:
             raise BadCommand(
                 f"--{name} is what the earlier session says; leave it out, and change the file "
                 "that is written where the next session is to differ"
@@ -390,10 +401,12 @@ def _say(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
 
-def _frame(agreement: Agreement, rounds: list[list[bytes]], seals: list[bytes]) -> bytes:
+def _frame(
+    agreement: Agreement, rounds: list[list[bytes]], seals: list[bytes], keys: list[bytes]
+) -> bytes:
     from protocol.transcript import frame  # late: a relay need not know how to compute
 
-    return frame(agreement, rounds, seals)
+    return frame(agreement, rounds, seals, keys)
 
 
 def _health(options: argparse.Namespace) -> None:

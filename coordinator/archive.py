@@ -12,16 +12,21 @@ import msgpack
 
 from protocol.agreement import Agreement
 from protocol.errors import BadCommand, BadMessage
-from protocol.messages import Release
-from protocol.wire import Glance, Reader, release_bytes
+from protocol.messages import MaskKey, Release
+from protocol.wire import MASK_KEY_BYTES, Glance, Reader, release_bytes
 
 Say = Callable[[str], None]
-Frame = Callable[[Agreement, list[list[bytes]], list[bytes]], bytes]
+Frame = Callable[[Agreement, list[list[bytes]], list[bytes], list[bytes]], bytes]
 """Makes the file of a transcript."""
 
 
+KEYS = -1
+"""The round that mask keys are kept under."""
+
+
 class Archive:
-    """One release for each member and round. What came in is in a journal beside the file.
+    """One release for each member and round, and before the first one its mask key, where there
+    are such. What came in is in a journal beside the file.
 
     A coordinator that is started again goes on with the journal, which is removed when the
     session is over.
@@ -48,15 +53,17 @@ class Archive:
     def keep(self, seen: Glance, data: bytes) -> None:
         """Keep a release, unless its place is taken by one whose signature fits."""
         place = self._places.get(seen.key)
-        if place is None or seen.kind is not Release or len(data) != self._length:
+        if place is None or seen.round >= self._agreement.rounds:
             return
-        if seen.round >= self._agreement.rounds:
+        masks = seen.kind is MaskKey and self._agreement.masked and len(data) == MASK_KEY_BYTES
+        if not masks and (seen.kind is not Release or len(data) != self._length):
             return
-        known = self._rounds.setdefault(seen.round, {})
+        number = KEYS if masks else seen.round
+        known = self._rounds.setdefault(number, {})
         if known.get(place) == data or (place in known and self._fits(known[place])):
             return
         known[place] = data
-        self._write(bytes(msgpack.packb([seen.round, place, data])))
+        self._write(bytes(msgpack.packb([number, place, data])))
 
     def flush(self) -> None:
         """Let what was kept so far survive the end of the process."""
@@ -68,14 +75,17 @@ class Archive:
         names = [m.name for m in self._agreement.members]
         sealed = all(name in seals for name in names)
         end = self._reader.unpack(seals[names[0]]).message.round if sealed else None
-        rounds = self._closed(end)
+        keys = (self._whole(KEYS) or []) if self._agreement.masked else []
+        rounds = self._closed(end) if keys or not self._agreement.masked else []
         if end is not None and len(rounds) < end:
             self._say(f"the transcript lacks rounds from {len(rounds)} on: they were not heard")
             sealed = False
         try:
             draft = self._path.with_name(f"{self._path.name}.new")
             draft.write_bytes(
-                self._frame(self._agreement, rounds, [seals[n] for n in names] if sealed else [])
+                self._frame(
+                    self._agreement, rounds, [seals[n] for n in names] if sealed else [], keys
+                )
             )
             draft.replace(self._path)
             self._journal.close()
@@ -90,11 +100,18 @@ class Archive:
         """The rounds from the first on in which every member's release is there and fits."""
         rounds: list[list[bytes]] = []
         while end is None or len(rounds) < end:
-            found = self._rounds.get(len(rounds), {})
-            if len(found) < len(self._places) or not all(map(self._fits, found.values())):
+            whole = self._whole(len(rounds))
+            if whole is None:
                 break
-            rounds.append([found[place] for place in range(len(found))])
+            rounds.append(whole)
         return rounds
+
+    def _whole(self, number: int) -> list[bytes] | None:
+        """What all members have said in a round, if all of it is there and fits."""
+        found = self._rounds.get(number, {})
+        if len(found) < len(self._places) or not all(map(self._fits, found.values())):
+            return None
+        return [found[place] for place in range(len(found))]
 
     def _fits(self, data: bytes) -> bool:
         try:

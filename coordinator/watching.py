@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from protocol.agreement import Agreement
 from protocol.errors import BadMessage, SottoError
-from protocol.messages import Release, Seal, Signed
+from protocol.messages import MaskKey, Release, Seal, Signed
 from protocol.window import Window
 from protocol.wire import Glance, Reader, release_bytes
 
@@ -53,6 +53,7 @@ class Watching:
         self._boxes: dict[int, dict[str, Signed]] = {}
         self._kept: list[tuple[bytes, ...]] = []
         self._kept_bytes = 0
+        self._keys: dict[str, Signed] = {}
         self._seals: dict[str, bytes] = {}
         self._over = False
         self._thread = threading.Thread(target=self._follow, daemon=True)
@@ -87,7 +88,7 @@ class Watching:
 
     def hear(self, seen: Glance, data: bytes) -> None:
         """A message is passed on."""
-        if seen.kind in (Release, Seal):
+        if seen.kind in (MaskKey, Release, Seal):
             self._put(data)
 
     def look(self, standing: "Standing") -> None:
@@ -123,6 +124,9 @@ class Watching:
         if isinstance(message, Seal):
             self._seals[message.sender] = signed.data
             return
+        if isinstance(message, MaskKey):
+            self._keys.setdefault(message.sender, signed)
+            return
         if message.round > self._closed + 1:
             # In lock step nobody is two rounds ahead: what came between was not heard here.
             self._position, self._boxes = None, {}
@@ -133,17 +137,25 @@ class Watching:
             self._close(self._boxes.pop(self._closed))
 
     def _close(self, box: dict[str, Signed]) -> None:
-        from protocol.course import numbers, overrun
+        from protocol.course import mask_keys, numbers, overrun
 
-        releases = tuple(box[member.name] for member in self._agreement.members)
+        releases = self._in_turn(box)
         values = numbers(releases)
         self._closed += 1
+        if self._position is not None and self._position.unpaired:
+            keys = mask_keys(self._in_turn(self._keys))
+            whole = len(keys) == len(self._agreement.members)
+            self._position = self._course.pair(self._position, keys) if whole else None
         if self._position is not None:
             self._position = self._course.advance(self._position, values)
             self._kept_bytes += sum(len(signed.data) for signed in releases)
             if self._kept_bytes <= KEPT_BYTES:
                 self._kept.append(tuple(signed.data for signed in releases))
         self._live.closed(self._closed, overrun(self._agreement, values), self._position)
+
+    def _in_turn(self, box: dict[str, Signed]) -> tuple[Signed, ...]:
+        """What members have said, as far as they have, in roster order."""
+        return tuple(box[m.name] for m in self._agreement.members if m.name in box)
 
     def _end(self) -> None:
         """The session is over: the page is the public report, where all rounds were heard."""
@@ -167,5 +179,6 @@ class Watching:
         transcript = Transcript(
             rounds=tuple(map(opened, self._kept)),
             seals=opened(self._seals[name] for name in names) if sealed else (),
+            keys=self._in_turn(self._keys),
         )
         self._live.ended(public_parts(outcome(self._agreement, transcript)))

@@ -191,9 +191,11 @@ def _join(options: argparse.Namespace) -> None:
 
         def finish(known: "Outcome") -> None:
             from party.result import public_result, write_result
+            from party.settle import own_part
             from protocol.pages.public import public_parts
 
             nonlocal planless
+            own_part(known, who.name, ledger)  # now, so that its demands need be kept no longer
             if page is not None:
                 page.ended(public_parts(known), kind="public")
             if options.out:

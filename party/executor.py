@@ -87,6 +87,9 @@ class Executor:
                 yield effect.signed
             elif isinstance(effect, Record):
                 position = self.session.position  # the one that this round led to
+                if effect.round < 0:
+                    self._ledger.record_mask_keys(effect.releases)
+                    continue
                 self._ledger.record_round(effect.round, effect.releases, position.head)
                 self._closed.append((position, effect.releases))
             elif isinstance(effect, Respond):

@@ -1,8 +1,9 @@
 """The only door out of the private data. For a given round it opens once, whatever crashes.
 
-Solve, clamp, count ticks, add noise, sign, record, and only then hand out. Nothing else in
-this project draws noise, and nothing un-noised leaves this file: no log, no error, no
-length and no retry says anything about the answer of the subproblem.
+Solve, clamp, count ticks, add noise, mask, sign, record, and only then hand out. Nothing else in
+this project draws noise, and nothing un-noised leaves this file, but to the own ledger where
+releases are masked: no log, no error, no length and no retry says anything about the answer of
+the subproblem.
 """
 
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from party.ledger import Ledger
+from party.masks import Masks
 from party.noise import Noise
 from party.subproblem import Subproblem
 from protocol.agreement import Agreement
@@ -80,37 +82,46 @@ class Gate:
         self._noise = noise
         self._ledger = ledger
         self._pack = pack
+        self._masks = Masks(agreement, member, ledger, pack) if agreement.masked else None
         self._calibration = Calibration(agreement)
-        self._scales = self._calibration.scales(agreement.share_ticks[self._row])
+        self._scales = self._calibration.scales(agreement.share_ticks)[self._row]
 
     def release(self, position: Position) -> Signed:
         """The release of this position's round: the recorded one, or a new one.
 
+        The mask key where the position asks for that.
+
         Guarantee: calling this again, in this process or after any crash, gives the same
         bytes; a round is never answered twice.
         """
+        if self._masks is not None and position.unpaired:
+            return self._masks.key(position)
         recorded = self._ledger.release(position.round)
         if recorded is not None:
             return recorded
         if position.over or position.round >= self._agreement.rounds:
             raise BrokenInvariant("one release more than agreed was asked for")
         caps = position.caps[self._row]
+        demand = self._demanded(position.prices.current, caps)
         noisy = self._noise.add(
-            self._demanded(position.prices.current, caps),
+            demand,
             self._calibration.scales(caps) if self._agreement.mode == "clipped" else self._scales,
             member=self._member,
             round=position.round,
         )
+        said = truncated(self._agreement, noisy)
+        masked = said if self._masks is None else self._masks.masked(said, position)
         release = self._pack(
             Release(
                 sender=self._member,
                 agreement=self._agreement.digest,
                 round=position.round,
                 head=position.head,
-                values=tuple(truncated(self._agreement, noisy).tolist()),
+                values=tuple(masked.tolist()),
+                masked=self._agreement.masked,
             )
         )
-        self._ledger.record_release(release)
+        self._ledger.record_release(release, (demand, said) if self._masks else None)
         return release
 
     def prepare(self) -> None:

@@ -45,15 +45,15 @@ def enter(file: LedgerFile, account: Account, member: str) -> None:
     each = account.per_release
     file.write(
         "INSERT INTO sessions (agreement, name, member, data_set, rounds, epsilon, "
-        "delta, release_mu_squared, release_epsilon, release_delta) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (agreement) DO UPDATE "
+        "delta, release_mu_squared, release_epsilon, release_delta, colluders) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (agreement) DO UPDATE "
         "SET data_set = excluded.data_set WHERE member = excluded.member "
         "AND NOT EXISTS (SELECT * FROM releases WHERE session = sessions.id)",
         [
             (
                 account.agreement, account.session, member, account.data_set, account.rounds,
                 account.epsilon, account.delta, each.mu_squared, each.discreteness.epsilon,
-                each.discreteness.delta,
+                each.discreteness.delta, account.colluders,
             )
         ],
     )  # fmt: skip
@@ -74,7 +74,7 @@ def accounts_in(file: LedgerFile) -> tuple[Account, ...]:
     rows = file.rows(
         "SELECT agreement, name, data_set, rounds, "
         "(SELECT count(*) FROM releases WHERE session = sessions.id), "
-        "epsilon, delta, release_mu_squared, release_epsilon, release_delta "
+        "epsilon, delta, release_mu_squared, release_epsilon, release_delta, colluders "
         "FROM sessions ORDER BY id"
     )
     return tuple(
@@ -87,10 +87,11 @@ def accounts_in(file: LedgerFile) -> tuple[Account, ...]:
             epsilon=epsilon,
             delta=delta,
             per_release=Spent(mu_squared, Discreteness(cost_epsilon, cost_delta)),
+            colluders=colluders,
         )
         for (
             agreement, name, data_set, rounds, releases, epsilon, delta, mu_squared, cost_epsilon,
-            cost_delta,
+            cost_delta, colluders,
         ) in rows
     )  # fmt: skip
 

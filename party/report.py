@@ -35,8 +35,8 @@ from protocol.pages.page import (
     table,
     verdicts,
 )
-from protocol.pages.public import WEAK, header, public_sections, summary
-from protocol.pages.sharing import money_decimals, payment_counts, quota_texts
+from protocol.pages.public import WEAK, header, others, public_sections, summary
+from protocol.pages.sharing import money_decimals, own_quota_texts, payment_counts, quota_texts
 from protocol.pages.words import ROWS, amount_text, counted, left_out, titled
 from protocol.privacy import Spent
 
@@ -117,14 +117,14 @@ class Account:
 
     @classmethod
     def of(cls, known: Outcome, member: str, settlement: Settlement) -> "Account":
-        _, paid, least = payment_counts(known)
+        paid, least = _shown_payment(known, member, settlement)
         plans = [settlement.alone, settlement.within_quota]
         utilities = [plan.utility for plan in plans if plan is not None]
-        decimals = max(least, money_decimals([0.0, *utilities]) if not any(paid) else 0)
+        decimals = max(least, money_decimals([0.0, *utilities]) if not paid else 0)
         alone, within = (
             None if plan is None else round(Fraction(plan.utility) * 10**decimals) for plan in plans
         )
-        payment = paid[known.agreement.place(member)] * 10 ** (decimals - least)
+        payment = paid * 10 ** (decimals - least)
         return cls(alone, within, payment, decimals)
 
     @property
@@ -134,6 +134,15 @@ class Account:
     @property
     def gain(self) -> int | None:
         return None if self.left is None or self.alone is None else self.left - self.alone
+
+
+def _shown_payment(known: Outcome, member: str, settlement: Settlement) -> tuple[int, int]:
+    """What this company pays, counted in the last of so many decimals, as every page shows it."""
+    if known.agreement.masked:
+        decimals = money_decimals([settlement.payment])
+        return round(Fraction(settlement.payment) * 10**decimals), decimals
+    _, paid, decimals = payment_counts(known)
+    return paid[known.agreement.place(member)], decimals
 
 
 def _worth(
@@ -233,6 +242,17 @@ def _certainty(known: Outcome) -> Content:
     )
 
 
+def _there(known: Outcome) -> str:
+    """Whether what a quota allows is there."""
+    if known.quota_risk:
+        return (
+            "What your quota allows is there as long as all companies keep to theirs, but for a "
+            f"chance of {100.0 * known.quota_risk:g} % at most that all quotas together are more "
+            "than some capacity."
+        )
+    return "What your quota allows is there as long as all companies keep to theirs."
+
+
 def _no_promise(known: Outcome) -> str:
     if known.agreement.privacy is not None:
         return "prices and quotas follow from numbers with noise"
@@ -243,9 +263,13 @@ def _no_promise(known: Outcome) -> str:
 
 def _privacy(known: Outcome, spending: Spending) -> Content:
     """What was given away, in a sentence or two."""
-    agreement = known.agreement
+    agreement, rounds = known.agreement, counted(known.rounds, "round", "rounds")
+    if agreement.masked and agreement.privacy is None:
+        return (
+            "Nobody can read what you would take, only what all companies together would, exactly, "
+            f"at the prices of {rounds}. All the others together could work out your part of it."
+        )
     if agreement.privacy is None or agreement.rehearsal:
-        rounds = counted(known.rounds, "round", "rounds")
         noise = "repeatable noise hides nothing" if agreement.privacy is not None else "no noise"
         return (
             f"There is no guarantee ({noise}): the others can know what you would take at the "
@@ -253,10 +277,11 @@ def _privacy(known: Outcome, spending: Spending) -> Content:
         )
     epsilon = spending.session.epsilon(spending.delta)
     weak = ", which promises next to nothing" if epsilon > WEAK else ""
+    factor = figure(math.exp(min(epsilon, 700.0)), digits=2)
     return (
-        "Whatever others know besides, their odds between any two data sets that you might have "
-        f"shift by a factor of at most {figure(math.exp(min(epsilon, 700.0)), digits=2)}{weak}, "
-        f"but for a chance of about {spending.delta:g}."
+        f"Of {others(agreement)}, whatever they know besides, the odds between any two data sets "
+        f"that you might have shift by a factor of at most {factor}{weak}, but for a chance of "
+        f"about {spending.delta:g}."
     )
 
 
@@ -266,8 +291,8 @@ def _certain(known: Outcome, settlement: Settlement) -> Element:
     made = section(
         "How certain that is",
         paragraph(
-            "The figures above are yours exactly: your own model was solved for them. What your "
-            "quota allows is there as long as all companies keep to theirs."
+            "The figures above are yours exactly: your own model was solved for them. "
+            + _there(known)
         ),
         paragraph(certified(agreement, certificate_figures(known), write=figure)),
     )
@@ -392,7 +417,9 @@ def _uses(known: Outcome, member: str, settlement: Settlement) -> Element:
         resource, amount = agreement.resources[j], float(use[j])
         part = amount / resource.capacity
         texts = (amount_text(resource, amount), f"{part:.2%}".replace("%", " %"))
-        if use is own:
+        if use is own and agreement.masked:
+            texts = own_quota_texts(known, int(settlement.quota_ticks[j]), j)
+        elif use is own:
             texts = quota_texts(known, row, j)
         return name, bar(part / longest, kind), *map(number, texts)
 

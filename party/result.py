@@ -19,7 +19,7 @@ from party import budget
 from party.dataset import DataSet
 from party.ledger import Ledger
 from party.report import Spending, private_page, private_parts
-from party.settle import Settlement, settle
+from party.settle import Settlement, own_part, settle
 from protocol.command import replace_private
 from protocol.errors import BadCommand, PeerError
 from protocol.outcome import Outcome, amounts
@@ -41,7 +41,7 @@ def write_result(
     Whether the quota allows the company a plan: for its operator only. `on_report` is given the
     parts of the report, which are secret.
     """
-    settlement = settle(data, known, member)
+    settlement = settle(data, known, member, own_part(known, member, ledger))
     spending = spent(ledger, known.agreement.digest)
     written = time.strftime("%d %B %Y")
     page = private_page(known, member, data, settlement, spending, written=written)
@@ -77,9 +77,9 @@ def public_result(known: Outcome, member: str) -> dict[str, Any]:
     """What everybody knows of the outcome: the part of `result.json` that is no secret."""
     agreement = known.agreement
     names = [member.name for member in agreement.members]
-    rows = dict(zip(names, known.quota, strict=True))
     return {
         "session": agreement.session,
+        "reveal": agreement.reveal,
         "agreement": agreement.digest.hex(),
         "member": member,
         "rounds": known.rounds,
@@ -90,13 +90,23 @@ def public_result(known: Outcome, member: str) -> dict[str, Any]:
         "certificate": certificate_figures(known),
         "prices": known.prices.tolist(),
         "last_prices": known.last_prices.tolist(),
-        "quota": {name: amounts(agreement, row).tolist() for name, row in rows.items()},
-        "quota_ticks": {name: row.tolist() for name, row in rows.items()},
+        "totals": known.weighted_total.tolist(),
+        "quota_risk": known.quota_risk,
         "ticks": agreement.ticks,
         "endowment": {
             name: amounts(agreement, row).tolist()
             for name, row in zip(names, known.endowment, strict=True)
         },
+        **({} if agreement.masked else _public_parts(known, names)),
+    }
+
+
+def _public_parts(known: Outcome, names: list[str]) -> dict[str, Any]:
+    """Everybody's quota and payment, where each release can be read."""
+    rows = dict(zip(names, known.quota, strict=True))
+    return {
+        "quota": {name: amounts(known.agreement, row).tolist() for name, row in rows.items()},
+        "quota_ticks": {name: row.tolist() for name, row in rows.items()},
         "payments": dict(zip(names, known.payments.tolist(), strict=True)),
     }
 
@@ -119,6 +129,8 @@ def _private(known: Outcome, settlement: Settlement) -> dict[str, Any]:
     within, alone = settlement.within_quota, settlement.alone
     wanted, extra = settlement.at_prices, settlement.extra_ticks
     return {
+        "quota": amounts(known.agreement, settlement.quota_ticks).tolist(),
+        "quota_ticks": settlement.quota_ticks.tolist(),
         "utility_within_quota": within and within.utility,
         "utility_alone": alone and alone.utility,
         "payment": settlement.payment,

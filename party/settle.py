@@ -12,11 +12,13 @@ import highspy
 import numpy as np
 
 from party.dataset import DataSet
+from party.ledger import Ledger
 from party.subproblem import Subproblem, counted, finer, loaded, model, subproblem
 from protocol.agreement import Agreement
 from protocol.arrays import Floats, Ticks
-from protocol.errors import BadData
+from protocol.errors import BadData, BadLedger
 from protocol.outcome import Outcome, amounts
+from protocol.parts import Part, part
 
 TOLERANCE = 1e-7
 """What HiGHS takes for nothing in a row of 1 to 100 units; above and below it, in proportion."""
@@ -40,7 +42,8 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Settlement:
-    """One company's outcome. Quotas and payments are public, everything else is secret.
+    """One company's outcome. Quotas and payments are public, unless only totals can be read;
+    everything else is secret.
 
     `within_quota` is the best plan within the quota and `alone` the best within the endowment,
     None where the private rows allow none; `extra_ticks` is what the quota then lacks at least.
@@ -73,21 +76,47 @@ class Settlement:
         return None if self.at_prices is None else math.fsum(self.prices * self.at_prices.uses)
 
 
-def settle(data: DataSet, known: Outcome, member: str) -> Settlement:
-    """What the outcome means for one company."""
+def own_part(known: Outcome, member: str, ledger: Ledger) -> Part | None:
+    """What a member may use and pays where nobody else knows that, else None. Secret.
+
+    Worked out once, from what the ledger holds of its own demands, which are destroyed then.
+    """
+    if not known.agreement.masked:
+        return None
+    made = ledger.part()
+    if made is None:
+        asked, said = ledger.demands()
+        if len(asked) != known.rounds:
+            raise BadLedger(f"the ledger holds {len(asked)} own demands of {known.rounds} rounds")
+        made = part(
+            known.agreement,
+            known.rule,
+            known.agreement.place(member),
+            asked=asked,
+            said=said,
+            totals=known.totals,
+            prices=known.prices,
+        )
+        ledger.record_part(made)
+    return made
+
+
+def settle(data: DataSet, known: Outcome, member: str, own: Part | None = None) -> Settlement:
+    """What the outcome means for one company; `own` where nobody else knows its quota."""
     agreement, row = known.agreement, known.agreement.place(member)
-    own, brought = known.quota[row], known.endowment[row]
-    within = plan_within(data, amounts(agreement, own))
+    made = own or Part(known.quota[row], float(known.payments[row]))
+    own_ticks, brought = made.quota, known.endowment[row]
+    within = plan_within(data, amounts(agreement, own_ticks))
     answer = subproblem(data, agreement, member).answer(known.prices)
     return Settlement(
-        quota_ticks=own,
+        quota_ticks=own_ticks,
         endowment_ticks=brought,
         within_quota=within,
         alone=plan_within(data, amounts(agreement, brought)),
-        payment=float(known.payments[row]),
+        payment=made.payment,
         at_prices=None if answer is None else _plan(data, answer.plan),
         prices=known.prices,
-        extra_ticks=None if within else smallest_extra(data, agreement, row, own),
+        extra_ticks=None if within else smallest_extra(data, agreement, row, own_ticks),
     )
 
 

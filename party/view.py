@@ -130,20 +130,28 @@ class TextView:
     def finished(self, public: dict[str, Any], folder: Path | None) -> None:
         """The outcome, and where the files about it are."""
         agreement = self._agreement
-        own, payment = (public[key][public["member"]] for key in ("quota", "payments"))
         early = ", ended by itself" if public["ended_by_itself"] else ""
         print(f"finished: {public['rounds']} rounds{early}, all members at head {public['head']}")
-        for resource, price, amount in zip(agreement.resources, public["prices"], own, strict=True):
+        for j, (resource, price) in enumerate(
+            zip(agreement.resources, public["prices"], strict=True)
+        ):
             cost = f"{money(agreement, f'{price:.6g}')} per {resource.unit or 'unit'}"
-            unit = resource.unit or "units"
-            print(f"  {resource.name}: you may use {_at_most(amount)} {unit}; price {cost}")
-        paid = money(agreement, f"{abs(payment):.6g}")
-        print(
-            f"you {'get' if payment < 0.0 else 'pay'} {paid} for your quota beside what you bring"
-        )
+            unit, use = resource.unit or "units", ""
+            if not agreement.masked:
+                own = public["quota"][public["member"]]
+                use = f"you may use {_at_most(own[j])} {unit}; "
+            print(f"  {resource.name}: {use}price {cost}")
+        if agreement.masked:
+            print("your quota and what you pay are known to you alone: report.html says them")
+        else:
+            payment = public["payments"][public["member"]]
+            paid = money(agreement, f"{abs(payment):.6g}")
+            gets = "get" if payment < 0.0 else "pay"
+            print(f"you {gets} {paid} for your quota beside what you bring")
         print(certified(agreement, public["certificate"]))
         if folder is None:
-            print("give the same command with --out DIR for your plan and a report")
+            quota = "quota, " if agreement.masked else ""
+            print(f"give the same command with --out DIR for your {quota}plan and a report")
         else:
             print(f"written to {folder}: report.html, plan.csv, result.json (all three PRIVATE), ")
             print("and session.transcript and public.csv, which anybody may see")
@@ -184,12 +192,21 @@ def show_budget(figures: dict[str, Any]) -> None:
         table.add_column(column, justify="left" if column == "session" else "right")
     for row in figures["sessions"]:
         agreed = f"ε = {row['epsilon']:g}, δ = {row['delta']:g}" if row["epsilon"] else "no privacy"
+        if row["colluders"]:
+            agreed += f"*{row['colluders']}"
         released = f"{row['releases']} of {row['rounds']}"
         table.add_row(row["session"], agreed, released, _epsilon(row["spent_epsilon"]))
     table.add_section()
     table.add_row("all together", "", "", _epsilon(figures["spent_epsilon"]))
     console = Console()
     console.print(table)
+    for count in sorted({row["colluders"] for row in figures["sessions"] if row["colluders"]}):
+        who = "member tells" if count == 1 else "members tell"
+        console.print(
+            f"*{count}: only totals could be read; it holds as long as at most {count} {who} what "
+            "they know, and nobody breaks the masks",
+            highlight=False,
+        )
     limit = figures["limit"]
     if limit is None:
         console.print("no limit is set: say --max-epsilon E to set one\n", highlight=False)

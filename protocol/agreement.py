@@ -25,6 +25,7 @@ FINE_TICKS = 1 << 40
 """The same for the centre rule, whose averages are exact: finer than any solver can tell."""
 
 MODES = ("hidden", "private", "clipped")
+REVEALS = ("each", "totals")
 ACCOUNTANTS = ("exact", "paper")
 SHAPES = ("component", "norm", "balanced")
 STEPS = ("center", "worth", "dog", "constant", "sqrt", "theorem")
@@ -59,12 +60,19 @@ class Member:
 
 @dataclass(frozen=True, kw_only=True)
 class Privacy:
-    """The budget of each party for the whole session. In `hidden` mode there is none."""
+    """The budget of each party for the whole session. In `hidden` mode there is none.
+
+    `colluders` and `overrun` belong to `totals`, and are None elsewhere: how many members may
+    tell each other all they know and still learn no more of another than ε and δ allow, and the
+    risk that in this session the private quotas are together above some capacity.
+    """
 
     epsilon: float
     delta: float
     accountant: str = "exact"
     noise: str = "component"
+    colluders: int | None = None
+    overrun: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +104,11 @@ class Transport:
 
 @dataclass(frozen=True, kw_only=True)
 class Agreement:
-    """What every company signs. `digest` names it; the same content has the same digest."""
+    """What every company signs. `digest` names it; the same content has the same digest.
+
+    `reveal` says what can be read of the releases of a round: `each` of them, or their `totals`
+    alone.
+    """
 
     session: str
     mode: str
@@ -104,6 +116,7 @@ class Agreement:
     resources: tuple[Resource, ...]
     members: tuple[Member, ...]
     pricing: Pricing
+    reveal: str = "each"
     privacy: Privacy | None = None
     truncate: bool = False
     alpha: float = 1.5
@@ -117,6 +130,11 @@ class Agreement:
     def digest(self) -> bytes:
         """SHA-256 of the canonical form. Addresses and patience are left out."""
         return hashlib.sha256(b"sotto agreement 1\n" + canonical(self).encode()).digest()
+
+    @property
+    def masked(self) -> bool:
+        """Whether releases are masked, so that nobody can read one by itself."""
+        return self.reveal == "totals"
 
     @property
     def ticks(self) -> int:
@@ -177,13 +195,16 @@ def canonical(agreement: Agreement) -> str:
     content = {
         "session": agreement.session,
         "mode": agreement.mode,
+        "reveal": agreement.reveal if agreement.masked else None,
         "rounds": agreement.rounds,
         "rehearsal": agreement.rehearsal,
         "truncate": agreement.truncate,
         "alpha": agreement.alpha if agreement.mode == "clipped" else None,
         "tau": agreement.tau if agreement.mode == "clipped" or agreement.truncate else None,
         "objective_limit": agreement.objective_limit,
-        "privacy": None if agreement.privacy is None else vars(agreement.privacy),
+        "privacy": None
+        if agreement.privacy is None
+        else _without(vars(agreement.privacy), "colluders", "overrun"),
         "pricing": _without(vars(agreement.pricing), "tolerance", "reserve"),
         "currency": agreement.currency,
         "resources": [vars(r) for r in agreement.resources],
@@ -201,7 +222,7 @@ def canonical(agreement: Agreement) -> str:
             for m in agreement.members
         ],
     }
-    content = _without(content, "currency")
+    content = _without(content, "currency", "reveal")
     return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 

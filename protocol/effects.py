@@ -16,7 +16,7 @@ class Effect:
 
 @dataclass(frozen=True)
 class Respond(Effect):
-    """Ask the gate for the release at this position, then `submit` it.
+    """Ask the gate for the release at this position, or the mask key, then `submit` it.
 
     The executor must have made it durable before it comes back: persist, then send.
     """
@@ -26,7 +26,10 @@ class Respond(Effect):
 
 @dataclass(frozen=True)
 class Record(Effect):
-    """A round is closed. Must be durable no later than the next release or the seal."""
+    """A round is closed. Must be durable no later than the next release or the seal.
+
+    Round −1 is the exchange of mask keys before the first.
+    """
 
     round: int
     releases: tuple[Signed, ...]

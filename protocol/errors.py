@@ -106,6 +106,12 @@ class PeerHalted(PeerError):
     exit_code = 14
 
 
+class ImpossibleTotal(PeerError):
+    """Masked releases add up to what all members together cannot have said; nobody knows whose."""
+
+    exit_code = 15
+
+
 class Unavailable(SottoError):
     """Nothing is wrong, but somebody is missing. The same command goes on later."""
 

@@ -54,7 +54,7 @@ def payments(agreement: Agreement, prices: Floats, quota: Ticks) -> Floats:
     for own, brought in zip(quota.tolist(), endowment(agreement).tolist(), strict=True):
         parts = zip(values, own, brought, used, strict=True)
         exact.append(sum(y * (q - Fraction(e * u, agreement.ticks)) for y, q, e, u in parts))
-    unit = _unit(math.fsum(map(abs, values)))
+    unit = unit_of_money(prices, agreement)
     counted = [Fraction(part, agreement.ticks) / Fraction(unit) for part in exact]
     return np.array([count * unit for count in balanced(counted)])
 
@@ -71,6 +71,7 @@ def balanced(parts: Sequence[Fraction]) -> list[int]:
     return whole
 
 
-def _unit(worth: float) -> float:
+def unit_of_money(prices: Floats, agreement: Agreement) -> float:
     """A power of two, so that sums of units are exact; 1 where float64 has none so small."""
+    worth = math.fsum(map(abs, (prices * agreement.capacity).tolist()))
     return math.ldexp(1.0, math.frexp(worth)[1]) / UNITS or 1.0

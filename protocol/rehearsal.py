@@ -20,6 +20,7 @@ from protocol.arrays import Floats, Ticks
 from protocol.caps import floor_ticks
 from protocol.course import Course
 from protocol.outcome import Outcome
+from protocol.parts import part
 from protocol.payments import endowment
 from protocol.privacy import Calibration
 
@@ -127,6 +128,7 @@ def expected(agreement: Agreement, *, sessions: int = SESSIONS) -> Expected | No
         return None
     tables = [Companies.drawn(agreement, number) for number in range(count)]
     known = [_played(agreement, table, number) for number, table in enumerate(tables)]
+    splits = [_split(session, asked) for session, asked in known]
     brought = endowment(agreement) / agreement.ticks
     alone = [table.earned(brought) for table in tables]
     whole = math.fsum(float(a.sum()) for a in alone)
@@ -135,10 +137,10 @@ def expected(agreement: Agreement, *, sessions: int = SESSIONS) -> Expected | No
         """The gain of all and the part that is better off, by sessions of these or of others."""
         gained, better = 0.0, 0
         for number, table in enumerate(tables):
-            session = known[(number + shift) % count]
-            earned = table.earned(session.quota / agreement.ticks)
+            quota, payments = splits[(number + shift) % count]
+            earned = table.earned(quota / agreement.ticks)
             gained += float((earned - alone[number]).sum())
-            net = earned - session.payments - alone[number]
+            net = earned - payments - alone[number]
             better += int((net > 1e-9 * np.abs(alone[number])).sum())
         return gained / whole, better / (count * len(agreement.members))
 
@@ -147,7 +149,7 @@ def expected(agreement: Agreement, *, sessions: int = SESSIONS) -> Expected | No
     best = math.fsum(table.best for table in tables)
     return Expected(
         sessions=count,
-        rounds=max(session.rounds for session in known),
+        rounds=max(session.rounds for session, _ in known),
         possible=best / whole - 1.0,
         gain=gain,
         placebo_gain=placebo_gain,
@@ -169,14 +171,34 @@ def without_noise(agreement: Agreement) -> Agreement:
     )
 
 
-def _played(agreement: Agreement, companies: Companies, number: int) -> Outcome:
-    """One session among these companies, to its end."""
+def _split(known: Outcome, asked: Ticks) -> tuple[Ticks, Floats]:
+    """Everybody's quota, in ticks, and payment, which here may be known of all."""
+    if not known.agreement.masked:
+        return known.quota, known.payments
+    parts = [
+        part(
+            known.agreement,
+            known.rule,
+            row,
+            asked=asked[:, row],
+            said=known.released[:, row],
+            totals=known.totals,
+            prices=known.prices,
+        )
+        for row in range(len(known.agreement.members))
+    ]
+    return np.array([p.quota for p in parts]), np.array([p.payment for p in parts])
+
+
+def _played(agreement: Agreement, companies: Companies, number: int) -> tuple[Outcome, Ticks]:
+    """One session among these companies, to its end, and what they asked for without noise."""
     course, noise, m = Course(agreement), Calibration(agreement), len(agreement.resources)
     position = course.opening
-    path, released = [position.prices.current], list[Ticks]()
+    path, released, meant = [position.prices.current], list[Ticks](), list[Ticks]()
     while not position.over:
         wanted = companies.demand(position.prices.current * agreement.capacity)
         asked = np.minimum(np.rint(wanted * agreement.ticks).astype(np.int64), position.caps)
+        meant.append(asked)
         if agreement.privacy is not None:
             seed = agreement.digest + b"noise" + _numbered(number, position.round)
             sigma = noise.scales(position.caps)[:, :m]
@@ -186,13 +208,14 @@ def _played(agreement: Agreement, companies: Companies, number: int) -> Outcome:
         position = course.advance(position, asked)
         path.append(position.prices.current)
         released.append(asked)
-    return Outcome(
+    known = Outcome(
         agreement=agreement,
         position=position,
         released=np.array(released),
         path=np.array(path),
         sealed=True,
     )
+    return known, np.array(meant)
 
 
 def _numbered(number: int, round: int) -> bytes:  # noqa: A002

@@ -11,7 +11,7 @@ from enum import Enum, auto
 from typing import Any
 
 from protocol.agreement import Agreement
-from protocol.course import Course, numbers
+from protocol.course import Course, mask_keys, numbers
 from protocol.effects import Effect, Fail, Finish, Leave, Record, Respond, Send, Warn
 from protocol.errors import (
     BadLedger,
@@ -20,11 +20,23 @@ from protocol.errors import (
     DifferentAgreement,
     DifferentPrices,
     Equivocation,
+    ImpossibleTotal,
     PeerHalted,
     SottoError,
     Unavailable,
 )
-from protocol.messages import NO_NONCE, Echo, Halt, Hello, Message, Reason, Release, Seal, Signed
+from protocol.messages import (
+    NO_NONCE,
+    Echo,
+    Halt,
+    Hello,
+    MaskKey,
+    Message,
+    Reason,
+    Release,
+    Seal,
+    Signed,
+)
 from protocol.timers import Timers
 from protocol.transcript import Transcript
 from protocol.wire import Reader
@@ -74,8 +86,8 @@ stays finished, whatever anybody says later. Only messages, effects and their or
 decided elsewhere."""
 
 _IGNORED: dict[Phase, tuple[type[Message], ...]] = {
-    Phase.FINISHED: (Release, Halt),
-    Phase.DISPUTING: (Release, Seal),
+    Phase.FINISHED: (MaskKey, Release, Halt),
+    Phase.DISPUTING: (MaskKey, Release, Seal),
     Phase.HALTED: (Message,),
 }
 """What a party no longer looks at. In a dispute only proof counts."""
@@ -92,6 +104,9 @@ class Session:
     found in the ledger by the gate when the session asks for it again. `heard` is what peers
     had released by the last orderly end, so that it is known of them still. With all seals in
     `past` the session is finished from the start, and stays only to help late peers.
+
+    Where releases are masked, mask keys are exchanged before the first round, in the way in
+    which releases are in a round; the own one is the first of `own`.
     """
 
     def __init__(
@@ -130,8 +145,10 @@ class Session:
         self._accused: str | None = None
         self._left = False
         self.position = self.course.opening
-        for releases in () if past is None else past.rounds:
-            self._step(releases)
+        self._keyless = self.position.head if agreement.masked else b""
+        if past is not None:
+            for said in (past.keys, *past.rounds) if past.keys else past.rounds:
+                self._step(said)
         self._recall(heard)
         self._timers = Timers(agreement, now)
         if past is not None and past.seals:
@@ -185,11 +202,12 @@ class Session:
     def submit(self, release: Signed, now: float) -> list[Effect]:
         """The gate has answered `Respond`."""
         message = release.message
-        right = isinstance(message, Release) and message.sender == self.me
+        kind = MaskKey if self.position.unpaired else Release
+        right = isinstance(message, kind) and message.sender == self.me
         if not right or message.round != self.position.round or message.head != self.position.head:
             raise BrokenInvariant("the gate answered with something else than this round's release")
         self._go(Event.SUBMITTED)
-        self._own_count = max(self._own_count, message.round + 1)
+        self._own_count = max(self._own_count, self._closed + 1)
         self._now_releases[self.me] = release
         self._newest = (*[s for s in self._newest if s.message != message], release)[-2:]
         self._timers.progressed(now)
@@ -204,7 +222,7 @@ class Session:
             self._timers.hurried()  # somebody still plays: say soon again why not
         if self.phase in _IGNORED and isinstance(message, _IGNORED[self.phase]):
             return []
-        if isinstance(message, Release):
+        if isinstance(message, Release | MaskKey):
             return self._receive_release(signed, message, now)
         if isinstance(message, Hello):
             return self._receive_hello(signed, message, now)
@@ -245,11 +263,11 @@ class Session:
         return Send(self._signed(Hello, nonce=self._nonce, asking=asking, echoes=echoes))
 
     def _echo(self, name: str) -> Echo:
-        heard = self.position.round + (name in self._now_releases)
+        heard = self._closed + (name in self._now_releases)
         if name == self.me:
             heard = self._own_count
         elif name in self._next_releases:
-            heard = self.position.round + 2
+            heard = self._closed + 2
         return Echo(self._nonces.get(name, NO_NONCE), heard)
 
     def _receive_hello(self, signed: Signed, hello: Hello, now: float) -> list[Effect]:
@@ -262,7 +280,7 @@ class Session:
             return []  # an old hello, or one from before this party was heard: proves nothing
         if max(mine.heard, hello.round) > self._own_count:
             return self._stale_ledger(repr(hello.sender), max(mine.heard, hello.round))
-        if hello.round == self.position.round and hello.head != self.position.head:
+        if not self._ahead(hello) and hello.head != self.position.head:
             return self._dispute(signed, now)
         if self.phase is not Phase.GREETING or hello.sender in self._answered:
             return []
@@ -296,14 +314,16 @@ class Session:
 
     def _receive_own(self, message: Message) -> list[Effect]:
         """The relay gives back what we say; what we do not remember saying is a warning."""
-        if isinstance(message, Release) and message.round >= self._own_count:
-            return self._stale_ledger("the network", message.round + 1)
+        if isinstance(message, Release | MaskKey):
+            count = self._closed + self._ahead(message) + 1
+            if count > self._own_count:
+                return self._stale_ledger("the network", count)
         return []
 
     def _stale_ledger(self, witness: str, known: int) -> list[Effect]:
         self._left = True
         error = BadLedger(
-            f"{witness} knows {known} releases of {self.me!r}, but this ledger holds "
+            f"{witness} knows {known} {self._said} of {self.me!r}, but this ledger holds "
             f"{self._own_count}: it is an old copy. Nothing was released. Bring back the newest "
             "copy of the ledger; without it this session cannot go on"
         )
@@ -311,8 +331,10 @@ class Session:
 
     # Rounds
 
-    def _receive_release(self, signed: Signed, message: Release, now: float) -> list[Effect]:
-        sender, ahead = message.sender, message.round - self.position.round
+    def _receive_release(
+        self, signed: Signed, message: Release | MaskKey, now: float
+    ) -> list[Effect]:
+        sender, ahead = message.sender, self._ahead(message)
         if ahead == -1:
             index = self.agreement.place(sender)
             return self._compare(self._last_releases[index], signed, now)
@@ -332,9 +354,9 @@ class Session:
     def _recall(self, heard: tuple[Signed, ...]) -> None:
         """Hold again what was held when the process last ended, where it is not closed by now."""
         for signed in heard:
-            message, ahead = signed.message, signed.message.round - self.position.round
+            message, ahead = signed.message, self._ahead(signed.message)
             fits = ahead == 1 or (ahead == 0 and message.head == self.position.head)
-            if isinstance(message, Release) and message.sender in self._peers and fits:
+            if isinstance(message, Release | MaskKey) and message.sender in self._peers and fits:
                 box = self._now_releases if ahead == 0 else self._next_releases
                 box[message.sender] = signed
                 self._held.add(signed.data)
@@ -349,7 +371,12 @@ class Session:
         if self.phase is not Phase.GATHERING or len(self._now_releases) < len(self._names):
             return []
         releases = tuple(self._now_releases[name] for name in self._names)
-        self._step(releases)
+        try:
+            self._step(releases)
+        except ImpossibleTotal as error:
+            # Everybody sees it who has these releases, and they prove nothing against anybody.
+            error.evidence = tuple(signed.data for signed in releases)
+            return [Fail(error, final=False)]
         self._now_releases, self._next_releases = self._next_releases, {}
         self._held = {held.data for held in (*releases, *self._now_releases.values())}
         effects: list[Effect] = [Record(self.position.round - 1, releases)]
@@ -363,8 +390,27 @@ class Session:
         return [*effects, Respond(self.position)]
 
     def _step(self, releases: tuple[Signed, ...]) -> None:
+        """Close the present round, or before the first one the exchange of mask keys."""
+        if self.position.unpaired:
+            self.position = self.course.pair(self.position, mask_keys(releases))
+        else:
+            self.position = self.course.advance(self.position, numbers(releases))
         self._last_releases = releases
-        self.position = self.course.advance(self.position, numbers(releases))
+
+    @property
+    def _closed(self) -> int:
+        """How many exchanges are closed: rounds, and the mask keys where there are such."""
+        paired = self.agreement.masked and not self.position.unpaired
+        return self.position.round + paired
+
+    def _ahead(self, message: Message) -> int:
+        """How many exchanges a message is ahead of where this party stands."""
+        if not self._keyless:
+            return message.round - self.position.round
+        keyless = isinstance(message, MaskKey)
+        if isinstance(message, Hello | Halt):
+            keyless = message.round == 0 and message.head == self._keyless
+        return message.round + (not keyless) - self._closed
 
     # Sealing
 
@@ -380,7 +426,7 @@ class Session:
         return self._send(seal, now)
 
     def _receive_seal(self, signed: Signed, message: Seal, now: float) -> list[Effect]:
-        ahead = message.round - self.position.round
+        ahead = self._ahead(message)
         if ahead != 0 and (ahead != 1 or self.position.over):
             return []  # nobody honest is further ahead
         known = self._seals.get(message.sender)
@@ -435,9 +481,11 @@ class Session:
         sender = one.message.sender
         self._go(Event.FAULT)
         self._timers.progressed(now)
+        what = f"different messages for round {one.message.round}"
+        if isinstance(one.message, MaskKey):
+            what = "different mask keys"
         error = Equivocation(
-            f"{sender!r} signed two different messages for round {one.message.round}; "
-            "both are kept as evidence and the session is over",
+            f"{sender!r} signed two {what}; both are kept as evidence and the session is over",
             sender=sender,
             evidence=(one.data, other.data),
         )
@@ -456,14 +504,14 @@ class Session:
             for other in (*ours, *self._seals.values(), *shown):
                 if _clash(one, other):
                     return self._convict(other, one, now)
-        here = halt.round == self.position.round
+        here = not self._ahead(halt)
         same = {s.message for s in self._last_releases} <= {s.message for s in shown}
         if here and halt.head != self.position.head and same and self._last_releases:
             self._go(Event.FAULT)
             self._timers.progressed(now)
             error = DifferentPrices(
-                f"{halt.sender!r} got other prices than {self.me!r} from the same releases of "
-                f"round {self.position.round - 1}; compare versions and machines",
+                f"{halt.sender!r} got other prices than {self.me!r} from the same {self._last}; "
+                "compare versions and machines",
                 sender=halt.sender,
                 evidence=(signed.data,),
             )
@@ -475,7 +523,7 @@ class Session:
     def _differs(self, signed: Signed) -> bool:
         """Whether somebody stands on another head in the round in which we stand."""
         message = signed.message
-        here = message.round == self.position.round and message.agreement == self.agreement.digest
+        here = not self._ahead(message) and message.agreement == self.agreement.digest
         return here and message.head != self.position.head
 
     def _opened(self, halt: Halt) -> tuple[Signed, ...]:
@@ -511,6 +559,16 @@ class Session:
 
     # Small things
 
+    @property
+    def _said(self) -> str:
+        return "messages" if self.agreement.masked else "releases"
+
+    @property
+    def _last(self) -> str:
+        """What the head rests on last, in words."""
+        closed = self.position.round
+        return f"releases of round {closed - 1}" if closed else "mask keys"
+
     def _go(self, event: Event) -> None:
         try:
             self.phase = TRANSITIONS[self.phase, event]
@@ -534,10 +592,11 @@ class Session:
 
 
 def _clash(one: Signed, other: Signed) -> bool:
-    """Two different releases of one party for one round, or seals on two heads."""
+    """Two different releases of one party for one round, two mask keys, or seals on two heads."""
     a, b = one.message, other.message
     if a.sender != b.sender or a.round != b.round:
         return False
     if isinstance(a, Seal) and isinstance(b, Seal):
         return a.head != b.head
-    return isinstance(a, Release) and isinstance(b, Release) and a != b
+    kinds = (Release, MaskKey)
+    return isinstance(a, kinds) and isinstance(b, kinds) and type(a) is type(b) and a != b

@@ -13,6 +13,7 @@ from typing import Any
 from protocol.agreement import (
     ACCOUNTANTS,
     MODES,
+    REVEALS,
     SHAPES,
     STEPS,
     TOPOLOGIES,
@@ -32,6 +33,12 @@ MAX_MEMBERS = 10_000
 MAX_RESOURCES = 10_000
 MAX_START = 1e12
 LEAST_EPSILON, MOST_EPSILON = 1e-6, 100.0
+
+LEAST_MASKED = 3
+"""Members that `totals` needs: of two, each knows the other's number from the total."""
+
+COLLUDERS = 1
+OVERRUN = 0.05
 
 TOLERANCE = 1e-4
 """How near a certificate must come, as a part of what all capacities are worth."""
@@ -64,6 +71,7 @@ def from_table(table: Mapping[str, Any]) -> Agreement:
     """Check every field of a parsed agreement and fill in the defaults."""
     top = Fields(table, "")
     session, mode = top.name("session"), top.choice("mode", MODES)
+    reveal = top.choice("reveal", REVEALS, "each")
     currency = top.text("currency", _CURRENCY)
     rounds, rehearsal = top.integer("rounds", 1, MAX_ROUNDS), top.flag("rehearsal", False)
     resources = tuple(_resource(f) for f in top.tables("resource", 1, MAX_RESOURCES))
@@ -76,12 +84,13 @@ def from_table(table: Mapping[str, Any]) -> Agreement:
     agreement = Agreement(
         session=session,
         mode=mode,
+        reveal=reveal,
         rounds=rounds,
         rehearsal=rehearsal,
         currency=currency,
         resources=resources,
         members=members,
-        **_secrecy(top.table("privacy"), mode, resources, float(len(members))),
+        **_secrecy(top.table("privacy"), mode, reveal, resources, len(members)),
         pricing=_pricing(top.table("prices"), noisy=mode != "hidden", resources=resources),
         transport=_transport(top.table("transport")),
     )
@@ -165,22 +174,26 @@ def _each(
 
 
 def _secrecy(
-    fields: Fields, mode: str, resources: tuple[Resource, ...], members: float
+    fields: Fields, mode: str, reveal: str, resources: tuple[Resource, ...], members: int
 ) -> dict[str, Any]:
     """The budget, and how releases are made to keep it."""
     noisy = mode != "hidden"
     if not noisy:
         unused = ("epsilon", "delta", "accountant", "noise", "truncate", "alpha", "tau")
-        fields.forbid(unused, "mode is 'hidden'")
+        fields.forbid((*unused, "colluders", "overrun"), "mode is 'hidden'")
+    if reveal == "totals":
+        _totals_only(fields, mode, members)
+    else:
+        fields.forbid(("colluders", "overrun"), "reveal is 'each'")
     truncate = fields.flag("truncate", False)
     if mode != "clipped":
         fields.forbid(("alpha",), f"mode is {mode!r}")
         if not truncate:
             fields.forbid(("tau",), f"mode is {mode!r} and truncate is not true")
     terms = {
-        "privacy": _privacy(fields) if noisy else None,
+        "privacy": _privacy(fields, reveal, members) if noisy else None,
         "truncate": truncate,
-        "alpha": fields.number("alpha", 1.5, at_least=1.0, at_most=members),
+        "alpha": fields.number("alpha", 1.5, at_least=1.0, at_most=float(members)),
         "tau": fields.number("tau", 0.01, at_least=1e-4, at_most=0.5),
         "objective_limit": None,
     }
@@ -195,12 +208,39 @@ def _secrecy(
     return terms
 
 
-def _privacy(fields: Fields) -> Privacy:
+def _totals_only(fields: Fields, mode: str, members: int) -> None:
+    """Refuse what needs releases that can be read one by one."""
+    if members < LEAST_MASKED:
+        raise BadAgreement(
+            f"reveal is 'totals' with {members} members: each could read the other's number from "
+            "the total; take in a third, or choose reveal = 'each'"
+        )
+    if mode == "clipped":
+        raise BadAgreement(
+            "reveal is 'totals' and mode is 'clipped', whose caps follow from single releases; "
+            "choose mode 'private', or reveal = 'each'"
+        )
+    for switch in ("truncate", "share_objective"):
+        if fields.flag(switch, False):
+            raise BadAgreement(
+                f"privacy.{switch} is true and reveal is 'totals', where no number of a single "
+                "member can be read; leave it out, or choose reveal = 'each'"
+            )
+
+
+def _privacy(fields: Fields, reveal: str, members: int) -> Privacy:
+    masked: dict[str, Any] = {}
+    if reveal == "totals":
+        masked = {
+            "colluders": fields.integer("colluders", 1, members - 2, COLLUDERS),
+            "overrun": fields.number("overrun", OVERRUN, at_least=1e-6, at_most=0.5),
+        }
     return Privacy(
         epsilon=fields.number("epsilon", at_least=LEAST_EPSILON, at_most=MOST_EPSILON),
         delta=fields.number("delta", at_least=1e-10, at_most=0.1),
         accountant=fields.choice("accountant", ACCOUNTANTS, "exact"),
         noise=fields.choice("noise", SHAPES, "component"),
+        **masked,
     )
 
 
@@ -290,11 +330,14 @@ def _unique(what: str, names: list[str]) -> None:
 _WORDS = {
     "rehearsal": "seeded noise: NO privacy",
     "mode": "hidden: no noise; private: noise; clipped: noise with adaptive caps",
+    "reveal": "each: every release can be read; totals: only their sum, by everybody",
     "rounds": "each member releases at most this many times",
     "currency": "what prices, worths and payments are in",
     "epsilon": "of each member, for all its releases of this session together",
     "accountant": "exact; or paper, which adds more noise for the same guarantee",
     "noise": "component, norm or balanced",
+    "colluders": "members that may tell each other all they know",
+    "overrun": "risk that all quotas together are above some capacity",
     "start": "zero, worth, or a table with a price for each resource",
     "step": "center without noise, worth with it; or dog, or the paper's",
     "tolerance": "stop once no plan could earn more than this part of all worth above",
@@ -313,7 +356,7 @@ def written(agreement: Agreement) -> str:
     top: dict[str, Any] = {"session": agreement.session}
     if agreement.rehearsal:
         top["rehearsal"] = True
-    top |= {"mode": agreement.mode, "rounds": agreement.rounds}
+    top |= {"mode": agreement.mode, "reveal": agreement.reveal, "rounds": agreement.rounds}
     if agreement.currency:
         top["currency"] = agreement.currency
     names = [r.name for r in agreement.resources]

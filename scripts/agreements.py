@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from protocol.agreement import ACCOUNTANTS, MODES, SHAPES, STEPS
+from protocol.agreement import ACCOUNTANTS, MODES, REVEALS, SHAPES, STEPS
 from protocol.arrays import Floats
 from scripts.instances import RESOURCES, Instance, draw
 
@@ -33,6 +33,7 @@ def table(
     *,
     session: str,
     mode: str,
+    reveal: str = "each",
     rounds: int,
     capacity: Floats,
     share: Floats | None = None,
@@ -61,6 +62,7 @@ def table(
     return {
         "session": session,
         "mode": mode,
+        "reveal": reveal,
         "rounds": rounds,
         "rehearsal": rehearsal,
         "privacy": dict(privacy or {}),
@@ -87,6 +89,9 @@ def agreement_table(instance: Instance, options: argparse.Namespace) -> dict[str
             "noise": options.noise,
             "truncate": options.truncate,
         }
+    if options.mode == "private" and options.reveal == "totals":
+        given = {"colluders": options.colluders, "overrun": options.overrun}
+        privacy |= {key: value for key, value in given.items() if value is not None}
     if options.mode == "clipped":
         privacy["alpha"] = min(options.alpha, float(len(instance.data)))
     if options.mode == "clipped" or privacy.get("truncate"):
@@ -103,6 +108,7 @@ def agreement_table(instance: Instance, options: argparse.Namespace) -> dict[str
     return table(
         session=f"simulation-{options.seed}",
         mode=options.mode,
+        reveal=options.reveal,
         rounds=options.rounds,
         capacity=instance.capacity,
         share=instance.share,
@@ -134,6 +140,9 @@ def session_options(parser: argparse.ArgumentParser) -> None:
     add("--resources", type=int, default=RESOURCES, metavar="m", help="(%(default)s)")
     add("--rounds", type=int, default=150, metavar="T", help="releases of each (%(default)s)")
     add("--mode", choices=MODES, default="private", help="%(default)s by default")
+    add("--reveal", choices=REVEALS, default="each", help="%(default)s by default")
+    add("--colluders", type=int, help="private totals: members that may tell each other all (1)")
+    add("--overrun", type=float, help="private totals: risk that quotas exceed a capacity (0.05)")
     add("--epsilon", type=float, default=1.0, help="privacy budget ε (%(default)s)")
     add("--delta", type=float, default=1e-3, help="privacy budget δ (%(default)s)")
     add("--accountant", choices=ACCOUNTANTS, default="exact")

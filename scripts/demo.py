@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -22,6 +23,7 @@ from protocol.agreement import TOPOLOGIES, Agreement
 from protocol.command import run
 from protocol.errors import BadCommand, SottoError
 from protocol.outcome import outcome
+from protocol.parts import Part
 from protocol.transcript import load
 from scripts.agreements import drawn, session_options
 from scripts.folders import prepare
@@ -36,8 +38,12 @@ def measure(cast: Cast, agreement: Agreement, instance: Instance, wall: float) -
     known = outcome(agreement, load(agreement, first.read_bytes()))
     times = [e["at"] for e in cast.events[cast.names[0]] if e["event"] == "round"]
     pace = (len(times) - 1) / (times[-1] - times[0]) if len(times) > 1 else None
+    parts: list[Part | None] = [None] * len(cast.names)
+    if agreement.masked:
+        private = [cast.result(name)["private"] for name in cast.names]
+        parts = [Part(np.array(p["quota_ticks"]), p["payment"]) for p in private]
     return {
-        **summary(known, instance, central(instance)),
+        **summary(known, instance, central(instance), parts),
         "heads": {name: cast.result(name)["head"] for name in cast.names},
         "topology": agreement.transport.topology,
         "wall_seconds": wall,

@@ -23,7 +23,7 @@ from party.executor import Executor
 from party.gate import Gate
 from party.ledger import Ledger
 from party.noise import SeededTwin
-from party.settle import plan_within, settle
+from party.settle import own_part, plan_within, settle
 from party.subproblem import Subproblem
 from protocol.agreement import Agreement
 from protocol.arrays import Floats
@@ -33,6 +33,7 @@ from protocol.errors import BadCommand
 from protocol.forecast import verdict
 from protocol.messages import Message, Signed
 from protocol.outcome import Outcome, amounts, outcome
+from protocol.parts import Part
 from protocol.privacy import Calibration
 from protocol.toml import from_table
 from protocol.wire import pack
@@ -116,8 +117,13 @@ def run(members: list[Player]) -> None:
                 raise member.error
 
 
-def summary(known: Outcome, instance: Instance, optimum: Optimum) -> dict[str, Any]:
-    """The figures of one session. Gaps are fractions of the optimum: 0.01 is 1 %."""
+def summary(
+    known: Outcome, instance: Instance, optimum: Optimum, parts: Sequence[Part | None]
+) -> dict[str, Any]:
+    """The figures of one session. Gaps are fractions of the optimum: 0.01 is 1 %.
+
+    `parts` has what each company may use and pays, where nobody else knows that.
+    """
     agreement = known.agreement
     problems = instance.subproblems()
 
@@ -126,7 +132,9 @@ def summary(known: Outcome, instance: Instance, optimum: Optimum) -> dict[str, A
 
     by_round = gaps(known, instance, optimum.utility)
     digest = hashlib.sha256()
-    for values, prices in zip(known.released, known.path[1:], strict=True):
+    # Masks differ in every session: what can be repeated is what can be read.
+    said = known.totals[:, None, :] if agreement.masked else known.released
+    for values, prices in zip(said, known.path[1:], strict=True):
         digest.update(values.astype(">i8").tobytes() + prices.astype(">f8").tobytes())
     calibration = Calibration(agreement)
     return {
@@ -134,6 +142,7 @@ def summary(known: Outcome, instance: Instance, optimum: Optimum) -> dict[str, A
         "rounds": agreement.rounds,
         "rounds_played": known.rounds,
         "mode": agreement.mode,
+        "reveal": agreement.reveal,
         "step": agreement.pricing.step,
         "optimum": optimum.utility,
         "dual_gap_last": gap(known.last_prices),
@@ -151,12 +160,17 @@ def summary(known: Outcome, instance: Instance, optimum: Optimum) -> dict[str, A
             calibration.scales(first_caps(agreement))[:, : len(agreement.resources)].max()
             / agreement.ticks
         ),
-        **settled(known, instance, optimum.utility),
+        **settled(known, instance, optimum.utility, parts),
         "verdict": verdict(agreement),
     }
 
 
-def settled(known: Outcome, instance: Instance, optimum: float) -> dict[str, Any]:
+def settled(
+    known: Outcome,
+    instance: Instance,
+    optimum: float,
+    owns: Sequence[Part | None] | None = None,
+) -> dict[str, Any]:
     """What the companies together get out of the quota, of a split by shares, and of the prices.
 
     Utilities are sums over the companies that have a plan at all, and `quota_loss` what they
@@ -166,10 +180,12 @@ def settled(known: Outcome, instance: Instance, optimum: float) -> dict[str, Any
     is how much better off each company is than alone, after its payment.
     """
     agreement = known.agreement
+    owns = owns or [None] * len(agreement.members)
     parts = [
-        settle(data, known, member.name)
-        for data, member in zip(instance.data, agreement.members, strict=True)
+        settle(data, known, member.name, own)
+        for data, member, own in zip(instance.data, agreement.members, owns, strict=True)
     ]
+    used = np.sum([p.quota_ticks for p in parts], axis=0)
     equal = [
         plan_within(data, amounts(agreement, row))
         for data, row in zip(instance.data, known.prorata, strict=True)
@@ -184,7 +200,8 @@ def settled(known: Outcome, instance: Instance, optimum: float) -> dict[str, Any
         "quota_loss": (optimum - math.fsum(quota)) / abs(optimum) if all_plan else None,
         "quota_plans": len(quota),
         "without_plan": len(parts) - len(quota),
-        "payments": known.payments.tolist(),
+        "quota_overrun": max(0.0, float(used.max()) / agreement.ticks - 1.0),
+        "payments": [p.payment for p in parts],
         "gains": [p.gain for p in parts],
         "prorata_utility": math.fsum(prorata),
         "prorata_plans": len(prorata),
@@ -263,7 +280,8 @@ def play(
         if len(heads) != 1:
             raise AssertionError("the parties ended at different heads")
         known = outcome(agreement, members[0].ledger.transcript())
-    return summary(known, instance, optimum)
+        parts = [own_part(known, m.session.me, m.ledger) for m in members]
+    return summary(known, instance, optimum, parts)
 
 
 DRAWN = {

@@ -183,8 +183,14 @@ def _revealed(agreement: Agreement) -> Element:
     if agreement.objective_limit is not None:
         demand += f", and what that would earn{', with noise' if noisy else ''}"
     relayed = agreement.transport.topology == "relay"
+    told = f"{demand}; when it answers; its quota and its payment"
+    if agreement.masked:
+        told = (
+            "when it answers, and nothing that can be read by itself: what all companies together "
+            f"would take at the prices of every round can be{', with noise' if noisy else ''}"
+        )
     rows: list[tuple[Content, Content]] = [
-        ("Every other company", f"{demand}; when it answers; its quota and its payment"),
+        ("Every other company", told),
         (
             "The coordinator",
             "the same, because it carries the messages"
@@ -199,15 +205,15 @@ def _revealed(agreement: Agreement) -> Element:
         (
             "Nobody",
             "the model, its plan, what it earns"
-            + (" and what it would take without the noise" if noisy else ""),
+            + (", what it would take, its quota and its payment" if agreement.masked else "")
+            + (", what it would take without the noise" if noisy and not agreement.masked else ""),
         ),
     ]
-    told = [(who, element("div", what, class_="text")) for who, what in rows]
     made = section(
         "What is revealed of a company, and to whom",
-        table(("Who", "Sees of each company"), told, kind="text"),
+        table(("Who", "Sees of each company"), rows, kind="text"),
     )
-    if not noisy:
+    if not noisy and not agreement.masked:
         made.append(
             callout(
                 "Without noise, the answers to many prices may tell much of a company’s data. "

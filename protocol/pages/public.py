@@ -26,7 +26,7 @@ from protocol.pages.page import (
     section,
     table,
 )
-from protocol.pages.sharing import payments, quotas
+from protocol.pages.sharing import own_parts, payments, quotas
 from protocol.pages.words import (
     ROWS,
     amount_text,
@@ -63,6 +63,8 @@ def summary(known: Outcome) -> list[Element]:
     if p is None:
         told = "what it would take at the prices asked"
         told += "" if agreement.objective_limit is None else ", and what that would earn"
+    if agreement.masked:
+        told += ", masked so that only the total of all can be read"
     rounds = f"{known.rounds} of {agreement.rounds}"
     return [
         element(
@@ -109,8 +111,7 @@ def public_sections(known: Outcome) -> list[Element]:
     return [
         _terms(known),
         _certificate(known),
-        quotas(known),
-        payments(known),
+        *([own_parts(known)] if known.agreement.masked else [quotas(known), payments(known)]),
         *courses(known),
         _privacy(known),
         _proof(known),
@@ -213,6 +214,15 @@ def _privacy(known: Outcome) -> Element:
 
 def plain_words(agreement: Agreement) -> list[Element]:
     """What the guarantee means, for people."""
+    if agreement.masked and agreement.privacy is None:
+        return [
+            paragraph(
+                "In plain words: nobody can read what a single company asked for, not even all "
+                "others but one together. What can be read is what all asked for together, "
+                "exactly, round by round. Who knows what all others but one asked for knows the "
+                "last one’s numbers too: all the others together can find them."
+            )
+        ]
     if agreement.rehearsal or agreement.privacy is None:
         return [
             paragraph(
@@ -224,32 +234,43 @@ def plain_words(agreement: Agreement) -> list[Element]:
     weak = " So large a factor promises next to nothing." if epsilon > WEAK else ""
     return [
         paragraph(
-            "In plain words: all the others together, with whatever else they know, learn only "
-            "so much about a company’s data. Their odds between any two data sets that it might "
+            f"In plain words: {others(agreement)}, with whatever else they know, learn only so "
+            "much about a company’s data. Their odds between any two data sets that it might "
             f"have shift by a factor of at most {figure(math.exp(epsilon), digits=2)}, which is "
             f"e to the power of ε, but for a chance of about {delta:g}.{weak}"
         ),
     ]
 
 
+def others(agreement: Agreement) -> str:
+    """Who may put together all they know, and still learn no more than the guarantee allows."""
+    colluders = None if agreement.privacy is None else agreement.privacy.colluders
+    if colluders is None:
+        return "all the others together"
+    count = "any one other company" if colluders == 1 else f"any {colluders} other companies"
+    return f"{count}, the coordinator and everybody outside together"
+
+
 def _unhidden(agreement: Agreement) -> list[Element]:
     if agreement.rehearsal or agreement.privacy is None:
         return []
+    found = "totals" if agreement.masked else "quotas"
     return [
         paragraph(
             "It does not hide that a company took part, nor what it says or does outside of the "
-            "session. The prices and quotas on this page are computed from the noisy numbers "
+            f"session. The prices and {found} on this page are computed from the noisy numbers "
             "alone, so that reading it, or sending it on, costs no further privacy."
         ),
     ]
 
 
 def _proof(known: Outcome) -> Element:
+    what = "total and price" if known.agreement.masked else "price and quota"
     return section(
         "Check it yourself",
         paragraph(
             "This page proves nothing by itself. With the agreement and the transcript anybody can "
-            "check every signature and recompute every price and quota; one changed byte is found. "
+            f"check every signature and recompute every {what}; one changed byte is found. "
             "The digest and the head that this command prints must be these:"
         ),
         element(

@@ -1,6 +1,7 @@
 """The part of the public page about who gets what of each capacity, and who pays whom for it.
 
-All figures follow from the outcome; those of a column add up as they are shown.
+All figures follow from the outcome; those of a column add up as they are shown. Where only totals
+can be read nobody's quota and payment is here, because nobody else knows them.
 """
 
 import math
@@ -31,9 +32,76 @@ from protocol.pages.words import (
     titled,
     whole_units,
 )
-from protocol.payments import balanced
+from protocol.payments import UNITS, balanced
 
 _HUNDREDTHS = 10_000  # of a percent, in a whole
+
+
+def own_parts(known: Outcome) -> Element:
+    """What everybody may know of quotas and payments that only their companies know."""
+    agreement = known.agreement
+    shown = min(len(agreement.resources), ROWS)
+    rows = []
+    asked = known.weighted_total.tolist()
+    for resource, total in zip(agreement.resources[:shown], asked, strict=False):
+        rows.append(
+            (
+                titled(resource),
+                number(amount_text(resource, resource.capacity)),
+                number(amount_text(resource, total)),
+                number(percent(round(_HUNDREDTHS * total / resource.capacity))),
+            )
+        )
+    asking = "Asked for by all together" + ("" if agreement.privacy is None else ", with noise")
+    return section(
+        "The quotas and who pays whom",
+        paragraph(
+            "A quota is the part of a capacity that a company may use. Only totals can be read in "
+            "this session, so that each company knows its own quota, and nobody another’s. It "
+            "works it out from what it asked for itself and from the totals, by a rule that is the "
+            "same for all. " + _rule_in_words(known)
+        ),
+        table(("Resource", "Capacity", asking, "Of the capacity"), rows),
+        *left_out(shown, len(agreement.resources), "resources"),
+        paragraph(
+            "For what its quota is worth above what it brings a company pays at the prices of the "
+            "outcome; below 0 it is paid. Each works out its own payment, and nobody knows "
+            "another’s. All of them together are zero, but for half a unit of money each: "
+            f"{len(agreement.members)} companies, and "
+            f"{fixed(UNITS, 0)} to {fixed(2 * UNITS, 0)} units to what all capacities are worth."
+        ),
+    )
+
+
+def _rule_in_words(known: Outcome) -> str:
+    if known.agreement.privacy is None:
+        return (
+            "It is what the company asked for on average, and a part of what is left over in "
+            "proportion to what it may claim. If all companies answered truly, the quotas of a "
+            "resource never add up to more than its capacity; they leave what rounding takes, and "
+            "what shares that are full cannot take."
+        )
+    if known.hedge is None or not known.quota_risk:
+        return (
+            "The noise in the totals is so large that it is in proportion to what the company may "
+            "claim, whatever was asked for; all quotas together fill each capacity, but for "
+            "rounding."
+        )
+    shares = float(known.hedge.shares)
+    partly = f", and {100.0 * shares:.0f} % of it by what it may claim" if shares else ""
+    return (
+        "It goes by what the company asked for on average"
+        f"{partly}. Because the totals have noise, about {100.0 * known.hedge.kept:.0f} % of each "
+        "capacity is kept back, so that all quotas together exceed some capacity with a risk of "
+        f"{100.0 * known.quota_risk:g} % at most."
+    )
+
+
+def own_quota_texts(known: Outcome, ticks: int, j: int) -> tuple[str, str]:
+    """A quota that only its company knows, in units and as a percentage, and never rounded up."""
+    resource, N = known.agreement.resources[j], known.agreement.ticks
+    units = ticks * whole_units(resource) // N
+    return fixed(units, decimals_of(resource)), percent(ticks * _HUNDREDTHS // N)
 
 
 def quotas(known: Outcome) -> Element:

@@ -13,26 +13,28 @@ COLUMNS = (
 
 
 def public_csv(known: Outcome) -> str:
-    """One line for each company and resource, and one for what the company pays for all of them."""
+    """One line for each company and resource, and one for what the company pays for all of them.
+
+    Where only totals can be read, nobody knows all quotas and payments: they are not in it.
+    """
     agreement = known.agreement
     lines: list[str] = []
     rows = csv.writer(_Lines(lines), lineterminator="\n")
     rows.writerow(COLUMNS)
     currency, prices = _plain(agreement.currency), known.prices.tolist()
-    companies = zip(
-        agreement.members, known.endowment, known.quota, known.payments.tolist(), strict=True
-    )
-    for member, endowment, quota, payment in companies:
-        for resource, price, brings, may in zip(
-            agreement.resources,
-            prices,
-            amounts(agreement, endowment).tolist(),
-            amounts(agreement, quota).tolist(),
-            strict=True,
+    for k, member in enumerate(agreement.members):
+        brings = map(repr, amounts(agreement, known.endowment[k]).tolist())
+        quota = [""] * len(prices)
+        if not agreement.masked:
+            quota = [repr(amount) for amount in amounts(agreement, known.quota[k]).tolist()]
+        for resource, price, own, may in zip(
+            agreement.resources, prices, brings, quota, strict=True
         ):
             capacity = (_plain(resource.unit), repr(resource.capacity), repr(price), currency)
-            rows.writerow((member.name, resource.name, *capacity, repr(brings), repr(may), ""))
-        rows.writerow((member.name, "", "", "", "", currency, "", "", repr(payment)))
+            rows.writerow((member.name, resource.name, *capacity, own, may, ""))
+        if not agreement.masked:
+            payment = repr(float(known.payments[k]))
+            rows.writerow((member.name, "", "", "", "", currency, "", "", payment))
     return "".join(lines)
 
 

@@ -94,12 +94,13 @@ def test_health(tmp_path: Path, topology: str) -> None:
         assert health(session, "--seconds", "0.5") == Unavailable.exit_code
 
 
+@pytest.mark.parametrize("reveal", ["each", "totals"])
 def test_it_keeps_the_transcript_through_a_crash(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reveal: str
 ) -> None:
     """What it kept, over a kill and against forgeries, is the transcript that members have."""
     kept = tmp_path / "kept.transcript"
-    with play(tmp_path / "s", options(rounds=ROUNDS)) as session:
+    with play(tmp_path / "s", options("--reveal", reveal, rounds=ROUNDS)) as session:
         brake = Brake(session, monkeypatch, name="party1", furthest=6)
         serve(session, "--transcript", str(kept))
         for name in session.cast.names:
@@ -117,6 +118,7 @@ def test_it_keeps_the_transcript_through_a_crash(
         theirs = session.cast.folder / "party1" / "out" / "session.transcript"
         ours = load(session.agreement, kept.read_bytes())
         assert ours.rounds == load(session.agreement, theirs.read_bytes()).rounds
+        assert len(ours.keys) == (len(session.cast.names) if reveal == "totals" else 0)
         assert len(ours.seals) == len(session.cast.names)
         assert replay(session.agreement, ours).over
         assert not part.exists()

@@ -118,12 +118,16 @@ def canonical(agreement: Any) -> str:
         "tau": _plain(a.tau if clipped or a.truncate else None),
     }
     if noisy is not None:
-        keys = ("accountant", "delta", "epsilon", "noise")
+        keys = ["accountant", "delta", "epsilon", "noise"]
+        if a.reveal == "totals":
+            keys += ["colluders", "overrun"]
         whole["privacy"] = _object({key: _plain(getattr(noisy, key)) for key in keys})
     for key in ("mode", "objective_limit", "rehearsal", "rounds", "session", "truncate"):
         whole[key] = _plain(getattr(a, key))
     if a.currency:
         whole["currency"] = _plain(a.currency)
+    if a.reveal == "totals":
+        whole["reveal"] = '"totals"'
     return _object(whole)
 
 

@@ -16,10 +16,12 @@ from functools import cache, partial
 from typing import Any, cast
 
 import numpy as np
+from nacl.bindings import crypto_scalarmult_base
 
 from party.executor import Executor
 from party.gate import Gate
 from party.ledger import Ledger
+from party.masks import Masks
 from party.noise import Noise
 from party.subproblem import Answer, Subproblem
 from protocol.agreement import Agreement
@@ -31,11 +33,12 @@ from protocol.errors import (
     BrokenInvariant,
     DifferentPrices,
     Equivocation,
+    ImpossibleTotal,
     PeerHalted,
     SottoError,
     Unavailable,
 )
-from protocol.messages import Halt, Hello, Message, Reason, Release, Seal, Signed
+from protocol.messages import Halt, Hello, MaskKey, Message, Reason, Release, Seal, Signed
 from protocol.session import Phase
 from protocol.transcript import Transcript, replay
 from protocol.wire import Reader, pack
@@ -99,6 +102,18 @@ class Stored:
     seals: tuple[Signed, ...] = ()
     heard: tuple[Signed, ...] = ()
     fault: SottoError | None = None
+    mask: tuple[bytes, Signed] | None = None
+    keys: tuple[Signed, ...] = ()
+
+    @property
+    def said(self) -> int:
+        """How many messages of its own it holds that may be said once: mask key and releases."""
+        return len(self.releases) + (self.mask is not None)
+
+    @property
+    def closed(self) -> int:
+        """How many exchanges are closed: of mask keys, and rounds."""
+        return len(self.rounds) + bool(self.keys)
 
 
 class Disk:
@@ -110,10 +125,31 @@ class Disk:
         self._power = power
 
     def transcript(self) -> Transcript:
-        return Transcript(self.durable.rounds, self.durable.seals)
+        return Transcript(self.durable.rounds, self.durable.seals, self.durable.keys)
 
     def own(self) -> tuple[Signed, ...]:
-        return self.durable.releases
+        key = self.mask_key()
+        return self.durable.releases if key is None else (key, *self.durable.releases)
+
+    def mask_key(self) -> Signed | None:
+        return None if self.pending.mask is None else self.pending.mask[1]
+
+    def mask_keys(self) -> tuple[Signed, ...]:
+        return self.pending.keys
+
+    def mask_secret(self) -> bytes:
+        if self.pending.mask is None or not self.pending.mask[0]:
+            raise BrokenInvariant("the secret of a session that goes on must be there")
+        return self.pending.mask[0]
+
+    def record_mask_key(self, secret: bytes, said: Signed) -> None:
+        self._power("before the mask key is written")
+        self._write(mask=(secret, said))
+        self.commit()
+        self._power("after the mask key is written")
+
+    def record_mask_keys(self, keys: tuple[Signed, ...]) -> None:
+        self._write(keys=keys)
 
     def heard(self) -> tuple[Signed, ...]:
         return self.durable.heard
@@ -125,7 +161,7 @@ class Disk:
         recorded = self.pending.releases
         return recorded[round] if round < len(recorded) else None
 
-    def record_release(self, release: Signed) -> None:
+    def record_release(self, release: Signed, demand: object = None) -> None:  # noqa: ARG002
         if release.message.round != len(self.pending.releases):
             raise BrokenInvariant("releases are recorded in order, once")
         self._power("before the release is written")
@@ -139,7 +175,7 @@ class Disk:
 
     def record_seals(self, seals: tuple[Signed, ...]) -> None:
         self._power("before the seals are written")
-        self._write(seals=seals)
+        self._write(seals=seals, mask=self.pending.mask and (b"", self.pending.mask[1]))
         self.commit()
         self._power("after the seals are written")
 
@@ -179,12 +215,22 @@ class FreshNoise(Noise):
 
     private = True
 
-    def __init__(self, chance: random.Random) -> None:
+    def __init__(self, chance: random.Random, most: int) -> None:
         self._chance = chance
+        self._most = most
 
     def add(self, values: Ticks, scales: Floats, *, member: str, round: int) -> Ticks:  # noqa: A002, ARG002
-        noise = [self._chance.randrange(1 << 30) for _ in values]
+        noise = [self._chance.randrange(self._most) for _ in values]
         return values + np.array(noise, dtype=np.int64)
+
+
+class SeededMasks(Masks):
+    """Masks whose keys are the same in every run."""
+
+    chance: random.Random
+
+    def _secret(self) -> bytes:
+        return self.chance.randbytes(32)
 
 
 class WatchedGate(Gate):
@@ -222,21 +268,29 @@ class Party:
 
 
 @cache
-def agreement_of(members: int, rounds: int | None) -> Agreement:
+def agreement_of(members: int, rounds: int | None, masked: bool) -> Agreement:
     """Of so many rounds; or, without a number, one that ends by itself, sooner or later."""
+    reveal = {"reveal": "totals"} if masked else {}
     prices = {"prices": {"step": "center", "tolerance": 0.05}} if rounds is None else {}
     return make_agreement(
-        members=members, rounds=rounds or 12, resources=1, patience=PATIENCE_SECONDS, **prices
+        members=members,
+        rounds=rounds or 12,
+        resources=1,
+        patience=PATIENCE_SECONDS,
+        **prices,
+        **reveal,
     )
 
 
 class World:
     """Everything that happens in one seed."""
 
-    def __init__(self, seed: int, *, faults: Faults, members: int, rounds: int | None) -> None:
+    def __init__(
+        self, seed: int, *, faults: Faults, members: int, rounds: int | None, masked: bool = False
+    ) -> None:
         self.seed = seed
         self.chance = random.Random(seed)
-        self.agreement = agreement_of(members, rounds)
+        self.agreement = agreement_of(members, rounds, masked)
         self.faults: Faults | None = faults
         self.now = 0.0
         self._story: list[tuple[float, str, Message | None]] = []
@@ -248,6 +302,7 @@ class World:
         self._greetings: dict[str, list[bytes]] = {}
         self._sides: dict[str, int] = {}
         self._released: dict[tuple[str, int], Release] = {}
+        self._keys: dict[str, MaskKey] = {}
         self._heads: dict[int, set[bytes]] = {}
         self.parties = [self._party(m.name) for m in self.agreement.members]
         self.liar = self.chance.choice(self.parties) if faults.liar else None
@@ -257,8 +312,9 @@ class World:
         self._two_faced = self.chance.random() < 0.5
         self._rushes = self.chance.random() < 0.3
         self.bluffs = self.chance.random() < 0.2
+        kinds = (Hello, MaskKey, Release, Seal) if masked else (Hello, Release, Seal)
         self.dropped: set[tuple[str, str, type[Message]]] = {
-            (a.name, b.name, self.chance.choice((Hello, Release, Seal)))
+            (a.name, b.name, self.chance.choice(kinds))
             for a in self.parties
             for b in self.parties
             if faults.selective and self.chance.random() < 0.3
@@ -326,11 +382,15 @@ class World:
             self.agreement,
             party.name,
             subproblem=cast(Subproblem, Problem(self.chance.uniform(1.0, 9.0))),
-            noise=FreshNoise(self.chance),
+            noise=FreshNoise(self.chance, 1_000 if self.agreement.masked else 1 << 30),
             ledger=cast(Ledger, party.disk),
             pack=signer(party.name),
         )
         gate.watch = partial(self._stand, party)
+        if self.agreement.masked:
+            disk, name = cast(Ledger, party.disk), party.name
+            gate._masks = SeededMasks(self.agreement, name, disk, signer(name))
+            gate._masks.chance = self.chance
         party.executor = Executor(
             self.agreement,
             party.name,
@@ -340,7 +400,7 @@ class World:
             ledger=cast(Ledger, party.disk),
             now=party.clock(self.now),
         )
-        party.heard = {p.name: len(stored.rounds) for p in self.parties}
+        party.heard = {p.name: stored.closed for p in self.parties}
         self._tell(
             f"{party.name} starts, life {party.life}, with {len(stored.releases)} releases, "
             f"{len(stored.rounds)} rounds, {len(stored.seals)} seals"
@@ -450,10 +510,10 @@ class World:
         Known for good are the rounds on another disk. What a running party has heard is
         known for as long as it runs: so it must, until the old copy has been refused.
         """
-        known = len((party.newest or party.disk.durable).releases)
-        count = len(copy.releases)
+        known = (party.newest or party.disk.durable).said
+        count = copy.said
         peers = [p for p in self.parties if p is not party and p.newest is None]
-        if count < known and not any(len(p.disk.durable.rounds) > count for p in peers):
+        if count < known and not any(p.disk.durable.closed > count for p in peers):
             awake = [p for p in peers if p.executor and p.heard[party.name] > count]
             awake = [p for p in awake if p.witness_of in (None, party)]
             if not awake:
@@ -461,7 +521,7 @@ class World:
             awake[0].witness_of = party
         if count < known:
             party.newest = party.newest or party.disk.durable
-        self._tell(f"{party.name} gets an old disk: {count} of {known} releases")
+        self._tell(f"{party.name} gets an old disk: {count} of {known} own messages")
         party.disk.put_back(copy)
 
     def _bring_back(self, party: Party) -> None:
@@ -528,9 +588,10 @@ class World:
             return
         message = signed.message
         self._tell(f"    {receiver.name} hears {message.sender}'s ", message)
-        if isinstance(message, Release):
+        if isinstance(message, Release | MaskKey):
             heard = receiver.heard
-            heard[message.sender] = max(heard[message.sender], message.round + 1)
+            before = isinstance(message, Release) and self.agreement.masked
+            heard[message.sender] = max(heard[message.sender], message.round + before + 1)
         self._do(receiver, lambda executor, now: executor.receive(signed, now))
 
     def _greet_falsely(self, party: Party) -> None:
@@ -554,6 +615,8 @@ class World:
         fields: dict[str, Any] = {}
         if isinstance(message, Release):
             fields["values"] = tuple(value + 1 for value in message.values)
+        if isinstance(message, MaskKey):
+            fields["key"] = crypto_scalarmult_base(hashlib.sha256(message.key).digest())
         here = receiver.executor and receiver.executor.session.position
         if self._two_faced and here and here.round == message.round:
             fields["head"] = here.head
@@ -590,6 +653,10 @@ class World:
         """An honest party has put its name to a release or a seal on top of some head."""
         if party is self.liar:
             return
+        if isinstance(message, MaskKey):
+            if self._keys.setdefault(party.name, message) != message:
+                raise Violation(f"{party.name} gave out two mask keys")
+            return
         if isinstance(message, Release):
             known = self._released.setdefault((party.name, message.round), message)
             if known != message:
@@ -610,6 +677,8 @@ class World:
                 return
             if isinstance(error, PeerHalted):
                 return
+            if isinstance(error, ImpossibleTotal) and self.agreement.masked:
+                return
         raise Violation(f"{party.name} has no reason for {type(error).__name__}: {error}")
 
     def _check_end(self, party: Party) -> None:
@@ -617,14 +686,18 @@ class World:
         if stored.seals and stored.fault:
             raise Violation(f"{party.name} both finished and failed")
         if stored.seals:
-            end = replay(self.agreement, Transcript(stored.rounds, stored.seals))
+            end = replay(self.agreement, Transcript(stored.rounds, stored.seals, stored.keys))
+            if stored.mask is not None and stored.mask[0]:
+                raise Violation(f"{party.name} finished and still has its secret mask key")
             if self._heads[end.round] != {end.head}:
                 raise Violation(f"{party.name} finished, but not all honest parties sealed that")
         elif self.liar is None:
             raise Violation(f"{party.name} did not finish")
-        elif not stored.fault and not isinstance(party.error, Unavailable):
+        elif not stored.fault and not isinstance(party.error, Unavailable | ImpossibleTotal):
             raise Violation(f"{party.name} neither finished nor says why")
-        elif not stored.fault and not any(p.disk.durable.fault for p in self.parties):
+        elif not stored.fault and not any(
+            p.disk.durable.fault or isinstance(p.error, ImpossibleTotal) for p in self.parties
+        ):
             raise Violation(f"{party.name} gave up though nobody stopped")
 
 

@@ -40,6 +40,24 @@ def test_without_noise_nearly_all_there_is_to_gain_is_gained() -> None:
     assert 0.0 < found.gain <= found.possible
 
 
+def test_only_totals_earn_the_same_without_noise() -> None:
+    """With quotas that each knows alone, nearly all there is to gain is gained as well."""
+    found = expected(agreed("hidden", reveal="totals"), sessions=4)
+    assert found is not None
+    assert found.kept > 0.999
+    assert found.better == 1.0
+
+
+def test_less_noise_in_totals_keeps_more() -> None:
+    """For one budget, totals let through more of the gain than single releases do."""
+    kept = {}
+    for reveal in ("each", "totals"):
+        found = expected(agreed("private", epsilon=32.0, members=12, reveal=reveal), sessions=6)
+        assert found is not None
+        kept[reveal] = found.kept
+    assert kept["totals"] > kept["each"]
+
+
 def test_noise_that_drowns_the_data_brings_no_more_than_a_placebo() -> None:
     """With a small budget and few companies the rehearsal says that nothing is left."""
     found = expected(agreed("private", epsilon=0.5), sessions=6)

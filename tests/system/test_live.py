@@ -382,10 +382,14 @@ def test_demonstration_can_be_watched() -> None:
     assert "sealed by all" in "".join(reader.wait()["parts"])
 
 
-@pytest.mark.parametrize("topology", ["relay", "mesh"])
-def test_watched_session_ends_as_it_would_unwatched(tmp_path: Path, topology: str) -> None:
+@pytest.mark.parametrize(
+    ("topology", "reveal"), [("relay", "each"), ("relay", "totals"), ("mesh", "each")]
+)
+def test_watched_session_ends_as_it_would_unwatched(
+    tmp_path: Path, topology: str, reveal: str
+) -> None:
     """With readers at both pages every price is the same, and each page ends with its report."""
-    arguments = ("--mode", "hidden", "--no-demands")
+    arguments = ("--mode", "hidden", "--no-demands", "--reveal", reveal)
     with prepared(tmp_path / "s", options(*arguments, "--topology", topology)) as session:
         cast = session.cast
         cast.launch("coordinator", [*coordinator_command(cast.folder), "--page"])

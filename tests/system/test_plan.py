@@ -79,6 +79,16 @@ def test_page_says_what_noise_hides_and_costs() -> None:
     assert f"{figures['needed']['faint']['members']}" in text
 
 
+def test_page_says_that_only_totals_are_seen() -> None:
+    """With masked releases nobody sees an answer, a quota or a payment of another company."""
+    agreement = agreed("hidden", reveal="totals")
+    figures = forecast(agreement)
+    text = text_of(plan_page(agreement, figures, variants(agreement, figures)))
+    assert "nothing that can be read by itself" in text
+    assert "Nobody the model, its plan, what it earns, what it would take, its quota and" in text
+    assert "may tell much of a company’s data" not in text
+
+
 def test_page_names_no_figure_that_was_not_played() -> None:
     """Sessions that are too long to rehearse are said to be, and nothing is made up."""
     agreement = agreed("private", rounds=100_000)

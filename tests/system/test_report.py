@@ -933,6 +933,11 @@ def test_privacy_verdict_is_that_of_the_case() -> None:
     """Without noise nothing is claimed; with it the factor, and that a large one says nothing."""
     hidden = Page(certain().private()).text
     assert "There is no guarantee (no noise): the others can know what you would take" in hidden
+    masked = replace(certain().agreement, reveal="totals")
+    known = replace(certain().known, agreement=masked)
+    only = Page(private_page(known, "party1", certain().data, certain().settlement, SPENDING)).text
+    assert "Nobody can read what you would take, only what all companies together would" in only
+    assert "There is no guarantee" not in only
     it = played()
     real = replace(it, known=replace(it.known, agreement=replace(it.agreement, rehearsal=False)))
     weak = Spending(data_set="main", delta=1e-3, session=Spent(400.0), lifetime=Spent(400.0))
@@ -983,6 +988,15 @@ def test_public_result_for_spreadsheets_is_exact() -> None:
         "'=1+1",
         "",
     }
+
+
+def test_sheet_has_no_quota_that_nobody_knows() -> None:
+    """Where only totals can be read, the sheet has prices and what is brought, and no more."""
+    known = replace(certain().known, agreement=replace(certain().agreement, reveal="totals"))
+    rows = list(csv.DictReader(io.StringIO(public_csv(known))))
+    assert len(rows) == 3 * 5
+    assert {(row["quota"], row["payment"]) for row in rows} == {("", "")}
+    assert all(row["brings"] and row["price"] for row in rows)
 
 
 def test_report_writes_the_sheet_where_it_is_told(files: Files) -> None:
