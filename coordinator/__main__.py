@@ -366,7 +366,6 @@ def _own_secret(options: argparse.Namespace, agreement: Agreement) -> bytes:
 def _serve(options: argparse.Namespace) -> None:
     from coordinator.archive import Archive
     from coordinator.node import Coordinator
-    from coordinator.watching import Watching
 
     agreement = read_agreement(options.agreement)
     secret = _own_secret(options, agreement)
@@ -379,9 +378,11 @@ def _serve(options: argparse.Namespace) -> None:
             )
         archive = Archive(agreement, options.transcript, frame=_frame, say=_say)
     with ExitStack() as stack:
-        watching: Watching | None = None
+        watching = None
         say: Callable[[str], None] = _say
         if options.page is not None:
+            from coordinator.watching import Watching
+
             watching = stack.enter_context(Watching(agreement, options.page))
             say = watching.also(_say)
             _say(f"the session can be watched at {watching.address}")

@@ -6,7 +6,7 @@ say so.
 """
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgpack
 import zmq
@@ -14,7 +14,6 @@ from zmq.auth.thread import ThreadAuthenticator
 
 from coordinator.archive import Archive
 from coordinator.standing import Say, Standing
-from coordinator.watching import Watching
 from protocol.agreement import Agreement
 from protocol.errors import BadAgreement, BadCommand, Unavailable
 from protocol.meter import Line, Meter
@@ -30,6 +29,9 @@ from protocol.transport import (
     socket_options,
     wire_bytes,
 )
+
+if TYPE_CHECKING:  # a coordinator without a page needs no server for one
+    from coordinator.watching import Watching
 
 _LOOK_UP_MILLISECONDS = 1_000  # for a signal that came just before the wait
 _ASKING = bytes(msgpack.packb(None))  # where are the others? Says nothing of where we are
@@ -50,7 +52,7 @@ class Coordinator:
         say: Say,
         stay: bool = False,
         archive: Archive | None = None,
-        watching: Watching | None = None,
+        watching: "Watching | None" = None,
     ) -> None:
         require_network(agreement)
         self._agreement = agreement
