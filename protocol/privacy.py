@@ -195,7 +195,7 @@ class Calibration:
         spread = self._spread(caps)
         if self.colluders is None:
             return spread
-        if len(caps) != len(self.agreement.members):
+        if caps.shape != self.agreement.share.shape:
             raise BrokenInvariant("parts of the noise were asked for without all members' caps")
         parts: Floats = np.sqrt(joint.parts(spread**2, self.colluders))
         return parts

@@ -140,7 +140,7 @@ SHARES = st.one_of(
     noise=st.sampled_from(["component", "norm", "balanced"]),
     accountant=st.sampled_from(["exact", "paper"]),
 )
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=30, deadline=None, derandomize=True)
 def test_no_coalition_learns_more_than_was_agreed(
     shares: list[Any], data: st.DataObject, epsilon: float, noise: str, accountant: str
 ) -> None:
@@ -153,16 +153,15 @@ def test_no_coalition_learns_more_than_was_agreed(
         variances = Calibration(agreement).scales(agreement.share_ticks) ** 2
     except BadAgreement:
         reject()
-    members = range(len(everybody))
+    members, worst = range(len(everybody)), 0.0
     for victim in members:
         caps = agreement.share_ticks[victim].tolist()
         for told in itertools.combinations([k for k in members if k != victim], colluders):
             rest = [k for k in members if k not in told]
             hiding = variances[rest].sum(axis=0).tolist()
             spent = sum(cap**2 / v for cap, v in zip(caps, hiding, strict=True) if cap)
-            multiplier = math.sqrt(agreement.rounds * spent)
-            if multiplier:
-                assert composed_epsilon(multiplier, 1e-3) <= epsilon * 1.002
+            worst = max(worst, math.sqrt(agreement.rounds * spent))
+    assert composed_epsilon(worst, 1e-3) <= epsilon * 1.002
 
 
 def test_against_says_what_more_colluders_get() -> None:

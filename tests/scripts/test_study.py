@@ -364,7 +364,7 @@ def test_a_study_with_other_results_says_other_things() -> None:
     assert "hardly what they learn" not in said
     assert "the quota is better at no ε here and at worst 1.00 points below" in said
     assert "a placebo's gap is 1.0 to 1.0 times the own one" in said
-    assert "100 % of these sessions exceed a capacity" in said
+    assert "100 % of the sessions exceed a capacity" in said
 
 
 @pytest.mark.parametrize("parties", [5, 10])

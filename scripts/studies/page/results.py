@@ -53,12 +53,10 @@ def reading(results: Results) -> str:
     made = results.manifest
     rounds = next(e.rounds for e in EXPERIMENTS if e.name == "privacy")
     versions = ", ".join(f"{name} {number}" for name, number in made["versions"].items())
-    again = made.get("played_again")
-    later = (
-        f" Not all of it in that run: {', '.join(again['variants'])} were played again at commit "
-        f"{again['commit'][:7]} ({again['why']})."
-        if again
-        else ""
+    later = "".join(
+        f" Not all of it in that run: {', '.join(part['variants'])} were played at commit "
+        f"{part['commit'][:7]} ({part['why']})."
+        for part in made.get("played_later", ())
     )
     origin = textwrap.fill(
         f"Made by `{made['command']}`: {made['replications']} replications of every cell, "

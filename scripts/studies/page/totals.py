@@ -36,6 +36,11 @@ class Gained:
         """What private quotas earn above a split by shares, in points of the optimum."""
         return 100 * mean(self.totals["quota"] - self.totals["prorata"])
 
+    @property
+    def by_shares(self) -> bool:
+        """Whether private quotas are the split by shares, which exceeds nothing."""
+        return float(np.abs(self.totals["quota"] - self.totals["prorata"]).max()) < 1e-4
+
 
 def cells(results: Results) -> list[Gained]:
     return [
@@ -50,8 +55,9 @@ def cells(results: Results) -> list[Gained]:
 
 
 def over(found: list[Gained]) -> str:
-    """How many of all sessions have private quotas that exceed a capacity."""
-    return part(np.concatenate([c.totals["quota_over"] for c in found]) > EXCEEDED)
+    """How many sessions have private quotas that exceed a capacity, of those that can."""
+    able = [c.totals["quota_over"] for c in found if not c.by_shares]
+    return part(np.concatenate(able or [np.zeros(0)]) > EXCEEDED)
 
 
 def findings(results: Results) -> Iterator[str]:
@@ -69,8 +75,8 @@ def findings(results: Results) -> Iterator[str]:
     )
     yield (
         f"Private quotas then earn up to {best.above:.1f} points more than a split by shares "
-        f"({best.name}), and {_at_worst(worst)}; {over(found)} of these sessions "
-        f"exceed a capacity (§10)."
+        f"({best.name}), and {_at_worst(worst)}; where they follow demands, {over(found)} of the "
+        f"sessions exceed a capacity (§10)."
     )
 
 
@@ -107,7 +113,7 @@ def gained(results: Results) -> str:
     ]  # fmt: skip
     heard = [c.name for c in found if ratio(c.totals) >= 2.0]
     best, worst = max(found, key=lambda c: c.above), min(found, key=lambda c: c.above)
-    split = [c.name for c in found if c.above < 0.1]
+    split = [c.name for c in found if c.by_shares]
     return section(
         "10. Only totals: prices and private quotas, for the same ε and δ",
         "Equal shares of 2/K, no minimum demands, one colluder, a risk of 5 % that quotas of a "
@@ -120,9 +126,9 @@ def gained(results: Results) -> str:
             + (f" ({'; '.join(heard)})." if heard else "."),
             f"Private quotas earn {best.above:.1f} points more than a split by shares for "
             f"{best.name}, and for {worst.name} {worst.above:+.3f}; in {len(split)} of "
-            f"{len(found)} cells they are that split, or nearly, because too much of a capacity "
-            f"would have to be kept back for noise.",
-            f"{over(found)} of all these sessions exceed a capacity, of which 5 % were agreed.",
+            f"{len(found)} cells they are that split, because too much of a capacity would have "
+            f"to be kept back for noise.",
+            f"In the other cells {over(found)} of the sessions exceed a capacity; 5 % were agreed.",
         ),
         ("totals",),
     )
