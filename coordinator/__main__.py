@@ -4,7 +4,8 @@ import argparse
 import math
 import sys
 import tomllib
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,9 @@ def main() -> None:
     serve.add_argument("--stay", action="store_true", help="go on when the session is over")
     serve.add_argument("--transcript", type=Path, metavar="FILE",
         help="keep the public transcript of a relayed session")  # fmt: skip
+    serve.add_argument("--page", type=int, nargs="?", const=0, metavar="PORT",
+        help="show the session in a browser on this machine, in public numbers "
+        "(any port that is free)")  # fmt: skip
 
     health = add_command(
         commands,
@@ -376,9 +380,24 @@ def _serve(options: argparse.Namespace) -> None:
                 "the transcript"
             )
         archive = Archive(agreement, options.transcript, frame=_frame, say=_say)
-    Coordinator(
-        agreement, secret, listen=options.listen, say=_say, stay=options.stay, archive=archive
-    ).serve()
+    with ExitStack() as stack:
+        watching = None
+        say: Callable[[str], None] = _say
+        if options.page is not None:
+            from coordinator.watching import Watching
+
+            watching = stack.enter_context(Watching(agreement, options.page))
+            say = watching.also(_say)
+            _say(f"the session can be watched at {watching.address}")
+        Coordinator(
+            agreement,
+            secret,
+            listen=options.listen,
+            say=say,
+            stay=options.stay,
+            archive=archive,
+            watching=watching,
+        ).serve()
 
 
 def _say(text: str) -> None:

@@ -9,6 +9,8 @@ from protocol.command import add_command, command_line, read_agreement, run
 from protocol.errors import BadCommand, QuotaTooSmall, Unavailable, Unsealed
 
 if TYPE_CHECKING:  # each command imports what it needs, so that it starts fast
+    from xml.etree.ElementTree import Element
+
     from party.budget import Limit
     from party.joining import Company
     from party.subproblem import Effort
@@ -53,9 +55,9 @@ def main() -> None:
         "demands, and end with the common prices and this company's quota. The same command goes\n"
         "on after any crash; what was released once is never computed again. With --out it writes\n"
         "report.html, plan.csv and result.json, which are private (party/RESULT.md says what is\n"
-        "in them), and session.transcript, which is public. Exit code 21 says that they are\n"
-        "there, but not sealed by all; 30 that the quota is too small for any plan of the model,\n"
-        "which is for you alone.",
+        "in them), session.transcript and public.csv, which are public. Exit code 21 says that\n"
+        "they are there, but not sealed by all; 30 that the quota is too small for any plan of\n"
+        "the model, which is for you alone.",
     )
     join.set_defaults(beyond_output=True)
     join.add_argument("--agreement", type=Path, required=True, metavar="FILE")
@@ -68,6 +70,9 @@ def main() -> None:
     _effort_options(join)
     join.add_argument("--listen", metavar="ADDRESS", help="mesh only: where to listen")
     join.add_argument("--seed", type=int, help="repeatable noise, for rehearsals only")
+    join.add_argument("--page", type=int, nargs="?", const=0, metavar="PORT",
+        help="show the session in a browser on this machine, at an address that is yours alone "
+        "(any port that is free)")  # fmt: skip
     join.add_argument(
         "--log-format", choices=("text", "json"), default="text", help="json: one event a line"
     )
@@ -205,16 +210,30 @@ def _join(options: argparse.Namespace) -> None:
     from party.view import JsonView, TextView
 
     agreement, effort = read_agreement(options.agreement), _effort(options)
-    view = JsonView(agreement) if options.log_format == "json" else TextView(agreement)
+    shown = JsonView(agreement) if options.log_format == "json" else TextView(agreement)
+    page = None
+    if options.page is not None:
+        from party.identity import load
+        from party.watching import PageView
+
+        page = PageView(shown, agreement, load(options.key).name, port=options.page)
+    view = page or shown
     planless = False
+
+    def report(parts: "list[Element]") -> None:
+        if page is not None:
+            page.ended(parts, kind="private")
 
     def finish(known: "Outcome", company: "Company") -> None:
         from party.result import public_result, write_result
         from party.settle import own_part
+        from protocol.pages.public import public_parts
 
         nonlocal planless
         # Now, so that its demands need be kept no longer.
         own_part(known, company.member, company.ledger)
+        if page is not None:
+            page.ended(public_parts(known), kind="public")
         if options.out:
             planless = not write_result(
                 known,
@@ -223,6 +242,7 @@ def _join(options: argparse.Namespace) -> None:
                 ledger=company.ledger,
                 folder=options.out,
                 effort=effort,
+                on_report=report,
             )
         view.finished(public_result(known, company.member), options.out)
 

@@ -11,7 +11,7 @@ un-noised and secret: it has no printable form. Nothing happens on import.
 
 import os
 from collections.abc import Callable
-from contextlib import closing, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -215,7 +215,7 @@ def take_part(
             raise memory.fault  # with the proof it is shown to those who were not there
         company = Company(who.name, data, memory)
         try:
-            with view if isinstance(view, TextView) else nullcontext():
+            with view if isinstance(view, AbstractContextManager) else nullcontext():
                 Node(
                     agreement,
                     who,

@@ -1,20 +1,24 @@
 """The files that a session leaves: the company's report, plan and result, and what is public.
 
-All but the transcript and the evidence hold un-noised numbers and can be read by their owner
-only: nothing made here goes into a message, a log or an error. `RESULT.md` is the page about them.
+All but `public.csv`, the transcript and the evidence hold un-noised numbers and can be read by
+their owner only: nothing made here goes into a message, a log or an error. `RESULT.md` is the page
+about them.
 """
 
 import csv
 import io
 import json
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from xml.etree.ElementTree import Element
 
 from party import budget
 from party.dataset import DataSet
 from party.ledger import Ledger
-from party.report import Spending, private_page
+from party.report import Spending, private_page, private_parts
 from party.settle import Settlement, own_part, settle
 from party.subproblem import USUAL, Effort
 from protocol.agreement import Agreement
@@ -23,6 +27,7 @@ from protocol.errors import BadCommand, PeerError
 from protocol.messages import Seal
 from protocol.outcome import Outcome, amounts, outcome
 from protocol.pages.certificate import certificate_figures
+from protocol.pages.sheet import public_csv
 
 
 def write_result(
@@ -34,21 +39,26 @@ def write_result(
     folder: Path,
     effort: Effort = USUAL,
     settlement: Settlement | None = None,
+    on_report: Callable[[list[Element]], None] = lambda _: None,
 ) -> bool:
-    """Settle, unless that is done, and write all four files. The ledger keeps what they are of.
+    """Settle, unless that is done, and write all files. The ledger keeps what they are made of.
 
-    Whether the quota allows the company a plan: for its operator only.
+    Whether the quota allows the company a plan: for its operator only. `on_report` is given the
+    parts of the report, which are secret.
     """
     if settlement is None:
         own = own_part(known, member, ledger)
         settlement = settle(data, known, member, own, effort=effort)
     spending = spent(ledger, known.agreement.digest)
-    page = private_page(known, member, data, settlement, spending)
+    written = time.strftime("%d %B %Y")
+    page = private_page(known, member, data, settlement, spending, written=written)
+    on_report(private_parts(known, member, data, settlement, spending, written=written))
     content = result(known, member, settlement, spending)
     try:
         replace_private(folder / "report.html", page)
         replace_private(folder / "plan.csv", plan_csv(data, settlement))
         replace_private(folder / "result.json", json.dumps(content, indent=2) + "\n")
+        (folder / "public.csv").write_text(public_csv(known), encoding="utf-8")
         (folder / "session.transcript").write_bytes(ledger.transcript_file())
     except OSError as error:
         raise BadCommand(

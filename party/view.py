@@ -8,7 +8,7 @@ import sys
 import time
 from decimal import ROUND_DOWN, Context
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Protocol, TextIO
 
 from protocol.agreement import Agreement
 from protocol.course import Position, numbers, overrun
@@ -161,7 +161,7 @@ class TextView:
             print(f"give the same command with --out DIR for your {quota}plan and a report")
         else:
             print(f"written to {folder}: report.html, plan.csv, result.json (all three PRIVATE), ")
-            print("and session.transcript, which anybody may see")
+            print("and session.transcript and public.csv, which anybody may see")
 
     def _say(self, text: str) -> None:
         self._console.print(text, highlight=False, markup=False, soft_wrap=True)
@@ -174,7 +174,18 @@ class QuietView(JsonView):
         pass
 
 
-View = JsonView | TextView
+class View(Protocol):
+    """What a party tells of its session, whoever looks."""
+
+    def waiting(self, phase: Phase, missing: tuple[str, ...]) -> None: ...
+
+    def round(self, position: Position, releases: tuple[Signed, ...]) -> None: ...
+
+    def warn(self, text: str) -> None: ...
+
+    def dropped(self, why: str) -> None: ...
+
+    def finished(self, public: dict[str, Any], folder: Path | None) -> None: ...
 
 
 def _at_most(amount: float) -> str:

@@ -26,6 +26,9 @@ def main() -> None:
     )
     plan.add_argument("agreement", type=Path, metavar="AGREEMENT")
     plan.add_argument("--json", action="store_true", help="print the figures as JSON")
+    plan.add_argument("--html", type=Path, metavar="FILE",
+        help="write a page to send around, with what rehearsals among invented companies "
+        "came to")  # fmt: skip
     audit = add_command(
         commands,
         "audit",
@@ -50,6 +53,8 @@ def main() -> None:
     report.add_argument("transcript", type=Path, metavar="TRANSCRIPT")
     report.add_argument("--agreement", type=Path, required=True, metavar="FILE")
     report.add_argument("--out", type=Path, metavar="FILE", help="(TRANSCRIPT with .html)")
+    report.add_argument("--csv", type=Path, metavar="FILE",
+        help="prices, quotas and payments for a spreadsheet as well")  # fmt: skip
     run(parser)
 
 
@@ -59,6 +64,12 @@ def _plan(options: argparse.Namespace) -> None:
 
     agreement = read_agreement(options.agreement)
     figures = forecast(agreement)
+    if options.html is not None:
+        from protocol.pages.plan import plan_page, variants
+
+        page = plan_page(agreement, figures, variants(agreement, figures))
+        _write(options.html, page, sparing=[options.agreement])
+        return
     print(json.dumps(figures, indent=2) if options.json else plan_text(agreement, figures))
 
 
@@ -81,13 +92,22 @@ def _audit(options: argparse.Namespace) -> None:
 
 def _report(options: argparse.Namespace) -> None:
     from protocol.pages.public import public_page
+    from protocol.pages.sheet import public_csv
 
-    page = public_page(_known(options))
+    known = _known(options)
     path = options.out or options.transcript.with_suffix(".html")
-    if path.resolve() in (options.transcript.resolve(), options.agreement.resolve()):
-        raise BadCommand(f"the report would overwrite {str(path)!r}; name another file with --out")
+    read = [options.transcript, options.agreement]
+    _write(path, public_page(known), sparing=read)
+    if options.csv is not None:
+        _write(options.csv, public_csv(known), sparing=[*read, path])
+
+
+def _write(path: Path, text: str, *, sparing: list[Path]) -> None:
+    """Write a file, but never over what it was made of, and say where it is."""
+    if path.resolve() in [kept.resolve() for kept in sparing]:
+        raise BadCommand(f"this would overwrite {str(path)!r}; name another file")
     try:
-        path.write_text(page, encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise BadCommand(f"{str(path)!r} cannot be written: {error.strerror}") from None
     print(path)

@@ -86,6 +86,8 @@ def command_line() -> argparse.ArgumentParser:
     add("--topology", choices=TOPOLOGIES, default="relay", help="(%(default)s)")
     add("--dir", type=Path, help="keep everything in this new folder (default: a temporary one)")
     add("--patience", type=float, default=60.0, metavar="SECONDS", help="(%(default)s)")
+    add("--page", type=int, nargs="?", const=0, metavar="PORT",
+        help="watch the session in a browser on this machine (any port that is free)")  # fmt: skip
     add(
         "--limit", type=float, default=3600.0, metavar="SECONDS", help="give up after (%(default)s)"
     )

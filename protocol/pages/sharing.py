@@ -145,6 +145,12 @@ def _filling(known: Outcome) -> str:
     """How much of a capacity the quotas are, together."""
     if known.certificate is None:
         return "The quotas of a resource add up to its capacity exactly."
+    if not known.certificate.fits:
+        return (
+            "Each is what the company asked for on average, cut by the same part where all "
+            "together asked for more than there is. The quotas of a resource never add up to more "
+            "than its capacity."
+        )
     return (
         "Each is what the company asked for on average, and a part of what is left over. The "
         "quotas of a resource never add up to more than its capacity; they leave what rounding "

@@ -45,6 +45,12 @@ def percent(hundredths: int) -> str:
     return f"{fixed(hundredths, 2)} %"
 
 
+def part_range(parts: Sequence[float]) -> str:
+    """The least and the largest of some parts of a whole, in percent."""
+    least, most = (f"{100.0 * bound(parts):.4g} %" for bound in (min, max))
+    return most if least == most else f"{least} to {most}"
+
+
 def counted(count: int, one: str, many: str) -> str:
     return f"{count} {one if count == 1 else many}"
 
