@@ -545,9 +545,9 @@ class World:
             self._bring_back(party.witness_of)
         if isinstance(party.error, BadLedger):
             self._bring_back(party)
-        elif self.faults is None:
+        elif self.faults is None and not isinstance(party.error, ImpossibleTotal):
             self._operate()
-        else:
+        else:  # a total that cannot be is found again at once: people wait before they try
             self._at(self.chance.uniform(0.1, 4.0), partial(self.start, party))
 
     def stop(self, party: Party) -> None:
