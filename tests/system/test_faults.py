@@ -21,8 +21,8 @@ from protocol.messages import MaskKey, Release, Signed
 from tests.kit.world import Faults, Stored, Violation, World
 
 CHUNK = 50
-HONEST = range(0, 1400, CHUNK)
-LYING = range(0, 450, CHUNK)
+HONEST = range(0, 500, CHUNK)
+LYING = range(0, 200, CHUNK)
 
 
 def world(seed: int, *, liar: bool = False) -> World:
@@ -60,7 +60,7 @@ def test_a_liar_never_makes_honest_parties_disagree(first: int) -> None:
         play(seed, liar=True)
 
 
-@pytest.mark.parametrize("first", range(0, 200, CHUNK))
+@pytest.mark.parametrize("first", range(0, 100, CHUNK))
 def test_where_messages_arrive_a_liar_is_named_by_all(first: int) -> None:
     """On a network that works, every honest party finishes or proves who lied.
 
