@@ -278,7 +278,10 @@ def _relaxed(data: DataSet, limit: Floats, floor: Floats) -> highspy.Highs:
 
 
 def _status(solver: highspy.Highs) -> highspy.HighsModelStatus:
-    solver.run()
+    if solver.run() == highspy.HighsStatus.kError:
+        # HiGHS has one pool of threads in a process, and a program may have solved with more.
+        highspy.Highs.resetGlobalScheduler(True)
+        solver.run()
     status: highspy.HighsModelStatus = solver.getModelStatus()
     if status == highspy.HighsModelStatus.kUnboundedOrInfeasible:
         solver.setOptionValue("presolve", "off")

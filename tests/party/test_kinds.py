@@ -5,6 +5,7 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+import highspy
 import numpy as np
 import pytest
 from scipy.optimize import linprog
@@ -172,6 +173,21 @@ def test_a_shortfall_in_whole_numbers() -> None:
     extra = smallest_extra(whole, AGREEMENT, 0, quarter)
     assert extra is not None
     assert extra[0] / AGREEMENT.ticks * 10.0 == pytest.approx(1.5, abs=1e-9)
+
+
+def test_a_program_may_have_solved_with_more_threads() -> None:
+    """HiGHS has one pool of threads in a process: a model is solved whatever used it before."""
+    before = highspy.Highs()
+    before.silent()
+    before.setOptionValue("threads", 3)
+    before.setOptionValue("parallel", "on")
+    x = [before.addBinary(obj=float(k % 7 + 1)) for k in range(20)]
+    before.addConstr(sum((k % 5 + 1) * v for k, v in enumerate(x)) <= 15.0)
+    before.setMaximize()
+    before.run()
+    for data in (knapsack(1), curved(1)):
+        limit = np.full(data.resources, 40.0)
+        assert answered(Subproblem(data, limit), np.ones(data.resources)).objective > 0.0
 
 
 def test_no_plan_in_whole_numbers_is_said() -> None:
