@@ -122,7 +122,8 @@ class Watching:
         message = signed.message
         self._live.here([message.sender])
         if isinstance(message, Seal):
-            self._seals[message.sender] = signed.data
+            if not message.complete:  # the ones that a transcript has
+                self._seals.setdefault(message.sender, signed.data)
             return
         if isinstance(message, MaskKey):
             self._keys.setdefault(message.sender, signed)

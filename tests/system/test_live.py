@@ -22,8 +22,10 @@ from coordinator.watching import Watching
 from protocol.agreement import Agreement
 from protocol.course import Course, Position, numbers, overrun
 from protocol.errors import BadCommand
+from protocol.messages import Signed
 from protocol.pages.live import POINTS, SENTENCES, Live, Trail
 from protocol.pages.page import figure
+from protocol.transcript import Transcript
 from protocol.window import READERS, Window
 from protocol.wire import glance
 from scripts.processes import coordinator_command, environment, party_command
@@ -32,6 +34,7 @@ from tests.kit.browser import Browser
 from tests.kit.builders import make_agreement, play
 from tests.kit.processes import Play, assert_undisturbed, options
 from tests.kit.processes import play as prepared
+from tests.kit.story import lying
 from tests.kit.waiting import LIMIT, until
 
 SCRIPT = "<script>alert(1)</script>"
@@ -301,6 +304,11 @@ def following(agreement: Agreement) -> Iterator[tuple[Watching, Standing]]:
         yield watching, Standing(agreement, watching.also(lambda _: None), 0.0)
 
 
+def complete(transcript: Transcript) -> tuple[Signed, ...]:
+    """What members say once they have the seals of all."""
+    return tuple(lying(seal, complete=True) for seal in transcript.seals)
+
+
 def carry(watching: Watching, standing: Standing, *messages: Any) -> None:
     for signed in messages:
         seen = glance(signed.data)
@@ -320,7 +328,7 @@ def test_coordinator_follows_the_rounds_that_it_carries() -> None:
         price = positions[2].prices.current.tolist()[0]
         assert figure(price) in get(watching.address)[1]
         carry(watching, standing, *(s for r in transcript.rounds[2:] for s in r))
-        carry(watching, standing, *transcript.seals)
+        carry(watching, standing, *transcript.seals, *complete(transcript))
         watching.look(standing)
         until(lambda: "sealed by all" in get(watching.address)[1], "the report is shown")
         assert positions[-1].head.hex() in get(watching.address)[1]
@@ -336,7 +344,7 @@ def test_coordinator_that_came_late_says_so() -> None:
         text = get(watching.address)[1]
         assert "How the prices move" not in text
         assert "What is asked for" in text
-        carry(watching, standing, *transcript.rounds[5], *transcript.seals)
+        carry(watching, standing, *transcript.rounds[5], *transcript.seals, *complete(transcript))
         watching.look(standing)
         until(lambda: "protocol report" in get(watching.address)[1], "the end is said")
 
