@@ -4,7 +4,8 @@ import argparse
 import math
 import sys
 import tomllib
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from protocol.command import (
     write_private,
 )
 from protocol.errors import BadAgreement, BadCommand, BadKey
-from protocol.toml import from_table, parse, written
+from protocol.toml import LEAST_MASKED, from_table, parse, written
 
 _DEFAULTS: dict[str, Any] = {
     "mode": "private",
@@ -65,8 +66,9 @@ def main() -> None:
     )
     add("--unit", action="append", metavar="RESOURCE=UNIT", help="what it is counted in")
     add("--currency", metavar="WORD", help="what worths, prices and payments are in, like EUR")
-    add("--member", action="append", type=Path, metavar="FILE[:SHARE]",
-        help="a member's file from `party keygen`, and the largest part it may claim")  # fmt: skip
+    add("--member", action="append", type=Path, metavar="FILE[:[FLOOR..]SHARE]",
+        help="a member's file from `party keygen`, the largest part of each capacity it may claim, "
+        "and before it the least it is given (0); below 0: what it may bring")  # fmt: skip
     add("--endowment", action="append", metavar="MEMBER[:RESOURCE]=PART",
         help="the part of every capacity, or of this one, that it would have without the others: "
         "for all members or for none (in proportion to shares)")  # fmt: skip
@@ -74,6 +76,13 @@ def main() -> None:
         help="private: noise that keeps epsilon and delta; clipped: the same with caps that adapt; "
         "hidden: no noise and no guarantee, everybody sees exactly what each would take at the "
         "prices asked, and in return the prices are exact and certified (private)")  # fmt: skip
+    add("--reveal", choices=agreements.REVEALS,
+        help="totals: releases are masked so that nobody can read one, only their sum, from three "
+        "members on; each: every release can be read (totals where it can be)")  # fmt: skip
+    add("--colluders", type=int, metavar="T",
+        help="private and totals: members that may tell each other all they know (1)")  # fmt: skip
+    add("--overrun", type=float, metavar="RISK",
+        help="private and totals: that all quotas together exceed a capacity (0.05)")  # fmt: skip
     add("--rounds", type=int, help="(150)")
     add("--epsilon", type=float, help="(1)")
     add("--delta", type=float, help="(0.001)")
@@ -104,6 +113,9 @@ def main() -> None:
     serve.add_argument("--stay", action="store_true", help="go on when the session is over")
     serve.add_argument("--transcript", type=Path, metavar="FILE",
         help="keep the public transcript of a relayed session")  # fmt: skip
+    serve.add_argument("--page", type=int, nargs="?", const=0, metavar="PORT",
+        help="show the session in a browser on this machine, in public numbers "
+        "(any port that is free)")  # fmt: skip
 
     health = add_command(
         commands,
@@ -157,6 +169,8 @@ def _first(options: argparse.Namespace, key: str) -> Agreement:
     certificate = _certificate(options, centered=hidden)
     resources = [_resource_table(argument, noisy=not hidden) for argument in options.resource]
     members = [_member_table(str(argument)) for argument in options.member]
+    able = terms["mode"] != "clipped" and len(members) >= LEAST_MASKED
+    reveal = terms.get("reveal", "totals" if able else "each")
     _set_units(resources, options.unit or [])
     _set_endowments(members, [r["name"] for r in resources], options.endowment or [])
     return from_table(
@@ -164,9 +178,11 @@ def _first(options: argparse.Namespace, key: str) -> Agreement:
             "session": options.session,
             "currency": terms.get("currency", ""),
             "mode": terms["mode"],
+            "reveal": reveal,
             "rounds": terms["rounds"],
             "rehearsal": terms["rehearsal"],
-            "privacy": {} if hidden else {k: terms[k] for k in ("epsilon", "delta")},
+            "privacy": ({} if hidden else {k: terms[k] for k in ("epsilon", "delta")})
+            | {k: terms[k] for k in ("colluders", "overrun") if k in terms},
             "prices": {"start": terms["start"], **certificate},
             "transport": {
                 "topology": terms["topology"],
@@ -186,8 +202,8 @@ def _next(options: argparse.Namespace, key: str) -> Agreement:
     from protocol.transcript import load
 
     kept = ("resource", "unit", "currency", "member", "endowment", "mode", "start", "rehearsal")
-    for name in kept:
-        if getattr(options, name):
+    for name in (*kept, "reveal", "colluders", "overrun"):
+        if getattr(options, name) is not None:
             raise BadCommand(
                 f"--{name} is what the earlier session says; leave it out, and change the file "
                 "that is written where the next session is to differ"
@@ -316,16 +332,18 @@ def _resource_table(argument: str, *, noisy: bool) -> dict[str, Any]:
 
 
 def _member_table(argument: str) -> dict[str, Any]:
-    path, share = argument, ""
+    path, band = argument, ""
     if not Path(argument).exists() and ":" in argument:
-        path, _, share = argument.rpartition(":")
+        path, _, band = argument.rpartition(":")
+    floor, _, share = band.rpartition("..")
     try:
         [member] = tomllib.loads(Path(path).read_text())["member"]
         member = dict(member) | ({"share": float(share)} if share else {})
+        member |= {"floor": float(floor)} if floor else {}
     except (OSError, KeyError, ValueError, TypeError):
         raise BadAgreement(
             f"--member {argument!r}: it must be a file that `party keygen` wrote, and where "
-            "wanted a colon and a share"
+            "wanted a colon and a share, or FLOOR..SHARE"
         ) from None
     if "name" not in member:
         raise BadAgreement(f"--member {argument!r}: the file names no member")
@@ -362,9 +380,24 @@ def _serve(options: argparse.Namespace) -> None:
                 "the transcript"
             )
         archive = Archive(agreement, options.transcript, frame=_frame, say=_say)
-    Coordinator(
-        agreement, secret, listen=options.listen, say=_say, stay=options.stay, archive=archive
-    ).serve()
+    with ExitStack() as stack:
+        watching = None
+        say: Callable[[str], None] = _say
+        if options.page is not None:
+            from coordinator.watching import Watching
+
+            watching = stack.enter_context(Watching(agreement, options.page))
+            say = watching.also(_say)
+            _say(f"the session can be watched at {watching.address}")
+        Coordinator(
+            agreement,
+            secret,
+            listen=options.listen,
+            say=say,
+            stay=options.stay,
+            archive=archive,
+            watching=watching,
+        ).serve()
 
 
 def _say(text: str) -> None:
@@ -372,10 +405,12 @@ def _say(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
 
-def _frame(agreement: Agreement, rounds: list[list[bytes]], seals: list[bytes]) -> bytes:
+def _frame(
+    agreement: Agreement, rounds: list[list[bytes]], seals: list[bytes], keys: list[bytes]
+) -> bytes:
     from protocol.transcript import frame  # late: a relay need not know how to compute
 
-    return frame(agreement, rounds, seals)
+    return frame(agreement, rounds, seals, keys)
 
 
 def _health(options: argparse.Namespace) -> None:

@@ -12,16 +12,21 @@ import msgpack
 
 from protocol.agreement import Agreement
 from protocol.errors import BadCommand, BadMessage
-from protocol.messages import Release
-from protocol.wire import Glance, Reader, release_bytes
+from protocol.messages import MaskKey, Message, Release, Seal
+from protocol.wire import MASK_KEY_BYTES, Glance, Reader, glance, release_bytes
 
 Say = Callable[[str], None]
-Frame = Callable[[Agreement, list[list[bytes]], list[bytes]], bytes]
+Frame = Callable[[Agreement, list[list[bytes]], list[bytes], list[bytes]], bytes]
 """Makes the file of a transcript."""
 
 
+KEYS = -1
+"""The round that mask keys are kept under."""
+
+
 class Archive:
-    """One release for each member and round. What came in is in a journal beside the file.
+    """One release for each member and round, before the first one its mask key, where there are
+    such, and the seals: a journal of them beside the file.
 
     A coordinator that is started again goes on with the journal, which is removed when the
     session is over.
@@ -36,6 +41,7 @@ class Archive:
         self._places = {m.signing_key: k for k, m in enumerate(agreement.members)}
         self._length = release_bytes(agreement)
         self._rounds: dict[int, dict[int, bytes]] = {}
+        self._seals: dict[int, dict[int, bytes]] = {}
         self._part = path.with_name(f"{path.name}.part")
         if path.exists() and not self._part.exists():
             raise BadCommand(f"{str(path)!r} exists already and is not overwritten")
@@ -46,40 +52,53 @@ class Archive:
             raise BadCommand(f"{str(path)!r} cannot be kept: {error.strerror}") from None
 
     def keep(self, seen: Glance, data: bytes) -> None:
-        """Keep a release, unless its place is taken by one whose signature fits."""
+        """Keep a release, or a seal that is not complete: the ones that a transcript has.
+
+        Unless its place is taken by one whose signature fits.
+        """
         place = self._places.get(seen.key)
-        if place is None or seen.kind is not Release or len(data) != self._length:
+        if place is None or not self._wanted(seen, data):
             return
-        if seen.round >= self._agreement.rounds:
-            return
-        known = self._rounds.setdefault(seen.round, {})
+        number = KEYS if seen.kind is MaskKey else seen.round
+        known = self._place_of(seen.kind).setdefault(number, {})
         if known.get(place) == data or (place in known and self._fits(known[place])):
             return
         known[place] = data
-        self._write(bytes(msgpack.packb([seen.round, place, data])))
+        self._write(bytes(msgpack.packb([number, place, data])))
+
+    def _wanted(self, seen: Glance, data: bytes) -> bool:
+        if seen.kind is Release:
+            return len(data) == self._length and seen.round < self._agreement.rounds
+        if seen.kind is MaskKey:
+            return self._agreement.masked and len(data) == MASK_KEY_BYTES
+        if seen.kind is not Seal or seen.round > self._agreement.rounds:
+            return False
+        seal = self._opened(data)
+        return isinstance(seal, Seal) and not seal.complete
+
+    def _place_of(self, kind: type[Message]) -> dict[int, dict[int, bytes]]:
+        return self._seals if kind is Seal else self._rounds
 
     def flush(self) -> None:
         """Let what was kept so far survive the end of the process."""
         self._write(b"", flush=True)
 
-    def close(self, seals: dict[str, bytes]) -> None:
-        """Write the transcript: sealed with the seals of all members, if there are so many."""
+    def close(self) -> None:
+        """Write the transcript: sealed, if the seals of all members have come by."""
         self.flush()
-        names = [m.name for m in self._agreement.members]
-        sealed = all(name in seals for name in names)
-        end = self._reader.unpack(seals[names[0]]).message.round if sealed else None
-        rounds = self._closed(end)
+        end, seals = self._sealed()
+        masked = self._agreement.masked
+        keys = (self._whole(KEYS) or []) if masked else []
+        rounds = self._closed(end) if keys or not masked else []
         if end is not None and len(rounds) < end:
             self._say(f"the transcript lacks rounds from {len(rounds)} on: they were not heard")
-            sealed = False
+            seals = []
         try:
             draft = self._path.with_name(f"{self._path.name}.new")
-            draft.write_bytes(
-                self._frame(self._agreement, rounds, [seals[n] for n in names] if sealed else [])
-            )
+            draft.write_bytes(self._frame(self._agreement, rounds, seals, keys))
             draft.replace(self._path)
             self._journal.close()
-            if sealed:
+            if seals:
                 self._part.unlink(missing_ok=True)
         except OSError as error:
             self._say(f"the transcript cannot be written to {self._path}: {error.strerror}")
@@ -90,18 +109,36 @@ class Archive:
         """The rounds from the first on in which every member's release is there and fits."""
         rounds: list[list[bytes]] = []
         while end is None or len(rounds) < end:
-            found = self._rounds.get(len(rounds), {})
-            if len(found) < len(self._places) or not all(map(self._fits, found.values())):
+            whole = self._whole(len(rounds))
+            if whole is None:
                 break
-            rounds.append([found[place] for place in range(len(found))])
+            rounds.append(whole)
         return rounds
 
+    def _whole(self, number: int) -> list[bytes] | None:
+        """What all members have said in a round, if all of it is there and fits."""
+        found = self._rounds.get(number, {})
+        if len(found) < len(self._places) or not all(map(self._fits, found.values())):
+            return None
+        return [found[place] for place in range(len(found))]
+
+    def _sealed(self) -> tuple[int | None, list[bytes]]:
+        """The round that all members have sealed on one head, and their seals."""
+        for end, found in self._seals.items():
+            opened = list(map(self._opened, found.values()))
+            heads = {message and message.head for message in opened}
+            if len(found) == len(self._places) and len(heads) == 1 and None not in heads:
+                return end, [found[place] for place in range(len(found))]
+        return None, []
+
     def _fits(self, data: bytes) -> bool:
+        return self._opened(data) is not None
+
+    def _opened(self, data: bytes) -> Message | None:
         try:
-            self._reader.unpack(data)
+            return self._reader.unpack(data).message
         except BadMessage:
-            return False
-        return True
+            return None
 
     def _recall(self) -> None:
         """Read the journal of an earlier process, which may end in the middle of an entry."""
@@ -112,7 +149,9 @@ class Archive:
         whole = 0
         try:
             for number, place, data in entries:
-                self._rounds.setdefault(number, {})[place] = data
+                seen = glance(data)
+                if seen is not None:
+                    self._place_of(seen.kind).setdefault(number, {})[place] = data
                 whole = entries.tell()
         except Exception:  # msgpack raises many kinds; from here on the journal is damaged
             self._say("the end of the journal is damaged and is left out")

@@ -6,7 +6,7 @@ say so.
 """
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgpack
 import zmq
@@ -30,6 +30,9 @@ from protocol.transport import (
     wire_bytes,
 )
 
+if TYPE_CHECKING:  # a coordinator without a page needs no server for one
+    from coordinator.watching import Watching
+
 _LOOK_UP_MILLISECONDS = 1_000  # for a signal that came just before the wait
 _ASKING = bytes(msgpack.packb(None))  # where are the others? Says nothing of where we are
 
@@ -49,6 +52,7 @@ class Coordinator:
         say: Say,
         stay: bool = False,
         archive: Archive | None = None,
+        watching: "Watching | None" = None,
     ) -> None:
         require_network(agreement)
         self._agreement = agreement
@@ -56,6 +60,7 @@ class Coordinator:
         self._say = say
         self._stay = stay
         self._archive = archive
+        self._watching = watching
         self._standing = Standing(agreement, say, time.monotonic())
         self._context: zmq.Context[Any] = zmq.Context()
         port = agreement.transport.coordinator.rpartition(":")[2]
@@ -82,8 +87,10 @@ class Coordinator:
             self._meter.stop()
             self._guard.stop()
             self._context.destroy(linger=0)
+            if self._watching is not None:
+                self._watching.look(self._standing)
             if self._archive is not None:
-                self._archive.close(self._standing.seals)
+                self._archive.close()
 
     def _line(self, own_port: int, peer_port: int) -> Line | None:  # noqa: ARG002
         """What a connection between these ports may bring in: asked by the meter."""
@@ -107,6 +114,8 @@ class Coordinator:
         """Look around, about once a second."""
         now = time.monotonic()
         self._standing.look(now)
+        if self._watching is not None:
+            self._watching.look(self._standing)
         return self._stay or not self._standing.left(now)
 
     def _relay(self) -> None:
@@ -145,6 +154,8 @@ class Coordinator:
                 seen = self._standing.hear(data, now)
                 if seen is not None and self._archive is not None:
                     self._archive.keep(seen, data)
+                if seen is not None and self._watching is not None:
+                    self._watching.hear(seen, data)
         except zmq.Again:
             pass
         self._incoming.taken += taken

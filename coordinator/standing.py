@@ -33,14 +33,20 @@ class Standing:
         self._told = 0
         self._moved_at = self._heard_at = now
         self._reader: Reader | None = None
-        self.seals: dict[str, bytes] = {}
-        """The complete seals, verified, by member."""
+        self._complete: set[str] = set()
         self._halted: set[str] = set()
+        self.trouble = ""
+        """What keeps the session from going on, in a sentence, until it goes on."""
+
+    @property
+    def here(self) -> tuple[str, ...]:
+        """The members that have been heard."""
+        return tuple(self._here)
 
     @property
     def over(self) -> bool:
         """Whether every member has said that it has all seals."""
-        return len(self.seals) == len(self._names)
+        return len(self._complete) == len(self._names)
 
     def left(self, now: float) -> bool:
         """Whether the session is over and nobody has spoken for a while."""
@@ -60,11 +66,11 @@ class Standing:
             if self._released[name] <= seen.round < self._agreement.rounds:
                 self._released[name] = seen.round + 1
                 self._count(now)
-        elif seen.kind is Seal and name not in self.seals:
+        elif seen.kind is Seal and name not in self._complete:
             self._seal(data, name)
         elif seen.kind is Halt and name not in self._halted and self._signed(data):
             self._halted.add(name)
-            self._say(f"{name} has stopped, and says why to the others")
+            self._tell(f"{name} has stopped, and says why to the others")
         return seen
 
     def met(self, name: str) -> None:
@@ -85,16 +91,20 @@ class Standing:
         if not missing and self._agreement.transport.topology == "relay":
             missing = [n for n, count in self._released.items() if count <= self._closed]
         if missing:
-            self._say(
+            self._tell(
                 f"round {self._closed} of {self._agreement.rounds}: nothing new for "
                 f"{QUIET_SECONDS:g} seconds; waiting for {', '.join(missing)}"
             )
+
+    def _tell(self, trouble: str) -> None:
+        self.trouble = trouble
+        self._say(trouble)
 
     def _count(self, now: float) -> None:
         closed = min(self._released.values())
         if closed <= self._closed:
             return
-        self._closed, self._moved_at = closed, now
+        self._closed, self._moved_at, self.trouble = closed, now, ""
         tenths = 10 * closed // self._agreement.rounds
         if tenths > self._told or closed == 1:
             self._told = tenths
@@ -104,7 +114,7 @@ class Standing:
         message = self._signed(data)
         if not isinstance(message, Seal) or not message.complete:
             return
-        self.seals[name] = data
+        self._complete.add(name)
         if self.over:
             self._say(f"the session is over: all members have sealed {message.round} rounds")
 

@@ -1,16 +1,19 @@
-"""The `party` command: keys, a check before joining, joining a session, and its budget."""
+"""The `party` command: keys, check and dry run before joining, joining, its result, the budget."""
 
 import argparse
 import json
-from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from protocol.command import add_command, command_line, read_agreement, run
-from protocol.errors import BadCommand, PeerError, QuotaTooSmall
+from protocol.errors import BadCommand, QuotaTooSmall, Unavailable, Unsealed
 
 if TYPE_CHECKING:  # each command imports what it needs, so that it starts fast
+    from xml.etree.ElementTree import Element
+
     from party.budget import Limit
+    from party.joining import Company
+    from party.subproblem import Effort
     from protocol.outcome import Outcome
 
 
@@ -41,6 +44,7 @@ def main() -> None:
     check.add_argument("--key", type=Path, metavar="FILE", help="check this key file as well")
     check.add_argument("--ledger", type=Path, metavar="FILE", help="(NAME.ledger beside the key)")
     check.add_argument("--data-set", metavar="NAME", help="whose budget, as for `party join`")
+    _effort_options(check)
 
     join = add_command(
         commands,
@@ -51,8 +55,9 @@ def main() -> None:
         "demands, and end with the common prices and this company's quota. The same command goes\n"
         "on after any crash; what was released once is never computed again. With --out it writes\n"
         "report.html, plan.csv and result.json, which are private (party/RESULT.md says what is\n"
-        "in them), and session.transcript, which is public. Exit code 30 says that the quota is\n"
-        "too small for any plan of the model: that is for you alone.",
+        "in them), session.transcript and public.csv, which are public. Exit code 21 says that\n"
+        "they are there, but not sealed by all; 30 that the quota is too small for any plan of\n"
+        "the model, which is for you alone.",
     )
     join.set_defaults(beyond_output=True)
     join.add_argument("--agreement", type=Path, required=True, metavar="FILE")
@@ -62,11 +67,48 @@ def main() -> None:
     join.add_argument("--out", type=Path, metavar="DIR",
         help="write report, plan, result and transcript here")  # fmt: skip
     _budget_options(join)
+    _effort_options(join)
     join.add_argument("--listen", metavar="ADDRESS", help="mesh only: where to listen")
     join.add_argument("--seed", type=int, help="repeatable noise, for rehearsals only")
+    join.add_argument("--page", type=int, nargs="?", const=0, metavar="PORT",
+        help="show the session in a browser on this machine, at an address that is yours alone "
+        "(any port that is free)")  # fmt: skip
     join.add_argument(
         "--log-format", choices=("text", "json"), default="text", help="json: one event a line"
     )
+    dry = add_command(
+        commands,
+        "rehearse",
+        _rehearse,
+        "play sessions with invented partners, to see what to expect",
+        "Play many sessions in this process with your own model and partners that are invented\n"
+        "from the agreement's public numbers, and say what to expect: gain, the risk of no plan,\n"
+        "what noise does, which pace the model needs. Sends nothing, costs no budget.",
+    )
+    dry.add_argument("--agreement", type=Path, required=True, metavar="FILE")
+    dry.add_argument("--data", type=Path, required=True, metavar="MODEL")
+    dry.add_argument("--as", dest="name", required=True, metavar="NAME", help="which member")
+    dry.add_argument("--sessions", type=int, default=20, metavar="N", help="(%(default)s)")
+    dry.add_argument("--seed", type=int, default=1, help="of the partners (%(default)s)")
+    dry.add_argument("--worth", type=float, metavar="MONEY",
+        help="what each whole capacity may fetch, if the agreement does not say")  # fmt: skip
+    dry.add_argument("--json", action="store_true", help="print the figures as JSON")
+    _effort_options(dry)
+    again = add_command(
+        commands,
+        "result",
+        _result,
+        "write the files of a session again, from the ledger",
+        "Write what `party join --out` writes for any session in the ledger, without network:\n"
+        "report, plan, result and transcript where all rounds are closed (marked as not sealed,\n"
+        "exit code 21, while seals are missing), and the evidence where somebody broke the\n"
+        "protocol. The model must be the one that joined: the plan is computed anew.",
+    )
+    again.add_argument("--agreement", type=Path, required=True, metavar="FILE")
+    again.add_argument("--data", type=Path, required=True, metavar="MODEL")
+    again.add_argument("--ledger", type=Path, required=True, metavar="FILE")
+    again.add_argument("--out", type=Path, required=True, metavar="DIR", help="where to write")
+    _effort_options(again)
     budget = add_command(
         commands,
         "budget",
@@ -95,6 +137,24 @@ def _budget_options(parser: argparse.ArgumentParser) -> None:
     add("--max-epsilon", type=float, metavar="E",
         help="never let this data set spend more, in this or any later session")  # fmt: skip
     add("--max-delta", type=float, metavar="D", help="the delta of that limit (0.001)")
+
+
+def _effort_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--gap", type=float, metavar="PART",
+        help="whole numbers: how far a plan may be from the best (0.0001)")  # fmt: skip
+    add("--solve-seconds", type=float, metavar="S",
+        help="whole numbers: how long to look for one plan (10)")  # fmt: skip
+
+
+def _effort(options: argparse.Namespace) -> "Effort":
+    """How long to look for a plan in whole numbers."""
+    from party.subproblem import USUAL, Effort
+
+    return Effort(
+        gap=USUAL.gap if options.gap is None else options.gap,
+        seconds=USUAL.seconds if options.solve_seconds is None else options.solve_seconds,
+    )
 
 
 def _limit(options: argparse.Namespace) -> "Limit | None":
@@ -140,83 +200,146 @@ def _check(options: argparse.Namespace) -> None:
         key=options.key,
         ledger=ledger,
         data_set=options.data_set,
+        effort=_effort(options),
     ):
         print(line)
 
 
 def _join(options: argparse.Namespace) -> None:
-    from party import dataset, identity
-    from party.budget import require_room
-    from party.ledger import Ledger
-    from party.node import Node
-    from party.noise import DiscreteGaussian, SeededTwin
-    from party.subproblem import subproblem
+    from party.joining import take_part
     from party.view import JsonView, TextView
-    from protocol.transport import require_network
+
+    agreement, effort = read_agreement(options.agreement), _effort(options)
+    shown = JsonView(agreement) if options.log_format == "json" else TextView(agreement)
+    page = None
+    if options.page is not None:
+        from party.identity import load
+        from party.watching import PageView
+
+        page = PageView(shown, agreement, load(options.key).name, port=options.page)
+    view = page or shown
+    planless = False
+
+    def report(parts: "list[Element]") -> None:
+        if page is not None:
+            page.ended(parts, kind="private")
+
+    def finish(known: "Outcome", company: "Company") -> None:
+        from party.result import public_result, write_result
+        from party.settle import own_part
+        from protocol.pages.public import public_parts
+
+        nonlocal planless
+        # Now, so that its demands need be kept no longer.
+        own_part(known, company.member, company.ledger)
+        if page is not None:
+            page.ended(public_parts(known), kind="public")
+        if options.out:
+            planless = not write_result(
+                known,
+                company.member,
+                company.data,
+                ledger=company.ledger,
+                folder=options.out,
+                effort=effort,
+                on_report=report,
+            )
+        view.finished(public_result(known, company.member), options.out)
+
+    take_part(
+        agreement,
+        options.data,
+        key=options.key,
+        ledger=options.ledger,
+        out=options.out,
+        data_set=options.data_set,
+        limit=_limit(options),
+        effort=effort,
+        listen=options.listen,
+        seed=options.seed,
+        view=view,
+        on_outcome=finish,
+    )
+    if planless:  # said only now that the others have gone
+        raise _too_small()
+
+
+def _too_small() -> QuotaTooSmall:
+    return QuotaTooSmall(
+        "your quota is too small for any plan of your model; report.html says what is missing. "
+        "The session is sealed all the same; this line and the exit code are for you alone"
+    )
+
+
+def _result(options: argparse.Namespace) -> None:
+    from contextlib import closing
+
+    from party import dataset, lifetime
+    from party.joining import made
+    from party.ledger import Ledger
+    from party.result import keep_evidence, known_by, public_result, write_result
+    from party.view import TextView
 
     agreement = read_agreement(options.agreement)
-    who = identity.load(options.key)
-    who.belongs_to(agreement)
-    require_network(agreement)
-    if agreement.rehearsal and options.seed is None:
-        raise BadCommand(
-            f"{agreement.session!r} is a rehearsal, which gives no privacy: join it with --seed "
-            "and invented data, or ask for an agreement without rehearsal = true"
-        )
-    limit = _limit(options)
-    if options.out:
-        _made(options.out)
     data = dataset.read(options.data, agreement)
-    problem = subproblem(data, agreement, who.name)
-    path = options.ledger or options.key.with_suffix(".ledger")
-    with closing(Ledger(path, agreement, who.name, data_set=options.data_set)) as ledger:
-        if limit is not None:
-            ledger.set_limit(limit)
-        require_room(ledger.accounts(), agreement.digest, ledger.data_set, ledger.limit())
-        if ledger.fault is not None:
-            raise ledger.fault
-        planless = False
-        view = JsonView(agreement) if options.log_format == "json" else TextView(agreement)
-
-        def finish(known: "Outcome") -> None:
-            from party.result import public_result, write_result
-
-            nonlocal planless
-            if options.out:
-                planless = not write_result(
-                    known, who.name, data, ledger=ledger, folder=options.out
-                )
-            view.finished(public_result(known, who.name), options.out)
-
-        try:
-            with view if isinstance(view, TextView) else nullcontext():
-                Node(
-                    agreement,
-                    who,
-                    subproblem=problem,
-                    noise=DiscreteGaussian() if options.seed is None else SeededTwin(options.seed),
-                    ledger=ledger,
-                    view=view,
-                    on_finish=finish,
-                    listen=options.listen,
-                ).run()
-        except PeerError as error:
-            from party.result import keep_evidence
-
-            keep_evidence(error, options.out or Path())
-            raise
-    if planless:  # said only now that the others have gone
-        raise QuotaTooSmall(
-            "your quota is too small for any plan of your model; report.html says what is missing. "
-            "The session is sealed all the same; this line and the exit code are for you alone"
+    member, data_set = lifetime.played(options.ledger, agreement)
+    made(options.out)
+    with closing(Ledger(options.ledger, agreement, member, data_set=data_set)) as ledger:
+        known, fault, planless = known_by(ledger, agreement, member), ledger.fault, False
+        if known.position.over:
+            planless = not write_result(
+                known, member, data, ledger=ledger, folder=options.out, effort=_effort(options)
+            )
+            TextView(agreement).finished(public_result(known, member), options.out)
+        if fault is not None:
+            if not keep_evidence(fault, options.out):
+                raise BadCommand(f"the evidence cannot be written to {str(options.out)!r}")
+            raise fault
+    if not known.position.over:
+        raise Unavailable(
+            f"the session {agreement.session!r} stands at round {known.rounds} of "
+            f"{agreement.rounds}: there is no outcome yet, and `party join` goes on with it"
         )
+    if not known.sealed:
+        raise Unsealed(
+            f"the seals of {', '.join(map(repr, known.unsealed))} are missing; `party join` gets "
+            "them when these members are back, or anybody who has them"
+        )
+    if planless:
+        raise _too_small()
 
 
-def _made(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadCommand(f"--out {str(folder)!r} cannot be made: {error.strerror}") from None
+def _rehearse(options: argparse.Namespace) -> None:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from party import dataset
+    from party.rehearsal import rehearse, show
+
+    agreement, effort = read_agreement(options.agreement), _effort(options)
+    agreement.place(options.name)
+    if options.sessions < 1:
+        raise BadCommand("--sessions must be at least 1")
+    if options.worth is not None and not options.worth > 0.0:
+        raise BadCommand("--worth must be above 0")
+    data = dataset.read(options.data, agreement)
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        kinds = 1 if agreement.privacy is None else 2
+        task = progress.add_task("sessions", total=kinds * options.sessions)
+        figures = rehearse(
+            agreement,
+            options.name,
+            data,
+            sessions=options.sessions,
+            seed=options.seed,
+            worth=options.worth,
+            effort=effort,
+            on_session=lambda: progress.advance(task),
+        )
+    if options.json:
+        print(json.dumps(figures, indent=2))
+    else:
+        show(figures, agreement.currency)
 
 
 def _budget(options: argparse.Namespace) -> None:

@@ -44,7 +44,11 @@ class Limit:
 
 @dataclass(frozen=True, kw_only=True)
 class Account:
-    """What one session may cost its data set, and how much of that was released."""
+    """What one session may cost its data set, and how much of that was released.
+
+    Where releases were masked, it costs no more as long as at most so many members are
+    `colluders`, and nobody can break the masks.
+    """
 
     agreement: bytes
     session: str
@@ -54,6 +58,7 @@ class Account:
     epsilon: float | None
     delta: float | None
     per_release: Spent
+    colluders: int | None = None
 
     @property
     def spent(self) -> Spent:
@@ -78,6 +83,7 @@ def opened(agreement: Agreement, data_set: str | None = None) -> Account:
         epsilon=privacy.epsilon if privacy else None,
         delta=privacy.delta if privacy else None,
         per_release=Calibration(agreement).per_release,
+        colluders=privacy.colluders if privacy else None,
     )
 
 
@@ -148,6 +154,7 @@ def figures(
                 "rounds": a.rounds,
                 "releases": a.releases,
                 "spent_epsilon": finite(a.spent.epsilon(delta)),
+                "colluders": a.colluders,
             }
             for a in mine
         ],

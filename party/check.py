@@ -8,10 +8,12 @@ only, and go into no file, message or error.
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+
 from party import budget, dataset, identity, lifetime
 from party.dataset import DataSet
 from party.settle import plan_within, takes_nothing
-from party.subproblem import subproblem
+from party.subproblem import USUAL, Effort, subproblem
 from protocol.agreement import Agreement
 from protocol.errors import BadKey
 from protocol.outcome import amounts
@@ -27,6 +29,7 @@ def check(
     key: Path | None,
     ledger: Path | None,
     data_set: str | None,
+    effort: Effort = USUAL,
 ) -> Iterator[str]:
     """What is in order, a line at a time. Raises at the first thing that is not."""
     agreement.place(member)
@@ -38,12 +41,12 @@ def check(
         f"model      {data.columns} columns, {data.private_rows} private rows, all "
         f"{data.resources} shared resources found"
     )
-    yield f"           read as: {'minimise' if data.minimises else 'maximise'}"
-    problem = subproblem(data, agreement, member)
+    yield f"           read as: {'minimise' if data.minimises else 'maximise'}{_kind(data)}"
+    problem = subproblem(data, agreement, member, effort)
     yield "           feasible and bounded at every price"
     if takes_nothing(problem, data):
         yield "           takes NOTHING even for free: has the file lost its maximise?"
-    yield _alone(data, agreement, member)
+    yield _alone(data, agreement, member, effort)
     if key:
         who = identity.load(key)
         if who.name != member:
@@ -55,11 +58,22 @@ def check(
     yield "nothing known to be wrong; `protocol plan` says what the noise will do"
 
 
-def _alone(data: DataSet, agreement: Agreement, member: str) -> str:
+def _kind(data: DataSet) -> str:
+    """What beside a linear program it is. Whole numbers from 0 to 1 are often meant otherwise."""
+    if data.quadratic is not None:
+        return ", with a quadratic objective"
+    if data.whole is None:
+        return ""
+    binary = np.count_nonzero(data.whole & (data.lower == 0.0) & (data.upper == 1.0))
+    return f", {np.count_nonzero(data.whole)} columns in whole numbers, {binary} of them 0 or 1"
+
+
+def _alone(data: DataSet, agreement: Agreement, member: str, effort: Effort) -> str:
     """What the company would make of what it has without the others. Secret."""
     row = agreement.place(member)
     stated = "endowment" if agreement.members[row].endowment else "split by shares"
-    plan = plan_within(data, amounts(agreement, endowment(agreement)[row]))
+    brought = amounts(agreement, endowment(agreement)[row], row)
+    plan = plan_within(data, brought, effort)
     if plan is None:
         return f"alone      with its {stated} its minimum does NOT fit: it depends on its quota"
     value = -plan.utility if data.minimises else plan.utility

@@ -1,22 +1,24 @@
-"""The private linear program of one company, in the order that the agreement gives its rows.
+"""The private model of one company, in the order that the agreement gives its rows.
 
 Everything in a `DataSet` is secret: it has no printable form, and no error here says a
 number from it. Only the subproblem reads it.
 
 Symbols of the paper: u utilities, A consumption of the shared resources, B x ≤ b private
-limits. Here the private limits are general: lower ≤ B x ≤ upper, with bounds on x.
+limits. Here the private limits are general: lower ≤ B x ≤ upper, with bounds on x; some columns
+may be whole numbers only, or the objective may have a concave quadratic part ½ x·Q x.
 """
 
+import math
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from party import modelfile
-from party.modelfile import HUGE, LARGE, Indices, LinearProgram
+from party import modelfile, toolmodel
+from party.modelfile import HUGE, LARGE, Flags, Indices, LinearProgram, Quadratic
 from protocol.agreement import Agreement
 from protocol.arrays import Floats
 from protocol.errors import BadData
@@ -28,7 +30,9 @@ class DataSet:
 
     The matrix is column-wise; its first rows are the shared resources in the order of the
     agreement, the private rows follow. `minimises` is how the model itself puts it: what it
-    calls its objective is then a cost, −(utility·x + offset).
+    calls its objective is then a cost, −(utility·x + offset). `whole` says which columns are
+    whole numbers, None where none is; `quadratic` is Q of what ½ x·Q x adds to the objective,
+    which is never more than a plane: Q has no positive curvature. No model has both.
     """
 
     names: tuple[str, ...]
@@ -43,9 +47,18 @@ class DataSet:
     index: Indices
     value: Floats
     minimises: bool = False
+    whole: Flags | None = None
+    quadratic: Quadratic | None = None
 
     def __repr__(self) -> str:
         return "<private data set>"
+
+    def earns(self, plan: Floats) -> float:
+        """The objective of a plan, as something to maximise. Secret."""
+        terms = [*(self.utility * plan), self.offset]
+        if self.quadratic is not None:
+            terms.append(self.quadratic.value_at(plan))
+        return math.fsum(terms)
 
     @property
     def columns(self) -> int:
@@ -56,9 +69,15 @@ class DataSet:
         return len(self.row_lower)
 
 
-def read(path: str | os.PathLike[str], agreement: Agreement) -> DataSet:
-    """Read a model in `.mps`, `.mps.gz`, `.lp` or `.npz`. Raises nothing but `BadData`."""
-    path = Path(path)
+Model = str | os.PathLike[str] | Any
+"""A model file (`.mps`, `.mps.gz`, `.lp` or `.npz`), or a model of one of `toolmodel.TOOLS`."""
+
+
+def read(model: Model, agreement: Agreement) -> DataSet:
+    """Read a model from a file, or from the tool that holds it. Raises nothing but `BadData`."""
+    if not isinstance(model, str | os.PathLike):
+        return _arranged(toolmodel.taken(model), agreement)
+    path = Path(model)
     if not path.is_file():
         raise BadData(f"there is no model file {str(path)!r}")
     name = path.name.lower()
@@ -170,7 +189,12 @@ def _ordered(lower: Floats, upper: Floats) -> None:
 
 
 def _arranged(program: LinearProgram, agreement: Agreement) -> DataSet:
-    """Put the resource rows first, in the order of the agreement and as upper limits."""
+    """Put the resource rows first, in the order of the agreement and as upper limits.
+
+    Raises `BadData` where the objective curves the wrong way, or is curved and has whole numbers.
+    """
+    program = _with_opposites(program, agreement)
+    exact = {r.opposite for r in agreement.resources}
     rows, index = program.rows, program.index
     order, sign = [], np.ones(len(rows))
     for resource in agreement.resources:
@@ -182,13 +206,17 @@ def _arranged(program: LinearProgram, agreement: Agreement) -> DataSet:
                 "for each shared resource, whose left-hand side is what the company consumes"
             )
         order.append(found[0])
-        sign[found[0]] = _direction(resource.name, program, found[0])
+        if resource.name not in exact:
+            sign[found[0]] = _direction(resource.name, program, found[0])
     shared = set(order)
     order += [i for i in range(len(rows)) if i not in shared]
     place = np.empty(len(rows), dtype=np.int32)
     place[order] = np.arange(len(rows))
     private = order[len(agreement.resources) :]
     maximise = 1.0 if program.maximise else -1.0
+    quadratic = program.quadratic and program.quadratic.times(maximise)
+    if quadratic is not None:
+        _refuse_unsolvable(program, quadratic)
     return DataSet(
         names=tuple(program.columns),
         utility=maximise * program.cost,
@@ -202,7 +230,52 @@ def _arranged(program: LinearProgram, agreement: Agreement) -> DataSet:
         index=place[index],
         value=program.value * sign[index],
         minimises=not program.maximise,
+        whole=program.whole if program.whole.any() else None,
+        quadratic=quadratic,
     )
+
+
+def _with_opposites(program: LinearProgram, agreement: Agreement) -> LinearProgram:
+    """With one more row for the other side of each resource that has one, where there is none."""
+    for resource in agreement.resources:
+        found = _rows_of(resource.opposite, program.rows) if resource.opposite else []
+        if len(found) != 1 or _rows_of(resource.name, program.rows):
+            continue
+        [row] = found
+        column = np.repeat(np.arange(len(program.columns)), np.diff(program.start))
+        own = program.index == row
+        columns = np.concatenate([column, column[own]])
+        order = np.argsort(columns, kind="stable")
+        index = np.concatenate([program.index, np.full(own.sum(), len(program.rows))])
+        value = np.concatenate([program.value, -program.value[own]])
+        counts = np.bincount(columns, minlength=len(program.columns))
+        program = replace(
+            program,
+            rows=[*program.rows, resource.name],
+            row_lower=np.append(program.row_lower, -math.inf),
+            row_upper=np.append(program.row_upper, 0.0),
+            start=np.concatenate([[0], np.cumsum(counts)]).astype(np.int32),
+            index=index[order].astype(np.int32),
+            value=value[order],
+        )
+    return program
+
+
+def _refuse_unsolvable(program: LinearProgram, quadratic: Quadratic) -> None:
+    """Refuse a quadratic objective that HiGHS cannot solve to the best there is."""
+    if program.whole.any():
+        raise BadData(
+            "the model has a quadratic objective and integer columns, and HiGHS solves no model "
+            "with both; make the objective piecewise linear, or relax the integer columns"
+        )
+    bent = quadratic.bent_upwards()
+    if bent is not None:
+        way = "concave to be maximised" if program.maximise else "convex to be minimised"
+        raise BadData(
+            f"the quadratic objective is not {way}: it curves the other way in the column "
+            f"{program.columns[bent]!r} or in one that shares a product with it. No price leads "
+            "to the best plan then; turn the sign of that part, or make it linear"
+        )
 
 
 def _rows_of(resource: str, rows: list[str]) -> list[int]:

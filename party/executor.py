@@ -11,7 +11,7 @@ from party.ledger import Ledger
 from protocol.agreement import Agreement
 from protocol.course import Position
 from protocol.effects import Effect, Fail, Finish, Leave, Record, Respond, Send, Warn
-from protocol.errors import SottoError
+from protocol.errors import PeerError, SottoError
 from protocol.messages import Signed
 from protocol.session import Pack, Phase, Session
 
@@ -40,12 +40,13 @@ class Executor:
             past=ledger.transcript(),
             own=ledger.own(),
             heard=ledger.heard(),
+            proof=ledger.proof(),
             now=now,
         )
         ledger.require_replayed(self.session.position.round, self.session.position.head)
         self.finished: Position | None = None
         self.left = False
-        self.error: SottoError | None = None
+        self.error: SottoError | None = ledger.fault
         self._gate = gate
         self._ledger = ledger
         self._closed: list[tuple[Position, tuple[Signed, ...]]] = []
@@ -72,7 +73,8 @@ class Executor:
             self._gate.prepare()
 
     def rest(self) -> None:
-        """The process ends, for whatever reason but a crash: what it has heard must not be lost."""
+        """The process ends, for whatever reason but a crash: what it has heard must not be lost,
+        nor why the session is over."""
         self._ledger.record_heard(self.session.heard)
 
     def _carried(self, effects: list[Effect], now: float) -> list[Signed]:
@@ -87,6 +89,9 @@ class Executor:
                 yield effect.signed
             elif isinstance(effect, Record):
                 position = self.session.position  # the one that this round led to
+                if effect.round < 0:
+                    self._ledger.record_mask_keys(effect.releases)
+                    continue
                 self._ledger.record_round(effect.round, effect.releases, position.head)
                 self._closed.append((position, effect.releases))
             elif isinstance(effect, Respond):
@@ -101,5 +106,6 @@ class Executor:
                 self._on_warning(effect.text)
             elif isinstance(effect, Fail):
                 self.error = effect.error
-                if effect.final:
-                    self._ledger.record_fault(effect.error)
+                if effect.final and isinstance(effect.error, PeerError):
+                    over = self.session.position.over
+                    self._ledger.record_fault(effect.error, over=over)

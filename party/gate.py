@@ -1,8 +1,9 @@
 """The only door out of the private data. For a given round it opens once, whatever crashes.
 
-Solve, clamp, count ticks, add noise, sign, record, and only then hand out. Nothing else in
-this project draws noise, and nothing un-noised leaves this file: no log, no error, no
-length and no retry says anything about the answer of the subproblem.
+Solve, clamp, count ticks, add noise, mask, sign, record, and only then hand out. Nothing else in
+this project draws noise, and nothing un-noised leaves this file, but to the own ledger where
+releases are masked: no log, no error, no length and no retry says anything about the answer of
+the subproblem.
 """
 
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from party.ledger import Ledger
+from party.masks import Masks
 from party.noise import Noise
 from party.subproblem import Subproblem
 from protocol.agreement import Agreement
@@ -22,7 +24,7 @@ from protocol.privacy import Calibration
 
 
 def clamped(agreement: Agreement, demand: Floats, objective: Floats, caps: Ticks) -> Ticks:
-    """Demands, and objectives where they are shared, in whole ticks within [0, cap].
+    """Demands above the floor, and objectives where they are shared, in ticks within [0, cap].
 
     For one party, or for any number of them along the leading axes. Un-noised.
     """
@@ -80,37 +82,46 @@ class Gate:
         self._noise = noise
         self._ledger = ledger
         self._pack = pack
+        self._masks = Masks(agreement, member, ledger, pack) if agreement.masked else None
         self._calibration = Calibration(agreement)
-        self._scales = self._calibration.scales(agreement.share_ticks[self._row])
+        self._scales = self._calibration.scales(agreement.share_ticks)[self._row]
 
     def release(self, position: Position) -> Signed:
         """The release of this position's round: the recorded one, or a new one.
 
+        The mask key where the position asks for that.
+
         Guarantee: calling this again, in this process or after any crash, gives the same
         bytes; a round is never answered twice.
         """
+        if self._masks is not None and position.unpaired:
+            return self._masks.key(position)
         recorded = self._ledger.release(position.round)
         if recorded is not None:
             return recorded
         if position.over or position.round >= self._agreement.rounds:
             raise BrokenInvariant("one release more than agreed was asked for")
         caps = position.caps[self._row]
+        demand = self._demanded(position.prices.current, caps)
         noisy = self._noise.add(
-            self._demanded(position.prices.current, caps),
+            demand,
             self._calibration.scales(caps) if self._agreement.mode == "clipped" else self._scales,
             member=self._member,
             round=position.round,
         )
+        said = truncated(self._agreement, noisy)
+        masked = said if self._masks is None else self._masks.masked(said, position)
         release = self._pack(
             Release(
                 sender=self._member,
                 agreement=self._agreement.digest,
                 round=position.round,
                 head=position.head,
-                values=tuple(truncated(self._agreement, noisy).tolist()),
+                values=tuple(masked.tolist()),
+                masked=self._agreement.masked,
             )
         )
-        self._ledger.record_release(release)
+        self._ledger.record_release(release, (demand, said) if self._masks else None)
         return release
 
     def prepare(self) -> None:
@@ -125,10 +136,11 @@ class Gate:
     def _demanded(self, prices: Floats, caps: Ticks) -> Ticks:
         """The answer to these prices in ticks, within the caps. Un-noised.
 
-        A solver that fails counts as no demand. That too is a function of the data with
-        the same range, so that the guarantee covers it and nobody outside can tell.
+        A solver that fails counts as no demand above the floor. That too is a function of the
+        data with the same range, so that the guarantee covers it and nobody outside can tell.
         """
         answer = self._subproblem.answer(prices)
-        demand = np.zeros(len(self._agreement.resources)) if answer is None else answer.demand
+        floor = self._agreement.floor[self._row]
+        demand = np.zeros_like(floor) if answer is None else answer.demand - floor
         objective = np.array(0.0 if answer is None else answer.objective)
         return clamped(self._agreement, demand, objective, caps)

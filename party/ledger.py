@@ -1,19 +1,28 @@
 """The durable memory of one session: what the party released, what rounds are closed, the end.
 
 A release is on the disk before anybody else can see it, and what is there is never changed
-or taken away. One file holds all sessions of a party. Un-noised numbers never come here.
+or taken away. One file holds all sessions of a party.
+
+Un-noised numbers never come here but where releases are masked: then it holds the secret mask
+key and what the party asked for, until the one is needed no more and the other has become its
+quota, and they are destroyed. Neither is ever told outside of this party.
 """
 
 import os
+import struct
 from collections.abc import Iterable
 from typing import Any
+
+import numpy as np
 
 from party import lifetime
 from party.budget import Account, Limit, opened
 from party.ledgerfile import LedgerFile
 from protocol.agreement import Agreement
-from protocol.errors import BadLedger, BadMessage, BrokenInvariant, SottoError
+from protocol.arrays import Ticks
+from protocol.errors import BadLedger, BadMessage, BrokenInvariant, PeerError
 from protocol.messages import Signed
+from protocol.parts import Part
 from protocol.transcript import Transcript, frame
 from protocol.wire import Reader, release_bytes
 
@@ -34,6 +43,7 @@ class Ledger:
         data_set: str | None = None,
     ) -> None:
         self._agreement = agreement
+        self._member = member
         self._reader = Reader(agreement)
         self._file = LedgerFile(path)
         try:
@@ -71,6 +81,59 @@ class Ledger:
         """The limit that the company has set for this session's data set."""
         return lifetime.limits_in(self._file).get(self.data_set)
 
+    def mask_key(self) -> Signed | None:
+        """The own mask key as it was announced, or None."""
+        found = self._file.kept("masks", self._session)
+        if found:
+            return self._open(found[0][1])
+        said = self.mask_keys()
+        return said[self._agreement.place(self._member)] if said else None
+
+    def record_mask_key(self, secret: bytes, said: Signed) -> None:
+        """Make a mask key durable. Guarantee: a session that has one cannot get another."""
+        if self.mask_key() is not None:
+            raise BrokenInvariant("a session has one mask key")
+        self._file.keep("masks", self._session, {0: (secret, said.data)})
+        self.commit()
+
+    def mask_secret(self) -> bytes:
+        """The secret mask key, for as long as the session may need it. Secret."""
+        found = self._file.kept("masks", self._session)
+        if not found:
+            raise self._file.damaged("it lacks the mask key of a session that goes on")
+        return found[0][0]
+
+    def mask_keys(self) -> tuple[Signed, ...]:
+        """The mask keys of all members, once they are known."""
+        return self._all("keys")
+
+    def record_mask_keys(self, keys: tuple[Signed, ...]) -> None:
+        """Keep the mask keys of all members. Durable with the next `record_release` or `commit`."""
+        self._file.keep("keys", self._session, {i: (s.data,) for i, s in enumerate(keys)})
+
+    def demands(self) -> tuple[Ticks, Ticks]:
+        """Rounds by numbers: what the party asked for, and what it said before the mask. Secret."""
+        rows = self._file.kept("demands", self._session)
+        return self._ticks(row[0] for row in rows), self._ticks(row[1] for row in rows)
+
+    def _ticks(self, rows: Iterable[bytes]) -> Ticks:
+        data = b"".join(rows)
+        return np.frombuffer(data, dtype=">i8").astype(np.int64).reshape(-1, self._agreement.width)
+
+    def part(self) -> Part | None:
+        """The own quota and payment, once they are known, where nobody else knows them. Secret."""
+        found = self._file.kept("parts", self._session)
+        if not found:
+            return None
+        quota = np.frombuffer(found[0][0], dtype=">i8").astype(np.int64)
+        return Part(quota, struct.unpack(">d", found[0][1])[0])
+
+    def record_part(self, part: Part) -> None:
+        """Keep the own quota and payment, and destroy what the party asked for."""
+        content = part.quota.astype(">i8").tobytes(), struct.pack(">d", part.payment)
+        self._file.keep("parts", self._session, {0: content})
+        self._file.forget(self._session, "demands")
+
     def release(self, round: int) -> Signed | None:  # noqa: A002
         """What was released in this round, or None."""
         if round >= self._released and not self._file.failed:
@@ -78,8 +141,11 @@ class Ledger:
         found = self._file.kept("releases", self._session, round)
         return self._open(*found[0]) if found else None
 
-    def record_release(self, release: Signed) -> None:
+    def record_release(self, release: Signed, demand: tuple[Ticks, Ticks] | None = None) -> None:
         """Make a release durable, with whatever was recorded before it.
+
+        `demand` goes with a masked one: what the party asked for, and what it says beneath the
+        mask.
 
         Guarantee: when this returns, the release survives any crash; a round that has one
         cannot get another.
@@ -89,6 +155,9 @@ class Ledger:
                 f"release {release.message.round} would follow {self._released} recorded ones"
             )
         self._file.keep("releases", self._session, {release.message.round: (release.data,)})
+        if demand is not None:
+            content = [ticks.astype(">i8").tobytes() for ticks in demand]
+            self._file.keep("demands", self._session, {release.message.round: content})
         self.commit()
         self._released += 1
 
@@ -101,55 +170,74 @@ class Ledger:
         self._rounds_closed += 1
 
     def record_seals(self, seals: tuple[Signed, ...]) -> None:
-        """Keep the seals of all members: the session is over."""
+        """Keep the seals of all members: the session is over, and its mask key is destroyed."""
         self._replace("seals", seals)
+        if self._agreement.masked:
+            self._file.forget(self._session, "masks")
 
-    def record_heard(self, releases: tuple[Signed, ...]) -> None:
-        """Keep what peers have released in rounds that are not closed, and nothing older.
+    def record_heard(self, said: tuple[Signed, ...]) -> None:
+        """Keep what peers have released in rounds that are not closed, or have sealed, and no more.
 
-        It makes this party a witness: a peer whose ledger has lost such a release is told so,
-        also after this party was started again.
+        It makes this party a witness: a peer whose ledger has lost such a release is shown it,
+        and who lacks a seal gets it, also after this party was started again.
         """
         if self._file.failed:
             return  # the disk that failed before is why this party ends
-        self._replace("heard", releases)
+        self._replace("heard", said)
 
     def _replace(self, table: str, said: tuple[Signed, ...]) -> None:
         self._write(f"DELETE FROM {table} WHERE session = ?", [()])  # noqa: S608 - ours
         self._file.keep(table, self._session, {i: (s.data,) for i, s in enumerate(said)})
         self.commit()
 
-    def record_fault(self, error: SottoError) -> None:
-        """Remember why this session is over for good."""
+    def record_fault(self, error: PeerError, *, over: bool = False) -> None:
+        """Remember why this session is over for good, and the messages that prove it.
+
+        Its mask key is destroyed, and what the party asked for as well, unless all rounds are
+        closed (`over`): then its quota follows from that, and destroys it.
+        """
         self._write(
             "UPDATE sessions SET fault_code = ?2, fault = ?3 WHERE id = ?1",
             [(error.exit_code, str(error))],
         )
-        self.commit()
+        self._replace("heard", tuple(self._open(data) for data in error.evidence))
+        if self._agreement.masked:
+            self._file.forget(self._session, "masks", *([] if over else ["demands"]))
 
     @property
-    def fault(self) -> SottoError | None:
-        """Why the session was stopped for good, or None."""
+    def fault(self) -> PeerError | None:
+        """Why the session was stopped for good, with the proof; or None."""
         code, text = self._rows("SELECT fault_code, fault FROM sessions WHERE id = ?")[0]
         if text is None:
             return None
-        error = SottoError(f"this session is over: {text}")
+        proof = self._all("heard")
+        error = PeerError(
+            f"this session is over: {text}",
+            sender=proof[0].message.sender if proof else "",
+            evidence=tuple(signed.data for signed in proof),
+        )
         error.exit_code = code
         return error
 
+    def proof(self) -> tuple[Signed, ...]:
+        """The messages that prove why the session is over for good, where it is."""
+        return () if self.fault is None else self._all("heard")
+
     def own(self) -> tuple[Signed, ...]:
-        """All own releases of this session."""
-        return self._all("releases")
+        """All that the party has released in this session, its mask key first if it has one."""
+        key = self.mask_key() if self._agreement.masked else None
+        return self._all("releases") if key is None else (key, *self._all("releases"))
 
     def heard(self) -> tuple[Signed, ...]:
-        """What peers had released in rounds that were not closed when this party last ended."""
-        return self._all("heard")
+        """What peers had said that was in no closed round when this party last ended."""
+        return self._all("heard") if self.fault is None else ()
 
     def transcript(self) -> Transcript:
         """All closed rounds, and the seals where the session is over."""
         return Transcript(
             rounds=tuple(tuple(map(self._open, messages)) for messages in self._rounds()),
             seals=self._all("seals"),
+            keys=self.mask_keys(),
         )
 
     def require_replayed(self, rounds: int, head: bytes) -> None:
@@ -166,7 +254,8 @@ class Ledger:
     def transcript_file(self) -> bytes:
         """The same, as the file that anybody can audit."""
         seals = [message for (message,) in self._file.kept("seals", self._session)]
-        return frame(self._agreement, self._rounds(), seals)
+        keys = [message for (message,) in self._file.kept("keys", self._session)]
+        return frame(self._agreement, self._rounds(), seals, keys)
 
     def _rounds(self) -> list[list[bytes]]:
         size = release_bytes(self._agreement)

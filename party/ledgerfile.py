@@ -10,11 +10,12 @@ import hashlib
 import os
 import sqlite3
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
-from protocol.errors import BadLedger
+from protocol.errors import BadLedger, PeerHalted
 
-_VERSION = 3
+_VERSION = 4
 _WAL_PAGES = 200  # then the log begins anew: to overwrite is cheaper than to let it grow
 _CHECKSUM_BYTES = 16
 _ACCOUNTS = """
@@ -48,11 +49,34 @@ CREATE TABLE heard (
     PRIMARY KEY (session, place)
 );
 """
+_MASKS = """
+ALTER TABLE sessions ADD COLUMN colluders INTEGER;
+CREATE TABLE masks (
+    session INTEGER, place INTEGER, secret BLOB NOT NULL, message BLOB NOT NULL,
+    checksum BLOB NOT NULL, PRIMARY KEY (session, place)
+) WITHOUT ROWID;
+CREATE TABLE keys (
+    session INTEGER, member INTEGER, message BLOB NOT NULL, checksum BLOB NOT NULL,
+    PRIMARY KEY (session, member)
+);
+CREATE TABLE demands (
+    session INTEGER, round INTEGER, demand BLOB NOT NULL, said BLOB NOT NULL,
+    checksum BLOB NOT NULL, PRIMARY KEY (session, round)
+) WITHOUT ROWID;
+CREATE TABLE parts (
+    session INTEGER, place INTEGER, quota BLOB NOT NULL, payment BLOB NOT NULL,
+    checksum BLOB NOT NULL, PRIMARY KEY (session, place)
+);
+"""
 _COLUMNS = {
     "releases": ("round", "message"),
     "rounds": ("round", "messages, head"),
     "seals": ("member", "message"),
     "heard": ("place", "message"),
+    "masks": ("place", "secret, message"),
+    "keys": ("member", "message"),
+    "demands": ("round", "demand, said"),
+    "parts": ("place", "quota, payment"),
 }
 """What counts the rows of a session from 0 in each table of what was said, and what they hold."""
 
@@ -94,6 +118,7 @@ class LedgerFile:
         run("PRAGMA locking_mode = EXCLUSIVE")  # held until the process ends, however it ends
         run("PRAGMA journal_mode = WAL")
         run("PRAGMA synchronous = FULL")
+        run("PRAGMA secure_delete = ON")  # what is forgotten is overwritten
         run("PRAGMA temp_store = MEMORY")  # a machine may have no folder for temporary files
         run(f"PRAGMA wal_autocheckpoint = {_WAL_PAGES}")
         run("BEGIN EXCLUSIVE")
@@ -101,9 +126,12 @@ class LedgerFile:
             raise self.damaged("its tables contradict each other")
         version = run("PRAGMA user_version").fetchone()[0]
         if version == 0:
-            self._make(_ACCOUNTS + _SAID)
+            self._make(_ACCOUNTS + _SAID + _MASKS)
         elif version == 2:
             self._add_checksums()
+            self._make(_MASKS)
+        elif version == 3:
+            self._make(_MASKS)
         elif version != _VERSION:
             raise BadLedger(
                 f"the ledger {self.path!r} is of version {version}, this program reads {_VERSION}"
@@ -118,6 +146,11 @@ class LedgerFile:
     def _add_checksums(self) -> None:
         """Take over a ledger of version 2, at its word: nothing in it was ever checked."""
         said = {table: self._base.execute(query).fetchall() for table, query in _BEFORE.items()}
+        # It called final what nobody had proved: without proof the session goes on.
+        self.write(
+            "UPDATE sessions SET fault_code = NULL, fault = NULL WHERE fault_code = ?",
+            [(PeerHalted.exit_code,)],
+        )
         for table in said:
             self._base.execute(f"DROP TABLE {table}")
         self._make(_SAID)
@@ -155,6 +188,31 @@ class LedgerFile:
             if not whole or checksum != _checksum(table, session, due, *content):
                 raise self.damaged(f"{place} {due} of its {table} is not as it was written")
         return [tuple(content) for _, _, *content in rows]
+
+    def forget(self, session: int, *tables: str) -> None:
+        """Destroy what a session has in these tables, durably, as well as a file system lets.
+
+        The pages of the file are overwritten, and then the log, in which they were before.
+        """
+        for table in tables:
+            self.write(f"DELETE FROM {table} WHERE session = ?", [(session,)])  # noqa: S608 - ours
+        self.commit()
+        log = Path(f"{self.path}-wal")
+        if not log.exists():
+            return
+        try:
+            self._base.execute("PRAGMA wal_checkpoint(FULL)")  # the log is needed no more
+            with log.open("r+b") as file:
+                file.write(bytes(log.stat().st_size))
+                file.flush()
+                os.fsync(file.fileno())
+            self._base.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        except sqlite3.Error as error:
+            raise self._broken_by(error) from None
+        except OSError as error:
+            self.failed = True
+            self.close()
+            raise BadLedger(f"the ledger {self.path!r} cannot be used: {error.strerror}") from None
 
     def rows(self, query: str, *values: Any) -> list[Any]:
         """What a query finds."""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from party.budget import Account, Limit
 from party.ledgerfile import LedgerFile
+from protocol.agreement import Agreement
 from protocol.errors import BadLedger
 from protocol.privacy import Discreteness, Spent
 
@@ -24,6 +25,22 @@ def set_limit(path: Path, data_set: str, limit: Limit) -> None:
     """Remember how much a data set may ever spend."""
     with _existing(path) as file:
         set_limit_in(file, data_set, limit)
+
+
+def played(path: Path, agreement: Agreement) -> tuple[str, str]:
+    """As whom, and with which data set, a ledger has taken part in a session."""
+    with _existing(path) as file:
+        found = file.rows(
+            "SELECT member, data_set FROM sessions WHERE agreement = ?", agreement.digest
+        )
+        names = [name for (name,) in file.rows("SELECT name FROM sessions ORDER BY id")]
+    if not found:
+        raise BadLedger(
+            f"the ledger {str(path)!r} has no session of this agreement, {agreement.digest.hex()}; "
+            f"it has {', '.join(map(repr, names)) or 'none'}"
+        )
+    member, data_set = found[0]
+    return member, data_set
 
 
 @contextmanager
@@ -45,15 +62,15 @@ def enter(file: LedgerFile, account: Account, member: str) -> None:
     each = account.per_release
     file.write(
         "INSERT INTO sessions (agreement, name, member, data_set, rounds, epsilon, "
-        "delta, release_mu_squared, release_epsilon, release_delta) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (agreement) DO UPDATE "
+        "delta, release_mu_squared, release_epsilon, release_delta, colluders) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (agreement) DO UPDATE "
         "SET data_set = excluded.data_set WHERE member = excluded.member "
         "AND NOT EXISTS (SELECT * FROM releases WHERE session = sessions.id)",
         [
             (
                 account.agreement, account.session, member, account.data_set, account.rounds,
                 account.epsilon, account.delta, each.mu_squared, each.discreteness.epsilon,
-                each.discreteness.delta,
+                each.discreteness.delta, account.colluders,
             )
         ],
     )  # fmt: skip
@@ -74,7 +91,7 @@ def accounts_in(file: LedgerFile) -> tuple[Account, ...]:
     rows = file.rows(
         "SELECT agreement, name, data_set, rounds, "
         "(SELECT count(*) FROM releases WHERE session = sessions.id), "
-        "epsilon, delta, release_mu_squared, release_epsilon, release_delta "
+        "epsilon, delta, release_mu_squared, release_epsilon, release_delta, colluders "
         "FROM sessions ORDER BY id"
     )
     return tuple(
@@ -87,10 +104,11 @@ def accounts_in(file: LedgerFile) -> tuple[Account, ...]:
             epsilon=epsilon,
             delta=delta,
             per_release=Spent(mu_squared, Discreteness(cost_epsilon, cost_delta)),
+            colluders=colluders,
         )
         for (
             agreement, name, data_set, rounds, releases, epsilon, delta, mu_squared, cost_epsilon,
-            cost_delta,
+            cost_delta, colluders,
         ) in rows
     )  # fmt: skip
 

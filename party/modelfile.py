@@ -6,6 +6,7 @@ would misread is refused. No error here says a number from the file.
 """
 
 import gzip
+import math
 import os
 import re
 import tempfile
@@ -23,6 +24,7 @@ from protocol.arrays import Floats
 from protocol.errors import BadData
 
 Indices = np.ndarray[Any, np.dtype[np.int32]]
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
 HUGE = 1e20
 """HiGHS takes anything from here on for infinite, so a finite number must be smaller."""
@@ -31,9 +33,76 @@ LARGE = 1e15
 """HiGHS takes no coefficient of a row from here on."""
 
 
+_CURVATURE = 1e-9  # of the largest in a block: rounding, where a matrix is semidefinite
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Quadratic:
+    """Q of a part ½ x·Q x of an objective: its lower triangle, column by column. Secret."""
+
+    start: Indices
+    index: Indices
+    value: Floats
+
+    def __repr__(self) -> str:
+        return "<private quadratic>"
+
+    def times(self, sign: float) -> "Quadratic":
+        return Quadratic(self.start, self.index, sign * self.value)
+
+    @property
+    def column(self) -> Indices:
+        """The column of each entry."""
+        return np.repeat(np.arange(len(self.start) - 1, dtype=np.int32), np.diff(self.start))
+
+    def value_at(self, x: Floats) -> float:
+        """½ x·Q x."""
+        column = self.column
+        once = np.where(column == self.index, 0.5, 1.0)
+        return math.fsum(once * self.value * x[column] * x[self.index])
+
+    def bent_upwards(self) -> int | None:
+        """A column in which, or with others of which, Q is positive; None where it is nowhere.
+
+        Columns that share no product, not even through others, are looked at apart.
+        """
+        for block in self._blocks():
+            place = {int(i): k for k, i in enumerate(block)}
+            dense: Floats = np.zeros((len(block), len(block)))
+            for k, i in enumerate(block.tolist()):
+                for entry in range(self.start[i], self.start[i + 1]):
+                    other = place[int(self.index[entry])]
+                    dense[k, other] = dense[other, k] = self.value[entry]
+            curvature, along = np.linalg.eigh(dense)
+            if curvature[-1] > _CURVATURE * float(np.abs(dense).max()):
+                return int(block[np.argmax(np.abs(along[:, -1]))])
+        return None
+
+    def _blocks(self) -> "list[Indices]":
+        """The columns with an entry, those together that are linked by products."""
+        count = len(self.start) - 1
+        label, column = np.arange(count, dtype=np.int32), self.column
+        while True:
+            least = np.minimum(label[column], label[self.index])
+            before = label.copy()
+            np.minimum.at(label, column, least)
+            np.minimum.at(label, self.index, least)
+            label = label[label]
+            if np.array_equal(label, before):
+                break
+        used: Flags = np.zeros(count, dtype=np.bool_)
+        used[column] = used[self.index] = True
+        members = np.flatnonzero(used).astype(np.int32)
+        order = members[np.argsort(label[members], kind="stable")]
+        return np.split(order, np.flatnonzero(np.diff(label[order])) + 1) if len(order) else []
+
+
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class LinearProgram:
-    """What a model file says, its rows still in its own order and sense. Secret."""
+    """What a model file says, its rows still in its own order and sense. Secret.
+
+    Linear but for columns that are `whole` numbers, and for a `quadratic` part.
+    """
 
     columns: list[str]
     rows: list[str]
@@ -47,6 +116,8 @@ class LinearProgram:
     start: Indices
     index: Indices
     value: Floats
+    whole: Flags
+    quadratic: Quadratic | None
 
     def __repr__(self) -> str:
         return "<private linear program>"
@@ -62,15 +133,24 @@ def read(path: Path) -> LinearProgram:
     _refuse_misread(path.name, text, kind)
     with _without_empty_lines(path, text if kind == "MPS" else "") as place:
         model = _taken_in(place, path.name, kind)
-    if model.getModel().hessian_.dim_:
-        raise BadData(f"{path.name!r} has a quadratic objective; only linear ones can be used")
-    program = _program(model.getLp())
+    program = taken(model)
     if kind == "MPS" and _MAXIMISE.search(text) and not program.maximise:
         raise BadData(
             f"{path.name!r} says maximise where no reader looks, and would be read as minimise; "
             "write OBJSENSE on one line and MAX on the next (in PuLP: with_objsense=True), or LP"
         )
-    _refuse_infinite(program)
+    return program
+
+
+def taken(model: highspy.Highs) -> LinearProgram:
+    """The program that a HiGHS model holds. Raises nothing but `BadData`.
+
+    Guarantee: every coefficient is finite, and every limit a number.
+    """
+    model.ensureColwise()
+    whole = model.getModel()
+    program = _program(whole.lp_, _quadratic(whole.hessian_))
+    refuse_infinite(program)
     return program
 
 
@@ -120,15 +200,34 @@ def _taken_in(path: Path, name: str, kind: str) -> highspy.Highs:
     return model
 
 
-def _program(lp: highspy.HighsLp) -> LinearProgram:
+def _quadratic(hessian: highspy.HighsHessian) -> Quadratic | None:
+    if not hessian.dim_:
+        return None
+    start, index = np.array(hessian.start_, dtype=np.int32), np.array(hessian.index_)
+    value = np.array(hessian.value_, dtype=np.float64)
+    if hessian.format_ != highspy.HessianFormat.kTriangular:
+        column = np.repeat(np.arange(len(start) - 1), np.diff(start))
+        kept = index >= column
+        start = np.concatenate(
+            [[0], np.cumsum(np.bincount(column[kept], minlength=len(start) - 1))]
+        )
+        index, value = index[kept], value[kept]
+    if not value.any():
+        return None
+    return Quadratic(start.astype(np.int32), index.astype(np.int32), value)
+
+
+def _program(lp: highspy.HighsLp, quadratic: Quadratic | None) -> LinearProgram:
     columns = list(lp.col_names_)
     if len(columns) != lp.num_col_ or not all(columns):
         columns = [f"x{i}" for i in range(lp.num_col_)]
+    whole = np.zeros(lp.num_col_, dtype=np.bool_)
     for i, variable in enumerate(lp.integrality_):
-        if variable != highspy.HighsVarType.kContinuous:
+        whole[i] = variable == highspy.HighsVarType.kInteger
+        if not whole[i] and variable != highspy.HighsVarType.kContinuous:
             raise BadData(
-                f"column {columns[i]!r} is integer or semi-continuous; prices need a linear "
-                "program, so relax it or split it off"
+                f"column {columns[i]!r} is semi-continuous; write it as a continuous column "
+                "below its limit times a column that is 0 or 1"
             )
     return LinearProgram(
         columns=columns,
@@ -143,6 +242,8 @@ def _program(lp: highspy.HighsLp) -> LinearProgram:
         start=np.array(lp.a_matrix_.start_, dtype=np.int32),
         index=np.array(lp.a_matrix_.index_, dtype=np.int32),
         value=np.array(lp.a_matrix_.value_, dtype=np.float64),
+        whole=whole,
+        quadratic=quadratic,
     )
 
 
@@ -233,12 +334,15 @@ def _comma(name: str, line: int) -> BadData:
     return BadData(f"{name!r}, line {line}: a number has a comma; write decimals with a point")
 
 
-def _refuse_infinite(program: LinearProgram) -> None:
+def refuse_infinite(program: LinearProgram) -> None:
     """Refuse coefficients that are not finite, and limits that are no numbers or no range."""
     column_of = np.repeat(np.arange(len(program.columns)), np.diff(program.start))
+    quadratic = program.quadratic
+    curved = (np.zeros(0), column_of) if quadratic is None else (quadratic.value, quadratic.column)
     for place, values, column in (
         ("a constraint", program.value, column_of),
         ("the objective", program.cost, np.arange(len(program.columns))),
+        ("the objective", *curved),
     ):
         bad = ~(np.abs(values) < HUGE)
         if bad.any():

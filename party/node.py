@@ -19,7 +19,7 @@ from party.noise import Noise
 from party.subproblem import Subproblem
 from party.view import View
 from protocol.agreement import Agreement
-from protocol.errors import BadMessage, SottoError
+from protocol.errors import BadMessage, PeerError, SottoError, Unsealed
 from protocol.messages import NONCE_BYTES, Seal, Signed
 from protocol.outcome import Outcome, outcome
 from protocol.session import Phase
@@ -77,6 +77,8 @@ class Node:
         """
         executor, session = self._executor, self._executor.session
         gc.freeze()  # what is loaded by now stays: no need to look through it between rounds
+        if executor.error is not None:
+            self._view.warn(f"{executor.error}; showing the others why, for a few seconds")
         try:
             self._publish(executor.begin(time.monotonic()))
             # A party that has found a fault stays for a while to tell the others.
@@ -97,7 +99,13 @@ class Node:
                 executor.rest()
             finally:
                 self._link.close()
-        if error := executor.error or self._unwritten:
+        if isinstance(executor.error, Unsealed | PeerError) and session.position.over:
+            # Whoever has all rounds has the outcome, whatever others do about it.
+            self._tell_outcome()
+        error = executor.error
+        if self._unwritten is not None and not isinstance(error, PeerError):
+            error = self._unwritten
+        if error is not None:
             raise error
 
     def _hear(self, data: bytes) -> None:
@@ -116,6 +124,8 @@ class Node:
             return  # who has left by now was needed no more
         for sentence in troubles:
             self._view.warn(sentence)
+        if self._executor.error is not None:
+            return  # waits for nobody: it is there for others
         self._view.waiting(self._executor.session.phase, self._executor.session.missing)
 
     def _publish(self, outgoing: list[Signed]) -> None:
@@ -127,14 +137,21 @@ class Node:
             if isinstance(signed.message, Seal):
                 self._link.report(signed.data)
         self._executor.afterwards()
-        if self._on_finish is not None and self._executor.finished is not None:
+        if self._executor.finished is not None:
             # Only now: nobody has to wait for our last seal while we look at the outcome.
-            tell, self._on_finish = self._on_finish, None
-            known = outcome(self._agreement, self._ledger.transcript())
-            try:
-                tell(known)
-            except SottoError as error:  # others may still need our seal: told when we leave
-                self._unwritten = error
+            self._tell_outcome()
+
+    def _tell_outcome(self) -> None:
+        if self._on_finish is None:
+            return
+        tell, self._on_finish = self._on_finish, None
+        sealed = self._executor.finished is not None
+        missing = () if sealed else self._executor.session.unsealed
+        known = outcome(self._agreement, self._ledger.transcript(), unsealed=missing)
+        try:
+            tell(known)
+        except SottoError as error:  # others may still need our seal: told when we leave
+            self._unwritten = error
 
 
 def _link(

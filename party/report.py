@@ -4,7 +4,8 @@ It holds un-noised numbers and is for the company's own files: nothing made here
 message, a log or an error.
 """
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from xml.etree.ElementTree import Element
@@ -13,7 +14,7 @@ import numpy as np
 
 from party.budget import in_words
 from party.dataset import DataSet
-from party.settle import Plan, Settlement
+from party.settle import Settlement
 from protocol.agreement import Agreement
 from protocol.arrays import Floats
 from protocol.outcome import Outcome, amounts
@@ -32,10 +33,11 @@ from protocol.pages.page import (
     paragraph,
     section,
     table,
+    verdicts,
 )
-from protocol.pages.public import header, public_sections, summary
-from protocol.pages.sharing import money_decimals, payment_counts, quota_texts
-from protocol.pages.words import ROWS, amount_text, left_out, titled
+from protocol.pages.public import WEAK, header, others, public_sections, summary
+from protocol.pages.sharing import money_decimals, own_quota_texts, payment_counts, quota_texts
+from protocol.pages.words import ROWS, amount_text, counted, left_out, titled
 from protocol.privacy import Spent
 
 VARIABLES = 50
@@ -62,25 +64,43 @@ class Spending:
 
 
 def private_page(
-    known: Outcome, member: str, data: DataSet, settlement: Settlement, spending: Spending
+    known: Outcome,
+    member: str,
+    data: DataSet,
+    settlement: Settlement,
+    spending: Spending,
+    *,
+    written: str = "",
 ) -> str:
     """The page for one company: its own figures, then all of the public page. Secret."""
-    return page(
-        f"PRIVATE: {known.agreement.session} for {member}",
+    parts = private_parts(known, member, data, settlement, spending, written=written)
+    return page(f"PRIVATE: {known.agreement.session} for {member}", *parts, kind="private")
+
+
+def private_parts(
+    known: Outcome,
+    member: str,
+    data: DataSet,
+    settlement: Settlement,
+    spending: Spending,
+    *,
+    written: str = "",
+) -> list[Element]:
+    """All that is on it, with what a manager asks first. Secret. `written` is a date, or empty."""
+    return [
         element("p", f"PRIVATE — for {member} only, do not forward", class_="banner", role="alert"),
-        header(known, f"Private report for {member}"),
-        _worth(known, member, data, settlement),
+        header(known, ", ".join(filter(None, [f"Private report for {member}", written]))),
+        _worth(known, member, data, settlement, spending),
         *_shortfall(known.agreement, settlement),
-        _certain(known, settlement),
         _uses(known, member, settlement),
         _plan(data, settlement),
-        _at_prices(known, data, settlement),
+        _certain(known, data, settlement),
+        *_at_prices(known, data, settlement),
         section("What privacy was spent", *map(paragraph, spending.sentences)),
         element("p", "From here on: what every company sees", class_="part"),
         element("section", *summary(known)),
         *public_sections(known),
-        kind="private",
-    )
+    ]
 
 
 @dataclass(frozen=True)
@@ -97,14 +117,14 @@ class Account:
 
     @classmethod
     def of(cls, known: Outcome, member: str, settlement: Settlement) -> "Account":
-        _, paid, least = payment_counts(known)
+        paid, least = _shown_payment(known, member, settlement)
         plans = [settlement.alone, settlement.within_quota]
         utilities = [plan.utility for plan in plans if plan is not None]
-        decimals = max(least, money_decimals([0.0, *utilities]) if not any(paid) else 0)
+        decimals = max(least, money_decimals([0.0, *utilities]) if not paid else 0)
         alone, within = (
             None if plan is None else round(Fraction(plan.utility) * 10**decimals) for plan in plans
         )
-        payment = paid[known.agreement.place(member)] * 10 ** (decimals - least)
+        payment = paid * 10 ** (decimals - least)
         return cls(alone, within, payment, decimals)
 
     @property
@@ -116,8 +136,19 @@ class Account:
         return None if self.left is None or self.alone is None else self.left - self.alone
 
 
-def _worth(known: Outcome, member: str, data: DataSet, settlement: Settlement) -> Element:
-    """Alone, together, payment and gain: in a few sentences, and as figures."""
+def _shown_payment(known: Outcome, member: str, settlement: Settlement) -> tuple[int, int]:
+    """What this company pays, counted in the last of so many decimals, as every page shows it."""
+    if known.agreement.masked:
+        decimals = money_decimals([settlement.payment])
+        return round(Fraction(settlement.payment) * 10**decimals), decimals
+    _, paid, decimals = payment_counts(known)
+    return paid[known.agreement.place(member)], decimals
+
+
+def _worth(
+    known: Outcome, member: str, data: DataSet, settlement: Settlement, spending: Spending
+) -> Element:
+    """Is it worth it, what is to be paid, can it be relied on, what was given away for it."""
     account = Account.of(known, member, settlement)
     earns = "costs" if data.minimises else "earns"
     sign = -1 if data.minimises else 1
@@ -137,7 +168,14 @@ def _worth(known: Outcome, member: str, data: DataSet, settlement: Settlement) -
         gain = element("span", told(abs(account.gain)), " ", number(part))
     return section(
         "What the session is worth to you",
-        element("p", *_sentences(account, earns, told, sign, part), class_="lead"),
+        element(
+            "p", *_gained(account, told, part), *_plans(account, earns, told, sign), class_="lead"
+        ),
+        verdicts(
+            ("Payment", element("span", *_paid(account, told))),
+            ("Certainty", _certainty(known, data)),
+            ("Privacy", _privacy(known, spending)),
+        ),
         facts(
             (f"Alone your best plan {earns}", told(account.alone, sign)),
             (f"Within your quota it {earns}", told(account.within, sign)),
@@ -152,49 +190,130 @@ def _worth(known: Outcome, member: str, data: DataSet, settlement: Settlement) -
     )
 
 
-def _sentences(
-    account: Account, earns: str, told: Callable[..., str], sign: int, part: str
-) -> Iterator[Content]:
-    """What the figures mean, for the case that this company is in."""
+def _gained(account: Account, told: Callable[..., str], part: str) -> Iterator[Content]:
+    """The answer, for the case that this company is in."""
+    if account.within is None:
+        yield "Within your quota your model has no plan: what is missing is said below. "
+    elif account.gain is None:
+        yield "Without the others you could not work at all; together with them you can. "
+    elif account.gain:
+        yield f"You are {'worse' if account.gain < 0 else 'better'} off than alone by "
+        yield from (element("strong", number(f"{told(abs(account.gain))} {part}".strip())), ". ")
+    else:
+        yield "You are as well off as alone. "
+
+
+def _plans(account: Account, earns: str, told: Callable[..., str], sign: int) -> Iterator[Content]:
+    """What the answer rests on."""
     if account.alone is None:
-        yield "Alone, with what you bring, your model has no plan at all. "
+        yield "Alone, with what you bring, your model has no plan"
     else:
         yield f"Alone, with what you bring, your best plan {earns} "
-        yield from (number(told(account.alone, sign)), ". ")
-    if account.within is None:
-        yield "Within your quota your model has no plan. "
-    else:
-        yield f"Together with the others, within your quota, it {earns} "
-        yield from (number(told(account.within, sign)), ". ")
-    if account.payment:
-        side, pays = ("below", "get") if account.payment < 0 else ("above", "pay")
-        yield f"For what your quota is worth {side} what you bring you {pays} "
-        yield from (number(told(abs(account.payment))), ". ")
-    else:
-        yield "You pay nothing and get nothing. "
-    if account.within is None:
-        yield "What is missing is said below."
-    elif account.gain is None:
-        yield "Without the others you could not work at all."
-    elif account.gain:
-        yield f"So you are {'worse' if account.gain < 0 else 'better'} off by "
-        yield from (element("strong", number(f"{told(abs(account.gain))} {part}".strip())), ".")
-    else:
-        yield "So you are as well off as alone."
+        yield number(told(account.alone, sign))
+    if account.within is not None:
+        yield f"; within your quota it {earns} "
+        yield number(told(account.within, sign))
+    yield "."
 
 
-def _certain(known: Outcome, settlement: Settlement) -> Element:
+def _paid(account: Account, told: Callable[..., str]) -> Iterator[Content]:
+    if not account.payment:
+        yield "You pay nothing and get nothing."
+        return
+    side, pays = ("below", "get") if account.payment < 0 else ("above", "pay")
+    yield f"You {pays} "
+    yield element("strong", number(told(abs(account.payment))))
+    yield f" for what your quota is worth {side} what you bring."
+
+
+def _certainty(known: Outcome, data: DataSet) -> Content:
+    """Whether it can be relied on, in a sentence or two."""
+    if data.whole is not None and known.certificate is not None:
+        return (
+            "Your figures are those of your plan. Your model has whole numbers, so that what the "
+            "session proves is about the models without that condition, not about your gain."
+        )
+    if known.certificate is not None and known.certificate.fits:
+        # CERTIFICATE.md, Theorem 4.
+        return element(
+            "span",
+            "Your figures are exact. It is proved that no company loses more than ",
+            element("strong", number(money(known.agreement, figure(known.certificate.bound)))),
+            " by joining, if all have answered with best plans of their own.",
+        )
+    return (
+        "Your own figures are exact. That nobody loses by joining is not promised here, because "
+        f"{_no_promise(known)}."
+    )
+
+
+def _there(known: Outcome) -> str:
+    """Whether what a quota allows is there."""
+    if known.quota_risk:
+        return (
+            "What your quota allows is there as long as all companies keep to theirs, but for a "
+            f"chance of {100.0 * known.quota_risk:g} % at most that all quotas together are more "
+            "than some capacity."
+        )
+    return "What your quota allows is there as long as all companies keep to theirs."
+
+
+def _no_promise(known: Outcome) -> str:
+    if known.agreement.privacy is not None:
+        return "prices and quotas follow from numbers with noise"
+    if known.certificate is not None:
+        return "quotas were cut, and may be less than what a company asked for"
+    return "the rounds were not played by the rule that has a certificate"
+
+
+def _privacy(known: Outcome, spending: Spending) -> Content:
+    """What was given away, in a sentence or two."""
+    agreement, rounds = known.agreement, counted(known.rounds, "round", "rounds")
+    if agreement.masked and agreement.privacy is None:
+        return (
+            "Nobody can read what you would take, only what all companies together would, exactly, "
+            f"at the prices of {rounds}. All the others together could work out your part of it."
+        )
+    if agreement.privacy is None or agreement.rehearsal:
+        noise = "repeatable noise hides nothing" if agreement.privacy is not None else "no noise"
+        return (
+            f"There is no guarantee ({noise}): the others can know what you would take at the "
+            f"prices of {rounds}, and what follows from it."
+        )
+    epsilon = spending.session.epsilon(spending.delta)
+    weak = ", which promises next to nothing" if epsilon > WEAK else ""
+    factor = figure(math.exp(min(epsilon, 700.0)), digits=2)
+    return (
+        f"Of {others(agreement)}, whatever they know besides, the odds between any two data sets "
+        f"that you might have shift by a factor of at most {factor}{weak}, but for a chance of "
+        f"about {spending.delta:g}."
+    )
+
+
+def _certain(known: Outcome, data: DataSet, settlement: Settlement) -> Element:
     """What holds for the figures above whatever the others do, what is proved, and what is not."""
     agreement = known.agreement
     made = section(
         "How certain that is",
         paragraph(
-            "The figures above are yours exactly: your own model was solved for them. What your "
-            "quota allows is there as long as all companies keep to theirs."
+            "The figures above are yours exactly: your own model was solved for them. "
+            + _there(known)
         ),
         paragraph(certified(agreement, certificate_figures(known), write=figure)),
     )
     certificate = known.certificate
+    if certificate is not None and data.whole is not None:
+        # CERTIFICATE.md §7.
+        made.append(
+            paragraph(
+                "Your model has whole numbers. The certificate is then about mixtures of your "
+                "plans, of which each is made for a part of the time: it bounds what all companies "
+                "could earn together, with or without whole numbers, and is no promise that your "
+                "own plan within your quota is as good as that, nor that you are better off than "
+                "alone. What you gain or lose stands above, exactly."
+            )
+        )
+        return made
     if certificate is not None and certificate.fits:
         # CERTIFICATE.md, Theorem 4.
         made.append(
@@ -206,52 +325,45 @@ def _certain(known: Outcome, settlement: Settlement) -> Element:
             )
         )
         return made
-    if agreement.privacy is not None:
-        why = "prices and quotas follow from numbers with noise"
-    elif certificate is not None:
-        why = "quotas were cut, and may be less than what a company asked for"
-    else:
-        why = "the rounds were not played by the rule that has a certificate"
     gain, told = settlement.gain, ""
     if gain is not None:
         told = " Here it is not so." if gain >= 0.0 else " Here it is so."
     made.append(
         paragraph(
             "There is no promise that nobody loses by joining, because "
-            f"{why}: a company may well be worse off than alone.{told}"
+            f"{_no_promise(known)}: a company may well be worse off than alone.{told}"
         )
     )
     return made
 
 
-def _at_prices(known: Outcome, data: DataSet, settlement: Settlement) -> Element:
+def _at_prices(known: Outcome, data: DataSet, settlement: Settlement) -> list[Element]:
     """The plan of the paper, which nobody can count on."""
     wanted, paid = settlement.at_prices, settlement.paid
+    if wanted is None or paid is None:
+        return []
     earns = "costs" if data.minimises else "earns"
-    net = None if wanted is None or paid is None else wanted.utility - paid
-    return section(
-        "If you could buy whatever you want",
-        paragraph(
-            "At the prices of the outcome, and with all that you use to be bought, you would "
-            "choose this plan. It is not guaranteed to be available: what all companies want at "
-            "these prices may together exceed a capacity."
-        ),
-        facts(
-            (f"Your price plan (not guaranteed) {earns}", _objective(known, data, wanted)),
-            (
-                "What it uses would cost",
-                "no plan" if paid is None else money(known.agreement, figure(paid, digits=6)),
+    return [
+        section(
+            "If you could buy whatever you want",
+            paragraph(
+                "At the prices of the outcome, and with all that you use to be bought, you would "
+                "choose this plan. It is not guaranteed to be available: what all companies want "
+                "at these prices may together exceed a capacity."
             ),
-            (
-                "Costs after that" if data.minimises else "Left after that",
-                "no plan" if net is None else _value(known, data, net),
+            facts(
+                (
+                    f"Your price plan (not guaranteed) {earns}",
+                    _value(known, data, wanted.utility),
+                ),
+                ("What it uses would cost", money(known.agreement, figure(paid, digits=6))),
+                (
+                    "Costs after that" if data.minimises else "Left after that",
+                    _value(known, data, wanted.utility - paid),
+                ),
             ),
-        ),
-    )
-
-
-def _objective(known: Outcome, data: DataSet, plan: Plan | None) -> str:
-    return "no plan" if plan is None else _value(known, data, plan.utility)
+        )
+    ]
 
 
 def _value(known: Outcome, data: DataSet, utility: float) -> str:
@@ -310,21 +422,24 @@ def _shortfall(agreement: Agreement, settlement: Settlement) -> list[Element]:
 def _uses(known: Outcome, member: str, settlement: Settlement) -> Element:
     """Quota, endowment and what the plans use of each resource, as bars."""
     agreement, row = known.agreement, known.agreement.place(member)
-    equal = amounts(agreement, settlement.endowment_ticks)
-    own = amounts(agreement, settlement.quota_ticks)
+    equal = amounts(agreement, settlement.endowment_ticks, row)
+    own = amounts(agreement, settlement.quota_ticks, row)
     plans = (settlement.within_quota, settlement.at_prices)
     uses = [own, equal, *(plan.uses for plan in plans if plan is not None)]
-    longest = max(float((use / agreement.capacity).max()) for use in uses) or 1.0
+    measures = np.array([r.measure for r in agreement.resources])
+    longest = max(0.0, *(float((use / measures).max()) for use in uses)) or 1.0
 
     def line(name: str, kind: str, use: Floats | None, j: int) -> tuple[Content, ...]:
         if use is None:
             return name, "", "–", "–"
         resource, amount = agreement.resources[j], float(use[j])
-        part = amount / resource.capacity
+        part = amount / resource.measure
         texts = (amount_text(resource, amount), f"{part:.2%}".replace("%", " %"))
-        if use is own:
+        if use is own and agreement.masked and not agreement.banded:
+            texts = own_quota_texts(known, int(settlement.quota_ticks[j]), j)
+        elif use is own and not agreement.banded:
             texts = quota_texts(known, row, j)
-        return name, bar(part / longest, kind), *map(number, texts)
+        return name, bar(max(0.0, part / longest), kind), *map(number, texts)
 
     within, wanted = (None if plan is None else plan.uses for plan in plans)
     cards = [
@@ -351,6 +466,22 @@ def _uses(known: Outcome, member: str, settlement: Settlement) -> Element:
     )
 
 
+def plan_decimals(sizes: Sequence[float]) -> int | None:
+    """So many that the largest has six digits; None where that is out of all proportion."""
+    largest = max(sizes, default=0.0)
+    if largest == 0.0:
+        return 0
+    size = math.floor(math.log10(largest))
+    return max(0, 5 - size) if -5 <= size < 15 else None
+
+
+def in_line(value: float, decimals: int | None) -> str:
+    """A value of the plan, such that the digits of a column stand below each other."""
+    if decimals is None:
+        return figure(value, digits=6)
+    return fixed(round(Fraction(value) * 10**decimals), decimals)
+
+
 def _plan(data: DataSet, settlement: Settlement) -> Element:
     chosen = settlement.within_quota or settlement.at_prices
     heading = "Your plan"
@@ -361,8 +492,9 @@ def _plan(data: DataSet, settlement: Settlement) -> Element:
         None if plan is None else plan.values.tolist()
         for plan in (settlement.within_quota, settlement.at_prices)
     ]
+    decimals = plan_decimals([abs(c[i]) for c in columns if c is not None for i in order])
     rows = [
-        (data.names[i], *(number("–" if c is None else figure(c[i], digits=6)) for c in columns))
+        (data.names[i], *(number("–" if c is None else in_line(c[i], decimals)) for c in columns))
         for i in order
     ]
     count = f"The {len(rows)} largest of {data.columns} variables"

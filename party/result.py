@@ -1,49 +1,81 @@
 """The files that a session leaves: the company's report, plan and result, and what is public.
 
-All but the transcript and the evidence hold un-noised numbers and can be read by their owner
-only: nothing made here goes into a message, a log or an error. `RESULT.md` is the page about them.
+All but `public.csv`, the transcript and the evidence hold un-noised numbers and can be read by
+their owner only: nothing made here goes into a message, a log or an error. `RESULT.md` is the page
+about them.
 """
 
 import csv
 import io
 import json
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from xml.etree.ElementTree import Element
 
 from party import budget
 from party.dataset import DataSet
 from party.ledger import Ledger
-from party.report import Spending, private_page
-from party.settle import Settlement, settle
+from party.report import Spending, private_page, private_parts
+from party.settle import Settlement, own_part, settle
+from party.subproblem import USUAL, Effort
+from protocol.agreement import Agreement
 from protocol.command import replace_private
 from protocol.errors import BadCommand, PeerError
-from protocol.outcome import Outcome, amounts
+from protocol.messages import Seal
+from protocol.outcome import Outcome, amounts, outcome
 from protocol.pages.certificate import certificate_figures
+from protocol.pages.sheet import public_csv
 
 
 def write_result(
-    known: Outcome, member: str, data: DataSet, *, ledger: Ledger, folder: Path
+    known: Outcome,
+    member: str,
+    data: DataSet,
+    *,
+    ledger: Ledger,
+    folder: Path,
+    effort: Effort = USUAL,
+    settlement: Settlement | None = None,
+    on_report: Callable[[list[Element]], None] = lambda _: None,
 ) -> bool:
-    """Settle, and write all four files. The ledger keeps what they are made of.
+    """Settle, unless that is done, and write all files. The ledger keeps what they are made of.
 
-    Whether the quota allows the company a plan: for its operator only.
+    Whether the quota allows the company a plan: for its operator only. `on_report` is given the
+    parts of the report, which are secret.
     """
-    settlement = settle(data, known, member)
+    if settlement is None:
+        own = own_part(known, member, ledger)
+        settlement = settle(data, known, member, own, effort=effort)
     spending = spent(ledger, known.agreement.digest)
-    page = private_page(known, member, data, settlement, spending)
+    written = time.strftime("%d %B %Y")
+    page = private_page(known, member, data, settlement, spending, written=written)
+    on_report(private_parts(known, member, data, settlement, spending, written=written))
     content = result(known, member, settlement, spending)
     try:
         replace_private(folder / "report.html", page)
         replace_private(folder / "plan.csv", plan_csv(data, settlement))
         replace_private(folder / "result.json", json.dumps(content, indent=2) + "\n")
+        (folder / "public.csv").write_text(public_csv(known), encoding="utf-8")
         (folder / "session.transcript").write_bytes(ledger.transcript_file())
     except OSError as error:
         raise BadCommand(
             f"the result cannot be written to {str(folder)!r}: {error.strerror}; the session is "
-            "safe in the ledger, and the same command with another --out writes it there"
+            "safe in the ledger, and `party result` writes it again, there or elsewhere"
         ) from None
     return settlement.within_quota is not None
+
+
+def known_by(ledger: Ledger, agreement: Agreement, member: str) -> Outcome:
+    """What a ledger knows of a session, verified as an auditor would, with whose seals it lacks."""
+    transcript = ledger.transcript()
+    sealed = {s.message.sender for s in ledger.heard() if isinstance(s.message, Seal)}
+    names = [m.name for m in agreement.members if m.name not in {member, *sealed}]
+    known = outcome(agreement, transcript, unsealed=() if transcript.seals else tuple(names))
+    ledger.require_replayed(known.rounds, known.position.head)
+    return known
 
 
 def spent(ledger: Ledger, agreement: bytes) -> Spending:
@@ -62,26 +94,41 @@ def public_result(known: Outcome, member: str) -> dict[str, Any]:
     """What everybody knows of the outcome: the part of `result.json` that is no secret."""
     agreement = known.agreement
     names = [member.name for member in agreement.members]
-    rows = dict(zip(names, known.quota, strict=True))
     return {
         "session": agreement.session,
+        "reveal": agreement.reveal,
         "agreement": agreement.digest.hex(),
         "member": member,
         "rounds": known.rounds,
         "ended_by_itself": known.ended_by_itself,
         "head": known.position.head.hex(),
+        "sealed": known.sealed,
+        "unsealed": list(known.unsealed),
         "currency": agreement.currency,
         "resources": [r.name for r in agreement.resources],
         "certificate": certificate_figures(known),
         "prices": known.prices.tolist(),
         "last_prices": known.last_prices.tolist(),
-        "quota": {name: amounts(agreement, row).tolist() for name, row in rows.items()},
-        "quota_ticks": {name: row.tolist() for name, row in rows.items()},
+        "totals": known.weighted_total.tolist(),
+        "quota_risk": known.quota_risk,
         "ticks": agreement.ticks,
         "endowment": {
-            name: amounts(agreement, row).tolist()
-            for name, row in zip(names, known.endowment, strict=True)
+            name: amounts(agreement, row, k).tolist()
+            for k, (name, row) in enumerate(zip(names, known.endowment, strict=True))
         },
+        **({} if agreement.masked else _public_parts(known, names)),
+    }
+
+
+def _public_parts(known: Outcome, names: list[str]) -> dict[str, Any]:
+    """Everybody's quota and payment, where each release can be read."""
+    rows = dict(zip(names, known.quota, strict=True))
+    return {
+        "quota": {
+            name: amounts(known.agreement, row, k).tolist()
+            for k, (name, row) in enumerate(rows.items())
+        },
+        "quota_ticks": {name: row.tolist() for name, row in rows.items()},
         "payments": dict(zip(names, known.payments.tolist(), strict=True)),
     }
 
@@ -96,14 +143,17 @@ def result(
     }
     return public_result(known, member) | {
         "privacy": privacy,
-        "private": _private(known, settlement),
+        "private": _private(known, known.agreement.place(member), settlement),
     }
 
 
-def _private(known: Outcome, settlement: Settlement) -> dict[str, Any]:
+def _private(known: Outcome, row: int, settlement: Settlement) -> dict[str, Any]:
     within, alone = settlement.within_quota, settlement.alone
     wanted, extra = settlement.at_prices, settlement.extra_ticks
     return {
+        "whole_columns": settlement.whole_columns,
+        "quota": amounts(known.agreement, settlement.quota_ticks, row).tolist(),
+        "quota_ticks": settlement.quota_ticks.tolist(),
         "utility_within_quota": within and within.utility,
         "utility_alone": alone and alone.utility,
         "payment": settlement.payment,
@@ -130,15 +180,28 @@ def plan_csv(data: DataSet, settlement: Settlement) -> str:
     return text.getvalue()
 
 
-def keep_evidence(error: PeerError, folder: Path) -> None:
-    """Write down the signed messages that show what a peer did, where there are some."""
-    if error.evidence:
+def keep_evidence(error: PeerError, folder: Path) -> bool:
+    """Write down the signed messages that show what a peer did, where there are some.
+
+    Whether that could be done: the ledger keeps what is final, whatever becomes of the file.
+    """
+    if not error.evidence:
+        return True
+    path = folder / "evidence.json"
+    content = {
+        "what": str(error),
+        "accused": error.sender,
+        "signed_messages": [data.hex() for data in error.evidence],
+    }
+    try:
         folder.mkdir(parents=True, exist_ok=True)
-        path = folder / "evidence.json"
-        content = {
-            "what": str(error),
-            "accused": error.sender,
-            "signed_messages": [data.hex() for data in error.evidence],
-        }
         path.write_text(json.dumps(content, indent=2) + "\n")
-        print(f"evidence written to {path}", file=sys.stderr)
+    except OSError as failed:
+        print(
+            f"the evidence cannot be written to {path}: {failed.strerror}; `party result` "
+            "writes it again",
+            file=sys.stderr,
+        )
+        return False
+    print(f"evidence written to {path}", file=sys.stderr)
+    return True

@@ -5,18 +5,30 @@ goes into no message, no log and no error. Nothing here draws noise or sends.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import highspy
 import numpy as np
 
 from party.dataset import DataSet
-from party.subproblem import Subproblem, counted, finer, loaded, model, subproblem
+from party.ledger import Ledger
+from party.subproblem import (
+    USUAL,
+    Effort,
+    Subproblem,
+    counted,
+    finer,
+    found,
+    loaded,
+    model,
+    subproblem,
+)
 from protocol.agreement import Agreement
 from protocol.arrays import Floats, Ticks
-from protocol.errors import BadData
+from protocol.errors import BadData, BadLedger
 from protocol.outcome import Outcome, amounts
+from protocol.parts import Part, part
 
 TOLERANCE = 1e-7
 """What HiGHS takes for nothing in a row of 1 to 100 units; above and below it, in proportion."""
@@ -24,11 +36,15 @@ TOLERANCE = 1e-7
 _SNAP = 1e-9  # a value this near to its bound is put on it
 _TRIFLE = 0.01  # part of a tick that a solver cannot tell from nothing
 _ATTEMPTS = 8
+_WHOLE = 2e-6  # by how much HiGHS may go over a row in whole numbers, twice over
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Plan:
-    """What to make, what it consumes of each resource, and what it earns. Secret."""
+    """What to make, what it consumes of each resource, and what it earns. Secret.
+
+    What it brings of a resource is below 0.
+    """
 
     values: Floats
     uses: Floats
@@ -40,12 +56,14 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Settlement:
-    """One company's outcome. Quotas and payments are public, everything else is secret.
+    """One company's outcome. Quotas and payments are public, unless only totals can be read;
+    everything else is secret.
 
     `within_quota` is the best plan within the quota and `alone` the best within the endowment,
     None where the private rows allow none; `extra_ticks` is what the quota then lacks at least.
     `payment` goes with the quota. `at_prices` is the plan that answers the prices of the
     outcome, which all plans together may overrun, and `paid` what it would pay for.
+    `whole_columns` counts those of the model that are whole numbers; `floor` is public.
     """
 
     quota_ticks: Ticks
@@ -56,6 +74,8 @@ class Settlement:
     at_prices: Plan | None
     prices: Floats
     extra_ticks: Ticks | None
+    whole_columns: int = 0
+    floor: Floats | None = None
 
     def __repr__(self) -> str:
         return "<private settlement>"
@@ -69,25 +89,66 @@ class Settlement:
 
     @property
     def paid(self) -> float | None:
-        """What the plan at the prices of the outcome costs at these prices."""
-        return None if self.at_prices is None else math.fsum(self.prices * self.at_prices.uses)
+        """What the plan at the prices of the outcome costs at these prices.
+
+        Nobody is paid for bringing more than its floor says.
+        """
+        if self.at_prices is None:
+            return None
+        least = np.zeros_like(self.prices) if self.floor is None else self.floor
+        return math.fsum(self.prices * np.maximum(self.at_prices.uses, least))
 
 
-def settle(data: DataSet, known: Outcome, member: str) -> Settlement:
-    """What the outcome means for one company."""
+def own_part(known: Outcome, member: str, ledger: Ledger) -> Part | None:
+    """What a member may use and pays where nobody else knows that, else None. Secret.
+
+    Worked out once, from what the ledger holds of its own demands, which are destroyed then.
+    """
+    if not known.agreement.masked:
+        return None
+    made = ledger.part()
+    if made is None:
+        asked, said = ledger.demands()
+        if len(asked) != known.rounds:
+            raise BadLedger(f"the ledger holds {len(asked)} own demands of {known.rounds} rounds")
+        made = part(
+            known.agreement,
+            known.rule,
+            known.agreement.place(member),
+            asked=asked,
+            said=said,
+            totals=known.totals,
+            prices=known.prices,
+        )
+        ledger.record_part(made)
+    return made
+
+
+def settle(
+    data: DataSet,
+    known: Outcome,
+    member: str,
+    own: Part | None = None,
+    *,
+    effort: Effort = USUAL,
+) -> Settlement:
+    """What the outcome means for one company; `own` where nobody else knows its quota."""
     agreement, row = known.agreement, known.agreement.place(member)
-    own, brought = known.quota[row], known.endowment[row]
-    within = plan_within(data, amounts(agreement, own))
-    answer = subproblem(data, agreement, member).answer(known.prices)
+    made = own or Part(known.quota[row], float(known.payments[row]))
+    own_ticks, brought = made.quota, known.endowment[row]
+    within = plan_within(data, amounts(agreement, own_ticks, row), effort)
+    answer = subproblem(data, agreement, member, effort).answer(known.prices)
     return Settlement(
-        quota_ticks=own,
+        quota_ticks=own_ticks,
         endowment_ticks=brought,
         within_quota=within,
-        alone=plan_within(data, amounts(agreement, brought)),
-        payment=float(known.payments[row]),
+        alone=plan_within(data, amounts(agreement, brought, row), effort),
+        payment=made.payment,
         at_prices=None if answer is None else _plan(data, answer.plan),
         prices=known.prices,
-        extra_ticks=None if within else smallest_extra(data, agreement, row, own),
+        extra_ticks=None if within else smallest_extra(data, agreement, row, own_ticks, effort),
+        floor=agreement.floor[row],
+        whole_columns=0 if data.whole is None else int(np.count_nonzero(data.whole)),
     )
 
 
@@ -97,14 +158,39 @@ def takes_nothing(problem: Subproblem, data: DataSet) -> bool:
     return answer is not None and not answer.demand.any()
 
 
-def plan_within(data: DataSet, limit: Floats) -> Plan | None:
+def plan_within(data: DataSet, limit: Floats, effort: Effort = USUAL) -> Plan | None:
     """The best plan that uses no more than `limit`, or None if there is none.
 
     Guarantee: the uses of the plan are within the limit exactly: where the solver goes over it,
     it is asked again for less. Only where there is no such plan, they are within it to what the
-    solver itself can tell (`TOLERANCE`): to need what one has is no shortfall.
+    solver itself can tell (`TOLERANCE`): to need what one has is no shortfall. In whole numbers it
+    is the best plan that was found, as `effort` says, and its whole numbers are exactly that.
     """
-    hair = TOLERANCE * np.maximum(1.0 / finer(data, limit), limit / 100.0)
+    if data.whole is None:
+        return _plan_within(data, limit)
+    allowed, hair = limit, _hair(data, limit)
+    for _ in range(_ATTEMPTS):
+        first = _best(data, allowed, effort)
+        if first is None:
+            return None
+        # With its whole numbers as they are, what is left is a linear program.
+        lower, upper = (np.where(data.whole, first.values, b) for b in (data.lower, data.upper))
+        plan = _plan_within(replace(data, whole=None, lower=lower, upper=upper), limit)
+        if plan is not None:
+            return plan
+        allowed = allowed - 2.0 * _over(data, first.values, limit) - _WHOLE / TOLERANCE * hair
+    return None
+
+
+def _hair(data: DataSet, limit: Floats) -> Floats:
+    """What the solver cannot tell from nothing, of each resource."""
+    hair: Floats = TOLERANCE * np.maximum(1.0 / finer(data, limit), np.abs(limit) / 100.0)
+    return hair
+
+
+def _plan_within(data: DataSet, limit: Floats) -> Plan | None:
+    """The same for a model without whole numbers."""
+    hair = _hair(data, limit)
     allowed, nearly = limit, None
     for _ in range(_ATTEMPTS):
         plan = _best(data, allowed)
@@ -123,32 +209,34 @@ def plan_within(data: DataSet, limit: Floats) -> Plan | None:
     return nearly
 
 
-def _best(data: DataSet, limit: Floats) -> Plan | None:
+def _best(data: DataSet, limit: Floats, effort: Effort = USUAL) -> Plan | None:
     """The solver's best plan within a limit, to its own tolerance."""
     try:
-        answer = Subproblem(data, limit).answer(np.zeros(len(limit)))
+        answer = Subproblem(data, limit, effort).answer(np.zeros(len(limit)))
     except BadData:
         return None
     return None if answer is None else _plan(data, answer.plan)
 
 
-def smallest_extra(data: DataSet, agreement: Agreement, row: int, own: Ticks) -> Ticks | None:
+def smallest_extra(
+    data: DataSet, agreement: Agreement, row: int, own: Ticks, effort: Effort = USUAL
+) -> Ticks | None:
     """The least a member needs above its quota, within its share: Σ of parts of the capacities.
 
     None if the solver fails. Rounded up to whole ticks.
     """
-    least = amounts(agreement, own)
-    most = np.maximum(agreement.share[row] * agreement.capacity, least)
-    parts = finer(data, most)
+    least, floor = amounts(agreement, own, row), agreement.floor[row]
+    most = np.maximum(floor + agreement.share[row] * agreement.capacity, least)
+    parts = finer(data, np.maximum(np.abs(most), np.abs(least)))
     lp = model(counted(data, parts), most * parts)
     n = data.columns
     lp.sense_ = highspy.ObjSense.kMinimize
     lp.offset_ = 0.0
     lp.col_cost_ = np.concatenate([np.zeros(n), 1.0 / (agreement.capacity * parts)])
     lp.col_lower_ = np.concatenate([data.lower, least * parts])
-    solver = loaded(lp)
+    solver = loaded(lp, effort=effort)
     solver.run()
-    if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+    if not found(solver):
         return None
     uses = _plan(data, np.array(solver.getSolution().col_value)[:n]).uses
     missing = (uses - least) / agreement.capacity * agreement.ticks
@@ -163,9 +251,10 @@ def smallest_extra(data: DataSet, agreement: Agreement, row: int, own: Ticks) ->
 def _plan(data: DataSet, values: Floats) -> Plan:
     nearer = np.where(values - data.lower <= data.upper - values, data.lower, data.upper)
     values = np.where(np.abs(values - nearer) <= _SNAP, nearer, values)
-    utility = math.fsum([*(data.utility * values), data.offset])
-    uses = [max(0.0, float(_exact_sum(*terms))) for terms in _terms(data, values)]
-    return Plan(values + 0.0, np.array(uses), utility)
+    if data.whole is not None:
+        values = np.where(data.whole, np.rint(values), values)
+    uses = [float(_exact_sum(*terms)) for terms in _terms(data, values)]
+    return Plan(values + 0.0, np.array(uses), data.earns(values))
 
 
 def _over(data: DataSet, values: Floats, limit: Floats) -> Floats:

@@ -1,11 +1,13 @@
-"""The company's answer to prices: one linear program, kept warm in HiGHS.
+"""The company's answer to prices: one linear, mixed-integer or quadratic program, kept in HiGHS.
 
-Between rounds only the m prices change, the last basis stays feasible, and a few pivots give
-the new answer. Every answer is the solver's: none may come sooner because of what it says.
-What comes out is un-noised: only the gate and the settlement may read it.
+Between rounds only the m prices change. A linear program goes on from its last basis and is done
+in a few pivots; a quadratic one goes on from its last active set; one with whole numbers has its
+last plan to begin with. Every answer is the solver's: none may come sooner because of what it
+says. What comes out is un-noised: only the gate and the settlement may read it.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import highspy
@@ -15,11 +17,37 @@ from party.dataset import DataSet
 from party.modelfile import LARGE
 from protocol.agreement import Agreement
 from protocol.arrays import Floats
-from protocol.errors import BadData
+from protocol.errors import BadCommand, BadData
 
 _OPTIMAL = highspy.HighsModelStatus.kOptimal
 _FINEST = 30  # below a billionth of a unit there is nothing to count
 _PRIMAL_SIMPLEX = 4  # after a change of costs the basis stays primal feasible
+_FEASIBLE = 2  # how HiGHS says that a solution is a plan, whether or not the best
+
+
+Warm = Callable[[highspy.Highs, highspy.HighsSolution, highspy.HighsBasis], None]
+"""Gives a solver the solution and basis of its last answer to begin with."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long to look for the best plan where a model has whole numbers.
+
+    The search ends at a plan that is proved to miss the best by at most the part `gap` of it, or
+    after `seconds`, with the best plan found until then.
+    """
+
+    gap: float = 1e-4
+    seconds: float = 10.0
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.gap < 1.0:
+            raise BadCommand("--gap must be at least 0 and below 1")
+        if not 0.0 < self.seconds < math.inf:
+            raise BadCommand("--solve-seconds must be above 0")
+
+
+USUAL = Effort()
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -35,30 +63,45 @@ class Answer:
 
 
 class Subproblem:
-    """max u·x − λ·s subject to A x ≤ s, the private rows and bounds, 0 ≤ s ≤ limit.
+    """max u·x − λ·s subject to A x ≤ s, the private rows and bounds, floor ≤ s ≤ limit.
+
+    The floor is 0 unless it is said; below 0 it is what the company may bring.
 
     Feasibility and boundedness do not depend on λ, and both are settled here: once this
     object exists, no price can make the problem fail for a reason that lies in the data.
     """
 
-    def __init__(self, data: DataSet, limit: Floats) -> None:
+    def __init__(
+        self, data: DataSet, limit: Floats, effort: Effort = USUAL, floor: Floats | None = None
+    ) -> None:
         self._columns = data.columns
         self._resources = data.resources
         self._price_columns = np.arange(data.columns, data.columns + data.resources, dtype=np.int32)
-        self._utility, self._offset = data.utility, data.offset
-        self._finer = finer(data, limit)
+        self._data = data
+        floor = np.minimum(limit, 0.0) if floor is None else floor
+        self._finer = finer(data, np.maximum(np.abs(limit), np.abs(floor)))
         data, limit = counted(data, self._finer), limit * self._finer
-        self._solver = loaded(model(data, limit))
-        status = _status(self._solver)
+        self._floor = floor * self._finer
+        self._solver = loaded(model(data, limit, self._floor), hessian(data), effort)
+        self._warm: Warm | None = _last_plan if data.whole is not None else None
+        relaxed = self._solver if data.whole is None else _relaxed(data, limit, self._floor)
+        status = _status(relaxed)
         if status == _OPTIMAL:
-            self._solver.setOptionValue("simplex_strategy", _PRIMAL_SIMPLEX)
+            if data.quadratic is not None:
+                self._warm = _last_active_set
+                self._solver.setOptionValue("qp_allow_hot_start", True)
+            elif data.whole is None:
+                self._solver.setOptionValue("simplex_strategy", _PRIMAL_SIMPLEX)
+            else:
+                self._find_whole(effort)
             return
         if status == highspy.HighsModelStatus.kUnbounded:
             raise BadData(
                 "the model is unbounded: its objective grows without end within the shared "
                 "capacities; a bound or a row is missing"
             )
-        free = _status(loaded(model(data, np.full(data.resources, math.inf))))
+        infinite = np.full(data.resources, math.inf)
+        free = _status(_relaxed(data, infinite, -infinite))
         if status == highspy.HighsModelStatus.kInfeasible:
             if free == highspy.HighsModelStatus.kInfeasible:
                 raise BadData("the model is infeasible whatever it gets of the shared resources")
@@ -68,15 +111,35 @@ class Subproblem:
             )
         raise BadData("HiGHS finds neither a solution nor a reason why there is none")
 
+    def _find_whole(self, effort: Effort) -> None:
+        """Find a first plan in whole numbers: later ones are never without any."""
+        self._solver.run()
+        if self._solver.getModelStatus() == highspy.HighsModelStatus.kInfeasible:
+            raise BadData(
+                "the model is infeasible in whole numbers within this member's share of the "
+                "shared resources, though not without them"
+            )
+        if not found(self._solver):
+            raise BadData(
+                f"HiGHS finds no plan in whole numbers within {effort.seconds:g} seconds; give it "
+                "more with --solve-seconds"
+            )
+
     def answer(self, prices: Floats) -> Answer | None:
-        """The best plan at these prices, or None if the solver fails for numerical reasons."""
+        """The best plan at these prices, or None if the solver fails for numerical reasons.
+
+        In whole numbers it is the best that was found, as `Effort` says.
+        """
         solver = self._solver
+        before = (solver.getSolution(), solver.getBasis()) if self._warm is not None else None
         solver.changeColsCost(self._resources, self._price_columns, -prices / self._finer)
+        if self._warm is not None and before is not None:
+            self._warm(solver, *before)
         solver.run()
-        if solver.getModelStatus() != _OPTIMAL:
+        if not found(solver):
             solver.clearSolver()
             solver.run()
-            if solver.getModelStatus() != _OPTIMAL:
+            if not found(solver):
                 return None
         values = np.array(solver.getSolution().col_value)
         plan, demand = values[: self._columns], values[self._columns :]
@@ -84,16 +147,41 @@ class Subproblem:
         # taken, so that the answer does not depend on which corner the solver came from.
         if np.count_nonzero(prices) < self._resources:
             unused = np.array(solver.allConstrValues())[: self._resources]
-            demand = np.where(prices == 0.0, np.maximum(demand + unused, 0.0), demand)
+            demand = np.where(prices == 0.0, np.maximum(demand + unused, self._floor), demand)
         demand = demand / self._finer
-        utility = float(self._utility @ plan) + self._offset
+        utility = float(self._data.utility @ plan) + self._data.offset
+        if self._data.quadratic is not None:
+            utility += self._data.quadratic.value_at(plan)
         return Answer(utility - float(prices @ demand), demand, plan)
 
 
-def subproblem(data: DataSet, agreement: Agreement, name: str) -> Subproblem:
-    """The subproblem of a member, within its share of each capacity."""
-    share = agreement.share[agreement.place(name)]
-    return Subproblem(data, share * agreement.capacity)
+def _last_plan(
+    solver: highspy.Highs, solution: highspy.HighsSolution, _: highspy.HighsBasis
+) -> None:
+    """Begin with the last plan: at any prices it is one."""
+    start = highspy.HighsSolution()
+    start.col_value = list(solution.col_value)
+    solver.setSolution(start)
+
+
+def _last_active_set(
+    solver: highspy.Highs, solution: highspy.HighsSolution, basis: highspy.HighsBasis
+) -> None:
+    """Begin where the last answer was. The basis comes second: a solution makes it invalid."""
+    start = highspy.HighsSolution()
+    start.col_value, start.row_value = list(solution.col_value), list(solution.row_value)
+    start.value_valid, start.dual_valid = True, False
+    solver.setSolution(start)
+    solver.setBasis(basis)
+
+
+def subproblem(
+    data: DataSet, agreement: Agreement, name: str, effort: Effort = USUAL
+) -> Subproblem:
+    """The subproblem of a member, from its floor to its share of each capacity."""
+    row = agreement.place(name)
+    floor = agreement.floor[row]
+    return Subproblem(data, floor + agreement.share[row] * agreement.capacity, effort, floor)
 
 
 def finer(data: DataSet, limit: Floats) -> Floats:
@@ -107,6 +195,7 @@ def finer(data: DataSet, limit: Floats) -> Floats:
     shared = data.index < data.resources
     np.maximum.at(largest, data.index[shared], np.abs(data.value[shared]))
     room = math.frexp(LARGE)[1] - 1 - np.frexp(largest)[1]
+    limit = np.abs(limit)
     wanted = np.where((limit > 0.0) & np.isfinite(limit), 1 - np.frexp(limit)[1], 0)
     parts: Floats = np.ldexp(1.0, np.clip(np.minimum(wanted, room), 0, _FINEST))
     return parts
@@ -119,15 +208,16 @@ def counted(data: DataSet, parts: Floats) -> DataSet:
     return replace(data, value=data.value * scale)
 
 
-def model(data: DataSet, limit: Floats) -> highspy.HighsLp:
-    """The subproblem at prices 0 as a linear program: columns x, s; rows shared, private."""
+def model(data: DataSet, limit: Floats, floor: Floats | None = None) -> highspy.HighsLp:
+    """The subproblem at prices 0 less its quadratic part: columns x, s; rows shared, private."""
     n, m, r = data.columns, data.resources, data.private_rows
     lp = highspy.HighsLp()
     lp.num_col_, lp.num_row_ = n + m, m + r
     lp.sense_ = highspy.ObjSense.kMaximize
     lp.offset_ = data.offset
     lp.col_cost_ = np.concatenate([data.utility, np.zeros(m)])
-    lp.col_lower_ = np.concatenate([data.lower, np.minimum(limit, 0.0)])
+    least = np.minimum(limit, 0.0) if floor is None else floor
+    lp.col_lower_ = np.concatenate([data.lower, least])
     lp.col_upper_ = np.concatenate([data.upper, limit])
     lp.row_lower_ = np.concatenate([np.full(m, -math.inf), data.row_lower])
     lp.row_upper_ = np.concatenate([np.zeros(m), data.row_upper])
@@ -136,21 +226,62 @@ def model(data: DataSet, limit: Floats) -> highspy.HighsLp:
     lp.a_matrix_.start_ = np.concatenate([data.start, extra])
     lp.a_matrix_.index_ = np.concatenate([data.index, np.arange(m, dtype=np.int32)])
     lp.a_matrix_.value_ = np.concatenate([data.value, np.full(m, -1.0)])
+    if data.whole is not None:
+        kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
+        lp.integrality_ = [kinds[w] for w in data.whole.tolist()] + [kinds[0]] * m
     return lp
 
 
-def loaded(lp: highspy.HighsLp) -> highspy.Highs:
+def hessian(data: DataSet) -> highspy.HighsHessian | None:
+    """The quadratic part of a model for HiGHS, where it has one; columns as in `model`."""
+    if data.quadratic is None:
+        return None
+    start = data.quadratic.start
+    part = highspy.HighsHessian()
+    part.dim_ = data.columns + data.resources
+    part.format_ = highspy.HessianFormat.kTriangular
+    part.start_ = np.concatenate([start, np.full(data.resources, start[-1], dtype=np.int32)])
+    part.index_, part.value_ = data.quadratic.index, data.quadratic.value
+    return part
+
+
+def loaded(
+    lp: highspy.HighsLp, part: highspy.HighsHessian | None = None, effort: Effort = USUAL
+) -> highspy.Highs:
     """A silent solver with one thread that holds this program."""
     solver = highspy.Highs()
     solver.setOptionValue("output_flag", False)
     solver.setOptionValue("threads", 1)
-    solver.setOptionValue("solver", "simplex")
+    if lp.integrality_:
+        solver.setOptionValue("mip_rel_gap", effort.gap)
+        solver.setOptionValue("mip_abs_gap", 0.0)
+        solver.setOptionValue("time_limit", effort.seconds)
+    elif part is None:  # it would leave out whole numbers and quadratic parts without a word
+        solver.setOptionValue("solver", "simplex")
     solver.passModel(lp)
+    if part is not None:
+        solver.passHessian(part)
     return solver
 
 
+def found(solver: highspy.Highs) -> bool:
+    """Whether the solver has the best plan, or in whole numbers one that it had time for."""
+    if solver.getModelStatus() == _OPTIMAL:
+        return True
+    ended = solver.getModelStatus() == highspy.HighsModelStatus.kTimeLimit
+    return bool(ended and solver.getInfo().primal_solution_status == _FEASIBLE)
+
+
+def _relaxed(data: DataSet, limit: Floats, floor: Floats) -> highspy.Highs:
+    """A solver for the linear program that is left without whole numbers and quadratic part."""
+    return loaded(model(replace(data, whole=None), limit, floor))
+
+
 def _status(solver: highspy.Highs) -> highspy.HighsModelStatus:
-    solver.run()
+    if solver.run() == highspy.HighsStatus.kError:
+        # HiGHS has one pool of threads in a process, and a program may have solved with more.
+        highspy.Highs.resetGlobalScheduler(True)
+        solver.run()
     status: highspy.HighsModelStatus = solver.getModelStatus()
     if status == highspy.HighsModelStatus.kUnboundedOrInfeasible:
         solver.setOptionValue("presolve", "off")

@@ -8,7 +8,7 @@ import sys
 import time
 from decimal import ROUND_DOWN, Context
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Protocol, TextIO
 
 from protocol.agreement import Agreement
 from protocol.course import Position, numbers, overrun
@@ -59,7 +59,7 @@ class JsonView:
             self.event("dropped", why=why)
 
     def finished(self, public: dict[str, Any], folder: Path | None) -> None:  # noqa: ARG002
-        self.event("finished", **public)
+        self.event("finished" if public["sealed"] else "unsealed", **public)
 
 
 class TextView:
@@ -130,29 +130,62 @@ class TextView:
     def finished(self, public: dict[str, Any], folder: Path | None) -> None:
         """The outcome, and where the files about it are."""
         agreement = self._agreement
-        own, payment = (public[key][public["member"]] for key in ("quota", "payments"))
         early = ", ended by itself" if public["ended_by_itself"] else ""
-        print(f"finished: {public['rounds']} rounds{early}, all members at head {public['head']}")
-        for resource, price, amount in zip(agreement.resources, public["prices"], own, strict=True):
+        if public["sealed"]:
+            print(
+                f"finished: {public['rounds']} rounds{early}, all members at head {public['head']}"
+            )
+        else:
+            missing = ", ".join(public["unsealed"])
+            print(f"not sealed: {public['rounds']} rounds{early}, at head {public['head']};")
+            print(f"the seals of {missing} are missing, and what follows is this company's word")
+        for j, (resource, price) in enumerate(
+            zip(agreement.resources, public["prices"], strict=True)
+        ):
             cost = f"{money(agreement, f'{price:.6g}')} per {resource.unit or 'unit'}"
-            unit = resource.unit or "units"
-            print(f"  {resource.name}: you may use {_at_most(amount)} {unit}; price {cost}")
-        paid = money(agreement, f"{abs(payment):.6g}")
-        print(
-            f"you {'get' if payment < 0.0 else 'pay'} {paid} for your quota beside what you bring"
-        )
+            unit, use = resource.unit or "units", ""
+            if not agreement.masked:
+                own = public["quota"][public["member"]]
+                use = f"you may use {_at_most(own[j])} {unit}; "
+            print(f"  {resource.name}: {use}price {cost}")
+        if agreement.masked:
+            print("your quota and what you pay are known to you alone: report.html says them")
+        else:
+            payment = public["payments"][public["member"]]
+            paid = money(agreement, f"{abs(payment):.6g}")
+            gets = "get" if payment < 0.0 else "pay"
+            print(f"you {gets} {paid} for your quota beside what you bring")
         print(certified(agreement, public["certificate"]))
         if folder is None:
-            print("give the same command with --out DIR for your plan and a report")
+            quota = "quota, " if agreement.masked else ""
+            print(f"give the same command with --out DIR for your {quota}plan and a report")
         else:
             print(f"written to {folder}: report.html, plan.csv, result.json (all three PRIVATE), ")
-            print("and session.transcript, which anybody may see")
+            print("and session.transcript and public.csv, which anybody may see")
 
     def _say(self, text: str) -> None:
         self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
-View = JsonView | TextView
+class QuietView(JsonView):
+    """For a program that joins: nothing is shown."""
+
+    def event(self, kind: str, **content: Any) -> None:
+        pass
+
+
+class View(Protocol):
+    """What a party tells of its session, whoever looks."""
+
+    def waiting(self, phase: Phase, missing: tuple[str, ...]) -> None: ...
+
+    def round(self, position: Position, releases: tuple[Signed, ...]) -> None: ...
+
+    def warn(self, text: str) -> None: ...
+
+    def dropped(self, why: str) -> None: ...
+
+    def finished(self, public: dict[str, Any], folder: Path | None) -> None: ...
 
 
 def _at_most(amount: float) -> str:
@@ -173,12 +206,21 @@ def show_budget(figures: dict[str, Any]) -> None:
         table.add_column(column, justify="left" if column == "session" else "right")
     for row in figures["sessions"]:
         agreed = f"ε = {row['epsilon']:g}, δ = {row['delta']:g}" if row["epsilon"] else "no privacy"
+        if row["colluders"]:
+            agreed += f"*{row['colluders']}"
         released = f"{row['releases']} of {row['rounds']}"
         table.add_row(row["session"], agreed, released, _epsilon(row["spent_epsilon"]))
     table.add_section()
     table.add_row("all together", "", "", _epsilon(figures["spent_epsilon"]))
     console = Console()
     console.print(table)
+    for count in sorted({row["colluders"] for row in figures["sessions"] if row["colluders"]}):
+        who = "member tells" if count == 1 else "members tell"
+        console.print(
+            f"*{count}: only totals could be read; it holds as long as at most {count} {who} what "
+            "they know, and nobody breaks the masks",
+            highlight=False,
+        )
     limit = figures["limit"]
     if limit is None:
         console.print("no limit is set: say --max-epsilon E to set one\n", highlight=False)

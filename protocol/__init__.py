@@ -4,3 +4,5 @@ Everything but the edge (`__main__`, `command`, `outputs`, `pages`) is pure. No 
 disk or randomness, and no solver: the same input gives the same output, bit for bit, on every
 machine.
 """
+
+__version__ = "0.2.0.dev0"

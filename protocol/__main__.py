@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from protocol.command import add_command, command_line, read_agreement, read_transcript, run
-from protocol.errors import BadCommand
+from protocol.errors import BadCommand, Incomplete, Unsealed
 
 if TYPE_CHECKING:  # each command imports what it needs, so that it starts fast
     from protocol.outcome import Outcome
@@ -26,13 +26,18 @@ def main() -> None:
     )
     plan.add_argument("agreement", type=Path, metavar="AGREEMENT")
     plan.add_argument("--json", action="store_true", help="print the figures as JSON")
+    plan.add_argument("--html", type=Path, metavar="FILE",
+        help="write a page to send around, with what rehearsals among invented companies "
+        "came to")  # fmt: skip
     audit = add_command(
         commands,
         "audit",
         _audit,
         "verify the transcript of a session",
         "Check every signature, recompute every price, head and quota, and print the privacy\n"
-        "statement. A single changed byte is found and located (exit code 9).",
+        "statement. A single changed byte is found and located (exit code 9). Ends with 0 only if\n"
+        "all members have sealed the end of the session: with 22 if the transcript stops before\n"
+        "it, and with 21 if only the seals are missing.",
     )
     audit.add_argument("transcript", type=Path, metavar="TRANSCRIPT")
     audit.add_argument("--agreement", type=Path, required=True, metavar="FILE")
@@ -48,6 +53,8 @@ def main() -> None:
     report.add_argument("transcript", type=Path, metavar="TRANSCRIPT")
     report.add_argument("--agreement", type=Path, required=True, metavar="FILE")
     report.add_argument("--out", type=Path, metavar="FILE", help="(TRANSCRIPT with .html)")
+    report.add_argument("--csv", type=Path, metavar="FILE",
+        help="prices, quotas and payments for a spreadsheet as well")  # fmt: skip
     run(parser)
 
 
@@ -57,6 +64,12 @@ def _plan(options: argparse.Namespace) -> None:
 
     agreement = read_agreement(options.agreement)
     figures = forecast(agreement)
+    if options.html is not None:
+        from protocol.pages.plan import plan_page, variants
+
+        page = plan_page(agreement, figures, variants(agreement, figures))
+        _write(options.html, page, sparing=[options.agreement])
+        return
     print(json.dumps(figures, indent=2) if options.json else plan_text(agreement, figures))
 
 
@@ -65,17 +78,36 @@ def _audit(options: argparse.Namespace) -> None:
 
     known = _known(options)
     print(json.dumps(audit_figures(known), indent=2) if options.json else audit_text(known))
+    if not known.position.over:
+        raise Incomplete(
+            f"the transcript stops after {known.rounds} of {known.agreement.rounds} rounds, before "
+            "the end of the session; ask for a later copy"
+        )
+    if not known.sealed:
+        raise Unsealed(
+            "the members have not sealed the end of this session, so that it binds nobody; ask "
+            "one that has finished for its copy"
+        )
 
 
 def _report(options: argparse.Namespace) -> None:
     from protocol.pages.public import public_page
+    from protocol.pages.sheet import public_csv
 
-    page = public_page(_known(options))
+    known = _known(options)
     path = options.out or options.transcript.with_suffix(".html")
-    if path.resolve() in (options.transcript.resolve(), options.agreement.resolve()):
-        raise BadCommand(f"the report would overwrite {str(path)!r}; name another file with --out")
+    read = [options.transcript, options.agreement]
+    _write(path, public_page(known), sparing=read)
+    if options.csv is not None:
+        _write(options.csv, public_csv(known), sparing=[*read, path])
+
+
+def _write(path: Path, text: str, *, sparing: list[Path]) -> None:
+    """Write a file, but never over what it was made of, and say where it is."""
+    if path.resolve() in [kept.resolve() for kept in sparing]:
+        raise BadCommand(f"this would overwrite {str(path)!r}; name another file")
     try:
-        path.write_text(page, encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise BadCommand(f"{str(path)!r} cannot be written: {error.strerror}") from None
     print(path)

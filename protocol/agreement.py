@@ -8,6 +8,7 @@ import hashlib
 import json
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ FINE_TICKS = 1 << 40
 """The same for the centre rule, whose averages are exact: finer than any solver can tell."""
 
 MODES = ("hidden", "private", "clipped")
+REVEALS = ("each", "totals")
 ACCOUNTANTS = ("exact", "paper")
 SHAPES = ("component", "norm", "balanced")
 STEPS = ("center", "worth", "dog", "constant", "sqrt", "theorem")
@@ -33,12 +35,26 @@ TOPOLOGIES = ("relay", "mesh")
 
 @dataclass(frozen=True)
 class Resource:
-    """One shared capacity. `worth` is a public guess of what all of it would fetch."""
+    """One shared capacity. `worth` is a public guess of what all of it would fetch.
+
+    Where members bring some of it, the capacity may be 0 or negative: what they must bring
+    together. `span` is then the amount that shares, floors and worth are about. `opposite` names a
+    resource that this is the other side of: of which not less than −capacity may be used. With both
+    a resource must be used exactly, and what its use is worth is the difference of two prices,
+    which may have either sign.
+    """
 
     name: str
     capacity: float
     unit: str = ""
     worth: float | None = None
+    span: float | None = None
+    opposite: str = ""
+
+    @property
+    def measure(self) -> float:
+        """The positive amount that parts of this resource are parts of."""
+        return self.capacity if self.span is None else self.span
 
 
 @dataclass(frozen=True)
@@ -46,12 +62,14 @@ class Member:
     """One company: the largest part of each capacity it may claim, and its public keys.
 
     `endowment` is the part of each capacity that it brings, or would have without the others;
-    empty where nobody says so.
+    empty where nobody says so. `floor` is the least part of each that it is given, empty where
+    that is nothing; below 0 it is the most that it may bring, and is paid for.
     """
 
     name: str
     share: tuple[float, ...]
     endowment: tuple[float, ...] = ()
+    floor: tuple[float, ...] = ()
     signing_key: bytes = b""
     transport_key: str = ""
     address: str = ""
@@ -59,12 +77,19 @@ class Member:
 
 @dataclass(frozen=True, kw_only=True)
 class Privacy:
-    """The budget of each party for the whole session. In `hidden` mode there is none."""
+    """The budget of each party for the whole session. In `hidden` mode there is none.
+
+    `colluders` and `overrun` belong to `totals`, and are None elsewhere: how many members may
+    tell each other all they know and still learn no more of another than ε and δ allow, and the
+    risk that in this session the private quotas are together above some capacity.
+    """
 
     epsilon: float
     delta: float
     accountant: str = "exact"
     noise: str = "component"
+    colluders: int | None = None
+    overrun: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +121,11 @@ class Transport:
 
 @dataclass(frozen=True, kw_only=True)
 class Agreement:
-    """What every company signs. `digest` names it; the same content has the same digest."""
+    """What every company signs. `digest` names it; the same content has the same digest.
+
+    `reveal` says what can be read of the releases of a round: `each` of them, or their `totals`
+    alone.
+    """
 
     session: str
     mode: str
@@ -104,6 +133,7 @@ class Agreement:
     resources: tuple[Resource, ...]
     members: tuple[Member, ...]
     pricing: Pricing
+    reveal: str = "each"
     privacy: Privacy | None = None
     truncate: bool = False
     alpha: float = 1.5
@@ -119,6 +149,11 @@ class Agreement:
         return hashlib.sha256(b"sotto agreement 1\n" + canonical(self).encode()).digest()
 
     @property
+    def masked(self) -> bool:
+        """Whether releases are masked, so that nobody can read one by itself."""
+        return self.reveal == "totals"
+
+    @property
     def ticks(self) -> int:
         """Ticks in one whole capacity. A released number counts ticks."""
         return FINE_TICKS if self.pricing.step == "center" else TICKS
@@ -129,19 +164,58 @@ class Agreement:
         return len(self.resources) + (self.objective_limit is not None)
 
     @cached_property
+    def floor(self) -> "Floats":
+        """Members by resources: the least that each is given, in the unit of the resource."""
+        columns = range(len(self.resources))
+        return _array([[self._floor(m, j) for j in columns] for m in self.members])
+
+    def _floor(self, member: Member, j: int) -> float:
+        return member.floor[j] * self.resources[j].measure if member.floor else 0.0
+
+    @cached_property
+    def banded(self) -> bool:
+        """Whether any member has a floor, or any resource a span of its own."""
+        return any(m.floor for m in self.members) or any(r.span is not None for r in self.resources)
+
+    @cached_property
     def capacity(self) -> "Floats":
-        return _array([r.capacity for r in self.resources])
+        """What there is to share: each capacity above the floors of all members.
+
+        All that the rounds do, they do in this: releases, prices, noise, quotas. Without floors
+        it is the capacity itself. Never rounded up.
+        """
+        return _array([self.above_floors(j) for j in range(len(self.resources))])
+
+    def above_floors(self, j: int) -> float:
+        """The same for one resource."""
+        if not self.banded:
+            return self.resources[j].capacity
+        exact = Fraction(self.resources[j].capacity)
+        exact -= sum(Fraction(self._floor(member, j)) for member in self.members)
+        above = float(exact)
+        return above if Fraction(above) <= exact else math.nextafter(above, -math.inf)
 
     @cached_property
     def worth(self) -> "Floats | None":
-        """What each whole capacity may fetch, or None if any resource does not say."""
+        """What each whole capacity above the floors may fetch, None if any does not say."""
         known = [r.worth for r in self.resources if r.worth is not None]
-        return _array(known) if len(known) == len(self.resources) else None
+        if len(known) < len(self.resources):
+            return None
+        measures = [r.measure for r in self.resources]
+        whole = zip(known, self.capacity.tolist(), measures, strict=True)
+        return _array([w if above == span else w * above / span for w, above, span in whole])
 
     @cached_property
     def share(self) -> "Floats":
-        """Members by resources: the part of each capacity a member may claim."""
-        return _array([m.share for m in self.members])
+        """Members by resources: the part of what is above the floors that a member may claim."""
+        columns = range(len(self.resources))
+        return _array([[self._share(m, j) for j in columns] for m in self.members])
+
+    def _share(self, member: Member, j: int) -> float:
+        if not self.banded:
+            return member.share[j]
+        width = member.share[j] * self.resources[j].measure - self._floor(member, j)
+        return min(1.0, max(0.0, width / self.above_floors(j)))
 
     @cached_property
     def share_ticks(self) -> "Ticks":
@@ -149,7 +223,12 @@ class Agreement:
 
         Rounded up, so that shares which add up to 1 leave no tick of a capacity unused.
         """
-        return _array([[math.ceil(part * self.ticks) for part in m.share] for m in self.members])
+        rows, columns = range(len(self.members)), range(len(self.resources))
+        return _array([[self.ticks_of_share(k, j) for j in columns] for k in rows])
+
+    def ticks_of_share(self, row: int, j: int) -> int:
+        """The same for one member and one resource."""
+        return math.ceil(self._share(self.members[row], j) * self.ticks)
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -177,31 +256,36 @@ def canonical(agreement: Agreement) -> str:
     content = {
         "session": agreement.session,
         "mode": agreement.mode,
+        "reveal": agreement.reveal if agreement.masked else None,
         "rounds": agreement.rounds,
         "rehearsal": agreement.rehearsal,
         "truncate": agreement.truncate,
         "alpha": agreement.alpha if agreement.mode == "clipped" else None,
         "tau": agreement.tau if agreement.mode == "clipped" or agreement.truncate else None,
         "objective_limit": agreement.objective_limit,
-        "privacy": None if agreement.privacy is None else vars(agreement.privacy),
+        "privacy": None
+        if agreement.privacy is None
+        else _without(vars(agreement.privacy), "colluders", "overrun"),
         "pricing": _without(vars(agreement.pricing), "tolerance", "reserve"),
         "currency": agreement.currency,
-        "resources": [vars(r) for r in agreement.resources],
+        "resources": [_without(vars(r), "span", "opposite") for r in agreement.resources],
         "members": [
             _without(
                 {
                     "name": m.name,
                     "share": m.share,
                     "endowment": m.endowment,
+                    "floor": m.floor,
                     "signing_key": m.signing_key.hex(),
                     "transport_key": m.transport_key,
                 },
                 "endowment",
+                "floor",
             )
             for m in agreement.members
         ],
     }
-    content = _without(content, "currency")
+    content = _without(content, "currency", "reveal")
     return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 

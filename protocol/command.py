@@ -14,6 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from protocol import __version__
 from protocol.errors import BadAgreement, BadCommand, BadKey, BadTranscript, SottoError
 from protocol.outputs import keep_going, lost_output
 
@@ -76,6 +77,7 @@ def command_line(prog: str, description: str) -> tuple[argparse.ArgumentParser, 
     parser = argparse.ArgumentParser(
         prog=prog, description=description, epilog="Exit codes: see protocol/EXITS.md."
     )
+    parser.add_argument("--version", action="version", version=f"{prog} of sotto {__version__}")
     return parser, parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
 

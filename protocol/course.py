@@ -7,7 +7,8 @@ for a live session, a simulation and an audit alike. Nothing private is ever in 
 import hashlib
 import math
 import struct
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,19 +16,22 @@ from protocol.agreement import Agreement
 from protocol.arrays import Floats, Ticks
 from protocol.caps import first_caps, next_caps
 from protocol.center import Certificate
-from protocol.messages import Release, Signed
+from protocol.messages import MaskKey, Release, Signed
 from protocol.prices import PriceRule, Prices
 from protocol.privacy import Calibration
+from protocol.totals import Possible, session_id
 
 
 @dataclass(frozen=True)
 class Position:
     """Where the session stands before the releases of `round`.
 
-    `over`: there is none, the session ends here, at the agreed number of rounds or because its
-    rule says so. `released` and `variance` are sums, members by resources, of what was released
-    in the `counted` rounds and of its noise (σ², in ticks): what the quota rests on where rounds
-    have no weights. `tail_sum` is that of the `tail_count` prices of the last half of the rounds.
+    `unpaired`: first come the mask keys of all members, and then the releases. `over`: there is
+    none, the session ends here, at the agreed number of rounds or because its rule says so.
+    `released` and `variance` are sums, members by resources, of what was released in the
+    `counted` rounds and of its noise (σ², in ticks): what the quota rests on where rounds have no
+    weights. They have one row, for all members together, where releases are masked. `tail_sum`
+    is that of the `tail_count` prices of the last half of the rounds.
     """
 
     head: bytes
@@ -39,6 +43,7 @@ class Position:
     tail_count: int
     tail_sum: Floats
     over: bool = False
+    unpaired: bool = False
     best: tuple[float, Floats] | None = None
 
     @property
@@ -66,6 +71,8 @@ class Course:
         self._noise = Calibration(agreement)
         fixed = agreement.mode != "clipped"
         self._fixed_variance = self._variance(agreement.share_ticks) if fixed else None
+        self._possible = Possible(agreement)
+        self._rows = 1 if agreement.masked else len(agreement.members)
 
     @property
     def opening(self) -> Position:
@@ -77,21 +84,31 @@ class Course:
             prices=prices,
             caps=first_caps(self.agreement),
             counted=0,
-            released=np.zeros((len(self.agreement.members), m), dtype=np.int64),
-            variance=np.zeros((len(self.agreement.members), m)),
+            released=np.zeros((self._rows, m), dtype=np.int64),
+            variance=np.zeros((self._rows, m)),
             tail_count=0,
             tail_sum=np.zeros(m),
+            unpaired=self.agreement.masked,
         )
+
+    def pair(self, position: Position, keys: Sequence[bytes]) -> Position:
+        """Close the exchange of mask keys, in roster order. Only the head moves."""
+        return replace(position, head=session_id(position.head, keys), unpaired=False)
 
     def advance(self, position: Position, values: Ticks) -> Position:
         """Close a round with the released numbers of all members, in roster order.
 
         Guarantee: the same position and values give the same next position, bit for bit,
-        on every machine; its head commits to all that came before.
+        on every machine; its head commits to all that came before. Raises `ImpossibleTotal`
+        where masked numbers add up to nothing that can be a total.
         """
         m = len(self.agreement.resources)
         demands = values[:, :m]
-        prices = self._rule.next(position.prices, demands.sum(axis=0))
+        totals = demands.sum(axis=0)  # of 64 bits that wrap, as masks do
+        if self.agreement.masked:
+            self._possible.require(totals, position.round)
+            demands = totals[None, :]
+        prices = self._rule.next(position.prices, totals)
         digest = hashlib.sha256(position.head)
         digest.update(struct.pack(">I", position.round))
         digest.update(values.astype(">i8").tobytes())
@@ -126,6 +143,8 @@ class Course:
 
     def _variance(self, caps: Ticks) -> Floats:
         sigma = self._noise.scales(caps)[:, : len(self.agreement.resources)]
+        if self.agreement.masked:
+            return np.array([[math.fsum(column) for column in (sigma * sigma).T]])
         return sigma * sigma
 
     def _better(self, position: Position, values: Ticks) -> tuple[float, Floats] | None:
@@ -148,6 +167,11 @@ def numbers(releases: tuple[Signed, ...]) -> Ticks:
     """The released numbers of one round, members by numbers."""
     rows = [r.message.values for r in releases if isinstance(r.message, Release)]
     return np.array(rows, dtype=np.int64)
+
+
+def mask_keys(keys: tuple[Signed, ...]) -> list[bytes]:
+    """The mask keys of all members."""
+    return [k.message.key for k in keys if isinstance(k.message, MaskKey)]
 
 
 def overrun(agreement: Agreement, values: Ticks) -> Floats:

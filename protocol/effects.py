@@ -6,7 +6,7 @@ Each says in its docstring what must be done, and what must be durable before wh
 from dataclasses import dataclass
 
 from protocol.course import Position
-from protocol.errors import SottoError
+from protocol.errors import BrokenInvariant, PeerError, SottoError
 from protocol.messages import Signed
 
 
@@ -16,7 +16,7 @@ class Effect:
 
 @dataclass(frozen=True)
 class Respond(Effect):
-    """Ask the gate for the release at this position, then `submit` it.
+    """Ask the gate for the release at this position, or the mask key, then `submit` it.
 
     The executor must have made it durable before it comes back: persist, then send.
     """
@@ -26,7 +26,10 @@ class Respond(Effect):
 
 @dataclass(frozen=True)
 class Record(Effect):
-    """A round is closed. Must be durable no later than the next release or the seal."""
+    """A round is closed. Must be durable no later than the next release or the seal.
+
+    Round −1 is the exchange of mask keys before the first.
+    """
 
     round: int
     releases: tuple[Signed, ...]
@@ -60,11 +63,16 @@ class Leave(Effect):
 class Fail(Effect):
     """The session cannot go on here; the error says why.
 
-    `final` faults are for good and must be remembered. Others end with the next start.
+    `final` faults are for good and must be remembered with their proof, without which none is
+    final. Others end with the next start.
     """
 
     error: SottoError
     final: bool
+
+    def __post_init__(self) -> None:
+        if self.final and not (isinstance(self.error, PeerError) and self.error.evidence):
+            raise BrokenInvariant("a fault without proof is not final")
 
 
 @dataclass(frozen=True)

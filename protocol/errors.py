@@ -101,15 +101,33 @@ class DifferentPrices(PeerError):
 
 
 class PeerHalted(PeerError):
-    """Another party stopped the session for good."""
+    """A party stands elsewhere than this one, and nobody has proved why. Not final."""
 
     exit_code = 14
+
+
+class ImpossibleTotal(PeerError):
+    """Masked releases add up to what all members together cannot have said; nobody knows whose."""
+
+    exit_code = 15
 
 
 class Unavailable(SottoError):
     """Nothing is wrong, but somebody is missing. The same command goes on later."""
 
     exit_code = 20
+
+
+class Unsealed(Unavailable):
+    """All rounds are closed and the outcome is there, but seals of members are missing."""
+
+    exit_code = 21
+
+
+class Incomplete(Unavailable):
+    """A transcript verifies as far as it goes, which is not to the end of its session."""
+
+    exit_code = 22
 
 
 class QuotaTooSmall(LocalError):

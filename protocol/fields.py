@@ -58,8 +58,8 @@ class Fields:
     def optional_number(self, key: str, *, at_least: float, at_most: float) -> float | None:
         return self.number(key, at_least=at_least, at_most=at_most) if key in self._rest else None
 
-    def integer(self, key: str, at_least: int, at_most: int) -> int:
-        value = self._rest.pop(key, None)
+    def integer(self, key: str, at_least: int, at_most: int, default: int | None = None) -> int:
+        value = self._rest.pop(key, default)
         if type(value) is not int or not at_least <= value <= at_most:
             raise self._wrong(key, value, f"a whole number from {at_least} to {at_most}")
         return value

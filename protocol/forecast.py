@@ -12,14 +12,26 @@ from typing import Any
 import numpy as np
 
 from protocol import privacy
-from protocol.agreement import Agreement
+from protocol.agreement import Agreement, Member, Privacy
 from protocol.caps import first_caps
 from protocol.errors import BadAgreement
-from protocol.toml import LEAST_EPSILON, MAX_MEMBERS, MAX_ROUNDS, MOST_EPSILON
+from protocol.hedge import hedge
+from protocol.toml import (
+    COLLUDERS,
+    LEAST_EPSILON,
+    LEAST_MASKED,
+    MAX_MEMBERS,
+    MAX_ROUNDS,
+    MOST_EPSILON,
+    OVERRUN,
+)
 from protocol.wire import release_bytes
 
 FAINT, CLEAR = 1.0, 0.1
 """Noise left in the total, as a part of the capacity, below which a verdict is no worse."""
+
+HARDLY_LESS = 0.95
+"""Noise of totals that is at least this part of the other is no reason to rest on ciphers."""
 
 FAR_APART = 10.0
 """Capacities whose numbers differ by more than this factor are said to be far apart."""
@@ -34,9 +46,13 @@ def forecast(agreement: Agreement) -> dict[str, Any]:
         "party_average": noise.party / math.sqrt(T),
         "total_release": noise.total,
         "total_average": noise.total / math.sqrt(T),
-        "party_average_over_share": noise.share / math.sqrt(T),
+        "party_average_over_share": None if agreement.masked else noise.share / math.sqrt(T),
         **_theorem(agreement),
         "needed": needed(agreement),
+        "reveal": agreement.reveal,
+        "each": readable(agreement),
+        "totals": unreadable(agreement),
+        "better": better(agreement),
         "release_bytes": release_bytes(agreement),
         "messages_per_party": T,
         "messages_received": T * (len(agreement.members) - 1),
@@ -63,6 +79,71 @@ class Noise:
             share=float((sigma / np.maximum(agreement.share, 1e-12)).max()),
             total=float(np.sqrt((sigma**2).sum(axis=0)).max()),
         )
+
+
+def readable(agreement: Agreement) -> dict[str, Any]:
+    """The noise if every release could be read, all else as agreed."""
+    budget = agreement.privacy and replace(agreement.privacy, colluders=None, overrun=None)
+    noise = Noise.of(replace(agreement, reveal="each", privacy=budget))
+    return {
+        "total_release": noise.total,
+        "total_average": noise.total / math.sqrt(agreement.rounds),
+    }
+
+
+def unreadable(agreement: Agreement) -> dict[str, Any] | None:
+    """The same if only totals could be, and what private quotas would come to then.
+
+    None where an agreement cannot say so: with two members, adaptive caps, truncation or shared
+    objectives, or with parts of the noise that are too small to be added up.
+    """
+    single = agreement.truncate or agreement.objective_limit is not None
+    if len(agreement.members) < LEAST_MASKED or agreement.mode == "clipped" or single:
+        return None
+    masked = replace(agreement, reveal="totals", privacy=_masked_budget(agreement))
+    if masked.privacy is None:
+        return {"total_release": 0.0, "total_average": 0.0}
+    try:
+        noise, calibration = Noise.of(masked), privacy.Calibration(masked)
+    except BadAgreement:
+        return None
+    kept, delta = hedge(masked), masked.privacy.delta
+    agreed, most = masked.privacy.colluders or COLLUDERS, len(masked.members) - 1
+    return {
+        "total_release": noise.total,
+        "total_average": noise.total / math.sqrt(agreement.rounds),
+        "party_release": noise.party,
+        "colluders": agreed,
+        "epsilon_against": {
+            str(count): _stated(calibration.against(count).epsilon(delta))
+            for count in sorted({agreed, min(agreed + 1, most), most})
+        },
+        "overrun": masked.privacy.overrun,
+        "quota_kept": kept.kept,
+        "quota_by_shares": float(kept.shares),
+    }
+
+
+def _masked_budget(agreement: Agreement) -> Privacy | None:
+    budget = agreement.privacy
+    if budget is None or budget.colluders is not None:
+        return budget
+    return replace(budget, colluders=COLLUDERS, overrun=OVERRUN)
+
+
+def _stated(epsilon: float) -> float | None:
+    return epsilon if math.isfinite(epsilon) else None
+
+
+def better(agreement: Agreement) -> str | None:
+    """Which of `each` and `totals` tells more for the same promise; None where only one can be."""
+    masked = unreadable(agreement)
+    if masked is None:
+        return None
+    if agreement.privacy is None:
+        return "totals"
+    less = masked["total_average"] < HARDLY_LESS * readable(agreement)["total_average"]
+    return "totals" if less else "each"
 
 
 def _theorem(agreement: Agreement) -> dict[str, float | None]:
@@ -140,13 +221,21 @@ def _fewest_members(agreement: Agreement, limit: float) -> int | None:
     count = len(agreement.members)
 
     def enough(times: int) -> bool:
-        smaller = [
-            replace(m, share=tuple(part / times for part in m.share)) for m in agreement.members
-        ]
+        smaller = [_smaller(member, times) for member in agreement.members]
+        if agreement.masked:  # where the part of each depends on how many there are
+            return _total(replace(agreement, members=tuple(smaller * times))) <= limit
         return math.sqrt(times) * _total(replace(agreement, members=tuple(smaller))) <= limit
 
     times = _first(enough, MAX_MEMBERS // count)
     return None if times is None else times * count
+
+
+def _smaller(member: Member, times: int) -> Member:
+    return replace(
+        member,
+        share=tuple(part / times for part in member.share),
+        floor=tuple(part / times for part in member.floor),
+    )
 
 
 def _first(enough: Callable[[int], bool], most: int) -> int | None:
@@ -165,7 +254,7 @@ def _first(enough: Callable[[int], bool], most: int) -> int | None:
 
 def warnings(agreement: Agreement) -> list[str]:
     """Where the units that capacities are counted in decide what should not depend on them."""
-    capacities = [resource.capacity for resource in agreement.resources]
+    capacities = agreement.capacity.tolist()
     ratio, found = max(capacities) / min(capacities), list[str]()
     if ratio < FAR_APART:
         return found
@@ -187,6 +276,12 @@ def warnings(agreement: Agreement) -> list[str]:
 
 def verdict(agreement: Agreement) -> str:
     """In plain words: does the noise drown the data?"""
+    if agreement.privacy is None and agreement.masked:
+        return (
+            "Verdict: no noise, so that prices and totals are exact, and no guarantee in numbers. "
+            "Nobody can read a single company's demand, only what all would take together; all "
+            "the others together could take theirs away from it."
+        )
     if agreement.privacy is None:
         return (
             "Verdict: no noise and no privacy guarantee. The releases show each company's demand "
@@ -194,6 +289,9 @@ def verdict(agreement: Agreement) -> str:
         )
     noise, rounds = Noise.of(agreement), math.sqrt(agreement.rounds)
     total, share = noise.total / rounds, noise.share / rounds
+    single = f" (on one party's demand {share:.3g} times its share)"
+    if agreement.masked:
+        single = ""
     if total > FAINT:
         return (
             f"Verdict: the noise drowns the data. Averaged over all {agreement.rounds} rounds, the "
@@ -205,12 +303,25 @@ def verdict(agreement: Agreement) -> str:
     if total > CLEAR:
         return (
             "Verdict: faint. Averaged over all rounds, the noise on the total demand is "
-            f"{total:.3g} times the capacity (on one party's demand {share:.3g} times its share): "
-            "prices will follow the data roughly, single quotas hardly."
+            f"{total:.3g} times the capacity{single}: prices will follow the data roughly, "
+            + (_quota_words(agreement) if agreement.masked else "single quotas hardly.")
         )
     return (
         f"Verdict: clear. Averaged over all rounds, the noise on the total demand is {total:.3g} "
-        f"times the capacity (on one party's demand {share:.3g} times its share)."
+        f"times the capacity{single}."
+        + (f" Prices will follow the data, {_quota_words(agreement)}" if agreement.masked else "")
+    )
+
+
+def _quota_words(agreement: Agreement) -> str:
+    """What private quotas will be like."""
+    kept = hedge(agreement)
+    if kept.shares == 1:
+        return "quotas not at all: they will be by shares."
+    partly = f", and {100.0 * float(kept.shares):.0f} % of each is by shares" if kept.shares else ""
+    return (
+        f"quotas leave about {100.0 * kept.kept:.0f} % of a capacity unused, so that noise does "
+        f"not make them exceed it{partly}."
     )
 
 
@@ -219,8 +330,21 @@ def statement(agreement: Agreement) -> str:
     if agreement.rehearsal and agreement.privacy is not None:
         return "none: this is a rehearsal with noise that can be repeated"
     if agreement.privacy is None:
+        if agreement.masked:
+            return (
+                "none in numbers: totals are shown without noise. Nothing can be read of a single "
+                "demand, as long as one more member keeps its own to itself"
+            )
         return "none: mode 'hidden' shows the demands without noise"
     p = agreement.privacy
+    if agreement.masked:
+        others = "any one other member" if p.colluders == 1 else f"any {p.colluders} other members"
+        return (
+            f"all that a session tells {others}, the coordinator and everybody outside of a "
+            f"party's data is (ε={p.epsilon:g}, δ={p.delta:g})-differentially private "
+            f"({p.accountant} accountant, {p.noise} noise), if the remaining members add their "
+            "noise as agreed and nobody can break X25519, BLAKE2b or ChaCha20"
+        )
     return (
         f"all releases of each party together are (ε={p.epsilon:g}, δ={p.delta:g})-locally "
         f"differentially private ({p.accountant} accountant, {p.noise} noise)"

@@ -1,7 +1,7 @@
-"""The four things a party can say. A message that exists is well-formed.
+"""The five things a party can say. A message that exists is well-formed.
 
-Numbers in a `Release` are noisy ticks; no other field of any message may be computed from
-private data.
+Numbers in a `Release` are noisy ticks, masked where only totals may be read; no other field of
+any message may be computed from private data.
 """
 
 from dataclasses import dataclass
@@ -12,10 +12,11 @@ from protocol.errors import BadMessage
 
 NONCE_BYTES = 16
 HEAD_BYTES = 32
+KEY_BYTES = 32
 NO_NONCE = bytes(NONCE_BYTES)
 
 VALUE_LIMIT = 1 << 48
-"""No released number is larger; ten thousand of them add up within 64 bits."""
+"""No released number is larger before it is masked; ten thousand add up within 64 bits."""
 
 MAX_ROUND = 0xFFFFFFFF
 
@@ -77,14 +78,29 @@ class Hello(Message):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Release(Message):
-    """My noisy demand at the prices of this round, in ticks."""
+class MaskKey(Message):
+    """My public key for the masks of this session: what a party says before its first release."""
 
-    values: tuple[int, ...]
+    key: bytes
 
     def __post_init__(self) -> None:
         Message.__post_init__(self)
-        if max(map(abs, self.values), default=0) > VALUE_LIMIT:
+        if len(self.key) != KEY_BYTES:
+            raise BadMessage("the mask key has a wrong length")
+        if self.round:
+            raise BadMessage("a mask key stands before the first round")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Release(Message):
+    """My noisy demand at the prices of this round, in ticks; masked, any numbers of 64 bits."""
+
+    values: tuple[int, ...]
+    masked: bool = False
+
+    def __post_init__(self) -> None:
+        Message.__post_init__(self)
+        if not self.masked and max(map(abs, self.values), default=0) > VALUE_LIMIT:
             raise BadMessage("a released number is out of range")
 
 

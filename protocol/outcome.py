@@ -18,6 +18,9 @@ from protocol.agreement import Agreement
 from protocol.arrays import Floats, Ticks
 from protocol.center import Certificate
 from protocol.course import Position, numbers, overrun
+from protocol.errors import BrokenInvariant
+from protocol.hedge import Hedge, hedge
+from protocol.parts import Rule, exact_rule, noisy_rule
 from protocol.transcript import Transcript, positions
 
 
@@ -26,7 +29,8 @@ class Outcome:
     """Where a session stands after `position.round` rounds, and how it came there.
 
     `released` holds rounds by members by numbers, `path` λ(0) and the prices after each round.
-    Binding only where it is `sealed`: else the session was still going on.
+    Binding only where it is `sealed`: else the session was still going on, or it is over and the
+    seals of the members in `unsealed` are missing, as far as whoever tells it knows.
     """
 
     agreement: Agreement
@@ -34,6 +38,7 @@ class Outcome:
     released: Ticks
     path: Floats
     sealed: bool
+    unsealed: tuple[str, ...] = ()
 
     @property
     def rounds(self) -> int:
@@ -79,18 +84,79 @@ class Outcome:
         return self.certificate.bound / self.worth
 
     @cached_property
+    def totals(self) -> Ticks:
+        """Rounds by numbers: what all members have released together."""
+        totals: Ticks = self.released.sum(axis=1)  # of 64 bits that wrap, as masks do
+        return totals
+
+    @cached_property
     def overrun(self) -> Floats:
         """Rounds by resources: how far the total was above the capacity, as a part of it."""
         return overrun(self.agreement, self.released)
 
     @cached_property
     def average(self) -> tuple[Floats, Floats]:
-        """What each member released on average, and the noise (σ) left in that, in ticks."""
+        """What each member released on average, and the noise (σ) left in that, in ticks.
+
+        Where releases are masked there is one row, for all of them together.
+        """
         return quotas.average(self.position)
 
     @cached_property
+    def weights(self) -> tuple[int, ...]:
+        """What the rounds weigh in quotas: as in the certificate, or the counted ones alike.
+
+        Where only totals can be read and have noise, as was known beforehand.
+        """
+        if self.certificate is not None:
+            return tuple(self.certificate.weights)
+        if self.agreement.masked and self.agreement.privacy is not None:
+            return self.rule.weights
+        counted = self.position.counted
+        return (0,) * (self.rounds - counted) + (1,) * counted
+
+    @cached_property
+    def weighted_total(self) -> Floats:
+        """What all members asked for together, averaged with the weights of the rounds, in units.
+
+        With noise, it is what the noise has left of that.
+        """
+        whole = sum(self.weights) or 1
+        columns = self.totals[:, : len(self.agreement.resources)].T.tolist()
+        sums = [sum(w * t for w, t in zip(self.weights, col, strict=False)) for col in columns]
+        units: Floats = np.array([s / whole / self.agreement.ticks for s in sums])
+        total: Floats = units * self.agreement.capacity + self.agreement.floor.sum(axis=0)
+        return total
+
+    @cached_property
+    def hedge(self) -> Hedge | None:
+        """What private quotas keep back for noise; None where quotas rest on no noisy total."""
+        noisy = self.agreement.masked and self.agreement.privacy is not None
+        return hedge(self.agreement) if noisy else None
+
+    @property
+    def quota_risk(self) -> float:
+        """How likely it is, at most, that all quotas together exceed some capacity."""
+        privacy = self.agreement.privacy
+        if self.hedge is None or privacy is None or self.hedge.shares == 1:
+            return 0.0
+        return privacy.overrun or 0.0
+
+    @cached_property
+    def rule(self) -> Rule:
+        """How quotas follow from what only their members know, where releases are masked."""
+        if self.agreement.privacy is not None:
+            return noisy_rule(self.agreement, self.totals)
+        return exact_rule(self.agreement, self.totals, self.weights)
+
+    @cached_property
     def quota(self) -> Ticks:
-        """Members by resources: what each may use, in ticks that no capacity has fewer of."""
+        """Members by resources: what each may use, in ticks that no capacity has fewer of.
+
+        Not where releases are masked: there each member knows its own, by `rule`.
+        """
+        if self.agreement.masked:
+            raise BrokenInvariant("nobody knows all quotas where only totals can be read")
         if self.certificate is not None:
             return quotas.weighted(self.agreement, self.released, self.certificate.weights)
         return quotas.quota(self.agreement, *self.average)
@@ -102,7 +168,10 @@ class Outcome:
 
     @cached_property
     def payments(self) -> Floats:
-        """What each member pays for its quota above its endowment; together nothing."""
+        """What each member pays for its quota above its endowment; together nothing.
+
+        As with quotas, not where releases are masked.
+        """
         return payment.payments(self.agreement, self.prices, self.quota)
 
     @cached_property
@@ -111,8 +180,13 @@ class Outcome:
         return quotas.prorata(self.agreement)
 
 
-def outcome(agreement: Agreement, transcript: Transcript) -> Outcome:
-    """Verify and recompute a session. Raises `BadTranscript` where the transcript does not fit."""
+def outcome(
+    agreement: Agreement, transcript: Transcript, *, unsealed: tuple[str, ...] = ()
+) -> Outcome:
+    """Verify and recompute a session. Raises `BadTranscript` where the transcript does not fit.
+
+    `unsealed` names those whose seals are missing, for who has some of them.
+    """
     path = []
     for position in positions(agreement, transcript):
         path.append(position.prices.current)  # not the whole position: there may be very many
@@ -123,19 +197,25 @@ def outcome(agreement: Agreement, transcript: Transcript) -> Outcome:
         released=released.reshape(-1, len(agreement.members), agreement.width),
         path=np.array(path),
         sealed=len(transcript.seals) == len(agreement.members),
+        unsealed=unsealed,
     )
 
 
-def amounts(agreement: Agreement, ticks: Ticks) -> Floats:
+def amounts(agreement: Agreement, ticks: Ticks, row: int | None = None) -> Floats:
     """Ticks of each resource in its own unit, never rounded up.
+
+    With the `row` of a member its floors are counted in: what it may use in all.
 
     Guarantee: amounts of ticks that add up to a capacity do not add up to more than it.
     """
 
-    def rounded_down(ticks: int, capacity: float) -> float:
-        amount = ticks * capacity / agreement.ticks
-        exact = Fraction(capacity) * ticks / agreement.ticks
-        return amount if Fraction(amount) <= exact else math.nextafter(amount, 0.0)
+    def rounded_down(ticks: int, capacity: float, floor: float) -> float:
+        exact = Fraction(floor) + Fraction(capacity) * ticks / agreement.ticks
+        amount = float(exact)
+        return amount if Fraction(amount) <= exact else math.nextafter(amount, -math.inf)
 
-    pairs = zip(ticks.tolist(), agreement.capacity.tolist(), strict=True)
-    return np.array([rounded_down(*pair) for pair in pairs])
+    capacity = agreement.capacity.tolist()
+    floors = [0.0] * len(capacity) if row is None else agreement.floor[row].tolist()
+    return np.array(
+        [rounded_down(*each) for each in zip(ticks.tolist(), capacity, floors, strict=True)]
+    )

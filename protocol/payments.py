@@ -15,7 +15,7 @@ import numpy as np
 from protocol.agreement import Agreement
 from protocol.arrays import Floats, Ticks
 from protocol.caps import apportion
-from protocol.quota import prorata
+from protocol.quota import filled, prorata
 
 UNITS = 1 << 40
 """Payments are in whole units of money, of which all capacities together are worth so many."""
@@ -26,11 +26,34 @@ def endowment(agreement: Agreement) -> Ticks:
 
     Guarantee: in every resource these add up to the capacity exactly.
     """
+    if agreement.banded:
+        return _banded(agreement)
     if not agreement.members[0].endowment:
         return prorata(agreement)
     columns = zip(*(member.endowment for member in agreement.members), strict=True)
     parts = [apportion(agreement.ticks, _whole(column)) for column in columns]
     return np.array(parts, dtype=np.int64).T
+
+
+def _banded(agreement: Agreement) -> Ticks:
+    """The same above the floors. Where nobody says so, it is the capacity in proportion to the
+    shares, as far as each one's floor and share allow, and by these filled up to the capacity."""
+    columns = []
+    for j, resource in enumerate(agreement.resources):
+        shares = [max(Fraction(member.share[j]), Fraction(0)) for member in agreement.members]
+        caps = agreement.share_ticks[:, j].tolist()
+        above = Fraction(agreement.above_floors(j))
+        wanted = []
+        for member, share, cap, floor in zip(
+            agreement.members, shares, caps, agreement.floor[:, j].tolist(), strict=True
+        ):
+            part = Fraction(resource.capacity) * share / (sum(shares) or 1)
+            if member.endowment:
+                part = Fraction(member.endowment[j]) * Fraction(resource.measure)
+            ticks = round((part - Fraction(floor)) / above * agreement.ticks)
+            wanted.append(min(max(ticks, 0), cap))
+        columns.append(filled(agreement.ticks, wanted, caps))
+    return np.array(columns, dtype=np.int64).T
 
 
 def _whole(parts: tuple[float, ...]) -> list[int]:
@@ -54,7 +77,7 @@ def payments(agreement: Agreement, prices: Floats, quota: Ticks) -> Floats:
     for own, brought in zip(quota.tolist(), endowment(agreement).tolist(), strict=True):
         parts = zip(values, own, brought, used, strict=True)
         exact.append(sum(y * (q - Fraction(e * u, agreement.ticks)) for y, q, e, u in parts))
-    unit = _unit(math.fsum(map(abs, values)))
+    unit = unit_of_money(prices, agreement)
     counted = [Fraction(part, agreement.ticks) / Fraction(unit) for part in exact]
     return np.array([count * unit for count in balanced(counted)])
 
@@ -71,6 +94,7 @@ def balanced(parts: Sequence[Fraction]) -> list[int]:
     return whole
 
 
-def _unit(worth: float) -> float:
+def unit_of_money(prices: Floats, agreement: Agreement) -> float:
     """A power of two, so that sums of units are exact; 1 where float64 has none so small."""
+    worth = math.fsum(map(abs, (prices * agreement.capacity).tolist()))
     return math.ldexp(1.0, math.frexp(worth)[1]) / UNITS or 1.0

@@ -14,13 +14,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from protocol import joint
 from protocol.agreement import Agreement
 from protocol.arrays import Floats, Ticks
 from protocol.caps import first_caps, smallest_cap
-from protocol.errors import BadAgreement
+from protocol.errors import BadAgreement, BrokenInvariant
 
 NOISE_LIMIT = float(1 << 42)
 """Largest noise in ticks that an agreement may ask for (four million capacities)."""
+
+LEAST_PART = 3.0
+"""Noise in ticks below which a member's part may not be, where parts are added up unseen."""
 
 _TAIL = 12.0  # standard deviations beyond which a draw is counted as lost: below 1e-32 each
 _SLACK = 1e-9  # the root found is moved this much to the safe side, to cover float64 rounding
@@ -155,25 +159,46 @@ class Calibration:
 
     Guarantee: if in each of at most T rounds a party releases its values, clamped to
     [0, cap], plus independent discrete Gaussian noise of `scales(caps)`, then all that it
-    releases is (ε, δ)-LDP for the agreement's ε and δ, whatever the others do.
+    releases is (ε, δ)-LDP for the agreement's ε and δ, whatever the others do. Where only totals
+    are read, the totals are, against any `colluders` of the others, if the rest add their noise.
     """
 
     def __init__(self, agreement: Agreement) -> None:
         self.agreement = agreement
+        self.colluders = None if agreement.privacy is None else agreement.privacy.colluders
         self.mu = self._multiplier()
-        largest = self.scales(agreement.share_ticks).max()
+        scales = self.scales(agreement.share_ticks)
+        largest = scales.max()
         if largest > NOISE_LIMIT:
             raise BadAgreement(
                 f"privacy: the noise would be {largest / agreement.ticks:.3g} times the capacity, "
                 "more than can be carried; choose fewer rounds or a larger epsilon"
+            )
+        least = scales[scales > 0.0].min(initial=math.inf)
+        if self.colluders is not None and least < LEAST_PART:
+            raise BadAgreement(
+                f"reveal is 'totals', and some member's part of the noise would be {least:.3g} "
+                f"ticks: below {LEAST_PART:g} nothing is proved of the sum of all parts; choose "
+                "a smaller epsilon, more rounds, larger shares, or reveal = 'each'"
             )
 
     def scales(self, caps: Ticks) -> Floats:
         """σ in ticks of each number of a release, for each row of caps.
 
         With shared objectives the last number is the objective, whose cap is all its ticks.
+        Where only totals are read it takes the caps of all members, whose parts depend on them.
         """
-        return self._spread(caps) / (self.mu or 1.0)
+        return self._parts(caps) / (self.mu or 1.0)
+
+    def _parts(self, caps: Ticks) -> Floats:
+        """σ·μ of what each member adds: what hides it alone, or its part of what hides all."""
+        spread = self._spread(caps)
+        if self.colluders is None:
+            return spread
+        if caps.shape != self.agreement.share.shape:
+            raise BrokenInvariant("parts of the noise were asked for without all members' caps")
+        parts: Floats = np.sqrt(joint.parts(spread**2, self.colluders))
+        return parts
 
     def _multiplier(self) -> float:
         """The largest μ that keeps (ε, δ), or 0 where there is no noise.
@@ -214,10 +239,32 @@ class Calibration:
         cost = discreteness(self._smallest_spread() / self.mu, rounds=1, mu=self.mu)
         return Spent(self.mu**2 / self.agreement.rounds, cost)
 
+    def against(self, colluders: int) -> Spent:
+        """What a session tells any so many others together of the member that it tells most of.
+
+        Where only totals are read. Guarantee: up to the agreed number it is no more than the
+        agreement's ε and δ; beyond, it is what the noise of the others still hides.
+        """
+        caps = self.agreement.share_ticks
+        if self.colluders is None or not self.mu or self.agreement.rehearsal:
+            return Spent(mu_squared=math.inf)
+        hiding = joint.left(self.scales(caps) ** 2, colluders)
+        hidden = caps > 0
+        part = np.where(hidden, caps, 0.0) ** 2 / np.where(hidden, hiding, 1.0)
+        mu_squared = self.agreement.rounds * float(part.sum(axis=1).max())
+        smallest = np.sqrt(np.where(hidden, hiding, math.inf).min(axis=0))
+        rounds, mu = self.agreement.rounds, math.sqrt(mu_squared)
+        return Spent(mu_squared, discreteness(smallest, rounds=rounds, mu=mu))
+
     def _smallest_spread(self) -> Floats:
-        """The smallest σ·μ that each number of a release can ever have, where it has noise."""
+        """The smallest σ·μ that can ever hide each number of a release, where it is hidden."""
         spread = self._spread(self._smallest_caps())
-        smallest: Floats = np.where(spread > 0.0, spread, math.inf).min(axis=0)
+        hiding = spread
+        if self.colluders is not None:
+            hiding = np.sqrt(
+                joint.left(self._parts(self.agreement.share_ticks) ** 2, self.colluders)
+            )
+        smallest: Floats = np.where(spread > 0.0, hiding, math.inf).min(axis=0)
         return smallest[np.isfinite(smallest)]
 
     def _smallest_caps(self) -> Ticks:

@@ -132,7 +132,8 @@ def filled(ticks: int, weights: list[int], caps: list[int]) -> list[int]:
     Guarantee: no part is below 0 or above its cap, and the parts add up to `ticks` exactly,
     if the caps together reach it. Among all such splits it is the one nearest to the
     weights in relative entropy, to less than a tick. Members of weight 0 get something only
-    if the others cannot use it all, and then in proportion to their caps.
+    if the others cannot use it all, and then in proportion to their caps. Where two have the same
+    claim to a tick, it goes to the smaller weight for its cap, then to the earlier.
     """
     parts, left, total = [0] * len(caps), ticks, sum(weights)
     rest = [k for k, weight in enumerate(weights) if weight > 0]

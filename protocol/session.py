@@ -11,23 +11,36 @@ from enum import Enum, auto
 from typing import Any
 
 from protocol.agreement import Agreement
-from protocol.course import Course, numbers
+from protocol.course import Course, mask_keys, numbers
 from protocol.effects import Effect, Fail, Finish, Leave, Record, Respond, Send, Warn
 from protocol.errors import (
     BadLedger,
-    BadMessage,
     BrokenInvariant,
     DifferentAgreement,
     DifferentPrices,
     Equivocation,
+    ImpossibleTotal,
+    PeerError,
     PeerHalted,
-    SottoError,
     Unavailable,
+    Unsealed,
 )
-from protocol.messages import NO_NONCE, Echo, Halt, Hello, Message, Reason, Release, Seal, Signed
+from protocol.messages import (
+    NO_NONCE,
+    Echo,
+    Halt,
+    Hello,
+    MaskKey,
+    Message,
+    Reason,
+    Release,
+    Seal,
+    Signed,
+)
+from protocol.proof import clash, fits, opened, place
 from protocol.timers import Timers
 from protocol.transcript import Transcript
-from protocol.wire import Reader
+from protocol.wire import Reader, longest
 
 
 class Phase(Enum):
@@ -38,7 +51,6 @@ class Phase(Enum):
     GATHERING = auto()
     SEALING = auto()
     FINISHED = auto()
-    DISPUTING = auto()
     HALTED = auto()
 
 
@@ -48,37 +60,31 @@ class Event(Enum):
     ROUND_CLOSED = auto()
     LAST_ROUND_CLOSED = auto()
     EVERYONE_SEALED = auto()
-    HEADS_DIFFER = auto()
     FAULT = auto()
 
 
 TRANSITIONS: dict[tuple[Phase, Event], Phase] = {
+    (Phase.GREETING, Event.ROUND_CLOSED): Phase.GREETING,
     (Phase.GREETING, Event.EVERYONE_ANSWERED): Phase.RESPONDING,
     (Phase.GREETING, Event.LAST_ROUND_CLOSED): Phase.SEALING,
     (Phase.RESPONDING, Event.SUBMITTED): Phase.GATHERING,
     (Phase.GATHERING, Event.ROUND_CLOSED): Phase.RESPONDING,
     (Phase.GATHERING, Event.LAST_ROUND_CLOSED): Phase.SEALING,
     (Phase.SEALING, Event.EVERYONE_SEALED): Phase.FINISHED,
-    (Phase.GREETING, Event.HEADS_DIFFER): Phase.DISPUTING,
-    (Phase.RESPONDING, Event.HEADS_DIFFER): Phase.DISPUTING,
-    (Phase.GATHERING, Event.HEADS_DIFFER): Phase.DISPUTING,
-    (Phase.SEALING, Event.HEADS_DIFFER): Phase.DISPUTING,
     (Phase.GREETING, Event.FAULT): Phase.HALTED,
     (Phase.RESPONDING, Event.FAULT): Phase.HALTED,
     (Phase.GATHERING, Event.FAULT): Phase.HALTED,
     (Phase.SEALING, Event.FAULT): Phase.HALTED,
-    (Phase.DISPUTING, Event.FAULT): Phase.HALTED,
 }
 """The whole machine. What is not in this table cannot happen: what every party has sealed
-stays finished, whatever anybody says later. Only messages, effects and their order are
-decided elsewhere."""
+stays finished, whatever anybody says later, and only a fault that is proved halts. Only
+messages, effects and their order are decided elsewhere."""
 
 _IGNORED: dict[Phase, tuple[type[Message], ...]] = {
-    Phase.FINISHED: (Release, Halt),
-    Phase.DISPUTING: (Release, Seal),
+    Phase.FINISHED: (MaskKey, Release, Halt),
     Phase.HALTED: (Message,),
 }
-"""What a party no longer looks at. In a dispute only proof counts."""
+"""What a party no longer looks at."""
 
 
 Pack = Callable[[Message], Signed]
@@ -90,8 +96,12 @@ class Session:
     `past` holds the rounds that the ledger has closed and `own` the party's own releases;
     both are empty at the first start. Restart has no path of its own: what was released is
     found in the ledger by the gate when the session asks for it again. `heard` is what peers
-    had released by the last orderly end, so that it is known of them still. With all seals in
-    `past` the session is finished from the start, and stays only to help late peers.
+    had said by the last orderly end, so that it is known still. With all seals in `past` the
+    session is finished from the start, and stays only to help late peers; with the `proof` of
+    a fault it is halted, and stays only to show it.
+
+    Where releases are masked, mask keys are exchanged before the first round, in the way in
+    which releases are in a round; the own one is the first of `own`.
     """
 
     def __init__(
@@ -104,6 +114,7 @@ class Session:
         past: Transcript | None = None,
         own: tuple[Signed, ...] = (),
         heard: tuple[Signed, ...] = (),
+        proof: tuple[Signed, ...] = (),
         now: float = 0.0,
     ) -> None:
         self.agreement = agreement
@@ -113,6 +124,7 @@ class Session:
         self._pack = pack
         self._nonce = nonce
         self._reader = Reader(agreement)
+        self._longest = longest(agreement)
         self._names = tuple(m.name for m in agreement.members)
         self._peers = frozenset(self._names) - {me}
         agreement.place(me)
@@ -120,6 +132,7 @@ class Session:
         self._newest: tuple[Signed, ...] = own[-2:]
         self._nonces: dict[str, bytes] = {}
         self._answered: set[str] = set()
+        self._claimed: set[str] = set()
         self._foreign: dict[str, bytes] = {}
         self._now_releases: dict[str, Signed] = {}
         self._next_releases: dict[str, Signed] = {}
@@ -127,17 +140,31 @@ class Session:
         self._held: set[bytes] = set()
         self._seals: dict[str, Signed] = {}
         self._complete: set[str] = set()
-        self._accused: str | None = None
+        self._lost: dict[str, Signed] = {}
+        self._lacked: dict[str, tuple[Signed, ...]] = {}
+        self._helped: set[tuple[str, int]] = set()
+        self._strays: dict[str, Signed] = {}
+        self._side: Signed | None = None
+        self._heeded_not: set[str] = set()
+        self._proof = proof
         self._left = False
         self.position = self.course.opening
-        for releases in () if past is None else past.rounds:
-            self._step(releases)
+        self._keyless = self.position.head if agreement.masked else b""
+        if past is not None:
+            for said in (past.keys, *past.rounds) if past.keys else past.rounds:
+                self._step(said)
+        if len(own) > self._closed:
+            self._now_releases[me] = own[self._closed]
         self._recall(heard)
         self._timers = Timers(agreement, now)
         if past is not None and past.seals:
             self.phase = Phase.FINISHED
             self._seals = {signed.message.sender: signed for signed in past.seals}
-            self._newest = (*own[-1:], self._seals[me])
+            seals = (self._signed(Seal, complete=complete) for complete in (False, True))
+            self._newest = (*own[-1:], *seals)
+        elif proof:
+            self.phase = Phase.HALTED
+            self._newest = self._halts(proof)
 
     # What the executor may ask
 
@@ -151,6 +178,11 @@ class Session:
             Phase.FINISHED: self._complete,
         }.get(self.phase, self._peers)
         return tuple(n for n in self._names if n in self._peers and n not in here)
+
+    @property
+    def unsealed(self) -> tuple[str, ...]:
+        """Whose seals are not known, in roster order."""
+        return tuple(n for n in self._names if n != self.me and n not in self._seals)
 
     @property
     def deadline(self) -> float:
@@ -167,11 +199,18 @@ class Session:
 
     @property
     def heard(self) -> tuple[Signed, ...]:
-        """What peers have released in the newest rounds, and might have lost when they are back."""
+        """What must not be forgotten when the process ends.
+
+        What peers have released in the newest rounds, which shows a peer that its ledger has lost
+        it, and their seals; or the proof of the fault that ended the session.
+        """
+        if self.phase is Phase.HALTED:
+            return self._proof
         if self.phase is Phase.FINISHED:
             return ()
         newest = (*self._last_releases, *self._now_releases.values(), *self._next_releases.values())
-        return tuple(signed for signed in newest if signed.message.sender != self.me)
+        said = (*newest, *self._seals.values())
+        return tuple(signed for signed in said if signed.message.sender != self.me)
 
     # Events
 
@@ -180,16 +219,21 @@ class Session:
         self._timers.progressed(now)
         if self.phase is Phase.FINISHED:
             return [self._finish(), *(self._send(signed, now) for signed in self._newest)]
-        return [self._hello(now)]
+        if self.phase is Phase.HALTED:
+            return [self._send(signed, now) for signed in self._newest]
+        if self.position.over:
+            return self._seal(now)  # there is nothing to release any more: no answer to wait for
+        return [*self._greet(now), *self._close_if_full(now)]
 
     def submit(self, release: Signed, now: float) -> list[Effect]:
         """The gate has answered `Respond`."""
         message = release.message
-        right = isinstance(message, Release) and message.sender == self.me
+        kind = MaskKey if self.position.unpaired else Release
+        right = isinstance(message, kind) and message.sender == self.me
         if not right or message.round != self.position.round or message.head != self.position.head:
             raise BrokenInvariant("the gate answered with something else than this round's release")
         self._go(Event.SUBMITTED)
-        self._own_count = max(self._own_count, message.round + 1)
+        self._own_count = max(self._own_count, self._closed + 1)
         self._now_releases[self.me] = release
         self._newest = (*[s for s in self._newest if s.message != message], release)[-2:]
         self._timers.progressed(now)
@@ -198,13 +242,13 @@ class Session:
     def receive(self, signed: Signed, now: float) -> list[Effect]:
         """A message has come in, its signature verified."""
         message = signed.message
-        if message.sender == self.me:
-            return self._receive_own(message)
-        if self.phase is Phase.HALTED:
+        if self.phase is Phase.HALTED and message.sender != self.me:
             self._timers.hurried()  # somebody still plays: say soon again why not
         if self.phase in _IGNORED and isinstance(message, _IGNORED[self.phase]):
             return []
-        if isinstance(message, Release):
+        if message.sender == self.me:
+            return self._receive_own(message)
+        if isinstance(message, Release | MaskKey):
             return self._receive_release(signed, message, now)
         if isinstance(message, Hello):
             return self._receive_hello(signed, message, now)
@@ -218,7 +262,7 @@ class Session:
         """Time has passed. Re-sends, answers, and gives up when patience is at its end."""
         effects: list[Effect] = []
         if self._timers.answer_due(now):
-            effects.append(self._hello(now))
+            effects.extend(self._greet(now))
         if self.phase is Phase.RESPONDING:
             self._timers.excused(now)  # it is our own gate that takes its time: nobody is silent
         if self._timers.given_up(now, lingering=self._lingering):
@@ -229,27 +273,44 @@ class Session:
                 self._left = True
                 effects.append(Leave())
         if not self._left and self._timers.resend_due(now):
-            if self.phase is Phase.GREETING:
-                effects.append(self._hello(now))
-            else:
-                effects.extend(self._send(signed, now) for signed in self._newest)
+            effects.extend(self._again(now))
         return effects
+
+    def _again(self, now: float) -> list[Effect]:
+        """What may have been lost; and what others lack, whoever said it first."""
+        said = [] if self.phase is Phase.GREETING else list(self._newest)
+        if self._side is not None and not self._lingering:
+            said.append(self._side)
+        for lacked in self._lacked.values():
+            said += [signed for signed in lacked if signed not in said]
+        self._lacked.clear()
+        # Who waits for seals says which: somebody else may have them.
+        asks = self.phase in (Phase.GREETING, Phase.SEALING)
+        return [
+            *(self._send(signed, now) for signed in said),
+            *(self._greet(now) if asks else ()),
+        ]
 
     # Greeting
 
-    def _hello(self, now: float) -> Send:
+    def _greet(self, now: float) -> list[Effect]:
+        """A hello to all; and with it, to whoever may have lost it, its own newest release."""
         asking, echoes = self.phase is Phase.GREETING, tuple(map(self._echo, self._names))
         self._timers.greeted(now)
         if asking:
             self._timers.sent(now)  # an answer must not put off what is due to be sent again
-        return Send(self._signed(Hello, nonce=self._nonce, asking=asking, echoes=echoes))
+        hello = self._signed(Hello, nonce=self._nonce, asking=asking, echoes=echoes)
+        lost = tuple(self._lost.values())
+        self._lost.clear()
+        return [Send(signed) for signed in (hello, *lost)]
 
     def _echo(self, name: str) -> Echo:
-        heard = self.position.round + (name in self._now_releases)
+        said = self._seals if self.position.over else self._now_releases
+        heard = self._closed + (name in said)
         if name == self.me:
             heard = self._own_count
-        elif name in self._next_releases:
-            heard = self.position.round + 2
+        elif not self.position.over and name in self._next_releases:
+            heard = self._closed + 2
         return Echo(self._nonces.get(name, NO_NONCE), heard)
 
     def _receive_hello(self, signed: Signed, hello: Hello, now: float) -> list[Effect]:
@@ -258,13 +319,20 @@ class Session:
         if hello.agreement != self.agreement.digest:
             return self._receive_foreign(hello)
         mine = hello.echoes[self.agreement.place(self.me)]
+        most = self.agreement.rounds + self.agreement.masked
+        if hello.round > self.agreement.rounds or mine.heard > most + 1:
+            return []  # there are not so many: nonsense
+        self._look_what_lacks(hello, now)
         if mine.nonce != self._nonce or self.phase is Phase.FINISHED:
             return []  # an old hello, or one from before this party was heard: proves nothing
-        if max(mine.heard, hello.round) > self._own_count:
-            return self._stale_ledger(repr(hello.sender), max(mine.heard, hello.round))
-        if hello.round == self.position.round and hello.head != self.position.head:
+        if not self._ahead(hello) and hello.head != self.position.head:
             return self._dispute(signed, now)
-        if self.phase is not Phase.GREETING or hello.sender in self._answered:
+        if self.phase is not Phase.GREETING:
+            return []
+        claim = max(min(mine.heard, most), self._index(hello))  # a seal may count too
+        if claim > self._own_count:
+            return self._doubt(hello.sender, claim)
+        if hello.sender in self._answered:
             return []
         self._foreign.pop(hello.sender, None)
         self._answered.add(hello.sender)
@@ -272,11 +340,50 @@ class Session:
         if self._answered != self._peers:
             return []
         # The last to answer must hear that it was answered: an asker's hello is due first.
-        effects: list[Effect] = [self._hello(now)] if self._timers.answer_owed else []
-        if self.position.over:
-            return [*effects, *self._seal(now)]
+        effects: list[Effect] = self._greet(now) if self._timers.answer_owed else []
         self._go(Event.EVERYONE_ANSWERED)
         return [*effects, Respond(self.position)]
+
+    def _look_what_lacks(self, hello: Hello, now: float) -> None:
+        """What its sender has not, by its own word, and we have.
+
+        Its own newest release, which it must have had: it is given back, as the proof that its
+        ledger is an old copy. And at the end of a session what others have said, who may be gone.
+        """
+        sender, stands, row = hello.sender, self._index(hello), self.agreement.place
+        last = self._last_releases[row(sender) : row(sender) + 1]
+        boxes = (self._now_releases, self._next_releases)
+        said = [*last, *(box[sender] for box in boxes if sender in box)]
+        recorded = hello.echoes[row(sender)].heard
+        if hello.asking and said and self._index(said[-1].message) >= recorded:
+            self._lost[sender] = said[-1]
+        if not self.position.over or self._ahead(hello) not in (-1, 0):
+            return
+        held = self._seals
+        if self._ahead(hello) < 0:
+            held = dict(zip(self._names, self._last_releases, strict=True))
+        lacked = tuple(
+            signed
+            for name, signed in held.items()
+            if name not in (self.me, sender) and hello.echoes[row(name)].heard <= stands
+        )
+        self._lacked[sender] = lacked
+        if lacked and (sender, stands) not in self._helped:
+            self._helped.add((sender, stands))
+            self._timers.progressed(now)  # stays for it, once for each step
+
+    def _doubt(self, sender: str, claim: int) -> list[Effect]:
+        """A claim is no proof: our ledger stands, but its sender has not answered either."""
+        self._answered.discard(sender)
+        if sender in self._claimed:
+            return []
+        self._claimed.add(sender)
+        return [
+            Warn(
+                f"{sender!r} says that it knows {claim} releases of {self.me!r}, but this ledger "
+                f"holds {self._own_count}; waiting for it to show one of them, or to answer rightly"
+            )
+        ]
 
     def _receive_foreign(self, hello: Hello) -> list[Effect]:
         """Somebody holds another agreement: the few who differ from the most must stop."""
@@ -295,76 +402,102 @@ class Session:
         return [Warn(f"{text}; waiting for {hello.sender!r} to come with ours")] if news else []
 
     def _receive_own(self, message: Message) -> list[Effect]:
-        """The relay gives back what we say; what we do not remember saying is a warning."""
-        if isinstance(message, Release) and message.round >= self._own_count:
-            return self._stale_ledger("the network", message.round + 1)
-        return []
-
-    def _stale_ledger(self, witness: str, known: int) -> list[Effect]:
+        """What we have signed ourselves. A release that the ledger lacks proves it to be old."""
+        if not isinstance(message, Release | MaskKey) or self._index(message) < self._own_count:
+            return []
         self._left = True
+        what = f"release {message.round + 1}" if isinstance(message, Release) else "the mask key"
         error = BadLedger(
-            f"{witness} knows {known} releases of {self.me!r}, but this ledger holds "
-            f"{self._own_count}: it is an old copy. Nothing was released. Bring back the newest "
-            "copy of the ledger; without it this session cannot go on"
+            f"others know {what} of {self.me!r}, signed with its key, but this ledger holds "
+            f"{self._own_count} {self._said}: it is an old copy. Nothing was released. Bring "
+            "back the newest copy of the ledger; without it this session cannot go on"
         )
         return [Fail(error, final=False)]
 
     # Rounds
 
-    def _receive_release(self, signed: Signed, message: Release, now: float) -> list[Effect]:
-        sender, ahead = message.sender, message.round - self.position.round
-        if ahead == -1:
-            index = self.agreement.place(sender)
-            return self._compare(self._last_releases[index], signed, now)
-        if ahead not in (0, 1):
+    def _receive_release(
+        self, signed: Signed, message: Release | MaskKey, now: float
+    ) -> list[Effect]:
+        sender, ahead = message.sender, self._ahead(message)
+        if ahead not in (-1, 0, 1):
             return []  # older rounds are closed; nobody honest is further ahead
+        if other := self._contradicted(signed):
+            return self._convict(other, signed, now)
         box = self._now_releases if ahead == 0 else self._next_releases
-        if sender in box:
-            return self._compare(box[sender], signed, now)
+        if ahead == -1 or self.position.over or sender in box:
+            return []
         if ahead == 0 and message.head != self.position.head:
             return self._dispute(signed, now)
         box[sender] = signed
         self._held.add(signed.data)
         if ahead == 0:
+            self._settled(sender)
             self._timers.progressed(now)
         return self._close_if_full(now)
 
     def _recall(self, heard: tuple[Signed, ...]) -> None:
         """Hold again what was held when the process last ended, where it is not closed by now."""
         for signed in heard:
-            message, ahead = signed.message, signed.message.round - self.position.round
-            fits = ahead == 1 or (ahead == 0 and message.head == self.position.head)
-            if isinstance(message, Release) and message.sender in self._peers and fits:
+            message, ahead = signed.message, self._ahead(signed.message)
+            here = ahead == 0 and message.head == self.position.head
+            if message.sender not in self._peers or not (here or ahead == 1):
+                continue
+            if isinstance(message, Seal) and here == self.position.over:
+                self._seals[message.sender] = signed
+            elif isinstance(message, Release | MaskKey) and not self.position.over:
                 box = self._now_releases if ahead == 0 else self._next_releases
                 box[message.sender] = signed
                 self._held.add(signed.data)
 
-    def _compare(self, known: Signed, new: Signed, now: float) -> list[Effect]:
-        """An identical duplicate is nothing; a different one is equivocation."""
-        if known.message == new.message:
-            return []
-        return self._convict(known, new, now)
-
     def _close_if_full(self, now: float) -> list[Effect]:
-        if self.phase is not Phase.GATHERING or len(self._now_releases) < len(self._names):
+        """Close the round with all its releases. While greeting, too: ours was recorded before."""
+        gathering = self.phase in (Phase.GREETING, Phase.GATHERING)
+        if not gathering or len(self._now_releases) < len(self._names):
             return []
         releases = tuple(self._now_releases[name] for name in self._names)
-        self._step(releases)
+        try:
+            self._step(releases)
+        except ImpossibleTotal as error:
+            # Everybody sees it who has these releases, and they prove nothing against anybody.
+            error.evidence = tuple(signed.data for signed in releases)
+            return [Fail(error, final=False)]
         self._now_releases, self._next_releases = self._next_releases, {}
         self._held = {held.data for held in (*releases, *self._now_releases.values())}
+        self._strays.clear()
+        self._side = None
         effects: list[Effect] = [Record(self.position.round - 1, releases)]
-        for signed in (*self._now_releases.values(), *self._seals.values()):
-            if signed.message.head != self.position.head:
-                return [*effects, *self._dispute(signed, now)]
+        for kept in (self._now_releases, self._seals):
+            for signed in [s for s in kept.values() if s.message.head != self.position.head]:
+                del kept[signed.message.sender]
+                effects += self._dispute(signed, now)
         if self.position.over:
             return [*effects, *self._seal(now)]
         self._seals.clear()  # of who sealed too early: it has to seal again
         self._go(Event.ROUND_CLOSED)
-        return [*effects, Respond(self.position)]
+        return [*effects, Respond(self.position)] if self.phase is Phase.RESPONDING else effects
 
     def _step(self, releases: tuple[Signed, ...]) -> None:
+        """Close the present round, or before the first one the exchange of mask keys."""
+        if self.position.unpaired:
+            self.position = self.course.pair(self.position, mask_keys(releases))
+        else:
+            self.position = self.course.advance(self.position, numbers(releases))
         self._last_releases = releases
-        self.position = self.course.advance(self.position, numbers(releases))
+
+    @property
+    def _closed(self) -> int:
+        """How many exchanges are closed: rounds, and the mask keys where there are such."""
+        paired = self.agreement.masked and not self.position.unpaired
+        return self.position.round + paired
+
+    def _index(self, message: Message) -> int:
+        """How many exchanges come before the one in which a message stands."""
+        return place(message, self._keyless) + self.agreement.masked
+
+    def _ahead(self, message: Message) -> int:
+        """How many exchanges a message is ahead of where this party stands."""
+        return self._index(message) - self._closed
 
     # Sealing
 
@@ -374,28 +507,33 @@ class Session:
         return [self._send_seal(now), *self._finish_if_sealed(now)]
 
     def _send_seal(self, now: float) -> Send:
-        seal = self._signed(Seal, complete=self.phase is Phase.FINISHED)
-        releases = [s for s in self._newest if isinstance(s.message, Release)]
-        self._newest = (*releases, seal)[-2:]
+        """Ours, then that all have been heard: which says so, and is kept by nobody."""
+        complete = self.phase is Phase.FINISHED
+        seal = self._signed(Seal, complete=complete)
+        if not complete:
+            self._seals[self.me] = seal
+            self._newest = self._newest[-1:]
+        self._newest = (*self._newest, seal)
         return self._send(seal, now)
 
     def _receive_seal(self, signed: Signed, message: Seal, now: float) -> list[Effect]:
-        ahead = message.round - self.position.round
+        ahead = self._ahead(message)
         if ahead != 0 and (ahead != 1 or self.position.over):
             return []  # nobody honest is further ahead
-        known = self._seals.get(message.sender)
-        if known is not None and _clash(known, signed):
-            return [] if self.phase is Phase.FINISHED else self._convict(known, signed, now)
+        if other := self._contradicted(signed):
+            return [] if self.phase is Phase.FINISHED else self._convict(other, signed, now)
         if ahead == 0 and message.head != self.position.head:
             return self._dispute(signed, now)
         if ahead == 0 and not self.position.over:
             return []  # the rounds are not over, whoever says so
-        if known is None:
+        if message.complete:
+            if ahead == 0:
+                self._complete.add(message.sender)
+        elif message.sender not in self._seals:
             self._seals[message.sender] = signed
+            self._settled(message.sender)
             self._timers.progressed(now)
-        if message.complete and message.sender not in self._complete:
-            self._complete.add(message.sender)
-        elif self.phase is Phase.FINISHED and not message.complete and not self._left:
+        elif self.phase is Phase.FINISHED and message.sender not in self._complete:
             # It has not heard all seals: say ours again, at most once in a while.
             self._timers.hurried()
         return self._finish_if_sealed(now)
@@ -403,14 +541,9 @@ class Session:
     def _finish_if_sealed(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
         if self.phase is Phase.SEALING and self._peers <= self._seals.keys():
-            for signed in self._seals.values():
-                if signed.message.head != self.position.head:
-                    return self._dispute(signed, now)
             self._go(Event.EVERYONE_SEALED)
             self._timers.progressed(now)
-            last = self._send_seal(now)
-            self._seals[self.me] = last.signed
-            effects = [self._finish(), last]
+            effects = [self._finish(), self._send_seal(now)]
         if self.phase is Phase.FINISHED and self._complete == self._peers and not self._left:
             self._left = True
             effects.append(Leave())
@@ -421,88 +554,160 @@ class Session:
 
     # Faults
 
+    def _contradicted(self, signed: Signed) -> Signed | None:
+        """Something else of the same sender that nobody honest signs beside this."""
+        sender = signed.message.sender
+        place = self.agreement.place(sender)
+        boxes = (self._now_releases, self._next_releases, self._seals, self._strays)
+        held = (*self._last_releases[place : place + 1], *(box.get(sender) for box in boxes))
+        return next((one for one in held if one is not None and self._clash(one, signed)), None)
+
+    def _clash(self, one: Signed, other: Signed) -> bool:
+        return clash(one, other, self._keyless) and fits((one, other), self._longest)
+
     def _dispute(self, cause: Signed, now: float) -> list[Effect]:
-        """Heads differ: show the last round and what differs, so that the liar can be named."""
-        if self.phase is Phase.DISPUTING:
+        """Somebody stands on another head: show our side and what differs from it.
+
+        Nothing ends by that. Whoever was told other things than we were finds the proof in it.
+        """
+        sender, strays = cause.message.sender, self._strays
+        if sender in strays and not isinstance(strays[sender].message, Hello):
             return []
-        self._go(Event.HEADS_DIFFER)
-        self._accused = cause.message.sender
-        self._timers.progressed(now)
+        news = sender not in strays
+        strays[sender] = cause
+        if not news and isinstance(cause.message, Hello):
+            return []
+        if news:
+            self._timers.progressed(now)
         differing = () if isinstance(cause.message, Halt) else (cause,)
-        return [self._send_halt(Reason.HEADS_DIFFER, (*self._last_releases, *differing), now)]
+        self._side = self._halt(Reason.HEADS_DIFFER, (*self._last_releases, *differing))
+        return [self._send(self._side, now)]
+
+    def _settled(self, sender: str) -> None:
+        """Somebody who seemed to stand elsewhere stands here."""
+        if self._strays.pop(sender, None) and not self._strays:
+            self._side = None
+
+    def _receive_halt(self, signed: Signed, halt: Halt, now: float) -> list[Effect]:
+        """Somebody shows something. Look for proof in it, alone and beside what we hold."""
+        shown = opened(self._reader, halt)
+        said = (signed, *shown)
+        for one in said:
+            if one.message.sender == self.me and (old := self._receive_own(one.message)):
+                return old
+            if other := self._contradicted(one):
+                return self._convict(other, one, now)
+            for other in said:
+                if self._clash(one, other):
+                    return self._convict(one, other, now)
+        for one in said:
+            if self._got_other_prices(one):
+                return self._convict_of_prices(one, now)
+        if self._differs(signed):
+            return self._dispute(signed, now)
+        for one in filter(self._differs, shown):
+            self._strays.setdefault(one.message.sender, one)
+        if halt.reason is not Reason.EQUIVOCATION or halt.sender in self._heeded_not:
+            return []
+        self._heeded_not.add(halt.sender)
+        return [Warn(f"{halt.sender!r} says that somebody lied and proves it of nobody; going on")]
+
+    def _differs(self, signed: Signed) -> bool:
+        """Whether a peer stands on another head in the round in which we stand."""
+        message = signed.message
+        here = not self._ahead(message) and message.agreement == self.agreement.digest
+        return here and message.head != self.position.head and message.sender in self._peers
+
+    def _got_other_prices(self, signed: Signed) -> bool:
+        """Whether a Halt shows the releases of our last round, and stands on another head."""
+        message, last = signed.message, {s.message for s in self._last_releases}
+        if not isinstance(message, Halt) or not self._differs(signed) or not last:
+            return False
+        shown = {s.message for s in opened(self._reader, message)}
+        return last <= shown and fits((signed,), self._longest)
 
     def _convict(self, one: Signed, other: Signed, now: float) -> list[Effect]:
         sender = one.message.sender
-        self._go(Event.FAULT)
-        self._timers.progressed(now)
+        what = f"different messages for round {one.message.round}"
+        if isinstance(one.message, MaskKey) and isinstance(other.message, MaskKey):
+            what = "different mask keys"
         error = Equivocation(
-            f"{sender!r} signed two different messages for round {one.message.round}; "
-            "both are kept as evidence and the session is over",
+            f"{sender!r} signed two {what}; both are kept as evidence and the session is over",
             sender=sender,
             evidence=(one.data, other.data),
         )
-        return [self._send_halt(Reason.EQUIVOCATION, (one, other), now), Fail(error, final=True)]
+        return self._stop((one, other), error, now)
 
-    def _send_halt(self, reason: Reason, evidence: tuple[Signed, ...], now: float) -> Send:
-        halt = self._signed(Halt, reason=reason, evidence=tuple(s.data for s in evidence))
-        self._newest = (halt,)
-        return self._send(halt, now)
+    def _convict_of_prices(self, halt: Signed, now: float) -> list[Effect]:
+        sender = halt.message.sender
+        error = DifferentPrices(
+            f"{sender!r} got other prices than {self.me!r} from the same {self._last}; "
+            "compare versions and machines",
+            sender=sender,
+            evidence=(halt.data,),
+        )
+        return self._stop((halt,), error, now)
 
-    def _receive_halt(self, signed: Signed, halt: Halt, now: float) -> list[Effect]:
-        """Somebody stopped. Look for two clashing messages, in its evidence and against ours."""
-        shown = self._opened(halt)
-        ours = (*self._last_releases, *self._now_releases.values(), *self._next_releases.values())
-        for one in shown:
-            for other in (*ours, *self._seals.values(), *shown):
-                if _clash(one, other):
-                    return self._convict(other, one, now)
-        here = halt.round == self.position.round
-        same = {s.message for s in self._last_releases} <= {s.message for s in shown}
-        if here and halt.head != self.position.head and same and self._last_releases:
-            self._go(Event.FAULT)
-            self._timers.progressed(now)
-            error = DifferentPrices(
-                f"{halt.sender!r} got other prices than {self.me!r} from the same releases of "
-                f"round {self.position.round - 1}; compare versions and machines",
-                sender=halt.sender,
-                evidence=(signed.data,),
-            )
-            ours_too = self._send_halt(Reason.HEADS_DIFFER, self._last_releases, now)
-            return [ours_too, Fail(error, final=True)]
-        # Show our side, and wait for proof.
-        return self._dispute(next(filter(self._differs, shown), signed), now)
+    def _stop(self, proof: tuple[Signed, ...], error: PeerError, now: float) -> list[Effect]:
+        """The session is over for good: tell why, and show it."""
+        self._go(Event.FAULT)
+        self._timers.progressed(now)
+        self._proof = proof
+        self._newest = self._halts(proof)
+        sent = [self._send(signed, now) for signed in self._newest]
+        return [*sent, Fail(error, final=True)]
 
-    def _differs(self, signed: Signed) -> bool:
-        """Whether somebody stands on another head in the round in which we stand."""
-        message = signed.message
-        here = message.round == self.position.round and message.agreement == self.agreement.digest
-        return here and message.head != self.position.head
+    def _halts(self, proof: tuple[Signed, ...]) -> tuple[Signed, ...]:
+        """What shows a proof to others. About prices there are two sides, and ours is shown too."""
+        if len(proof) > 1:
+            return (self._halt(Reason.EQUIVOCATION, proof),)
+        ours = self._halt(Reason.HEADS_DIFFER, self._last_releases)
+        return ours, self._halt(Reason.HEADS_DIFFER, proof)
 
-    def _opened(self, halt: Halt) -> tuple[Signed, ...]:
-        shown = []
-        for data in halt.evidence:
-            try:
-                shown.append(self._reader.unpack(data))
-            except BadMessage:
-                continue  # evidence that does not verify accuses nobody
-        return tuple(shown)
+    def _halt(self, reason: Reason, evidence: tuple[Signed, ...]) -> Signed:
+        return self._signed(Halt, reason=reason, evidence=tuple(s.data for s in evidence))
 
     def _give_up(self) -> Fail:
-        if self.phase is Phase.DISPUTING:
-            self._go(Event.FAULT)
-            error: SottoError = PeerHalted(
-                f"{self._accused!r} stopped the session or stands on another head at round "
-                f"{self.position.round}, and nobody has shown proof of a fault",
-                sender=self._accused or "",
-            )
-            return Fail(error, final=True)
+        """Patience is at its end. Nothing is final: the same command goes on."""
+        astray = [name for name in self.missing if name in self._strays]
         names = ", ".join(repr(name) for name in self.missing)
         hints = "".join(
-            f"; {name!r} holds another agreement, {digest.hex()}"
-            for name, digest in self._foreign.items()
+            [
+                *(f"; {name!r} stands on another head" for name in astray),
+                *(
+                    f"; {name!r} holds another agreement, {digest.hex()}"
+                    for name, digest in self._foreign.items()
+                ),
+                *(
+                    f"; {name!r} claims to know more of our releases than this ledger holds, and "
+                    "has shown none"
+                    for name in self.missing
+                    if name in self._claimed
+                ),
+            ]
         )
         patience = self.agreement.transport.patience_seconds
         done = f"round {self.position.round} of {self.agreement.rounds}"
+        if self.phase is Phase.SEALING:
+            return Fail(
+                Unsealed(
+                    f"all rounds are closed, but there is no seal of {names}{hints}. The outcome "
+                    "stands as it is, unsealed; give the same command again when they are back, "
+                    "or anybody who has their seals"
+                ),
+                final=False,
+            )
+        if astray:
+            first = astray[0]
+            return Fail(
+                PeerHalted(
+                    f"{first!r} stands on another head in {done}, and for {patience:g} seconds "
+                    "nobody has shown why. Nothing is lost: the same command goes on",
+                    sender=first,
+                    evidence=(self._strays[first].data,),
+                ),
+                final=False,
+            )
         error = Unavailable(
             f"nothing from {names} for {patience:g} seconds in {done}{hints}. "
             "Nothing is lost: give the same command again when they are back"
@@ -510,6 +715,16 @@ class Session:
         return Fail(error, final=False)
 
     # Small things
+
+    @property
+    def _said(self) -> str:
+        return "messages" if self.agreement.masked else "releases"
+
+    @property
+    def _last(self) -> str:
+        """What the head rests on last, in words."""
+        closed = self.position.round
+        return f"releases of round {closed - 1}" if closed else "mask keys"
 
     def _go(self, event: Event) -> None:
         try:
@@ -531,13 +746,3 @@ class Session:
     def _send(self, signed: Signed, now: float) -> Send:
         self._timers.sent(now)
         return Send(signed)
-
-
-def _clash(one: Signed, other: Signed) -> bool:
-    """Two different releases of one party for one round, or seals on two heads."""
-    a, b = one.message, other.message
-    if a.sender != b.sender or a.round != b.round:
-        return False
-    if isinstance(a, Seal) and isinstance(b, Seal):
-        return a.head != b.head
-    return isinstance(a, Release) and isinstance(b, Release) and a != b

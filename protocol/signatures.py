@@ -1,7 +1,10 @@
-"""Ed25519 signatures. Apart from the wire format: who never verifies need not load the library."""
+"""Signatures and keys that were foreign bytes a moment ago, each looked at with libsodium.
 
-from nacl.bindings import crypto_sign_open
-from nacl.exceptions import BadSignatureError
+Apart from the wire format: who never verifies need not load the library.
+"""
+
+from nacl.bindings import crypto_scalarmult, crypto_sign_open
+from nacl.exceptions import BadSignatureError, CryptoError
 from nacl.exceptions import ValueError as NaClValueError
 
 from protocol.errors import BadMessage
@@ -13,3 +16,14 @@ def verify(signed: bytes, sender: str, key: bytes) -> None:
         crypto_sign_open(signed, key)
     except (BadSignatureError, NaClValueError):
         raise BadMessage(f"the signature of {sender!r} does not fit", sender=sender) from None
+
+
+def require_usable(key: bytes) -> None:
+    """Raise `BadMessage` for an X25519 public key of low order.
+
+    With such a key every secret that it shares is the same, whoever it is shared with.
+    """
+    try:
+        crypto_scalarmult(bytes(32), key)  # whichever secret key: it would be 0 with all of them
+    except CryptoError:
+        raise BadMessage("the mask key is none that keeps a secret") from None

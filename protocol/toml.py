@@ -13,6 +13,7 @@ from typing import Any
 from protocol.agreement import (
     ACCOUNTANTS,
     MODES,
+    REVEALS,
     SHAPES,
     STEPS,
     TOPOLOGIES,
@@ -24,14 +25,21 @@ from protocol.agreement import (
     Transport,
 )
 from protocol.errors import BadAgreement
-from protocol.fields import Fields
+from protocol.fields import NAME, NAME_IN_WORDS, Fields
 from protocol.transport import address
 
 MAX_ROUNDS = 1_000_000
 MAX_MEMBERS = 10_000
 MAX_RESOURCES = 10_000
 MAX_START = 1e12
+LEAST_CAPACITY, MOST_CAPACITY = 1e-9, 1e12
 LEAST_EPSILON, MOST_EPSILON = 1e-6, 100.0
+
+LEAST_MASKED = 3
+"""Members that `totals` needs: of two, each knows the other's number from the total."""
+
+COLLUDERS = 1
+OVERRUN = 0.05
 
 TOLERANCE = 1e-4
 """How near a certificate must come, as a part of what all capacities are worth."""
@@ -64,24 +72,27 @@ def from_table(table: Mapping[str, Any]) -> Agreement:
     """Check every field of a parsed agreement and fill in the defaults."""
     top = Fields(table, "")
     session, mode = top.name("session"), top.choice("mode", MODES)
+    reveal = top.choice("reveal", REVEALS, "each")
     currency = top.text("currency", _CURRENCY)
     rounds, rehearsal = top.integer("rounds", 1, MAX_ROUNDS), top.flag("rehearsal", False)
     resources = tuple(_resource(f) for f in top.tables("resource", 1, MAX_RESOURCES))
     names = [r.name for r in resources]
     members = tuple(_member(f, names) for f in top.tables("member", 2, MAX_MEMBERS))
     _unique("resource", names)
+    _opposites(resources)
     _unique("member", [m.name for m in members])
     _unique("member signing_key", [m.signing_key.hex() for m in members if m.signing_key])
     _unique("member transport_key", [m.transport_key for m in members if m.transport_key])
     agreement = Agreement(
         session=session,
         mode=mode,
+        reveal=reveal,
         rounds=rounds,
         rehearsal=rehearsal,
         currency=currency,
         resources=resources,
         members=members,
-        **_secrecy(top.table("privacy"), mode, resources, float(len(members))),
+        **_secrecy(top.table("privacy"), mode, reveal, resources, len(members)),
         pricing=_pricing(top.table("prices"), noisy=mode != "hidden", resources=resources),
         transport=_transport(top.table("transport")),
     )
@@ -100,9 +111,9 @@ def _shared_out(agreement: Agreement) -> None:
             "member, or to none: then they are in proportion to the shares"
         )
     for j, resource in enumerate(agreement.resources):
-        if (
-            sum(math.ceil(m.share[j] * agreement.ticks) for m in agreement.members)
-            < agreement.ticks
+        _band(agreement, j)
+        if sum(agreement.ticks_of_share(k, j) for k in range(len(agreement.members))) < (
+            agreement.ticks
         ):
             raise BadAgreement(
                 f"the shares in resource {resource.name!r} add up to less than 1, "
@@ -111,12 +122,18 @@ def _shared_out(agreement: Agreement) -> None:
         if not stated:
             continue
         total = math.fsum(m.endowment[j] for m in agreement.members)
-        if abs(total - 1.0) > 1e-9:
+        whole = resource.capacity / resource.measure
+        if abs(total - whole) > 1e-9:
             raise BadAgreement(
                 f"the endowments in resource {resource.name!r} add up to {total:.12g}: they are "
-                "what the members bring of it, and must add up to 1"
+                f"what the members bring of it, and must add up to {whole:.12g}"
             )
         for member in agreement.members:
+            if member.floor and member.endowment[j] < member.floor[j]:
+                raise BadAgreement(
+                    f"member {member.name!r} brings {member.endowment[j]:g} of resource "
+                    f"{resource.name!r}, below its floor of {member.floor[j]:g}"
+                )
             if member.endowment[j] > member.share[j]:
                 raise BadAgreement(
                     f"member {member.name!r} brings {member.endowment[j]:g} of resource "
@@ -124,22 +141,59 @@ def _shared_out(agreement: Agreement) -> None:
                 )
 
 
+def _opposites(resources: tuple[Resource, ...]) -> None:
+    """Refuse the other side of what is none, or has several."""
+    plain = [r.name for r in resources if not r.opposite]
+    for resource in resources:
+        if resource.opposite and resource.opposite not in plain:
+            raise BadAgreement(
+                f"resource {resource.name!r} is the opposite of {resource.opposite!r}, which must "
+                "be another resource that is no opposite itself"
+            )
+    _unique("opposite", [r.opposite for r in resources if r.opposite])
+
+
+def _band(agreement: Agreement, j: int) -> None:
+    """Refuse floors above shares, and floors that leave nothing, or more than can be counted."""
+    resource = agreement.resources[j]
+    for member in agreement.members:
+        if member.floor and member.floor[j] > member.share[j]:
+            raise BadAgreement(
+                f"member {member.name!r} has the floor {member.floor[j]:g} in resource "
+                f"{resource.name!r}, above its share of {member.share[j]:g}"
+            )
+    above = agreement.above_floors(j)
+    if not LEAST_CAPACITY <= above <= MOST_CAPACITY:
+        raise BadAgreement(
+            f"the floors in resource {resource.name!r} leave {above:g} of it to share, and must "
+            f"leave from {LEAST_CAPACITY:g} to {MOST_CAPACITY:g}: lower the floor of some member"
+        )
+
+
 def _resource(fields: Fields) -> Resource:
+    name = fields.name("name")
+    span = fields.optional_number("span", at_least=LEAST_CAPACITY, at_most=MOST_CAPACITY)
+    least = LEAST_CAPACITY if span is None else -MOST_CAPACITY
     resource = Resource(
-        name=fields.name("name"),
-        capacity=fields.number("capacity", at_least=1e-9, at_most=1e12),
+        name=name,
+        capacity=fields.number("capacity", at_least=least, at_most=MOST_CAPACITY),
         unit=fields.text("unit", _LINE),
         worth=fields.optional_number("worth", at_least=0.0, at_most=1e15),
+        span=span,
+        opposite=fields.text("opposite", (NAME, NAME_IN_WORDS)),
     )
     fields.done()
     return resource
 
 
 def _member(fields: Fields, resources: list[str]) -> Member:
+    floor = _parts(fields, "floor", resources, at_least=-1.0)
+    least = -1.0 if floor else 0.0
     member = Member(
         name=fields.name("name"),
-        share=_parts(fields, "share", resources) or (1.0,) * len(resources),
-        endowment=_parts(fields, "endowment", resources),
+        share=_parts(fields, "share", resources, at_least=least) or (1.0,) * len(resources),
+        endowment=_parts(fields, "endowment", resources, at_least=least),
+        floor=floor,
         signing_key=bytes.fromhex(fields.text("signing_key", _SIGNING_KEY)),
         transport_key=fields.text("transport_key", _CURVE_KEY),
         address=_address(fields, "address"),
@@ -148,11 +202,13 @@ def _member(fields: Fields, resources: list[str]) -> Member:
     return member
 
 
-def _parts(fields: Fields, key: str, resources: list[str]) -> tuple[float, ...]:
+def _parts(
+    fields: Fields, key: str, resources: list[str], *, at_least: float = 0.0
+) -> tuple[float, ...]:
     """A number for all resources, a table with one number for each, or nothing."""
     if fields.has_table(key):
-        return _each(fields.table(key), resources, at_least=0.0, at_most=1.0)
-    part = fields.optional_number(key, at_least=0.0, at_most=1.0)
+        return _each(fields.table(key), resources, at_least=at_least, at_most=1.0)
+    part = fields.optional_number(key, at_least=at_least, at_most=1.0)
     return () if part is None else (part,) * len(resources)
 
 
@@ -165,22 +221,26 @@ def _each(
 
 
 def _secrecy(
-    fields: Fields, mode: str, resources: tuple[Resource, ...], members: float
+    fields: Fields, mode: str, reveal: str, resources: tuple[Resource, ...], members: int
 ) -> dict[str, Any]:
     """The budget, and how releases are made to keep it."""
     noisy = mode != "hidden"
     if not noisy:
         unused = ("epsilon", "delta", "accountant", "noise", "truncate", "alpha", "tau")
-        fields.forbid(unused, "mode is 'hidden'")
+        fields.forbid((*unused, "colluders", "overrun"), "mode is 'hidden'")
+    if reveal == "totals":
+        _totals_only(fields, mode, members)
+    else:
+        fields.forbid(("colluders", "overrun"), "reveal is 'each'")
     truncate = fields.flag("truncate", False)
     if mode != "clipped":
         fields.forbid(("alpha",), f"mode is {mode!r}")
         if not truncate:
             fields.forbid(("tau",), f"mode is {mode!r} and truncate is not true")
     terms = {
-        "privacy": _privacy(fields) if noisy else None,
+        "privacy": _privacy(fields, reveal, members) if noisy else None,
         "truncate": truncate,
-        "alpha": fields.number("alpha", 1.5, at_least=1.0, at_most=members),
+        "alpha": fields.number("alpha", 1.5, at_least=1.0, at_most=float(members)),
         "tau": fields.number("tau", 0.01, at_least=1e-4, at_most=0.5),
         "objective_limit": None,
     }
@@ -195,12 +255,39 @@ def _secrecy(
     return terms
 
 
-def _privacy(fields: Fields) -> Privacy:
+def _totals_only(fields: Fields, mode: str, members: int) -> None:
+    """Refuse what needs releases that can be read one by one."""
+    if members < LEAST_MASKED:
+        raise BadAgreement(
+            f"reveal is 'totals' with {members} members: each could read the other's number from "
+            "the total; take in a third, or choose reveal = 'each'"
+        )
+    if mode == "clipped":
+        raise BadAgreement(
+            "reveal is 'totals' and mode is 'clipped', whose caps follow from single releases; "
+            "choose mode 'private', or reveal = 'each'"
+        )
+    for switch in ("truncate", "share_objective"):
+        if fields.flag(switch, False):
+            raise BadAgreement(
+                f"privacy.{switch} is true and reveal is 'totals', where no number of a single "
+                "member can be read; leave it out, or choose reveal = 'each'"
+            )
+
+
+def _privacy(fields: Fields, reveal: str, members: int) -> Privacy:
+    masked: dict[str, Any] = {}
+    if reveal == "totals":
+        masked = {
+            "colluders": fields.integer("colluders", 1, members - 2, COLLUDERS),
+            "overrun": fields.number("overrun", OVERRUN, at_least=1e-6, at_most=0.5),
+        }
     return Privacy(
         epsilon=fields.number("epsilon", at_least=LEAST_EPSILON, at_most=MOST_EPSILON),
         delta=fields.number("delta", at_least=1e-10, at_most=0.1),
         accountant=fields.choice("accountant", ACCOUNTANTS, "exact"),
         noise=fields.choice("noise", SHAPES, "component"),
+        **masked,
     )
 
 
@@ -224,7 +311,7 @@ def _pricing(fields: Fields, *, noisy: bool, resources: tuple[Resource, ...]) ->
         tolerance=fields.number("tolerance", TOLERANCE, at_least=0.0, at_most=1.0)
         if centered
         else None,
-        reserve=fields.number("reserve", RESERVE, at_least=0.0, at_most=0.5) if centered else None,
+        reserve=_reserve(fields, resources) if centered else None,
         momentum=fields.number("momentum", 0.0, at_least=0.0, at_most=0.999),
         nonnegative=fields.flag("nonnegative", True),
         start=_start(fields, resources),
@@ -239,6 +326,18 @@ def _pricing(fields: Fields, *, noisy: bool, resources: tuple[Resource, ...]) ->
     return pricing
 
 
+def _reserve(fields: Fields, resources: tuple[Resource, ...]) -> float:
+    """None where something must be used exactly: it would leave no way to do so."""
+    exact = [r.name for r in resources if r.opposite]
+    reserve = fields.number("reserve", 0.0 if exact else RESERVE, at_least=0.0, at_most=0.5)
+    if exact and reserve:
+        raise BadAgreement(
+            f"prices.reserve is {reserve:g}, and with the opposite {exact[0]!r} a resource must be "
+            "used exactly: choose 0"
+        )
+    return reserve
+
+
 def _start(fields: Fields, resources: tuple[Resource, ...]) -> tuple[float, ...]:
     """`"zero"`, `"worth"`, or a table with one price for each resource."""
     if fields.has_table("start"):
@@ -249,12 +348,12 @@ def _start(fields: Fields, resources: tuple[Resource, ...]) -> tuple[float, ...]
     for resource in resources:
         if resource.worth is None:
             raise BadAgreement(f"prices.start is 'worth', but resource {resource.name!r} has none")
-        if resource.worth / resource.capacity > MAX_START:
+        if resource.worth / resource.measure > MAX_START:
             raise BadAgreement(
                 f"prices.start is 'worth', but a unit of resource {resource.name!r} would cost "
                 f"more than {MAX_START:g}; check its worth and capacity"
             )
-    return tuple((r.worth or 0.0) / r.capacity for r in resources)
+    return tuple((r.worth or 0.0) / r.measure for r in resources)
 
 
 def _address(fields: Fields, key: str, above: int = 0) -> str:
@@ -290,11 +389,14 @@ def _unique(what: str, names: list[str]) -> None:
 _WORDS = {
     "rehearsal": "seeded noise: NO privacy",
     "mode": "hidden: no noise; private: noise; clipped: noise with adaptive caps",
+    "reveal": "each: every release can be read; totals: only their sum, by everybody",
     "rounds": "each member releases at most this many times",
     "currency": "what prices, worths and payments are in",
     "epsilon": "of each member, for all its releases of this session together",
     "accountant": "exact; or paper, which adds more noise for the same guarantee",
     "noise": "component, norm or balanced",
+    "colluders": "members that may tell each other all they know",
+    "overrun": "risk that all quotas together are above some capacity",
     "start": "zero, worth, or a table with a price for each resource",
     "step": "center without noise, worth with it; or dog, or the paper's",
     "tolerance": "stop once no plan could earn more than this part of all worth above",
@@ -304,6 +406,9 @@ _WORDS = {
     "unit": "what it is counted in",
     "worth": "a public guess of what all of it would fetch",
     "share": "the largest part of each capacity that it may claim",
+    "floor": "the least part of each that it is given; below 0, what it may bring",
+    "span": "the amount that parts are parts of",
+    "opposite": "this is its other side: not less than -capacity may be used of it",
     "endowment": "the part of each capacity that it would have without the others",
 }
 
@@ -313,7 +418,7 @@ def written(agreement: Agreement) -> str:
     top: dict[str, Any] = {"session": agreement.session}
     if agreement.rehearsal:
         top["rehearsal"] = True
-    top |= {"mode": agreement.mode, "rounds": agreement.rounds}
+    top |= {"mode": agreement.mode, "reveal": agreement.reveal, "rounds": agreement.rounds}
     if agreement.currency:
         top["currency"] = agreement.currency
     names = [r.name for r in agreement.resources]
@@ -349,7 +454,9 @@ def _pricing_terms(agreement: Agreement) -> dict[str, Any]:
     start: Any = {r.name: p for r, p in zip(agreement.resources, pricing.start, strict=True)}
     if not any(pricing.start):
         start = "zero"
-    elif worth is not None and pricing.start == tuple((worth / agreement.capacity).tolist()):
+    elif worth is not None and pricing.start == tuple(
+        (r.worth or 0.0) / r.measure for r in agreement.resources
+    ):
         start = "worth"
     terms = {"start": start, **vars(pricing)} | {"start": start}
     unused = ("momentum", "nonnegative") if pricing.step == "center" else ()
@@ -361,6 +468,7 @@ def _member_terms(member: Member, resources: list[str]) -> dict[str, Any]:
     return vars(member) | {
         "share": None if share == 1.0 else share,
         "endowment": _parts_terms(member.endowment, resources),
+        "floor": _parts_terms(member.floor, resources),
         "signing_key": member.signing_key.hex(),
     }
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import msgpack
 
 from protocol.agreement import Agreement
-from protocol.course import Course, Position, numbers
-from protocol.errors import BadMessage, BadTranscript
-from protocol.messages import Release, Seal, Signed
+from protocol.course import Course, Position, mask_keys, numbers
+from protocol.errors import BadMessage, BadTranscript, ImpossibleTotal
+from protocol.messages import MaskKey, Release, Seal, Signed
 from protocol.wire import Reader
 
 MAGIC = b"sotto transcript 1\n"
@@ -21,15 +21,22 @@ MAGIC = b"sotto transcript 1\n"
 
 @dataclass(frozen=True)
 class Transcript:
-    """The signed releases of each round, members in roster order, then the seals."""
+    """The signed releases of each round, members in roster order, then the seals.
+
+    `keys` are the mask keys before the first round, where releases are masked.
+    """
 
     rounds: tuple[tuple[Signed, ...], ...]
     seals: tuple[Signed, ...] = ()
+    keys: tuple[Signed, ...] = ()
 
 
-def frame(agreement: Agreement, rounds: list[list[bytes]], seals: list[bytes]) -> bytes:
+def frame(
+    agreement: Agreement, rounds: list[list[bytes]], seals: list[bytes], keys: list[bytes]
+) -> bytes:
     """Signed messages as the file of a transcript."""
-    return MAGIC + bytes(msgpack.packb([agreement.digest, rounds, seals]))
+    masks = [keys] if agreement.masked else []
+    return MAGIC + bytes(msgpack.packb([agreement.digest, rounds, seals, *masks]))
 
 
 def load(agreement: Agreement, data: bytes) -> Transcript:
@@ -40,20 +47,25 @@ def load(agreement: Agreement, data: bytes) -> Transcript:
     if not data.startswith(MAGIC):
         raise BadTranscript(f"not a transcript: it does not begin with {MAGIC.decode().strip()!r}")
     try:
-        digest, rounds, seals = msgpack.unpackb(data[len(MAGIC) :], max_ext_len=0, max_map_len=0)
+        content = msgpack.unpackb(data[len(MAGIC) :], max_ext_len=0, max_map_len=0)
+        digest, rounds, seals, *masks = content
     except Exception:  # msgpack raises many kinds; a damaged file is all they mean here
         raise BadTranscript("the transcript is damaged: its frame cannot be read") from None
-    lists = [rounds, seals, *(rounds if isinstance(rounds, list) else ())]
-    whole = all(isinstance(part, list) for part in lists)
+    lists = [rounds, seals, *masks, *(rounds if isinstance(rounds, list) else ())]
+    whole = len(masks) <= 1 and all(isinstance(part, list) for part in lists)
     whole = whole and all(isinstance(d, bytes) for part in [[digest], *lists[1:]] for d in part)
-    if not whole or data != MAGIC + bytes(msgpack.packb([digest, rounds, seals])):
+    if not whole or data != MAGIC + bytes(msgpack.packb(content)):
         raise BadTranscript("the transcript is damaged: its frame was changed")
     if digest != agreement.digest:
         raise BadTranscript(
             f"the transcript is of agreement {digest.hex()}, this is {agreement.digest.hex()}"
         )
+    if len(masks) != agreement.masked:
+        raise BadTranscript("the transcript is damaged: its frame has mask keys, or lacks them")
+    keys = masks[0] if masks else []
     reader = Reader(agreement)
     return Transcript(
+        keys=_verified(reader, agreement, keys, "the mask keys") if keys else (),
         rounds=tuple(
             _verified(reader, agreement, releases, f"round {t}")
             for t, releases in enumerate(rounds)
@@ -90,7 +102,13 @@ def positions(agreement: Agreement, transcript: Transcript) -> Iterator[Position
     """
     course = Course(agreement)
     position = course.opening
+    if transcript.keys:
+        for signed in transcript.keys:
+            _check(signed, position, MaskKey)
+        position = course.pair(position, mask_keys(transcript.keys))
     for releases in transcript.rounds:
+        if position.unpaired:
+            raise BadTranscript("there are rounds, but not the mask keys that come before them")
         if position.over:
             raise BadTranscript(
                 f"{len(transcript.rounds)} rounds of releases, but the session was over after "
@@ -99,7 +117,10 @@ def positions(agreement: Agreement, transcript: Transcript) -> Iterator[Position
         for signed in releases:
             _check(signed, position, Release)
         yield position
-        position = course.advance(position, numbers(releases))
+        try:
+            position = course.advance(position, numbers(releases))
+        except ImpossibleTotal as error:
+            raise BadTranscript(str(error)) from None
     for signed in transcript.seals:
         if not position.over:
             raise BadTranscript(f"sealed after {position.round} of {agreement.rounds} rounds")

@@ -19,6 +19,7 @@ from protocol.messages import (
     Echo,
     Halt,
     Hello,
+    MaskKey,
     Message,
     Reason,
     Release,
@@ -33,10 +34,13 @@ CONTEXT = b"sotto 1\n"
 SIGNATURE_BYTES = 64
 HARD_LIMIT = 1 << 24
 
+MASK_KEY_BYTES = 177 + 32
+"""The length of a message with a mask key."""
+
 REMEMBERED = 256
 """Messages of each sender, and forgeries of all, whose signature is not verified once more."""
 
-_KINDS: dict[int, type[Message]] = {1: Hello, 2: Release, 3: Seal, 4: Halt}
+_KINDS: dict[int, type[Message]] = {1: Hello, 2: Release, 3: Seal, 4: Halt, 5: MaskKey}
 _CODES = {kind: code for code, kind in _KINDS.items()}
 _HELLO = struct.Struct(f">{NONCE_BYTES}s?")
 _ECHO = struct.Struct(f">{NONCE_BYTES}sI")
@@ -105,9 +109,10 @@ class Reader:
     """
 
     def __init__(self, agreement: Agreement) -> None:
-        from protocol.signatures import verify
+        from protocol.signatures import require_usable, verify
 
         self._verify = verify
+        self._require_usable = require_usable
         self._agreement = agreement
         self._longest = longest(agreement)
         self._names = {m.signing_key: m.name for m in agreement.members if m.signing_key}
@@ -192,7 +197,14 @@ class Reader:
         if kind is Release:
             if len(body) != 8 * self._agreement.width:
                 raise BadMessage(f"a release carries {self._agreement.width} numbers")
-            return Release(**common, values=struct.unpack(f">{self._agreement.width}q", body))
+            values = struct.unpack(f">{self._agreement.width}q", body)
+            return Release(**common, values=values, masked=self._agreement.masked)
+        if kind is MaskKey:
+            if not self._agreement.masked:
+                raise BadMessage("nothing is masked in this session")
+            said = MaskKey(**common, key=body)
+            self._require_usable(said.key)
+            return said
         if kind is Seal:
             if body not in (b"\0", b"\1"):
                 raise BadMessage("a seal is complete or not")
@@ -230,6 +242,8 @@ def _body(message: Message) -> bytes:
     if isinstance(message, Hello):
         echoes = (_ECHO.pack(e.nonce, e.heard) for e in message.echoes)
         return _HELLO.pack(message.nonce, message.asking) + b"".join(echoes)
+    if isinstance(message, MaskKey):
+        return message.key
     if isinstance(message, Halt):
         return bytes(msgpack.packb([int(message.reason), list(message.evidence)]))
     raise TypeError(f"{type(message).__name__} is not a message of the protocol")

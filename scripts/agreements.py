@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from protocol.agreement import ACCOUNTANTS, MODES, SHAPES, STEPS
+from protocol.agreement import ACCOUNTANTS, MODES, REVEALS, SHAPES, STEPS
 from protocol.arrays import Floats
-from scripts.instances import RESOURCES, Instance, draw
+from scripts.instances import KINDS, RESOURCES, Instance, curved, draw, knapsacks
 
 WORTH = 100.0
 """The public guess of what a whole capacity of a drawn problem fetches."""
@@ -33,6 +33,7 @@ def table(
     *,
     session: str,
     mode: str,
+    reveal: str = "each",
     rounds: int,
     capacity: Floats,
     share: Floats | None = None,
@@ -42,25 +43,46 @@ def table(
     privacy: Mapping[str, Any] | None = None,
     prices: Mapping[str, Any] | None = None,
     rehearsal: bool = False,
+    floor: Floats | None = None,
+    opposites: Sequence[str] = (),
 ) -> dict[str, Any]:
     """An agreement as a table. `share` has a row for each member; without it all may claim all.
 
     `worth` is one public guess for each resource, or the same for all; `names` are those of the
-    resources, which are numbered without.
+    resources, which are numbered without. With `floor`, members by resources in units, shares
+    are of what is above all floors.
     """
     names = names or [f"resource{j + 1}" for j in range(len(capacity))]
     resources: list[dict[str, Any]] = [
         {"name": name, "capacity": c} for name, c in zip(names, capacity.tolist(), strict=True)
     ]
+    for resource, opposite in zip(resources, opposites, strict=False):
+        if opposite:
+            resource["opposite"] = opposite
     if worth is not None:
         for resource, guess in zip(resources, np.broadcast_to(worth, len(capacity)), strict=True):
             resource["worth"] = float(guess)
     claims: list[dict[str, Any]] = [{} for _ in members]
-    if share is not None:
+    if share is not None and floor is not None:
+        above = capacity - floor.sum(axis=0)
+        most = floor + share * above
+        # No share is above 1, and no floor below -1.
+        span = np.maximum(above, np.maximum(np.abs(most), np.abs(floor)).max(axis=0))
+        for resource, amount in zip(resources, span.tolist(), strict=True):
+            resource["span"] = amount
+        claims = [
+            {
+                "floor": dict(zip(names, low, strict=True)),
+                "share": dict(zip(names, up, strict=True)),
+            }
+            for low, up in zip((floor / span).tolist(), (most / span).tolist(), strict=True)
+        ]
+    elif share is not None:
         claims = [{"share": dict(zip(names, row, strict=True))} for row in share.tolist()]
     return {
         "session": session,
         "mode": mode,
+        "reveal": reveal,
         "rounds": rounds,
         "rehearsal": rehearsal,
         "privacy": dict(privacy or {}),
@@ -87,6 +109,9 @@ def agreement_table(instance: Instance, options: argparse.Namespace) -> dict[str
             "noise": options.noise,
             "truncate": options.truncate,
         }
+    if options.mode == "private" and options.reveal == "totals":
+        given = {"colluders": options.colluders, "overrun": options.overrun}
+        privacy |= {key: value for key, value in given.items() if value is not None}
     if options.mode == "clipped":
         privacy["alpha"] = min(options.alpha, float(len(instance.data)))
     if options.mode == "clipped" or privacy.get("truncate"):
@@ -94,7 +119,8 @@ def agreement_table(instance: Instance, options: argparse.Namespace) -> dict[str
     step = options.step or ("center" if options.mode == "hidden" else "worth")
     prices: dict[str, Any] = {"step": step, "start": options.start}
     if step == "center":
-        given = {"tolerance": options.tolerance, "reserve": options.reserve}
+        reserve = 0.0 if any(instance.opposites) else options.reserve
+        given = {"tolerance": options.tolerance, "reserve": reserve}
         prices |= {key: value for key, value in given.items() if value is not None}
     else:
         prices |= {"momentum": options.momentum, "nonnegative": options.nonnegative}
@@ -103,9 +129,12 @@ def agreement_table(instance: Instance, options: argparse.Namespace) -> dict[str
     return table(
         session=f"simulation-{options.seed}",
         mode=options.mode,
+        reveal=options.reveal,
         rounds=options.rounds,
         capacity=instance.capacity,
         share=instance.share,
+        floor=instance.floor,
+        opposites=instance.opposites,
         names=instance.names,
         members=players(len(instance.data)),
         worth=options.worth or None,
@@ -117,6 +146,10 @@ def agreement_table(instance: Instance, options: argparse.Namespace) -> dict[str
 
 def drawn(options: argparse.Namespace) -> Instance:
     """The instance that the options describe."""
+    if options.kind == "whole":
+        return knapsacks(options.seed, parties=options.parties, resources=options.resources)
+    if options.kind == "curved":
+        return curved(options.seed, parties=options.parties, resources=options.resources)
     return draw(
         options.seed,
         parties=options.parties,
@@ -132,8 +165,13 @@ def session_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--parties", type=int, default=5, metavar="K", help="how many companies (%(default)s)")
     add("--resources", type=int, default=RESOURCES, metavar="m", help="(%(default)s)")
+    add("--kind", choices=KINDS, default="linear",
+        help="as in the paper, things to take or leave, or concave objectives")  # fmt: skip
     add("--rounds", type=int, default=150, metavar="T", help="releases of each (%(default)s)")
     add("--mode", choices=MODES, default="private", help="%(default)s by default")
+    add("--reveal", choices=REVEALS, default="each", help="%(default)s by default")
+    add("--colluders", type=int, help="private totals: members that may tell each other all (1)")
+    add("--overrun", type=float, help="private totals: risk that quotas exceed a capacity (0.05)")
     add("--epsilon", type=float, default=1.0, help="privacy budget ε (%(default)s)")
     add("--delta", type=float, default=1e-3, help="privacy budget δ (%(default)s)")
     add("--accountant", choices=ACCOUNTANTS, default="exact")

@@ -51,6 +51,12 @@ def command_line() -> argparse.ArgumentParser:
                 choices=("pace", "near"),
                 help="only how fast rounds are, or only how soon prices are near to the best",
             )
+            add(
+                "--reveal",
+                choices=("each", "totals"),
+                default="each",
+                help="totals: the same session with masked releases as well, turn by turn",
+            )
         if name in ("scale", "all"):
             add(
                 "--out",

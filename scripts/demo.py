@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -22,7 +23,9 @@ from protocol.agreement import TOPOLOGIES, Agreement
 from protocol.command import run
 from protocol.errors import BadCommand, SottoError
 from protocol.outcome import outcome
+from protocol.parts import Part
 from protocol.transcript import load
+from scripts import story as tale
 from scripts.agreements import drawn, session_options
 from scripts.folders import prepare
 from scripts.instances import Instance, central
@@ -36,8 +39,12 @@ def measure(cast: Cast, agreement: Agreement, instance: Instance, wall: float) -
     known = outcome(agreement, load(agreement, first.read_bytes()))
     times = [e["at"] for e in cast.events[cast.names[0]] if e["event"] == "round"]
     pace = (len(times) - 1) / (times[-1] - times[0]) if len(times) > 1 else None
+    parts: list[Part | None] = [None] * len(cast.names)
+    if agreement.masked:
+        private = [cast.result(name)["private"] for name in cast.names]
+        parts = [Part(np.array(p["quota_ticks"]), p["payment"]) for p in private]
     return {
-        **summary(known, instance, central(instance)),
+        **summary(known, instance, central(instance), parts),
         "heads": {name: cast.result(name)["head"] for name in cast.names},
         "topology": agreement.transport.topology,
         "wall_seconds": wall,
@@ -63,20 +70,39 @@ def command_line() -> argparse.ArgumentParser:
     """The command, with all its options."""
     parser = argparse.ArgumentParser(
         prog="scripts/demo",
-        description="Play a whole session over real processes on loopback: one coordinator and K "
-        "parties, each with its own keys, data set, noise and ledger. With --seed the noise is "
-        "seeded as well: the same figures as scripts/simulate, and no privacy.",
+        description="Play whole sessions over real processes on loopback: one coordinator and all "
+        "parties, each with its own keys, data set, noise and ledger. Alone, the command tells a "
+        "story: eight companies of a valley, once with only totals to be read and once with noise. "
+        "With --paper, or any option that describes a session, it plays one session of companies "
+        "drawn as in the paper. With --seed the noise is seeded as well: the same figures as "
+        "scripts/simulate, and no privacy.",
     )
     session_options(parser)
+    parser.set_defaults(mode=None)
+    parser.add_argument(
+        "--paper", action="store_true", help="one session of companies drawn as in the paper"
+    )
     add = parser.add_argument
     add("--topology", choices=TOPOLOGIES, default="relay", help="(%(default)s)")
     add("--dir", type=Path, help="keep everything in this new folder (default: a temporary one)")
     add("--patience", type=float, default=60.0, metavar="SECONDS", help="(%(default)s)")
+    add("--page", type=int, nargs="?", const=0, metavar="PORT",
+        help="watch the session in a browser on this machine (any port that is free)")  # fmt: skip
     add(
         "--limit", type=float, default=3600.0, metavar="SECONDS", help="give up after (%(default)s)"
     )
     parser.set_defaults(run=_demonstrate)
     return parser
+
+
+STAGE = {"run", "topology", "dir", "patience", "limit", "json"}
+"""Options that say where and how long, not what is played."""
+
+
+def tells_story(parser: argparse.ArgumentParser, options: argparse.Namespace) -> bool:
+    """Whether nothing was said about the session that is to be played."""
+    given = {key for key, value in vars(options).items() if value != parser.get_default(key)}
+    return not given - STAGE
 
 
 def demo_options(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -85,12 +111,14 @@ def demo_options(arguments: list[str] | None = None) -> argparse.Namespace:
 
 
 def _seeded(options: argparse.Namespace) -> argparse.Namespace:
+    options.mode = options.mode or "private"
     options.rehearsal = options.seed is not None
     options.seed = options.seed if options.rehearsal else 1
     return options
 
 
 def _demonstrate(options: argparse.Namespace) -> None:
+    story = tells_story(command_line(), options)
     _seeded(options)
     console = Console()
     with ExitStack() as stack:
@@ -99,11 +127,37 @@ def _demonstrate(options: argparse.Namespace) -> None:
         if options.dir and options.dir.exists():
             raise BadCommand(f"{options.dir} exists already; name a new folder")
         with Progress(console=console, transient=True) as progress:
-            task = progress.add_task(f"{options.parties} parties", total=options.rounds)
             try:
-                figures = demo(folder, options, lambda done: progress.update(task, completed=done))
+                figures = (
+                    _told(folder, options, progress) if story else _one(folder, options, progress)
+                )
             except (RuntimeError, TimeoutError) as error:
                 raise SottoError(str(error)) from None
+    if story:
+        tale.show(console, figures)
+    else:
+        _show_one(console, options, figures)
+    if options.dir:
+        console.print(f"everything is in {options.dir}")
+        if story:
+            console.print(f"what a company sees of it: {figures['sessions']['totals']['report']}")
+    elif story:
+        console.print("with --dir NEW everything stays, the reports of the companies among it")
+    if options.json:
+        options.json.write_text(json.dumps(figures, indent=2) + "\n")
+
+
+def _told(folder: Path, options: argparse.Namespace, progress: Progress) -> dict[str, Any]:
+    tasks = {m: progress.add_task(m.title, total=m.rounds) for m in tale.MEETINGS}
+    return tale.play(folder, options, lambda m, done: progress.update(tasks[m], completed=done))
+
+
+def _one(folder: Path, options: argparse.Namespace, progress: Progress) -> dict[str, Any]:
+    task = progress.add_task(f"{options.parties} parties", total=options.rounds)
+    return demo(folder, options, lambda done: progress.update(task, completed=done))
+
+
+def _show_one(console: Console, options: argparse.Namespace, figures: dict[str, Any]) -> None:
     show(console, figures)
     table = Table("party", "ended at head", title=f"{options.topology}: what each party got")
     for name, head in figures["heads"].items():
@@ -114,10 +168,6 @@ def _demonstrate(options: argparse.Namespace) -> None:
         f"{figures['wall_seconds']:.1f} s from launch to the last result"
         + (f", {pace:.0f} rounds per second" if pace else "")
     )
-    if options.dir:
-        console.print(f"everything is in {options.dir}")
-    if options.json:
-        options.json.write_text(json.dumps(figures, indent=2) + "\n")
 
 
 def main() -> None:

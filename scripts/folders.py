@@ -4,7 +4,9 @@ A company's own things are in the folder of its name, as they would be on its ow
 """
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,24 +21,31 @@ from scripts.ports import reserve
 
 
 def prepare(folder: Path, instance: Instance, options: argparse.Namespace) -> Agreement:
-    """Make everything that the processes of a session need. The ports are this process's."""
+    """Make everything that the processes of a session of drawn companies need."""
+    table = agreement_table(instance, options)
+    table["session"] = f"demo-{options.seed}"
+    return equip(folder, table, instance.data, options)
+
+
+def equip(
+    folder: Path, table: dict[str, Any], data: Sequence[DataSet], options: argparse.Namespace
+) -> Agreement:
+    """Keys, models and the agreement of this table. The ports are this process's."""
     import zmq
 
     public, secret = zmq.curve_keypair()
-    table = agreement_table(instance, options)
-    table["session"] = f"demo-{options.seed}"
     table["transport"] = {
         "topology": options.topology,
         "coordinator": f"tcp://127.0.0.1:{reserve(2)}",
         "coordinator_key": public.decode(),
         "patience_seconds": options.patience,
     }
-    for member, data in zip(table["member"], instance.data, strict=True):
+    for member, own in zip(table["member"], data, strict=True):
         home = folder / member["name"]
         home.mkdir(parents=True)
         keys = identity.generate(member["name"])
         identity.save(keys, home / f"{keys.name}.key")
-        save_model(data, home / "model.npz")
+        save_model(own, home / "model.npz")
         member["signing_key"] = keys.signing_key.hex()
         member["transport_key"] = keys.transport_key.decode()
     key = folder / "coordinator.key"

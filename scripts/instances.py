@@ -12,7 +12,8 @@ import highspy
 import numpy as np
 
 from party.dataset import DataSet, dense
-from party.subproblem import Subproblem, loaded, model
+from party.modelfile import Quadratic
+from party.subproblem import USUAL, Effort, Subproblem, found, loaded, model
 from protocol.arrays import Floats
 
 RESOURCES = 5
@@ -22,23 +23,39 @@ RESOURCES = 5
 class Instance:
     """The capacities, each party's share of them (parties by resources) and its data set.
 
-    `names` are those of the resources, where they have any.
+    `names` are those of the resources, where they have any. With `floor` (parties by resources, in
+    units), each has that at least, which may be below 0, and at most its share of what is
+    above all floors in addition. `opposites` are the names that resources are the other side of,
+    empty for others.
     """
 
     capacity: Floats
     share: Floats
     data: tuple[DataSet, ...]
     names: tuple[str, ...] = ()
+    floor: Floats | None = None
+    opposites: tuple[str, ...] = ()
+
+    @property
+    def bands(self) -> tuple[Floats, Floats]:
+        """Parties by resources: the least and the most of each capacity, in units."""
+        if self.floor is None:
+            return np.zeros_like(self.share), self.share * self.capacity
+        return self.floor, self.floor + self.share * (self.capacity - self.floor.sum(axis=0))
 
     def subproblems(self) -> list[Subproblem]:
         return [
-            Subproblem(d, s * self.capacity) for d, s in zip(self.data, self.share, strict=True)
+            Subproblem(d, most, floor=least)
+            for d, least, most in zip(self.data, *self.bands, strict=True)
         ]
 
 
 @dataclass(frozen=True)
 class Optimum:
-    """The best total utility, the plan of each party and the best prices."""
+    """The best total utility, the plan of each party and the best prices.
+
+    In whole numbers `utility` is what is proved that no plan exceeds, and there are no prices.
+    """
 
     utility: float
     plans: tuple[Floats, ...]
@@ -61,6 +78,49 @@ def draw(
     share = _draw_shares(rng, parties, share_first, share_total)
     instance = Instance(capacity, np.repeat(share[:, None], resources, axis=1), data)
     return _with_demands(rng, instance) if demands else instance
+
+
+KINDS = ("linear", "whole", "curved")
+"""What companies that are drawn can be: as in the paper, knapsacks, or with concave objectives."""
+
+
+def knapsacks(seed: int, *, parties: int, resources: int, things: int = 30) -> Instance:
+    """Companies that take or leave whole things, of which half would fit if all were together."""
+    rng = np.random.default_rng([seed, parties, resources, things])
+    data = tuple(_knapsack(rng, resources, things) for _ in range(parties))
+    taken = sum((d.value.reshape(things, resources).sum(axis=0) for d in data), np.zeros(resources))
+    return Instance(np.floor(taken / 2.0), np.ones((parties, resources)), data)
+
+
+def _knapsack(rng: np.random.Generator, resources: int, things: int) -> DataSet:
+    A = rng.integers(1, 20, (resources, things)).astype(float)
+    data = dense(
+        A=A,
+        B=np.zeros((0, things)),
+        u=10.0 * A.mean(axis=0) * rng.uniform(0.5, 1.5, things),
+        row_lower=np.zeros(0),
+        row_upper=np.zeros(0),
+        lower=np.zeros(things),
+        upper=np.ones(things),
+    )
+    return replace(data, whole=np.ones(things, dtype=np.bool_))
+
+
+def curved(seed: int, *, parties: int, resources: int) -> Instance:
+    """Companies as in the paper whose products earn the less each the more there is of them."""
+    instance = draw(seed, parties=parties, resources=resources, demands=False)
+    rng = np.random.default_rng([seed, parties, resources, 2])
+    return replace(instance, data=tuple(_bent(rng, d) for d in instance.data))
+
+
+def _bent(rng: np.random.Generator, data: DataSet) -> DataSet:
+    """−½ x·(D + F·F′) x in addition: each product by itself, and some of them together."""
+    n = data.columns
+    root = rng.uniform(0.0, 3.0, (n, 3)) * (rng.random((n, 3)) < 0.5)
+    Q = -np.diag(rng.uniform(5.0, 50.0, n)) - root @ root.T
+    column, row = np.nonzero(np.tril(Q).T)
+    start = np.concatenate([[0], np.cumsum(np.bincount(column, minlength=n))]).astype(np.int32)
+    return replace(data, quadratic=Quadratic(start, row.astype(np.int32), Q[row, column]))
 
 
 def placebo(instance: Instance, seed: int, *, demands: bool = True) -> Instance:
@@ -118,10 +178,36 @@ def _draw_shares(
     )
 
 
-def central(instance: Instance) -> Optimum:
-    """The joint problem with everything on the table: max Σ u·x with Σ s ≤ c."""
+def _joint_hessian(instance: Instance, columns: int) -> highspy.HighsHessian | None:
+    """The quadratic parts of all companies beside each other, where there are any."""
+    if all(d.quadratic is None for d in instance.data):
+        return None
+    joint = highspy.HighsHessian()
+    joint.dim_, joint.format_ = columns, highspy.HessianFormat.kTriangular
+    start, index, value, first = [0], [], [], 0
+    for d in instance.data:
+        width = d.columns + d.resources
+        if d.quadratic is None:
+            start += [start[-1]] * width
+        else:
+            q = d.quadratic
+            start += (q.start[1:] + start[-1]).tolist()
+            start += [start[-1]] * d.resources
+            index += (q.index + first).tolist()
+            value += q.value.tolist()
+        first += width
+    joint.start_, joint.index_ = np.array(start, dtype=np.int32), np.array(index, dtype=np.int32)
+    joint.value_ = np.array(value)
+    return joint
+
+
+def central(instance: Instance, effort: Effort = USUAL) -> Optimum:
+    """The joint problem with everything on the table: max Σ u·x with Σ s ≤ c.
+
+    With whole numbers the plans are the best that were found.
+    """
     blocks = [
-        model(d, s * instance.capacity) for d, s in zip(instance.data, instance.share, strict=True)
+        model(d, most, least) for d, least, most in zip(instance.data, *instance.bands, strict=True)
     ]
     m = len(instance.capacity)
     lp = highspy.HighsLp()
@@ -154,21 +240,27 @@ def central(instance: Instance) -> Optimum:
     lp.a_matrix_.start_ = np.array(start, dtype=np.int32)
     lp.a_matrix_.index_ = np.concatenate(index).astype(np.int32)
     lp.a_matrix_.value_ = np.concatenate(value)
-    solver = loaded(lp)
+    if any(d.whole is not None for d in instance.data):
+        free_kind = highspy.HighsVarType.kContinuous
+        kinds = [list(b.integrality_) or [free_kind] * b.num_col_ for b in blocks]
+        lp.integrality_ = [kind for block in kinds for kind in block]
+    solver = loaded(lp, _joint_hessian(instance, lp.num_col_), effort)
     solver.run()
-    if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+    if not found(solver):
         raise ValueError(
             f"the joint problem is {solver.modelStatusToString(solver.getModelStatus())}"
         )
-    values = np.array(solver.allVariableValues())
+    info, solution = solver.getInfo(), solver.getSolution()
+    best = info.mip_dual_bound if lp.integrality_ else info.objective_function_value
+    values, duals = np.array(solution.col_value), np.array(solution.row_dual)
     plans, first = [], 0
     for block, data in zip(blocks, instance.data, strict=True):
         plans.append(values[first : first + data.columns])
         first += block.num_col_
     return Optimum(
-        utility=solver.getObjectiveValue() + math.fsum(d.offset for d in instance.data),
+        utility=best + math.fsum(d.offset for d in instance.data),
         plans=tuple(plans),
-        prices=np.abs(np.array(solver.getSolution().row_dual)[:m]),
+        prices=np.abs(duals[:m]) if len(duals) else np.zeros(m),
     )
 
 

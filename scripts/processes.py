@@ -7,6 +7,7 @@ two files in the folder of the session, so that nothing here has to run while it
 import argparse
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -168,22 +169,44 @@ class Processes:
 class Cast(Processes):
     """The coordinator and the parties of a session in a prepared folder, and what they report."""
 
-    def __init__(self, folder: Path, options: argparse.Namespace) -> None:
+    def __init__(
+        self, folder: Path, options: argparse.Namespace, names: Sequence[str] | None = None
+    ) -> None:
         super().__init__(folder)
         self.options = options
-        self.names = [party_name(k) for k in range(options.parties)]
+        self.names = list(names or (party_name(k) for k in range(options.parties)))
         self._reports = {name: Reports(self._log(name, "out")) for name in self.names}
 
     def start_coordinator(self) -> None:
-        self.launch("coordinator", coordinator_command(self.folder))
+        port = getattr(self.options, "page", None)
+        page = [] if port is None else ["--page", str(port)]
+        self.launch("coordinator", [*coordinator_command(self.folder), *page])
 
     def start_party(self, name: str) -> None:
         self.launch(name, party_command(self.folder, name, self.options))
 
     def start(self) -> None:
         self.start_coordinator()
+        if getattr(self.options, "page", None) is not None:
+            self._invite()
         for name in self.names:
             self.start_party(name)
+
+    def page(self, name: str = "coordinator") -> str:
+        """Where a process that shows a page says that it is; empty until it does."""
+        found = re.search(r"http://\S+", self.complained(name))
+        return found[0] if found else ""
+
+    def _invite(self) -> None:
+        """Say where the session can be watched, and let whoever sits here open it first."""
+        until = time.monotonic() + LIMIT_SECONDS
+        while not self.page() and time.monotonic() < until:
+            self.check(*(name for name in ["coordinator"] if self.processes[name].poll()))
+            time.sleep(0.05)
+        print(f"watch the session at {self.page()}", file=sys.stderr)
+        if sys.stdin.isatty():
+            print("open it in a browser, and press Enter to begin", file=sys.stderr)
+            sys.stdin.readline()
 
     def launch(self, name: str, command: Sequence[str], *, within: Path | None = None) -> None:
         if name in self._reports:

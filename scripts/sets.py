@@ -1,7 +1,8 @@
 """A folder of company models that share capacities, as a set from a public collection comes.
 
 `set.json` says the capacities, the companies' files and the optimum of all of them together,
-which is found again here before it judges anything. What a session cannot share is refused.
+which is found again here before it judges anything; where companies bring some of a capacity, it
+says the least that each may be given as well. What a session cannot share is refused.
 """
 
 import json
@@ -13,6 +14,7 @@ import numpy as np
 
 from party.dataset import DataSet, read
 from protocol.agreement import Agreement
+from protocol.arrays import Floats
 from protocol.errors import BadCommand
 from protocol.toml import from_table
 from scripts.agreements import players, table
@@ -26,21 +28,25 @@ def read_set(folder: Path) -> tuple[Instance, Optimum]:
     """The companies of a set, all of which may claim all, and their joint optimum."""
     said = _said(folder)
     resources, files = said["resources"], [folder / c["file"] for c in said["companies"]]
-    _refuse_unshareable(folder, resources)
     capacity = np.array([float(r["capacity"]) for r in resources])
     names = tuple(str(r["name"]) for r in resources)
+    floor = _floors(said, len(files), len(names))
+    _refuse_unshareable(folder, resources, floor)
+    capacity, names, floor, opposites = _both_sides(resources, capacity, names, floor, len(files))
     rows = from_table(
         table(
             session=folder.name,
             mode="hidden",
             rounds=1,
-            capacity=capacity,
+            capacity=np.ones_like(capacity),
             names=names,
+            opposites=opposites,
             members=players(len(files)),
         )
     )
-    data = tuple(_company(file, rows) for file in files)
-    instance = Instance(capacity, np.ones((len(data), len(capacity))), data, names)
+    data = tuple(_company(file, rows, floor is not None) for file in files)
+    share = np.ones((len(data), len(capacity)))
+    instance = Instance(capacity, share, data, names, floor, opposites)
     optimum = central(instance)
     expected = float(said["optimum"]["utility"])
     if not math.isclose(optimum.utility, expected, rel_tol=SAME):
@@ -64,28 +70,61 @@ def _said(folder: Path) -> dict[str, Any]:
     return said
 
 
-def _refuse_unshareable(folder: Path, resources: list[dict[str, Any]]) -> None:
-    """Refuse what is no capacity to be divided among companies that consume."""
-    for resource in resources:
+def _floors(said: dict[str, Any], companies: int, resources: int) -> Floats | None:
+    """Companies by resources: the least that each may be given, where the set says so."""
+    if "floors" not in said:
+        return None
+    floor: Floats = np.array(said["floors"], dtype=np.float64).reshape(companies, resources)
+    return floor
+
+
+def _refuse_unshareable(
+    folder: Path, resources: list[dict[str, Any]], floor: Floats | None
+) -> None:
+    """Refuse what leaves nothing to be divided."""
+    brought = np.zeros(len(resources)) if floor is None else -floor.sum(axis=0)
+    for resource, more in zip(resources, brought.tolist(), strict=True):
         name, capacity = resource["name"], float(resource["capacity"])
-        if capacity <= 0.0:
+        if capacity + more <= 0.0:
             raise BadCommand(
                 f"{folder}: resource {name!r} has the capacity {capacity:g}. A session divides "
-                "what there is among companies that consume it; here some must bring it "
-                "(signed consumption), which cannot be played"
+                "what there is and what companies bring; here some must bring more than set.json "
+                "says that they can (floors)"
             )
-        if resource.get("form", "<=") != "<=":
+        if resource.get("form", "<=") not in ("<=", "="):
             raise BadCommand(
-                f"{folder}: resource {name!r} is shared by {resource['form']!r}. A session "
-                "divides capacities, which need not be used up: only '<=' can be played"
+                f"{folder}: resource {name!r} is shared by {resource['form']!r}; only '<=' and '=' "
+                "can be played"
             )
 
 
-def _company(file: Path, agreement: Agreement) -> DataSet:
+def _both_sides(
+    resources: list[dict[str, Any]],
+    capacity: Floats,
+    names: tuple[str, ...],
+    floor: Floats | None,
+    companies: int,
+) -> tuple[Floats, tuple[str, ...], Floats | None, tuple[str, ...]]:
+    """Beside each resource that must be used up, its other side: what all use is not less."""
+    exact = np.array([r.get("form", "<=") == "=" for r in resources])
+    if not exact.any():
+        return capacity, names, floor, ()
+    least = np.zeros((companies, len(names))) if floor is None else floor
+    most = least + (capacity - least.sum(axis=0))
+    equal = [name for name, yes in zip(names, exact, strict=True) if yes]
+    return (
+        np.concatenate([capacity, -capacity[exact]]),
+        (*names, *(f"{name}-least" for name in equal)),
+        np.hstack([least, -most[:, exact]]),
+        (*("" for _ in names), *equal),
+    )
+
+
+def _company(file: Path, agreement: Agreement, brings: bool) -> DataSet:
     data = read(file, agreement)
-    if (data.value[data.index < data.resources] < 0.0).any():
+    if not brings and (data.value[data.index < data.resources] < 0.0).any():
         raise BadCommand(
-            f"{file}: the company brings some of a shared resource (signed consumption), which "
-            "cannot be played: every coefficient of a shared row must be at least 0"
+            f"{file}: the company brings some of a shared resource (signed consumption), and "
+            "set.json does not say how much each may bring (floors)"
         )
     return data

@@ -1,16 +1,14 @@
-"""A whole session in one process: the real session, gate and ledger of every party.
+"""A whole session in one process, compared with the optimum that only an owner of all data knows.
 
-Everything a party would say goes through its real `Session`; only the sockets and the
-signatures are left out. Noise is seeded, so that a run can be repeated.
+What is played is the real session, gate and ledger of every party (`party.playing`). Noise is
+seeded, so that a run can be repeated.
 """
 
 import argparse
 import hashlib
 import json
 import math
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,23 +17,17 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from party.executor import Executor
-from party.gate import Gate
-from party.ledger import Ledger
-from party.noise import SeededTwin
-from party.settle import plan_within, settle
-from party.subproblem import Subproblem
-from protocol.agreement import Agreement
+from party.playing import players, run
+from party.settle import own_part, plan_within, settle
 from protocol.arrays import Floats
 from protocol.caps import first_caps
 from protocol.command import run as start
 from protocol.errors import BadCommand
 from protocol.forecast import verdict
-from protocol.messages import Message, Signed
 from protocol.outcome import Outcome, amounts, outcome
+from protocol.parts import Part
 from protocol.privacy import Calibration
 from protocol.toml import from_table
-from protocol.wire import pack
 from scripts.agreements import WORTH, agreement_table, drawn, session_options
 from scripts.instances import Instance, Optimum, central, dual_value
 from scripts.judging import LEVELS, first_below, gaps
@@ -43,81 +35,13 @@ from scripts.judging import gap as relative
 from scripts.sets import read_set
 
 
-class Player(Executor):
-    """One party of the simulation, unsigned and with seeded noise."""
+def summary(
+    known: Outcome, instance: Instance, optimum: Optimum, parts: Sequence[Part | None]
+) -> dict[str, Any]:
+    """The figures of one session. Gaps are fractions of the optimum: 0.01 is 1 %.
 
-    def __init__(
-        self,
-        agreement: Agreement,
-        index: int,
-        problem: Subproblem,
-        seed: int,
-        on_round: Callable[[int], None],
-    ) -> None:
-        member = agreement.members[index]
-
-        def unsigned(message: Message) -> Signed:
-            return pack(message, key=member.signing_key, sign=lambda _: bytes(64))
-
-        self.ledger = Ledger(":memory:", agreement, member.name)
-        gate = Gate(
-            agreement,
-            member.name,
-            subproblem=problem,
-            noise=SeededTwin(seed),
-            ledger=self.ledger,
-            pack=unsigned,
-        )
-        super().__init__(
-            agreement,
-            member.name,
-            nonce=hashlib.sha256(member.name.encode()).digest()[:16],
-            pack=unsigned,
-            gate=gate,
-            ledger=self.ledger,
-            on_round=lambda position, _: on_round(position.round),
-        )
-
-
-@contextmanager
-def players(
-    agreement: Agreement,
-    problems: list[Subproblem],
-    seed: int,
-    on_round: Callable[[int], None] = lambda _: None,
-) -> Iterator[list[Player]]:
-    """All members of a session. Their ledgers are closed at the end, whatever happens."""
-    seated: list[Player] = []
-    try:
-        for k, problem in enumerate(problems):
-            tell = on_round if k == 0 else lambda _: None
-            seated.append(Player(agreement, k, problem, seed, tell))
-        yield seated
-    finally:
-        for player in seated:
-            player.ledger.close()
-
-
-def run(members: list[Player]) -> None:
-    """Let the members talk until all have left."""
-    now = 0.0
-    mail = deque(signed for member in members for signed in member.begin(now))
-    while not all(member.left for member in members):
-        while mail:
-            signed = mail.popleft()
-            for member in members:
-                mail.extend(member.receive(signed, now))
-                member.afterwards()
-        staying = [member for member in members if not member.left]
-        now = min((member.session.deadline for member in staying), default=now)
-        for member in staying:
-            mail.extend(member.tick(now))
-            if member.error is not None:
-                raise member.error
-
-
-def summary(known: Outcome, instance: Instance, optimum: Optimum) -> dict[str, Any]:
-    """The figures of one session. Gaps are fractions of the optimum: 0.01 is 1 %."""
+    `parts` has what each company may use and pays, where nobody else knows that.
+    """
     agreement = known.agreement
     problems = instance.subproblems()
 
@@ -126,7 +50,9 @@ def summary(known: Outcome, instance: Instance, optimum: Optimum) -> dict[str, A
 
     by_round = gaps(known, instance, optimum.utility)
     digest = hashlib.sha256()
-    for values, prices in zip(known.released, known.path[1:], strict=True):
+    # Masks differ in every session: what can be repeated is what can be read.
+    said = known.totals[:, None, :] if agreement.masked else known.released
+    for values, prices in zip(said, known.path[1:], strict=True):
         digest.update(values.astype(">i8").tobytes() + prices.astype(">f8").tobytes())
     calibration = Calibration(agreement)
     return {
@@ -134,6 +60,7 @@ def summary(known: Outcome, instance: Instance, optimum: Optimum) -> dict[str, A
         "rounds": agreement.rounds,
         "rounds_played": known.rounds,
         "mode": agreement.mode,
+        "reveal": agreement.reveal,
         "step": agreement.pricing.step,
         "optimum": optimum.utility,
         "dual_gap_last": gap(known.last_prices),
@@ -151,12 +78,17 @@ def summary(known: Outcome, instance: Instance, optimum: Optimum) -> dict[str, A
             calibration.scales(first_caps(agreement))[:, : len(agreement.resources)].max()
             / agreement.ticks
         ),
-        **settled(known, instance, optimum.utility),
+        **settled(known, instance, optimum.utility, parts),
         "verdict": verdict(agreement),
     }
 
 
-def settled(known: Outcome, instance: Instance, optimum: float) -> dict[str, Any]:
+def settled(
+    known: Outcome,
+    instance: Instance,
+    optimum: float,
+    owns: Sequence[Part | None] | None = None,
+) -> dict[str, Any]:
     """What the companies together get out of the quota, of a split by shares, and of the prices.
 
     Utilities are sums over the companies that have a plan at all, and `quota_loss` what they
@@ -166,29 +98,33 @@ def settled(known: Outcome, instance: Instance, optimum: float) -> dict[str, Any
     is how much better off each company is than alone, after its payment.
     """
     agreement = known.agreement
+    owns = owns or [None] * len(agreement.members)
     parts = [
-        settle(data, known, member.name)
-        for data, member in zip(instance.data, agreement.members, strict=True)
+        settle(data, known, member.name, own)
+        for data, member, own in zip(instance.data, agreement.members, owns, strict=True)
     ]
+    used = np.sum([p.quota_ticks for p in parts], axis=0)
     equal = [
-        plan_within(data, amounts(agreement, row))
-        for data, row in zip(instance.data, known.prorata, strict=True)
+        plan_within(data, amounts(agreement, row, k))
+        for k, (data, row) in enumerate(zip(instance.data, known.prorata, strict=True))
     ]
     quota = [p.within_quota.utility for p in parts if p.within_quota is not None]
     all_plan = len(quota) == len(parts)
     prorata = [plan.utility for plan in equal if plan is not None]
     uses = np.sum([p.at_prices.uses for p in parts if p.at_prices is not None], axis=0)
+    above = uses - agreement.floor.sum(axis=0)
     extra = np.sum([p.extra_ticks for p in parts if p.extra_ticks is not None], axis=0)
     return {
         "quota_utility": math.fsum(quota),
         "quota_loss": (optimum - math.fsum(quota)) / abs(optimum) if all_plan else None,
         "quota_plans": len(quota),
         "without_plan": len(parts) - len(quota),
-        "payments": known.payments.tolist(),
+        "quota_overrun": max(0.0, float(used.max()) / agreement.ticks - 1.0),
+        "payments": [p.payment for p in parts],
         "gains": [p.gain for p in parts],
         "prorata_utility": math.fsum(prorata),
         "prorata_plans": len(prorata),
-        "price_plan_overrun": max(0.0, float((uses / agreement.capacity).max()) - 1.0),
+        "price_plan_overrun": max(0.0, float((above / agreement.capacity).max()) - 1.0),
         "shortfall": float(np.max(extra)) / agreement.ticks,
     }
 
@@ -263,12 +199,14 @@ def play(
         if len(heads) != 1:
             raise AssertionError("the parties ended at different heads")
         known = outcome(agreement, members[0].ledger.transcript())
-    return summary(known, instance, optimum)
+        parts = [own_part(known, m.session.me, m.ledger) for m in members]
+    return summary(known, instance, optimum, parts)
 
 
 DRAWN = {
     "parties": "--parties",
     "resources": "--resources",
+    "kind": "--kind",
     "share_first": "--share-first",
     "share_total": "--share-total",
     "demands": "--no-demands",

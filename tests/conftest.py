@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 
 from tests.kit import ROOT, ledgers
+from tests.kit.browser import CHROMIUM, Browser
 
 settings.register_profile("sotto", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("sotto")
@@ -60,3 +61,12 @@ def _every_ledger_is_closed() -> Iterator[None]:
     """A ledger that is left open keeps its lock, and from Python 3.13 on it is an error."""
     yield
     assert not ledgers.left_open(), "a ledger was left open"
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """A real browser, one for all tests of a file."""
+    if CHROMIUM is None:
+        pytest.skip("there is no Chromium on this machine to look at pages with")
+    with Browser(tmp_path_factory.mktemp("browser")) as opened:
+        yield opened

@@ -16,10 +16,10 @@ from tests.kit.waiting import LIMIT
 
 FOLDERS = ("protocol", "party", "coordinator", "scripts", "tests")
 FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
-SHELL = {"__main__", "command", "meter", "outputs"}
+SHELL = {"__main__", "command", "meter", "outputs", "window"}
 """The files of `protocol` that may touch the world: its command line and its outputs, and what
-party and coordinator both need to watch their connections. Its pages, which read their style, are
-an edge as well."""
+party and coordinator both need to watch their connections and to be watched. Its pages, which
+read their style, are an edge as well."""
 
 WORLD = {
     "asyncio", "concurrent", "datetime", "fcntl", "glob", "highspy", "io", "logging",
@@ -71,7 +71,8 @@ PURE = [path for path in modules("protocol") if path not in EDGE]
 @pytest.mark.parametrize("path", PURE, ids=named)
 def test_protocol_is_pure(path: Path) -> None:
     """What all parties agree on has no socket, clock, disk or randomness, and no edge."""
-    assert not imported(path, "importlib", "protocol.command", "protocol.meter", "protocol.pages")
+    edges = ("command", "meter", "outputs", "pages", "window")
+    assert not imported(path, "importlib", *(f"protocol.{edge}" for edge in edges))
     assert not imported(path, *WORLD, "party", "coordinator", "scripts", "tests")
     touched = {"open", "print", "input", "exec", "eval", "__import__"} & set(calls(path))
     assert not touched
@@ -106,14 +107,19 @@ def test_coordinator_is_only_a_relay(path: Path) -> None:
     allowed = ["agreement", "command", "errors", "messages", "meter", "transport", "wire"]
     if path.stem == "__main__":  # writes agreements, the next one from a public transcript
         allowed += ["outcome", "toml", "transcript"]
+    if path.stem == "watching":  # follows the rounds, in a thread and only where it is asked to
+        allowed += ["course", "outcome", "pages", "transcript", "window"]
     known = imported(path, *(f"protocol.{name}" for name in allowed))
     assert imported(path, "protocol") <= known
 
 
 @pytest.mark.parametrize("path", modules("party"), ids=named)
 def test_only_the_gate_draws_noise(path: Path) -> None:
-    """Besides the gate only the command line, which chooses it, has more than noise's type."""
-    if path.stem not in {"gate", "noise", "__main__"}:
+    """Besides the gate only who takes part or plays, and chooses it, has more than its type.
+
+    A dry run draws partners.
+    """
+    if path.stem not in {"gate", "noise", "joining", "playing", "rehearsal"}:
         assert imported(path, "party.noise") <= {"party.noise.Noise"}
         assert not imported(path, "opendp", "random")
         assert not any(".random." in f".{call}." for call in calls(path))

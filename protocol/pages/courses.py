@@ -6,6 +6,7 @@ from xml.etree.ElementTree import Element
 
 import numpy as np
 
+from protocol.agreement import Agreement
 from protocol.arrays import Floats
 from protocol.outcome import Outcome
 from protocol.pages.certificate import money
@@ -40,7 +41,7 @@ def courses(known: Outcome) -> list[Element]:
             paragraph(
                 "Each round, every company answers the prices with what it would take"
                 + (", plus noise. " if noisy else ". ")
-                + "The price of what is wanted too much rises, that of what is left over falls."
+                + moves(known.agreement)
             ),
             grid([_price_chart(known, j) for j in shown]),
             *more,
@@ -55,6 +56,13 @@ def courses(known: Outcome) -> list[Element]:
             *more,
         ),
     ]
+
+
+def moves(agreement: Agreement) -> str:
+    """How the next prices follow from the answers."""
+    if agreement.pricing.step == "center":
+        return "The next prices lie amid all those that the answers so far leave possible."
+    return "The price of what is wanted too much rises, that of what is left over falls."
 
 
 def _price_chart(known: Outcome, j: int) -> Element:

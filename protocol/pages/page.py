@@ -1,4 +1,4 @@
-"""Pages that stand alone: HTML with its style and charts inside, and nothing to load or run.
+"""Pages that stand alone: HTML with its style and charts inside, and nothing to load from anywhere.
 
 Every text goes through an element tree, which escapes it, so that no name can turn into
 markup; markup is never put together as text. Nothing here knows of sessions or companies.
@@ -6,9 +6,11 @@ How a page looks is in `style.css`, which may name nothing that would have to be
 """
 
 import math
+from base64 import b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
 from importlib.resources import files
 from xml.etree.ElementTree import Element, tostring
 
@@ -19,19 +21,28 @@ _WIDTH, _HEIGHT = 320.0, 150.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 54.0, 314.0, 10.0, 128.0
 _POINTS = 400  # no line of a chart has more corners: a page of many rounds stays small
 _MINUS, _THIN = "\u2212", "\u202f"
+_POINT, _DIGIT = "\u2008", "\u2007"  # blanks as wide as these
 
 
-def page(title: str, *content: Content, kind: str = "public") -> str:
-    """A whole page as one text. On paper a `private` one says so on every sheet."""
+def page(title: str, *content: Content, kind: str = "public", script: str = "") -> str:
+    """A whole page as one text. On paper a `private` one says so on every sheet.
+
+    Nothing runs on it but `script`, which may ask the page's own server and nobody else.
+    """
+    policy, scripts = _POLICY, list[Element]()
+    if script:
+        seal = b64encode(sha256(script.encode()).digest()).decode()
+        policy += f"; script-src 'sha256-{seal}'; connect-src 'self'"
+        scripts = [element("script", script)]
     head = element(
         "head",
         element("meta", charset="utf-8"),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", http_equiv="Content-Security-Policy", content=_POLICY),
+        element("meta", http_equiv="Content-Security-Policy", content=policy),
         element("title", title),
         element("style", "\n" + _style()),
     )
-    whole = element("html", head, element("body", *content, class_=kind), lang="en")
+    whole = element("html", head, element("body", *content, *scripts, class_=kind), lang="en")
     return "<!DOCTYPE html>\n" + tostring(whole, encoding="unicode", method="html") + "\n"
 
 
@@ -72,6 +83,22 @@ def facts(*pairs: tuple[str, Content]) -> Element:
     """A row of figures, each under its name."""
     groups = [element("div", element("dt", n), element("dd", v)) for n, v in pairs]
     return element("dl", *groups, class_="facts")
+
+
+def verdicts(*pairs: tuple[str, Content]) -> Element:
+    """Answers in words, each beside the question."""
+    groups = [element("div", element("dt", n), element("dd", v)) for n, v in pairs]
+    return element("dl", *groups, class_="verdicts")
+
+
+def aligned(texts: Sequence[str]) -> list[str]:
+    """Figures of one column, filled up so that their decimal points stand below each other."""
+    behind = [len(text) - text.index(".") if "." in text else 0 for text in texts]
+    most = max(behind, default=0)
+    blanks = [
+        _DIGIT * (most - n) if n or not most else _POINT + _DIGIT * (most - 1) for n in behind
+    ]
+    return [text + blank for text, blank in zip(texts, blanks, strict=True)]
 
 
 def grid(parts: Sequence[Element]) -> Element:
@@ -144,9 +171,22 @@ class Line:
 
 
 def chart(
-    caption: str, note: str, lines: Sequence[Line], *, first: int, suffix: str = "", level: str = ""
+    caption: str,
+    note: str,
+    lines: Sequence[Line],
+    *,
+    first: int,
+    last: int | None = None,
+    suffix: str = "",
+    level: str = "",
+    write: Callable[[float], str] | None = None,
 ) -> Element:
-    """Lines over the rounds from `first` on, with zero in sight, where `level` stands for it."""
+    """Lines over the rounds from `first` on, with zero in sight, where `level` stands for it.
+
+    There is a value for every round, or as many as there are for those up to `last`, evenly.
+    `write` says what a height stands for where that is not the height itself.
+    """
+    write = _brief if write is None else write
     low = min(0.0, *(min(line.values) for line in lines))
     high = max(0.0, *(max(line.values) for line in lines))
     high = high if high > low else low + 1.0
@@ -157,13 +197,13 @@ def chart(
     drawing = element("svg", viewBox=f"0 0 {_WIDTH:g} {_HEIGHT:g}", role="img", class_="chart")
     drawing.append(element("title", f"{caption}: {note}"))
     for step in round_numbers(low, high):
-        y, kind, label = f"{height(step):.1f}", "rule", _brief(step) + suffix
+        y, kind, label = f"{height(step):.1f}", "rule", write(step) + suffix
         if step == 0.0:
             kind, label = "zero", level or label
         drawing.append(element("line", class_=kind, x1=f"{_LEFT:g}", x2=f"{_RIGHT:g}", y1=y, y2=y))
         drawing.append(_text(_LEFT - 6.0, height(step) + 3.5, label, "end"))
     drawing.extend(_path(line, height) for line in lines)
-    last = first + len(lines[0].values) - 1
+    last = first + len(lines[0].values) - 1 if last is None else last
     drawing.append(_text(_LEFT, _HEIGHT - 6.0, str(first), "start"))
     drawing.append(_text(_RIGHT, _HEIGHT - 6.0, f"round {last}", "end"))
     texts = [element("strong", caption), element("span", note)]

@@ -5,16 +5,18 @@ handed to anybody. No private number may ever come here.
 """
 
 import math
-from collections.abc import Sequence
 from xml.etree.ElementTree import Element
+
+import numpy as np
 
 from protocol.agreement import Agreement, Resource
 from protocol.forecast import statement, verdict
-from protocol.outcome import Outcome
+from protocol.outcome import Outcome, amounts
 from protocol.pages.certificate import certificate_figures, certified, money
 from protocol.pages.courses import courses
 from protocol.pages.page import (
     Content,
+    aligned,
     callout,
     code,
     element,
@@ -26,12 +28,13 @@ from protocol.pages.page import (
     section,
     table,
 )
-from protocol.pages.sharing import payments, quotas
+from protocol.pages.sharing import own_parts, payments, quotas
 from protocol.pages.words import (
     ROWS,
     amount_text,
     counted,
     left_out,
+    part_range,
     titled,
 )
 
@@ -41,9 +44,13 @@ WEAK = 10.0
 
 def public_page(known: Outcome) -> str:
     """The page for everybody."""
-    title = f"{known.agreement.session}: public report"
+    return page(f"{known.agreement.session}: public report", *public_parts(known))
+
+
+def public_parts(known: Outcome) -> list[Element]:
+    """All that is on it."""
     top = header(known, "Public report of a session", *summary(known))
-    return page(title, top, *public_sections(known))
+    return [top, *public_sections(known)]
 
 
 def summary(known: Outcome) -> list[Element]:
@@ -58,6 +65,8 @@ def summary(known: Outcome) -> list[Element]:
     if p is None:
         told = "what it would take at the prices asked"
         told += "" if agreement.objective_limit is None else ", and what that would earn"
+    if agreement.masked:
+        told += ", masked so that only the total of all can be read"
     rounds = f"{known.rounds} of {agreement.rounds}"
     return [
         element(
@@ -85,7 +94,16 @@ def header(known: Outcome, eyebrow: str, *content: Content) -> Element:
         element("h1", agreement.session),
         *content,
     )
-    if not known.sealed:
+    if known.position.over and not known.sealed:
+        missing = f": those of {', '.join(known.unsealed)}" if known.unsealed else ""
+        made.append(
+            callout(
+                f"This outcome is not sealed. All rounds are closed, and what follows was computed "
+                f"from all that was released, but seals of members are missing here{missing}. It "
+                "binds everybody once they are there, and does not change by that."
+            )
+        )
+    elif not known.sealed:
         made.append(
             callout(
                 f"This session is not finished: {done} of {agreement.rounds} rounds are closed and "
@@ -104,8 +122,7 @@ def public_sections(known: Outcome) -> list[Element]:
     return [
         _terms(known),
         _certificate(known),
-        quotas(known),
-        payments(known),
+        *([own_parts(known)] if known.agreement.masked else [quotas(known), payments(known)]),
         *courses(known),
         _privacy(known),
         _proof(known),
@@ -114,12 +131,12 @@ def public_sections(known: Outcome) -> list[Element]:
 
 def _terms(known: Outcome) -> Element:
     agreement = known.agreement
-    shown = zip(agreement.resources[:ROWS], known.prices.tolist(), strict=False)
-    rows = [
-        (titled(r), number(amount_text(r, r.capacity)), _price(agreement, r, price))
-        for r, price in shown
-    ]
-    names = ("Resource", "Capacity", "Price")
+    amounts = aligned([amount_text(r, r.capacity) for r in agreement.resources[:ROWS]])
+    prices = aligned([figure(price) for price in known.prices[:ROWS].tolist()])
+    shown = zip(agreement.resources, amounts, prices, strict=False)
+    rows = [(titled(r), number(amount), _price(r, price)) for r, amount, price in shown]
+    currency = f", {agreement.currency}" if agreement.currency else ""
+    names = ("Resource", "Capacity", f"Price{currency}")
     return section(
         "The capacities and their prices",
         paragraph(
@@ -133,9 +150,8 @@ def _terms(known: Outcome) -> Element:
     )
 
 
-def _price(agreement: Agreement, resource: Resource, price: float) -> Element:
-    amount = number(money(agreement, figure(price)))
-    return element("span", amount, f" per {resource.unit or 'unit'}")
+def _price(resource: Resource, price: str) -> Element:
+    return element("span", number(price), f" per {resource.unit or 'unit'}")
 
 
 def _brought(agreement: Agreement) -> str:
@@ -163,16 +179,18 @@ def _members(known: Outcome) -> list[tuple[str, str, str]]:
     agreement = known.agreement
     rows = []
     for member, ticks in zip(agreement.members[:ROWS], known.endowment.tolist(), strict=False):
-        brings = _range([tick / agreement.ticks for tick in ticks])
-        rows.append((member.name, f"at most {_range(member.share)}", brings))
+        brings = part_range([tick / agreement.ticks for tick in ticks])
+        if agreement.banded:
+            own = amounts(agreement, np.array(ticks), agreement.place(member.name)).tolist()
+            parts = zip(own, agreement.resources, strict=True)
+            brings = part_range([amount / r.measure for amount, r in parts])
+        claim = f"at most {part_range(member.share)}"
+        if member.floor:
+            claim = f"at least {part_range(member.floor)}, {claim}"
+        rows.append((member.name, claim, brings))
     if len(agreement.members) > ROWS:
         rows.append((f"and {len(agreement.members) - ROWS} more", "", ""))
     return rows
-
-
-def _range(parts: Sequence[float]) -> str:
-    least, most = (f"{100.0 * bound(parts):.4g} %" for bound in (min, max))
-    return most if least == most else f"{least} to {most}"
 
 
 def _certificate(known: Outcome) -> Element:
@@ -206,12 +224,23 @@ def _privacy(known: Outcome) -> Element:
     return section(
         "Privacy",
         paragraph(element("strong", "The guarantee"), f" — {statement(known.agreement)}."),
-        *_plain_words(known.agreement),
+        *plain_words(known.agreement),
+        *_unhidden(known.agreement),
         paragraph(verdict(known.agreement)),
     )
 
 
-def _plain_words(agreement: Agreement) -> list[Element]:
+def plain_words(agreement: Agreement) -> list[Element]:
+    """What the guarantee means, for people."""
+    if agreement.masked and agreement.privacy is None:
+        return [
+            paragraph(
+                "In plain words: nobody can read what a single company asked for, not even all "
+                "others but one together. What can be read is what all asked for together, "
+                "exactly, round by round. Who knows what all others but one asked for knows the "
+                "last one’s numbers too: all the others together can find them."
+            )
+        ]
     if agreement.rehearsal or agreement.privacy is None:
         return [
             paragraph(
@@ -223,25 +252,43 @@ def _plain_words(agreement: Agreement) -> list[Element]:
     weak = " So large a factor promises next to nothing." if epsilon > WEAK else ""
     return [
         paragraph(
-            "In plain words: all the others together, with whatever else they know, learn only "
-            "so much about a company’s data. Their odds between any two data sets that it might "
+            f"In plain words: {others(agreement)}, with whatever else they know, learn only so "
+            "much about a company’s data. Their odds between any two data sets that it might "
             f"have shift by a factor of at most {figure(math.exp(epsilon), digits=2)}, which is "
             f"e to the power of ε, but for a chance of about {delta:g}.{weak}"
         ),
+    ]
+
+
+def others(agreement: Agreement) -> str:
+    """Who may put together all they know, and still learn no more than the guarantee allows."""
+    colluders = None if agreement.privacy is None else agreement.privacy.colluders
+    if colluders is None:
+        return "all the others together"
+    count = "any one other company" if colluders == 1 else f"any {colluders} other companies"
+    return f"{count}, the coordinator and everybody outside together"
+
+
+def _unhidden(agreement: Agreement) -> list[Element]:
+    if agreement.rehearsal or agreement.privacy is None:
+        return []
+    found = "totals" if agreement.masked else "quotas"
+    return [
         paragraph(
             "It does not hide that a company took part, nor what it says or does outside of the "
-            "session. The prices and quotas on this page are computed from the noisy numbers "
+            f"session. The prices and {found} on this page are computed from the noisy numbers "
             "alone, so that reading it, or sending it on, costs no further privacy."
         ),
     ]
 
 
 def _proof(known: Outcome) -> Element:
+    what = "total and price" if known.agreement.masked else "price and quota"
     return section(
         "Check it yourself",
         paragraph(
             "This page proves nothing by itself. With the agreement and the transcript anybody can "
-            "check every signature and recompute every price and quota; one changed byte is found. "
+            f"check every signature and recompute every {what}; one changed byte is found. "
             "The digest and the head that this command prints must be these:"
         ),
         element(

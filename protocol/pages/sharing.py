@@ -1,6 +1,7 @@
 """The part of the public page about who gets what of each capacity, and who pays whom for it.
 
-All figures follow from the outcome; those of a column add up as they are shown.
+All figures follow from the outcome; those of a column add up as they are shown. Where only totals
+can be read nobody's quota and payment is here, because nobody else knows them.
 """
 
 import math
@@ -31,9 +32,76 @@ from protocol.pages.words import (
     titled,
     whole_units,
 )
-from protocol.payments import balanced
+from protocol.payments import UNITS, balanced
 
 _HUNDREDTHS = 10_000  # of a percent, in a whole
+
+
+def own_parts(known: Outcome) -> Element:
+    """What everybody may know of quotas and payments that only their companies know."""
+    agreement = known.agreement
+    shown = min(len(agreement.resources), ROWS)
+    rows = []
+    asked = known.weighted_total.tolist()
+    for resource, total in zip(agreement.resources[:shown], asked, strict=False):
+        rows.append(
+            (
+                titled(resource),
+                number(amount_text(resource, resource.capacity)),
+                number(amount_text(resource, total)),
+                number(percent(round(_HUNDREDTHS * total / resource.capacity))),
+            )
+        )
+    asking = "Asked for by all together" + ("" if agreement.privacy is None else ", with noise")
+    return section(
+        "The quotas and who pays whom",
+        paragraph(
+            "A quota is the part of a capacity that a company may use. Only totals can be read in "
+            "this session, so that each company knows its own quota, and nobody another’s. It "
+            "works it out from what it asked for itself and from the totals, by a rule that is the "
+            "same for all. " + _rule_in_words(known)
+        ),
+        table(("Resource", "Capacity", asking, "Of the capacity"), rows),
+        *left_out(shown, len(agreement.resources), "resources"),
+        paragraph(
+            "For what its quota is worth above what it brings a company pays at the prices of the "
+            "outcome; below 0 it is paid. Each works out its own payment, and nobody knows "
+            "another’s. All of them together are zero, but for half a unit of money each: "
+            f"{len(agreement.members)} companies, and "
+            f"{fixed(UNITS, 0)} to {fixed(2 * UNITS, 0)} units to what all capacities are worth."
+        ),
+    )
+
+
+def _rule_in_words(known: Outcome) -> str:
+    if known.agreement.privacy is None:
+        return (
+            "It is what the company asked for on average, and a part of what is left over in "
+            "proportion to what it may claim. If all companies answered truly, the quotas of a "
+            "resource never add up to more than its capacity; they leave what rounding takes, and "
+            "what shares that are full cannot take."
+        )
+    if known.hedge is None or not known.quota_risk:
+        return (
+            "The noise in the totals is so large that it is in proportion to what the company may "
+            "claim, whatever was asked for; all quotas together fill each capacity, but for "
+            "rounding."
+        )
+    shares = float(known.hedge.shares)
+    partly = f", and {100.0 * shares:.0f} % of it by what it may claim" if shares else ""
+    return (
+        "It goes by what the company asked for on average"
+        f"{partly}. Because the totals have noise, about {100.0 * known.hedge.kept:.0f} % of each "
+        "capacity is kept back, so that all quotas together exceed some capacity with a risk of "
+        f"{100.0 * known.quota_risk:g} % at most."
+    )
+
+
+def own_quota_texts(known: Outcome, ticks: int, j: int) -> tuple[str, str]:
+    """A quota that only its company knows, in units and as a percentage, and never rounded up."""
+    resource, N = known.agreement.resources[j], known.agreement.ticks
+    units = ticks * whole_units(resource) // N
+    return fixed(units, decimals_of(resource)), percent(ticks * _HUNDREDTHS // N)
 
 
 def quotas(known: Outcome) -> Element:
@@ -45,6 +113,7 @@ def quotas(known: Outcome) -> Element:
             "of them itself, from the numbers that everybody has heard, and gets the same. "
             + _filling(known)
             + " If all stay within theirs, no capacity is ever overrun."
+            + _floors(known)
         ),
         paragraph(
             "That is what sets a quota apart from a plan made at the prices alone. Each company "
@@ -62,10 +131,26 @@ def quotas(known: Outcome) -> Element:
     )
 
 
+def _floors(known: Outcome) -> str:
+    """How bars and percentages are to be read where members have floors."""
+    if not known.agreement.banded:
+        return ""
+    return (
+        " Every company has its floor in any case, and one below 0 brings that much; bars and "
+        "percentages are what it has above its floor, of all that is above the floors."
+    )
+
+
 def _filling(known: Outcome) -> str:
     """How much of a capacity the quotas are, together."""
     if known.certificate is None:
         return "The quotas of a resource add up to its capacity exactly."
+    if not known.certificate.fits:
+        return (
+            "Each is what the company asked for on average, cut by the same part where all "
+            "together asked for more than there is. The quotas of a resource never add up to more "
+            "than its capacity."
+        )
     return (
         "Each is what the company asked for on average, and a part of what is left over. The "
         "quotas of a resource never add up to more than its capacity; they leave what rounding "
@@ -95,6 +180,7 @@ def _quota_card(known: Outcome, j: int) -> Element:
     if len(agreement.members) <= ROWS:
         rows.pop()
     full = sum(parts) == whole_units(resource) and sum(percents) == _HUNDREDTHS
+    longest = longest or 1
     total = "all together = capacity"
     if not full:
         total = f"all together, of {amount_text(resource, resource.capacity)}"
@@ -119,11 +205,30 @@ def _quota_counts(known: Outcome, j: int) -> tuple[list[int], list[int]]:
     """
     resource, ticks = known.agreement.resources[j], known.quota[:, j].tolist()
     used = Fraction(sum(ticks), known.agreement.ticks)
+    if known.agreement.banded:
+        return _banded_counts(known, j)
     if not used:
         return [0] * len(ticks), [0] * len(ticks)
     wholes = (round(used * whole_units(resource)), round(used * _HUNDREDTHS))
     units, percents = (apportion(whole, ticks) for whole in wholes)
     return units, percents
+
+
+def _banded_counts(known: Outcome, j: int) -> tuple[list[int], list[int]]:
+    """The same where members have floors: with them in units, above them as a percentage."""
+    agreement, ticks = known.agreement, known.quota[:, j].tolist()
+    unit = Fraction(agreement.above_floors(j)) / agreement.ticks
+    scale = 10 ** decimals_of(agreement.resources[j])
+    exact = [
+        (Fraction(floor) + tick * unit) * scale
+        for floor, tick in zip(agreement.floor[:, j].tolist(), ticks, strict=True)
+    ]
+    whole = [math.floor(part) for part in exact]
+    order = sorted(range(len(whole)), key=lambda k: (whole[k] - exact[k], k))
+    for k in order[: round(sum(exact)) - sum(whole)]:
+        whole[k] += 1
+    hundredths = round(Fraction(sum(ticks), agreement.ticks) * _HUNDREDTHS)
+    return whole, apportion(hundredths, ticks) if sum(ticks) else [0] * len(ticks)
 
 
 def payments(known: Outcome) -> Element:

@@ -17,6 +17,7 @@ def plan_text(agreement: Agreement, figures: dict[str, Any]) -> str:
     lines = [
         *_terms(agreement),
         *(_noise(figures) if agreement.privacy is not None else []),
+        *_reveals(agreement, figures),
         *_promise(agreement, figures),
         *_end(agreement),
     ]
@@ -34,6 +35,37 @@ def _noise(figures: dict[str, Any]) -> list[str]:
         f"  its average over all rounds    {figures['party_average']:.4g}",
         f"  one round's total of all       {figures['total_release']:.4g}",
         f"  its average over all rounds    {figures['total_average']:.4g}",
+    ]
+
+
+def _reveals(agreement: Agreement, figures: dict[str, Any]) -> list[str]:
+    """What `each` and `totals` would come to beside each other, and which is better."""
+    each, totals, better = figures["each"], figures["totals"], figures["better"]
+    if totals is None:
+        return []
+    if agreement.privacy is None:
+        reason = "the same prices, and nobody sees what one company would take"
+        return [f"reveal: better is                {better} ({reason})"]
+    against = [
+        f"epsilon {epsilon:.3g} against {count}" if epsilon else f"nothing against {count}"
+        for count, epsilon in totals["epsilon_against"].items()
+    ]
+    quota = f"keep {100.0 * totals['quota_kept']:.0f} % of a capacity back for noise"
+    if totals["quota_by_shares"] == 1.0:
+        quota = "would be by shares: too much of a capacity had to be kept back"
+    elif totals["quota_by_shares"]:
+        quota += f", and are by shares for {100.0 * totals['quota_by_shares']:.0f} %"
+    reason = (
+        f"{each['total_average'] / totals['total_average']:.2g} times less noise in totals"
+        if better == "totals"
+        else "hardly more noise, and a promise that rests on nobody else"
+    )
+    return [
+        f"reveal = 'each': total's average {each['total_average']:.4g}",
+        f"reveal = 'totals': the same      {totals['total_average']:.4g}",
+        f"  promised against colluders     {', '.join(against)}",
+        f"  private quotas                 {quota}",
+        f"reveal: better is                {better} ({reason})",
     ]
 
 
@@ -62,14 +94,22 @@ def _end(agreement: Agreement) -> list[str]:
         return []
     earned = "" if agreement.objective_limit is None else ", and what its plan would earn"
     part, left = f"{100.0 * tolerance:.4g} %", f"{100.0 * reserve:.4g} %"
+    revealed = [
+        "revealed to all members          exactly what each company would take at the prices of",
+        f"                                 every round{earned}: that may tell much of its data",
+    ]
+    if agreement.masked:
+        revealed = [
+            "revealed to all members          exactly what all companies together would take at",
+            "                                 the prices of every round, and of no single one more",
+        ]
     return [
         "ends by itself                   once all companies together are proved to miss no more",
         f"  (tolerance)                    than {part} of what all capacities are worth, and the",
         f"                                 reserve; after {agreement.rounds} rounds in any case",
         f"the rounds leave                 {left} of each capacity, which the quotas fill; who",
         "  (reserve)                      needs one to the last unit wants a reserve of 0",
-        "revealed to all members          exactly what each company would take at the prices of",
-        f"                                 every round{earned}: that may tell much of its data",
+        *revealed,
     ]
 
 
@@ -103,13 +143,15 @@ def audit_text(known: Outcome) -> str:
         f"{count} releases in {done} of {agreement.rounds} rounds: every signature fits",
         "every price and head recomputed: all stand on the same chain",
         *(["the session ended by itself"] if known.ended_by_itself else []),
-        "sealed by all members" if known.sealed else "not sealed: the session was still going on",
+        _state(known),
         f"head       {known.position.head.hex()}",
         f"certified  {certified(agreement, certificate_figures(known))}",
     ]
     for resource, price in zip(agreement.resources, known.prices.tolist(), strict=True):
         amount = money(agreement, repr(price))
         lines.append(f"price      {resource.name}: {amount} per {resource.unit or 'unit'}")
+    if agreement.masked:
+        return "\n".join([*lines, *_only_totals(known)])
     exactly = "fill exactly" if known.certificate is None else "do not exceed"
     currency = f" in {agreement.currency}" if agreement.currency else ""
     return "\n".join(
@@ -123,6 +165,14 @@ def audit_text(known: Outcome) -> str:
     )
 
 
+def _state(known: Outcome) -> str:
+    if known.sealed:
+        return "sealed by all members"
+    if known.position.over:
+        return "not sealed: all rounds are there, and the seals of the members are not"
+    return "not sealed, and not complete: the session was still going on"
+
+
 def audit_figures(known: Outcome) -> dict[str, Any]:
     """The same for machines; quotas and endowments in ticks."""
     names = [member.name for member in known.agreement.members]
@@ -130,25 +180,66 @@ def audit_figures(known: Outcome) -> dict[str, Any]:
         "digest": known.agreement.digest.hex(),
         "rounds": known.rounds,
         "head": known.position.head.hex(),
+        "complete": known.position.over,
         "sealed": known.sealed,
         "ended_by_itself": known.ended_by_itself,
         "currency": known.agreement.currency,
         "certificate": certificate_figures(known),
         "prices": known.prices.tolist(),
         "ticks": known.agreement.ticks,
-        "quota": dict(zip(names, known.quota.tolist(), strict=True)),
+        "reveal": known.agreement.reveal,
+        "totals": known.weighted_total.tolist(),
+        "quota_risk": known.quota_risk,
         "endowment": dict(zip(names, known.endowment.tolist(), strict=True)),
-        "payments": dict(zip(names, known.payments.tolist(), strict=True)),
         "privacy": statement(known.agreement),
+        **({} if known.agreement.masked else _parts(known, names)),
     }
+
+
+def _parts(known: Outcome, names: list[str]) -> dict[str, Any]:
+    """Everybody's quota and payment, where each release can be read."""
+    return {
+        "quota": dict(zip(names, known.quota.tolist(), strict=True)),
+        "payments": dict(zip(names, known.payments.tolist(), strict=True)),
+    }
+
+
+def _only_totals(known: Outcome) -> list[str]:
+    """What an audit can say where releases are masked, and what it cannot."""
+    noisy = "" if known.agreement.privacy is None else ", with noise"
+    pairs = zip(known.agreement.resources, known.weighted_total.tolist(), strict=True)
+    asked = (
+        f"  {r.name}: {total!r} {r.unit or 'units'}, {total / r.capacity:.3%}" for r, total in pairs
+    )
+    return [
+        f"totals     asked for by all together, averaged{noisy}",
+        *asked,
+        *_risked(known),
+        "masked     every total was recomputed, and can be one. Single releases cannot be read, so",
+        "           that they cannot be checked: whether one is true, and who has which quota and",
+        "           payment, nobody knows but its member",
+    ]
+
+
+def _risked(known: Outcome) -> list[str]:
+    if known.hedge is None:
+        return []
+    if not known.quota_risk:
+        return ["quota      by shares, as too much of each capacity had to be kept back for noise"]
+    part, risk = f"{100.0 * known.hedge.kept:.3g} %", f"{100.0 * known.quota_risk:.3g} %"
+    return [
+        f"quota      about {part} of each capacity is kept back for noise; all quotas together",
+        f"           exceed some capacity with a risk of {risk} at most",
+    ]
 
 
 def _terms(agreement: Agreement) -> list[str]:
     members, resources = len(agreement.members), len(agreement.resources)
     size = f"{members} members, {resources} resources, {agreement.rounds} rounds"
+    reveal = ", only totals" if agreement.masked else ""
     return [
         f"session    {agreement.session}   digest {agreement.digest.hex()}",
-        f"terms      {size}, mode {agreement.mode}, step {agreement.pricing.step}",
+        f"terms      {size}, mode {agreement.mode}{reveal}, step {agreement.pricing.step}",
         f"privacy    {statement(agreement)}",
         "",
     ]

@@ -38,11 +38,17 @@ def whole_units(resource: Resource) -> int:
 
 def decimals_of(resource: Resource) -> int:
     """So many that the last one is at most a ten-thousandth of the capacity."""
-    return max(0, 4 - math.floor(math.log10(resource.capacity)))
+    return max(0, 4 - math.floor(math.log10(resource.measure)))
 
 
 def percent(hundredths: int) -> str:
     return f"{fixed(hundredths, 2)} %"
+
+
+def part_range(parts: Sequence[float]) -> str:
+    """The least and the largest of some parts of a whole, in percent."""
+    least, most = (f"{100.0 * bound(parts):.4g} %" for bound in (min, max))
+    return most if least == most else f"{least} to {most}"
 
 
 def counted(count: int, one: str, many: str) -> str:

@@ -63,8 +63,8 @@ T = TypeVar("T")
 class Bench:
     """The contestants at one size. Each is played in a new folder."""
 
-    def __init__(self, size: Size, seed: int, mpi: Mpi) -> None:
-        self._size, self._seed, self._mpi = size, seed, mpi
+    def __init__(self, size: Size, seed: int, mpi: Mpi, *, masked: bool) -> None:
+        self._size, self._seed, self._mpi, self._masked = size, seed, mpi, masked
 
     def ways(self) -> dict[str, Way]:
         """What is measured in turns, by name: of each topology, and once for both."""
@@ -76,6 +76,8 @@ class Bench:
                 f"{topology} bare": partial(self._bare, topology),
                 f"{topology} pyzmq": partial(self._pyzmq, topology),
             }
+            if self._masked:
+                ways[f"{topology} totals"] = partial(self._ours, topology, "--reveal", "totals")
             if size.parts:
                 ways[f"{topology} parts"] = partial(self._parts, topology)
         if self._mpi.allgather:
@@ -84,9 +86,9 @@ class Bench:
             ways["disropt"] = self._disropt
         return ways
 
-    def _ours(self, topology: str) -> dict[str, float]:
+    def _ours(self, topology: str, *more: str) -> dict[str, float]:
         """Rounds a second, and CPU of a round: the median of the parties, and the coordinator's."""
-        options = session(self._size.parties, self._size.rounds, topology, self._seed)
+        options = session(self._size.parties, self._size.rounds, topology, self._seed, *more)
         watch = Watch()
         with tempfile.TemporaryDirectory(prefix="sotto-bench-") as folder:
             played = play(Path(folder) / "session", options, watch=watch)
@@ -101,7 +103,8 @@ class Bench:
         }
 
     def _parts(self, topology: str) -> dict[str, Any]:
-        options = session(self._size.parties, self._size.rounds, topology, self._seed)
+        reveal = ("--reveal", "totals") if self._masked else ()
+        options = session(self._size.parties, self._size.rounds, topology, self._seed, *reveal)
         with tempfile.TemporaryDirectory(prefix="sotto-bench-") as folder:
             file = Path(folder) / "parts.json"
             play(
@@ -185,9 +188,9 @@ def _medians(
     return {key: float(statistics.median(each[key] for each in told)) for key in told[0]}
 
 
-def measure(size: Size, seed: int, mpi: Mpi) -> list[dict[str, Any]]:
-    """The figures of one size, one row for each topology."""
-    got = in_turns(Bench(size, seed, mpi).ways(), size.turns)
+def measure(size: Size, seed: int, mpi: Mpi, *, masked: bool = False) -> list[dict[str, Any]]:
+    """The figures of one size, one row for each topology; `masked`: of totals beside each."""
+    got = in_turns(Bench(size, seed, mpi, masked=masked).ways(), size.turns)
     return [_row(size, topology, got) for topology in size.topologies]
 
 
@@ -210,6 +213,12 @@ def _row(size: Size, topology: str, got: dict[str, list[Any]]) -> dict[str, Any]
         "cpu_over_bare": ratio(party, bare_cpu),
         "coordinator_cpu_seconds_per_round": spread(coordinator),
     }
+    if f"{topology} totals" in got:
+        totals = [figures["rounds_per_second"] for figures in of("totals")]
+        cpu = [figures["cpu_seconds_per_round"] for figures in of("totals")]
+        spreads["totals_rounds_per_second"] = spread(totals)
+        spreads["totals_over_each"] = ratio(totals, ours)
+        spreads["totals_cpu_over_each"] = ratio(cpu, party)
     if "allgather" in got:
         spreads["allgather_rounds_per_second"] = spread(got["allgather"])
     if "disropt" in got:
@@ -240,10 +249,13 @@ def rounds(options: argparse.Namespace, console: Console) -> dict[str, Any]:
     for size in _chosen(options, "pace", QUICK, SIZES):
         try:
             with console.status(f"rounds: {size.parties} parties, {size.turns} turns"):
-                rows += measure(size, options.seed, mpi)
+                masked = getattr(options, "reveal", "each") == "totals"
+                rows += measure(size, options.seed, mpi, masked=masked)
         except RuntimeError as error:  # what the other sizes took is not lost for it
             console.print(f"{size.parties} parties could not be measured: {error}", markup=False)
     if rows:
+        if "totals_over_each" in rows[0]:
+            console.print(_totals(rows))
         console.print(_paces(rows), _cpu(rows), _parts([row for row in rows if "parts" in row]))
     near: list[dict[str, Any]] = []
     for table in _chosen(options, "near", nearness.QUICK, nearness.SIZES):
@@ -295,6 +307,24 @@ def _paces(rows: list[dict[str, Any]]) -> Table:
             _cell(row, "bare_over_disropt", ".2f"),
             _cell(row, "pyzmq_rounds_per_second", ".0f"),
             _cell(row, "allgather_rounds_per_second", ".0f"),
+        )
+    return table
+
+
+def _totals(rows: list[dict[str, Any]]) -> Table:
+    table = _table(
+        "only totals beside each",
+        "rounds per second of the same session, and CPU of a party; turn by turn",
+        "parties", "topology", "each", "totals", "totals ÷ each", "CPU, totals ÷ each",
+    )  # fmt: skip
+    for row in rows:
+        table.add_row(
+            str(row["parties"]),
+            row["topology"],
+            _cell(row, "rounds_per_second", ".0f"),
+            _cell(row, "totals_rounds_per_second", ".0f"),
+            _cell(row, "totals_over_each", ".2f"),
+            _cell(row, "totals_cpu_over_each", ".2f"),
         )
     return table
 

@@ -56,4 +56,4 @@ def write(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    joining.run(write, ".mps")
+    joining.run(build, write, ".mps")

@@ -43,4 +43,4 @@ def write(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    joining.run(write, ".lp")
+    joining.run(build, write, ".lp")

@@ -26,6 +26,7 @@ WORTH = 100.0
 DELTA = 0.001
 PAPER_EPSILONS = (0.1, 0.5, 2.0, 4.0)
 EPSILONS = (*PAPER_EPSILONS, 8.0, 16.0, 32.0, 64.0)
+TOTALS_EPSILONS = (1.0, 4.0, 16.0)
 HIDDEN = float("inf")
 """The ε of a session without noise."""
 
@@ -42,6 +43,7 @@ class Variant:
 
     label: str
     mode: str
+    reveal: str = "each"
     privacy: Mapping[str, Any] = field(default_factory=dict)
     prices: Mapping[str, Any] = field(default_factory=dict)
     worth: bool = True
@@ -60,16 +62,26 @@ _PAPER = {"accountant": "paper", "noise": "component"}
 _THEOREM = {"step": "theorem"}
 
 VARIANTS: Mapping[str, Variant] = {
-    "standard": Variant("standard", "private", _PAPER, _THEOREM),
-    "momentum": Variant("momentum", "private", _PAPER, {**_THEOREM, "momentum": MOMENTUM_PRIVATE}),
+    "standard": Variant("standard", "private", privacy=_PAPER, prices=_THEOREM),
+    "momentum": Variant(
+        "momentum",
+        "private",
+        privacy=_PAPER,
+        prices={**_THEOREM, "momentum": MOMENTUM_PRIVATE},
+    ),
     "clipped": Variant(
         "momentum, clipped",
         "clipped",
-        {**_PAPER, "truncate": True, "tau": TAU},
-        {**_THEOREM, "momentum": MOMENTUM_PRIVATE},
+        privacy={**_PAPER, "truncate": True, "tau": TAU},
+        prices={**_THEOREM, "momentum": MOMENTUM_PRIVATE},
     ),
-    "tuned": Variant("standard, tuned step", "private", _PAPER, _THEOREM, tuned=True),
+    "tuned": Variant(
+        "standard, tuned step", "private", privacy=_PAPER, prices=_THEOREM, tuned=True
+    ),
     "recommended": Variant("recommended", "private", prices={"start": "worth"}, caps=True),
+    "totals": Variant(
+        "only totals", "private", reveal="totals", prices={"start": "worth"}, caps=True
+    ),
     "hidden": Variant("without noise", "hidden", caps=True),
     "paper": Variant("paper, 1/√t", "hidden", worth=False, divided=2),
     "paper-momentum": Variant(
@@ -142,6 +154,7 @@ class Experiment:
     rounds: int
     settings: tuple[Setting, ...]
     variants: tuple[str, ...]
+    epsilons: tuple[float, ...] = EPSILONS
     quota: bool = False
     """Whether the parties also plan within the quota of each session."""
 
@@ -153,7 +166,7 @@ class Experiment:
         """(ε, variant) of every session with one instance: those with noise at every ε."""
         noisy = [v for v in self.variants if VARIANTS[v].mode != "hidden"]
         quiet = [v for v in self.variants if VARIANTS[v].mode == "hidden"]
-        return (*product(EPSILONS, noisy), *((HIDDEN, v) for v in quiet))
+        return (*product(self.epsilons, noisy), *((HIDDEN, v) for v in quiet))
 
 
 EXPERIMENTS = (
@@ -169,15 +182,24 @@ EXPERIMENTS = (
         "parties",
         150,
         tuple(Setting(parties, None, 2.0) for parties in (5, 10, 20, 50, 100)),
-        ("standard", "recommended", "hidden"),
+        ("standard", "recommended", "totals", "hidden"),
         hindsight=False,
     ),
     Experiment(
         "quota",
         150,
         (Setting(10, None, 2.0, demands=False),),
-        ("recommended", "hidden"),
+        ("recommended", "totals", "hidden"),
         quota=True,
+    ),
+    Experiment(
+        "totals",
+        150,
+        tuple(Setting(parties, None, 2.0, demands=False) for parties in (10, 20, 50, 100)),
+        ("recommended", "totals"),
+        epsilons=TOTALS_EPSILONS,
+        quota=True,
+        hindsight=False,
     ),
 )
 
@@ -203,6 +225,7 @@ def agree(
         table(
             session="study",
             mode=variant.mode,
+            reveal=variant.reveal,
             rounds=rounds,
             capacity=capacity,
             share=instance.share if variant.caps else None,

@@ -81,7 +81,7 @@ class Remembering(Subproblem):
             plan=frozen(answer.plan),
             demand=frozen(demand / self._finer),
             uses=frozen(np.maximum(demand + unused, 0.0) / self._finer),
-            utility=float(self._utility @ answer.plan) + self._offset,
+            utility=float(self._data.utility @ answer.plan) + self._data.offset,
         )
         self._corners.learn(corner, self._solver.getBasis(), prices)
 

@@ -11,10 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import highspy
 import numpy as np
 
 from party.gate import clamped, truncated
 from party.settle import plan_within
+from party.subproblem import loaded, model
 from protocol.agreement import Agreement
 from protocol.arrays import Floats, Ticks
 from protocol.course import Course
@@ -63,11 +65,29 @@ class Played:
 
     `dual` is that of the prices asked, `told` that of the prices the session would have come
     to, had it ended there: the weighted ones where its rule has weights, else those asked.
+    `asked` is what each party wanted, rounds by parties by resources, which nobody else knows.
     """
 
     known: Outcome
     dual: Floats
     told: Floats
+    asked: Ticks
+
+    @property
+    def quota(self) -> Ticks:
+        """What each party may use: as everybody knows, or as each works out for itself."""
+        if not self.known.agreement.masked:
+            return self.known.quota
+        caps, rule = self.known.agreement.share_ticks, self.known.rule
+        weights = np.array(rule.weights)
+        own = np.tensordot(weights, self.asked, 1)  # whole numbers, far below 2^63
+        whole = int(weights.sum())
+        quota = np.empty_like(own)
+        for (k, j), wanted in np.ndenumerate(own):
+            cap = int(caps[k, j])
+            exact = rule.scale[j] * int(wanted) / whole + rule.fill[j] * cap
+            quota[k, j] = min(cap, math.floor(exact))
+        return quota
 
 
 class Companies:
@@ -132,9 +152,12 @@ def session(agreement: Agreement, companies: Companies, draws: Floats) -> Played
     """Play a whole session; `draws` is the noise in units of σ, rounds by parties by numbers."""
     course, calibration = Course(agreement), Calibration(agreement)
     position = course.opening
+    if agreement.masked:  # nobody is asked to read one release, so that nothing need be masked
+        position = course.pair(position, [])
     scales, adaptive = calibration.scales(position.caps), agreement.mode == "clipped"
     path, dual, told = [], [], []
     released: list[Ticks] = []
+    asked: list[Ticks] = []
     while True:
         prices = position.prices.current
         demand, objective = companies.answers(prices)
@@ -152,12 +175,12 @@ def session(agreement: Agreement, companies: Companies, draws: Floats) -> Played
                 path=np.array(path),
                 sealed=True,
             )
-            return Played(known, np.array(dual), np.array(told))
+            return Played(known, np.array(dual), np.array(told), np.array(asked))
         if adaptive:
             scales = calibration.scales(position.caps)
         noise = np.rint(draws[position.round] * scales).astype(np.int64)
-        values = clamped(agreement, demand, objective, position.caps) + noise
-        released.append(truncated(agreement, values))
+        asked.append(clamped(agreement, demand, objective, position.caps))
+        released.append(truncated(agreement, asked[-1] + noise))
         position = course.advance(position, released[-1])
 
 
@@ -204,6 +227,7 @@ def _sessions(unit: Unit) -> list[Row]:
     companies, optimum = Companies(instance), central(instance).utility
     others = Companies(placebo(instance, unit.seed, demands=setting.demands))
     draws = setting.draws(unit.seed, experiment.rounds)
+    splits = Splits(instance, optimum, demands=setting.demands)
     equal: dict[str, Any] = {}
 
     def gap(dual: float) -> float:
@@ -240,33 +264,60 @@ def _sessions(unit: Unit) -> list[Row]:
         if experiment.hindsight:
             row["placebo_best"] = gap(min(companies.dual(prices) for prices in other.known.path))
         if experiment.quota and VARIANTS[name].caps:
-            equal = equal or _within(instance, agreement, own.known.prorata, "prorata", optimum)
-            row |= equal | _within(instance, agreement, own.known.quota, "quota", optimum)
+            equal = equal or splits.within(agreement, own.known.prorata, "prorata")
+            row |= equal | splits.within(agreement, own.quota, "quota")
+            row["quota_over"] = _over(agreement, own.quota)
         if experiment.quota and not setting.demands:
-            split = other.known.quota
-            row |= _within(instance, agreement, split, "placebo_quota", optimum)
+            row |= splits.within(agreement, other.quota, "placebo_quota")
         rows.append(row)
     return rows
 
 
-def _within(
-    instance: Instance, agreement: Agreement, split: Ticks, name: str, optimum: float
-) -> dict[str, Any]:
-    """The utility over the optimum if each keeps to its part of a split.
+class Splits:
+    """What the parties of an instance earn if each keeps to its part of a split."""
 
-    It is missing where some party has no plan within its part, for its minimum demands; how
-    many of the parties have none is the second number.
-    """
-    plans = [
-        plan_within(data, amounts(agreement, part))
-        for data, part in zip(instance.data, split, strict=True)
-    ]
-    found = [p.utility for p in plans if p is not None]
-    lacking = 1.0 - len(found) / len(plans)
-    return {
-        name: None if lacking else math.fsum(found) / optimum,
-        f"{name}_lacking": lacking,
-    }
+    def __init__(self, instance: Instance, optimum: float, *, demands: bool) -> None:
+        self._instance, self._optimum = instance, optimum
+        # Without minimum demands there always is a plan, and a solver kept warm finds its worth;
+        # with them only the settlement can tell whether there is one.
+        limits = instance.share * instance.capacity
+        pairs = zip(instance.data, limits, strict=True)
+        self._warm = None if demands else [loaded(model(*pair)) for pair in pairs]
+
+    def within(self, agreement: Agreement, split: Ticks, name: str) -> dict[str, Any]:
+        """The utility over the optimum.
+
+        It is missing where some party has no plan within its part, for its minimum demands; how
+        many of the parties have none is the second number.
+        """
+        limits = [amounts(agreement, part) for part in split]
+        if self._warm is None:
+            plans = [plan_within(*pair) for pair in zip(self._instance.data, limits, strict=True)]
+            found = [plan.utility for plan in plans if plan is not None]
+        else:
+            warm = zip(self._warm, self._instance.data, limits, strict=True)
+            found = [_most(solver, data.columns, limit) for solver, data, limit in warm]
+        lacking = 1.0 - len(found) / len(split)
+        return {
+            name: None if lacking else math.fsum(found) / self._optimum,
+            f"{name}_lacking": lacking,
+        }
+
+
+def _most(solver: highspy.Highs, first: int, limit: Floats) -> float:
+    """The most that a program earns whose demands, from this column on, have this limit."""
+    m = len(limit)
+    columns = np.arange(first, first + m, dtype=np.int32)
+    solver.changeColsBounds(m, columns, np.zeros(m), limit)
+    solver.run()
+    if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+        raise ValueError("the solver failed on a problem that has a plan")
+    return float(solver.getObjectiveValue())
+
+
+def _over(agreement: Agreement, split: Ticks) -> float:
+    """By how much of a capacity all quotas together are above it, at worst."""
+    return max(0.0, float(split.sum(axis=0).max()) / agreement.ticks - 1.0)
 
 
 def _shares(unit: Unit) -> list[Row]:

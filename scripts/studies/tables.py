@@ -34,7 +34,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
         "gap_start", "gap_last", "gap_average", "gap_best",
         "placebo_last", "placebo_average", "placebo_best",
         "overrun_last", "overrun_average",
-        "quota", "quota_lacking", "placebo_quota", "placebo_quota_lacking",
+        "quota", "quota_lacking", "quota_over", "placebo_quota", "placebo_quota_lacking",
         "prorata", "prorata_lacking",
     ),
     "shares": ("parties", "share_first", "buffer", "seed", "party", "share"),

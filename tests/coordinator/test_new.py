@@ -16,10 +16,12 @@ from tests.kit.waiting import LIMIT
 HIDDEN = ("--mode", "hidden")
 
 
-def new(folder: Path, *more: Any) -> subprocess.CompletedProcess[str]:
-    """Run the real command for two members and two resources."""
+def new(
+    folder: Path, *more: Any, names: tuple[str, ...] = ("acme", "bolt")
+) -> subprocess.CompletedProcess[str]:
+    """Run the real command for two members, unless more are named, and two resources."""
     members = []
-    for name in ("acme", "bolt"):
+    for name in names:
         path = folder / f"{name}.member.toml"
         if not path.exists():
             path.write_text(identity.generate(name).member_table())
@@ -70,6 +72,34 @@ def test_agreement_says_nothing_that_nobody_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("names", "options", "reveal"),
+    [
+        (("acme", "bolt"), (), "each"),
+        (("acme", "bolt", "coil"), (), "totals"),
+        (("acme", "bolt", "coil"), ("--mode", "hidden"), "totals"),
+        (("acme", "bolt", "coil"), ("--mode", "clipped"), "each"),
+        (("acme", "bolt", "coil"), ("--reveal", "each"), "each"),
+    ],
+)
+def test_only_totals_are_proposed_where_they_can_be(
+    tmp_path: Path, names: tuple[str, ...], options: tuple[str, ...], reveal: str
+) -> None:
+    """From three members on nobody's releases are to be read, unless somebody says otherwise."""
+    made = new(tmp_path, *options, names=names)
+    assert (made.returncode, made.stderr) == (0, "")
+    assert read_agreement(tmp_path / "agreement.toml").reveal == reveal
+
+
+def test_colluders_and_risk_are_in_the_agreement(tmp_path: Path) -> None:
+    """What the options say of totals with noise is in the file."""
+    names = ("acme", "bolt", "coil", "dyna")
+    assert new(tmp_path, "--colluders", 2, "--overrun", 0.01, names=names).returncode == 0
+    privacy = read_agreement(tmp_path / "agreement.toml").privacy
+    assert privacy is not None
+    assert (privacy.colluders, privacy.overrun) == (2, 0.01)
+
+
+@pytest.mark.parametrize(
     ("options", "code", "text"),
     [
         (("--unit", "hous=h"), 2, "and the resources are hours, docks"),
@@ -86,6 +116,9 @@ def test_agreement_says_nothing_that_nobody_said(tmp_path: Path) -> None:
         (("--tolerance", "0.1", "--mode", "private"), 2, "--tolerance belongs to the certificate"),
         (("--reserve", "0.1", "--mode", "clipped"), 2, "--reserve belongs to the certificate"),
         (("--resource", "trucks=3", "--mode", "private"), 3, "'trucks=3' has no worth"),
+        (("--reveal", "totals"), 3, "reveal is 'totals' with 2 members"),
+        (("--colluders", "1"), 3, "privacy.colluders has no meaning where mode is 'hidden'"),
+        (("--mode", "private", "--overrun", "0.1"), 3, "no meaning where reveal is 'each'"),
     ],
 )
 def test_terms_that_do_not_go_together(

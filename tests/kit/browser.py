@@ -4,6 +4,7 @@ Needs nothing but the standard library and the browser itself. It is ended with 
 `with` block, and whatever it does not answer in time is an error.
 """
 
+import base64
 import json
 import os
 import select
@@ -109,18 +110,32 @@ class Browser:
         """Open a page as it would be on such a screen; returns every address it asked for."""
         path = self._folder / "page.html"
         path.write_text(page, encoding="utf-8")
+        return self.visit(path.as_uri(), width=width, height=height, mobile=mobile)
+
+    def visit(self, address: str, *, width: int, height: int, mobile: bool) -> set[str]:
+        """The same for a page that is there already."""
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": mobile}
         self.call("Emulation.setDeviceMetricsOverride", **size)
         self._events.clear()
-        self.call("Page.navigate", url=path.as_uri())
+        self.call("Page.navigate", url=address)
         until = time.monotonic() + LIMIT
         while not any(e.get("method") == "Page.loadEventFired" for e in self._events):
             self._events.append(self._next(until, "Page.navigate"))
+        return self.asked
+
+    @property
+    def asked(self) -> set[str]:
+        """Every address that the page has asked for until now."""
         return {
             event["params"]["request"]["url"]
             for event in self._events
             if event.get("method") == "Network.requestWillBeSent"
         }
+
+    def picture(self) -> bytes:
+        """What is to be seen of the page, all of it, as a PNG file."""
+        taken = self.call("Page.captureScreenshot", captureBeyondViewport=True)
+        return base64.b64decode(taken["data"])
 
     def measure(self, expression: str) -> Any:
         """The value of a JavaScript expression on the page that is shown."""

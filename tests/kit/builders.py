@@ -118,7 +118,7 @@ def play(agreement: Agreement, *, rounds: int | None = None) -> tuple[Transcript
                     agreement=agreement.digest,
                     round=positions[-1].round,
                     head=positions[-1].head,
-                    complete=True,
+                    complete=False,
                 )
             )
             for m in agreement.members
@@ -129,4 +129,5 @@ def play(agreement: Agreement, *, rounds: int | None = None) -> tuple[Transcript
 def dump(agreement: Agreement, transcript: Transcript) -> bytes:
     """A transcript as its file."""
     rounds = [[signed.data for signed in releases] for releases in transcript.rounds]
-    return frame(agreement, rounds, [signed.data for signed in transcript.seals])
+    seals, keys = ([signed.data for signed in part] for part in (transcript.seals, transcript.keys))
+    return frame(agreement, rounds, seals, keys)

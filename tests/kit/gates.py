@@ -10,15 +10,21 @@ from party.noise import Noise
 from party.subproblem import Answer, Subproblem
 from protocol.agreement import Agreement
 from protocol.arrays import Floats, Ticks
-from protocol.course import Course, Position, numbers
+from protocol.course import Course, Position, mask_keys, numbers
 from protocol.messages import Message, Signed
 from protocol.wire import pack
 from tests.kit.builders import signer
 from tests.kit.ledgers import in_memory
 
 
-def gates(agreement: Agreement, problems: list[Subproblem], noise: Noise) -> list[Gate]:
+def gates(
+    agreement: Agreement,
+    problems: list[Subproblem],
+    noise: Noise,
+    ledgers: list[Ledger] | None = None,
+) -> list[Gate]:
     """A real gate for each member; only the signatures are left out."""
+    kept = ledgers or [in_memory(agreement, member.name) for member in agreement.members]
 
     def gate(index: int) -> Gate:
         member = agreement.members[index]
@@ -31,17 +37,28 @@ def gates(agreement: Agreement, problems: list[Subproblem], noise: Noise) -> lis
             member.name,
             subproblem=problems[index],
             noise=noise,
-            ledger=in_memory(agreement, member.name),
+            ledger=kept[index],
             pack=unsigned,
         )
 
     return [gate(k) for k in range(len(agreement.members))]
 
 
-def play(agreement: Agreement, problems: list[Subproblem], noise: Noise) -> list[Position]:
-    """The positions of a whole session, from the opening to where it is over."""
-    course, doors = Course(agreement), gates(agreement, problems, noise)
+def play(
+    agreement: Agreement,
+    problems: list[Subproblem],
+    noise: Noise,
+    ledgers: list[Ledger] | None = None,
+) -> list[Position]:
+    """The positions of a whole session, from the first release to where it is over."""
+    kept = ledgers or [in_memory(agreement, member.name) for member in agreement.members]
+    course, doors = Course(agreement), gates(agreement, problems, noise, kept)
     path = [course.opening]
+    if path[-1].unpaired:
+        keys = tuple(door.release(path[-1]) for door in doors)
+        for ledger in kept:
+            ledger.record_mask_keys(keys)
+        path = [course.pair(path[-1], mask_keys(keys))]
     while not path[-1].over:
         releases = tuple(door.release(path[-1]) for door in doors)
         path.append(course.advance(path[-1], numbers(releases)))

@@ -71,10 +71,12 @@ def play(folder: Path, chosen: argparse.Namespace) -> Iterator[Play]:
 
 
 def assert_undisturbed(session: Play, *arguments: str) -> None:
-    """All parties ended where the same session in one process ends."""
+    """All parties ended where the same session in one process ends, with the same public file."""
     chosen = session.options
     expected = undisturbed(arguments, chosen.parties, chosen.rounds)
     figures = session.figures()
     assert figures["prices"] == expected["prices"]
     assert figures["releases_digest"] == expected["releases_digest"]
     assert len(set(figures["heads"].values())) == 1
+    folders = [session.cast.folder / name / "out" for name in session.cast.names]
+    assert len({(folder / "session.transcript").read_bytes() for folder in folders}) == 1

@@ -77,9 +77,14 @@ def _list(items: list[str]) -> str:
 
 
 def _text(text: str) -> str:
-    """A JSON string in ASCII, of characters that need no backslash but for `\\uXXXX`."""
-    units = struct.iter_unpack(">H", text.encode("utf-16-be"))
-    return '"' + "".join(chr(u) if u < 128 else f"\\u{u:04x}" for (u,) in units) + '"'
+    """A JSON string of printable ASCII."""
+    told = ""
+    for (unit,) in struct.iter_unpack(">H", text.encode("utf-16-be")):
+        if not 0x20 <= unit <= 0x7E:
+            told += f"\\u{unit:04x}"
+        else:
+            told += "\\" * (chr(unit) in '"\\') + chr(unit)
+    return f'"{told}"'
 
 
 def _plain(value: float | str | bool | None) -> str:
@@ -118,12 +123,16 @@ def canonical(agreement: Any) -> str:
         "tau": _plain(a.tau if clipped or a.truncate else None),
     }
     if noisy is not None:
-        keys = ("accountant", "delta", "epsilon", "noise")
+        keys = ["accountant", "delta", "epsilon", "noise"]
+        if a.reveal == "totals":
+            keys += ["colluders", "overrun"]
         whole["privacy"] = _object({key: _plain(getattr(noisy, key)) for key in keys})
     for key in ("mode", "objective_limit", "rehearsal", "rounds", "session", "truncate"):
         whole[key] = _plain(getattr(a, key))
     if a.currency:
         whole["currency"] = _plain(a.currency)
+    if a.reveal == "totals":
+        whole["reveal"] = '"totals"'
     return _object(whole)
 
 

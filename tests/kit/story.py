@@ -17,11 +17,13 @@ FIRST, LONGEST = RESEND_SECONDS
 PATIENCE = 120.0
 
 
-def brief(effect: Effect) -> str:
-    """An effect in a few words."""
+def brief(effect: Effect, me: str) -> str:
+    """An effect of a party in a few words. What it passes on is told with its sender's name."""
     if isinstance(effect, Send):
         message = effect.signed.message
         what = f"{type(message).__name__.lower()} {message.round}"
+        if message.sender != me:
+            what = f"{message.sender}'s {what}"
         if isinstance(message, Hello) and message.asking:
             what = f"asking {what}"
         if isinstance(message, Seal) and message.complete:
@@ -68,6 +70,8 @@ class Story:
         closed: int = 0,
         released: int = 0,
         sealed: bool = False,
+        heard: tuple[Signed, ...] = (),
+        proof: tuple[Signed, ...] = (),
     ) -> None:
         self.agreement = agreement or make_agreement(members=members, rounds=rounds)
         self.me = me
@@ -83,6 +87,8 @@ class Story:
                 self.transcript.rounds[:closed], self.transcript.seals if sealed else ()
             ),
             own=tuple(r[row] for r in self.transcript.rounds[:released]),
+            heard=heard,
+            proof=proof,
             now=self.now,
         )
         self.peers = [m.name for m in self.agreement.members if m.name != me]
@@ -115,7 +121,7 @@ class Story:
     def _after(self, effects: list[Effect]) -> list[str]:
         self.effects += effects
         self.sent += [e.signed for e in effects if isinstance(e, Send)]
-        return [brief(e) for e in effects]
+        return [brief(e, self.me) for e in effects]
 
     @property
     def missing(self) -> list[str]:
@@ -138,7 +144,9 @@ class Story:
         heard: int | None = None,
         asking: bool = False,
         agreement: Agreement | None = None,
+        has: dict[str, int] | None = None,
     ) -> Hello:
+        """That a peer is at a round; `has` says what it has heard of whom, if not that much."""
         known = round if heard is None else heard
         theirs = agreement or self.agreement
         return Hello(
@@ -151,7 +159,7 @@ class Story:
             echoes=tuple(
                 Echo(NONCE[self.me] if echo is None else echo, known)
                 if m.name == self.me
-                else Echo(NO_NONCE, round)
+                else Echo(NO_NONCE, (has or {}).get(m.name, round))
                 for m in theirs.members
             ),
         )
@@ -231,12 +239,6 @@ class Story:
         self.hears(*(self.seal(peer) for peer in self.peers))
         return self
 
-    def disputing(self) -> "Story":
-        """A peer stands on another head, and nobody has proved anything yet."""
-        self.gathering(1)
-        self.hears(lying(self.release("ben", 1), head=bytes(32)))
-        return self
-
 
 def lying(signed: Signed, **changes: object) -> Signed:
     """The same message with other content, signed by the same sender."""
@@ -255,7 +257,7 @@ def assert_invariants(story: Story) -> None:
     over = False
     for effect in story.effects:
         message = effect.signed.message if isinstance(effect, Send) else None
-        if isinstance(message, Release):
+        if isinstance(message, Release) and message.sender == story.me:
             assert own.setdefault(message.round, message) == message
             assert message.round in asked or message.round < story.session.position.round
             assert not over, "a release was sent after a final fault"

@@ -2,8 +2,8 @@
 
 The sessions, executors, gates, wire and signatures are the real ones. The world loses,
 repeats, delays and alters bytes, cuts the power between any two steps, brings back old
-disks, and may have a member that lies. What must hold is checked at every step; when the
-faults stop, everybody must come to an end.
+disks or flips their bits, keeps somebody away from the end, and may have a member that lies.
+What must hold is checked at every step; when the faults stop, everybody must come to an end.
 """
 
 import hashlib
@@ -16,10 +16,12 @@ from functools import cache, partial
 from typing import Any, cast
 
 import numpy as np
+from nacl.bindings import crypto_scalarmult_base
 
 from party.executor import Executor
 from party.gate import Gate
 from party.ledger import Ledger
+from party.masks import Masks
 from party.noise import Noise
 from party.subproblem import Answer, Subproblem
 from protocol.agreement import Agreement
@@ -31,15 +33,17 @@ from protocol.errors import (
     BrokenInvariant,
     DifferentPrices,
     Equivocation,
+    ImpossibleTotal,
+    PeerError,
     PeerHalted,
     SottoError,
     Unavailable,
 )
-from protocol.messages import Halt, Hello, Message, Reason, Release, Seal, Signed
+from protocol.messages import Halt, Hello, MaskKey, Message, Reason, Release, Seal, Signed
 from protocol.session import Phase
 from protocol.transcript import Transcript, replay
 from protocol.wire import Reader, pack
-from tests.kit.builders import make_agreement, public_key, sign, signer
+from tests.kit.builders import dump, make_agreement, public_key, sign, signer
 
 PATIENCE_SECONDS = 3.0
 CHAOS_SECONDS = 5.0
@@ -67,6 +71,9 @@ class Faults:
     restore: float = 0.0
     partition: bool = False
     selective: bool = False
+    damage: float = 0.0
+    withhold: bool = False
+    absent: bool = False
     liar: bool = False
 
     @staticmethod
@@ -86,6 +93,9 @@ class Faults:
             restore=0.0 if liar else chance.choice((0.0, 0.5, 1.0)),
             partition=chance.random() < 0.3,
             selective=chance.random() < 0.3,
+            damage=some(0.3),
+            withhold=chance.random() < 0.3,
+            absent=not liar and chance.random() < 0.4,
             liar=liar,
         )
 
@@ -98,34 +108,102 @@ class Stored:
     rounds: tuple[tuple[Signed, ...], ...] = ()
     seals: tuple[Signed, ...] = ()
     heard: tuple[Signed, ...] = ()
-    fault: SottoError | None = None
+    fault: PeerError | None = None
+    mask: tuple[bytes, Signed] | None = None
+    keys: tuple[Signed, ...] = ()
+
+    @property
+    def said(self) -> int:
+        """How many messages of its own it holds that may be said once: mask key and releases."""
+        return len(self.releases) + (self.mask is not None)
+
+    @property
+    def closed(self) -> int:
+        """How many exchanges are closed: of mask keys, and rounds."""
+        return len(self.rounds) + bool(self.keys)
 
 
 class Disk:
     """Stands in for the ledger. Only what was committed survives the end of the power."""
 
-    def __init__(self, power: Callable[[str], None]) -> None:
+    def __init__(self, power: Callable[[str], None], read: Callable[[bytes], Signed]) -> None:
         self.durable = self.pending = Stored()
         self.copies = [self.durable]
+        self.good: Stored | None = None
+        """What was on the disk before a bit of it flipped."""
         self._power = power
+        self._read = read
 
     def transcript(self) -> Transcript:
-        return Transcript(self.durable.rounds, self.durable.seals)
+        return Transcript(self.durable.rounds, self.durable.seals, self.durable.keys)
 
     def own(self) -> tuple[Signed, ...]:
-        return self.durable.releases
+        key = self.mask_key()
+        return self.durable.releases if key is None else (key, *self.durable.releases)
+
+    def mask_key(self) -> Signed | None:
+        return None if self.pending.mask is None else self.pending.mask[1]
+
+    def mask_keys(self) -> tuple[Signed, ...]:
+        return self.pending.keys
+
+    def mask_secret(self) -> bytes:
+        if self.pending.mask is None or not self.pending.mask[0]:
+            raise BrokenInvariant("the secret of a session that goes on must be there")
+        return self.pending.mask[0]
+
+    def record_mask_key(self, secret: bytes, said: Signed) -> None:
+        self._power("before the mask key is written")
+        self._write(mask=(secret, said))
+        self.commit()
+        self._power("after the mask key is written")
+
+    def record_mask_keys(self, keys: tuple[Signed, ...]) -> None:
+        self._write(keys=keys)
 
     def heard(self) -> tuple[Signed, ...]:
-        return self.durable.heard
+        return () if self.durable.fault else self.durable.heard
+
+    def flip(self, chance: random.Random) -> None:
+        """One bit of what was said is another one now, in any message that is stored."""
+        said = [s for releases in self.durable.rounds for s in releases]
+        said += [*self.durable.releases, *self.durable.heard]
+        if said and self.good is None:
+            old = chance.choice(said)
+            new = old._replace(data=_flipped(old.data, chance))
+
+            def swapped(messages: tuple[Signed, ...]) -> tuple[Signed, ...]:
+                return tuple(new if s is old else s for s in messages)
+
+            self.good = self.durable
+            self.put_back(
+                replace(
+                    self.durable,
+                    rounds=tuple(map(swapped, self.durable.rounds)),
+                    releases=swapped(self.durable.releases),
+                    heard=swapped(self.durable.heard),
+                )
+            )
+
+    @property
+    def fault(self) -> PeerError | None:
+        return self.durable.fault
+
+    def proof(self) -> tuple[Signed, ...]:
+        return self.durable.heard if self.durable.fault else ()
 
     def require_replayed(self, rounds: int, head: bytes) -> None:
-        """These disks lose what was not committed, and damage nothing."""
+        """What a ledger finds by its checksums, and then does not begin."""
+        rows = (*self.durable.rounds, self.durable.releases, self.durable.heard)
+        for signed in itertools.chain(*rows):
+            if sign(signed.message).data != signed.data:
+                raise BadLedger(f"a bit has flipped in {rounds} rounds, or before {head.hex()}")
 
     def release(self, round: int) -> Signed | None:  # noqa: A002
         recorded = self.pending.releases
         return recorded[round] if round < len(recorded) else None
 
-    def record_release(self, release: Signed) -> None:
+    def record_release(self, release: Signed, demand: object = None) -> None:  # noqa: ARG002
         if release.message.round != len(self.pending.releases):
             raise BrokenInvariant("releases are recorded in order, once")
         self._power("before the release is written")
@@ -139,7 +217,7 @@ class Disk:
 
     def record_seals(self, seals: tuple[Signed, ...]) -> None:
         self._power("before the seals are written")
-        self._write(seals=seals)
+        self._write(seals=seals, mask=self.pending.mask and (b"", self.pending.mask[1]))
         self.commit()
         self._power("after the seals are written")
 
@@ -147,8 +225,10 @@ class Disk:
         self._write(heard=releases)
         self.commit()
 
-    def record_fault(self, error: SottoError) -> None:
-        self._write(fault=error)
+    def record_fault(self, error: PeerError, *, over: bool = False) -> None:  # noqa: ARG002
+        if not error.evidence:
+            raise Violation(f"{error} is final without proof")
+        self._write(fault=error, heard=tuple(map(self._read, error.evidence)))
         self.commit()
 
     def commit(self) -> None:
@@ -179,12 +259,22 @@ class FreshNoise(Noise):
 
     private = True
 
-    def __init__(self, chance: random.Random) -> None:
+    def __init__(self, chance: random.Random, most: int) -> None:
         self._chance = chance
+        self._most = most
 
     def add(self, values: Ticks, scales: Floats, *, member: str, round: int) -> Ticks:  # noqa: A002, ARG002
-        noise = [self._chance.randrange(1 << 30) for _ in values]
+        noise = [self._chance.randrange(self._most) for _ in values]
         return values + np.array(noise, dtype=np.int64)
+
+
+class SeededMasks(Masks):
+    """Masks whose keys are the same in every run."""
+
+    chance: random.Random
+
+    def _secret(self) -> bytes:
+        return self.chance.randbytes(32)
 
 
 class WatchedGate(Gate):
@@ -222,21 +312,29 @@ class Party:
 
 
 @cache
-def agreement_of(members: int, rounds: int | None) -> Agreement:
+def agreement_of(members: int, rounds: int | None, masked: bool) -> Agreement:
     """Of so many rounds; or, without a number, one that ends by itself, sooner or later."""
+    reveal = {"reveal": "totals"} if masked else {}
     prices = {"prices": {"step": "center", "tolerance": 0.05}} if rounds is None else {}
     return make_agreement(
-        members=members, rounds=rounds or 12, resources=1, patience=PATIENCE_SECONDS, **prices
+        members=members,
+        rounds=rounds or 12,
+        resources=1,
+        patience=PATIENCE_SECONDS,
+        **prices,
+        **reveal,
     )
 
 
 class World:
     """Everything that happens in one seed."""
 
-    def __init__(self, seed: int, *, faults: Faults, members: int, rounds: int | None) -> None:
+    def __init__(
+        self, seed: int, *, faults: Faults, members: int, rounds: int | None, masked: bool = False
+    ) -> None:
         self.seed = seed
         self.chance = random.Random(seed)
-        self.agreement = agreement_of(members, rounds)
+        self.agreement = agreement_of(members, rounds, masked)
         self.faults: Faults | None = faults
         self.now = 0.0
         self._story: list[tuple[float, str, Message | None]] = []
@@ -248,7 +346,9 @@ class World:
         self._greetings: dict[str, list[bytes]] = {}
         self._sides: dict[str, int] = {}
         self._released: dict[tuple[str, int], Release] = {}
+        self._keys: dict[str, MaskKey] = {}
         self._heads: dict[int, set[bytes]] = {}
+        self._files: set[bytes] = set()
         self.parties = [self._party(m.name) for m in self.agreement.members]
         self.liar = self.chance.choice(self.parties) if faults.liar else None
         self.honest = [p for p in self.parties if p is not self.liar]
@@ -256,9 +356,18 @@ class World:
         self._lies_from = self.chance.randrange(rounds or 4)
         self._two_faced = self.chance.random() < 0.5
         self._rushes = self.chance.random() < 0.3
-        self.bluffs = self.chance.random() < 0.2
+        self.bluffs = self.chance.random() < 0.3
+        self.boasts = self.chance.random() < 0.3
+        self.withheld: tuple[str, str] | None = None
+        if faults.withhold:
+            a, b = self.chance.sample(self.parties, 2)
+            self.withheld = a.name, b.name
+        self.away: set[str] = set()
+        self._last_words: tuple[Party, int] | None = None
+        """Who loses its power for long, and after the release of which round, or of a later one."""
+        kinds = (Hello, MaskKey, Release, Seal) if masked else (Hello, Release, Seal)
         self.dropped: set[tuple[str, str, type[Message]]] = {
-            (a.name, b.name, self.chance.choice((Hello, Release, Seal)))
+            (a.name, b.name, self.chance.choice(kinds))
             for a in self.parties
             for b in self.parties
             if faults.selective and self.chance.random() < 0.3
@@ -273,7 +382,7 @@ class World:
         )
 
     def _party(self, name: str) -> Party:
-        disk = Disk(lambda step: self._power(party, step))
+        disk = Disk(lambda step: self._power(party, step), self._reader.unpack)
         party = Party(name, disk, self.chance)
         return party
 
@@ -284,15 +393,52 @@ class World:
         for party in self.parties:
             self._at(self.chance.uniform(0.0, 1.0), partial(self.start, party))
         self._at(self.chance.expovariate(1.0), self._storm)
-        self.pass_time(CHAOS_SECONDS)
+        absent = self.faults is not None and self.faults.absent
+        self.pass_time(self.chance.uniform(0.0, CHAOS_SECONDS) if absent else CHAOS_SECONDS)
         self._tell("the faults stop")
         self.faults, self._sides = None, {}
+        if absent:
+            self._end_without_one()
         self._operate()
         self.pass_time(CALM_SECONDS)
         for party in self.honest:
             self._check_end(party)
         if len(self.ends) > 1:
             raise Violation(f"honest parties ended after {sorted(self.ends)} rounds")
+
+    def _end_without_one(self) -> None:
+        """One party goes before the others end. Then it is back, and one of them besides."""
+        absent = self.chance.choice(self.parties)
+        if absent.witness_of is not None or absent.newest is not None:
+            return
+        self.withheld = None  # with few present there may be no other way between two
+        self._last_words = absent, self.chance.choice((self.agreement.rounds - 1, 0, 1, 2, 3))
+        self._operate()
+        self.pass_time(2.0 * PATIENCE_SECONDS)
+        self._tell(f"{absent.name} stays away")
+        self._last_words = None
+        self.cut_power(absent)
+        self.away = {absent.name}
+        self._operate()
+        self.pass_time(3.0 * PATIENCE_SECONDS)
+        others = [p for p in self.parties if p is not absent]
+        for party in others:
+            self.stop(party)
+        over = all(self._over(p) for p in others)
+        helper = self.chance.choice(others)
+        self.away = {p.name for p in others if over and p is not helper}
+        if over:
+            self._tell(f"{absent.name} is back, and only {helper.name} besides")
+            self._operate()
+            self.pass_time(CALM_SECONDS)
+            if not absent.disk.durable.seals or not helper.disk.durable.seals:
+                raise Violation(f"{absent.name} did not finish with {helper.name}")
+        self.away = set()
+
+    def _over(self, party: Party) -> bool:
+        """Whether a party has all rounds, and so the outcome."""
+        stored = party.disk.durable
+        return replay(self.agreement, Transcript(stored.rounds, keys=stored.keys)).over
 
     @property
     def ends(self) -> set[int]:
@@ -302,7 +448,8 @@ class World:
     def pass_time(self, seconds: float) -> None:
         until = self.now + seconds
         while self._queue and self._queue[0][0] <= until:
-            if all(p.disk.durable.seals or p.disk.durable.fault for p in self.honest):
+            waited_for = [p for p in self.honest if p.name not in self.away]
+            if all(p.disk.durable.seals or p.disk.durable.fault for p in waited_for):
                 return
             self.now, _, action = heapq.heappop(self._queue)
             action()
@@ -317,7 +464,7 @@ class World:
     # Processes
 
     def start(self, party: Party) -> None:
-        if party.executor is not None or party.disk.durable.fault is not None:
+        if party.executor is not None or party.name in self.away:
             return
         stored = party.disk.durable
         party.life += 1
@@ -326,21 +473,29 @@ class World:
             self.agreement,
             party.name,
             subproblem=cast(Subproblem, Problem(self.chance.uniform(1.0, 9.0))),
-            noise=FreshNoise(self.chance),
+            noise=FreshNoise(self.chance, 1_000 if self.agreement.masked else 1 << 30),
             ledger=cast(Ledger, party.disk),
             pack=signer(party.name),
         )
         gate.watch = partial(self._stand, party)
-        party.executor = Executor(
-            self.agreement,
-            party.name,
-            nonce=nonce,
-            pack=signer(party.name),
-            gate=gate,
-            ledger=cast(Ledger, party.disk),
-            now=party.clock(self.now),
-        )
-        party.heard = {p.name: len(stored.rounds) for p in self.parties}
+        if self.agreement.masked:
+            disk, name = cast(Ledger, party.disk), party.name
+            gate._masks = SeededMasks(self.agreement, name, disk, signer(name))
+            gate._masks.chance = self.chance
+        try:
+            party.executor = Executor(
+                self.agreement,
+                party.name,
+                nonce=nonce,
+                pack=signer(party.name),
+                gate=gate,
+                ledger=cast(Ledger, party.disk),
+                now=party.clock(self.now),
+            )
+        except BadLedger as error:
+            self._repair(party, error)
+            return
+        party.heard = {p.name: stored.closed for p in self.parties}
         self._tell(
             f"{party.name} starts, life {party.life}, with {len(stored.releases)} releases, "
             f"{len(stored.rounds)} rounds, {len(stored.seals)} seals"
@@ -390,9 +545,9 @@ class World:
             self._bring_back(party.witness_of)
         if isinstance(party.error, BadLedger):
             self._bring_back(party)
-        elif self.faults is None:
+        elif self.faults is None and not isinstance(party.error, ImpossibleTotal):
             self._operate()
-        else:
+        else:  # a total that cannot be is found again at once: people wait before they try
             self._at(self.chance.uniform(0.1, 4.0), partial(self.start, party))
 
     def stop(self, party: Party) -> None:
@@ -403,10 +558,9 @@ class World:
         party.executor = None
 
     def _operate(self) -> None:
-        """People give the same command again, unless somebody has stopped for good."""
-        if not any(p.disk.durable.fault for p in self.parties):
-            for party in self.parties:
-                self._at(self.chance.uniform(0.0, 0.5), partial(self.start, party))
+        """People give the same command again, those who know of a fault as well."""
+        for party in self.parties:
+            self._at(self.chance.uniform(0.0, 0.5), partial(self.start, party))
 
     # The power and the disks
 
@@ -442,7 +596,18 @@ class World:
         self.cut_power(party)
         if self.faults and self.chance.random() < self.faults.restore:
             self._restore(party, self.chance.choice(party.disk.copies))
+        if self.faults and self.chance.random() < self.faults.damage:
+            party.disk.flip(self.chance)
         self._at(self.chance.uniform(0.05, 3.0), partial(self.start, party))
+
+    def _repair(self, party: Party, error: BadLedger) -> None:
+        """A damaged disk is found at home, before anything is said, and a good copy put back."""
+        self._tell(f"{party.name} does not begin: {error}")
+        if party.disk.good is None:
+            raise Violation(f"{party.name} has no reason for BadLedger: {error}")
+        party.disk.put_back(party.disk.good)
+        party.disk.good = None
+        self._at(self.chance.uniform(0.05, 1.0), partial(self.start, party))
 
     def _restore(self, party: Party, copy: Stored) -> None:
         """Bring back an old copy of a disk, if somebody knows of the releases it lacks.
@@ -450,10 +615,10 @@ class World:
         Known for good are the rounds on another disk. What a running party has heard is
         known for as long as it runs: so it must, until the old copy has been refused.
         """
-        known = len((party.newest or party.disk.durable).releases)
-        count = len(copy.releases)
+        known = (party.newest or party.disk.durable).said
+        count = copy.said
         peers = [p for p in self.parties if p is not party and p.newest is None]
-        if count < known and not any(len(p.disk.durable.rounds) > count for p in peers):
+        if count < known and not any(p.disk.durable.closed > count for p in peers):
             awake = [p for p in peers if p.executor and p.heard[party.name] > count]
             awake = [p for p in awake if p.witness_of in (None, party)]
             if not awake:
@@ -461,7 +626,7 @@ class World:
             awake[0].witness_of = party
         if count < known:
             party.newest = party.newest or party.disk.durable
-        self._tell(f"{party.name} gets an old disk: {count} of {known} releases")
+        self._tell(f"{party.name} gets an old disk: {count} of {known} own messages")
         party.disk.put_back(copy)
 
     def _bring_back(self, party: Party) -> None:
@@ -485,19 +650,26 @@ class World:
         self._tell(f"{sender.name} says ", signed.message)
         if sender.disk.pending is not sender.disk.durable:
             raise Violation(f"{sender.name} speaks of what would not survive the end of the power")
-        if isinstance(signed.message, Seal):
+        own = signed.message.sender == sender.name
+        if isinstance(signed.message, Seal) and own:
             self._stand(sender, signed.message)
         for receiver in self.parties:
             data = signed.data
-            if sender is self.liar and receiver is not sender:
+            if sender is self.liar and receiver is not sender and own:
                 data = self._lie(receiver, signed)
             self._said.append(data)
             if isinstance(signed.message, Hello):
                 self._greetings.setdefault(sender.name, []).append(data)
             self._carry(sender, receiver, data, type(signed.message))
+        who, last = self._last_words or (None, 0)
+        if who is sender and isinstance(signed.message, Release) and signed.message.round >= last:
+            self.away = {sender.name}
+            raise Crash("for good, it seems")
 
     def _carry(self, sender: Party, receiver: Party, data: bytes, kind: type) -> None:
         chance, faults = self.chance, self.faults
+        if kind is Seal and (sender.name, receiver.name) == self.withheld:
+            return
         if faults is None:
             self._at(chance.uniform(0.001, 0.02), partial(self._deliver, receiver, data))
             return
@@ -528,9 +700,10 @@ class World:
             return
         message = signed.message
         self._tell(f"    {receiver.name} hears {message.sender}'s ", message)
-        if isinstance(message, Release):
+        if isinstance(message, Release | MaskKey):
             heard = receiver.heard
-            heard[message.sender] = max(heard[message.sender], message.round + 1)
+            before = isinstance(message, Release) and self.agreement.masked
+            heard[message.sender] = max(heard[message.sender], message.round + before + 1)
         self._do(receiver, lambda executor, now: executor.receive(signed, now))
 
     def _greet_falsely(self, party: Party) -> None:
@@ -542,11 +715,19 @@ class World:
 
     # The liar
 
+    def only_claim(self) -> None:
+        """Let the liar sign no two things that contradict each other, and say whatever else."""
+        self._deceived = set()
+        self._rushes = False
+        self.bluffs = self.boasts = True
+
     def _lie(self, receiver: Party, signed: Signed) -> bytes:
         """What the liar says to this receiver instead: signed, but not what others hear."""
         message = signed.message
-        if self.bluffs and isinstance(message, Release) and self.chance.random() < 0.1:
+        if self.faults and self.bluffs and self.chance.random() < 0.1:
             return sign(self._bogus_halt(message)).data
+        if self.faults and self.boasts and isinstance(message, Hello):
+            return sign(self._boast(receiver, message)).data
         if self._rushes and isinstance(message, Release) and self.chance.random() < 0.1:
             return sign(self._claimed_end(message)).data
         if receiver.name not in self._deceived or message.round < self._lies_from:
@@ -554,6 +735,8 @@ class World:
         fields: dict[str, Any] = {}
         if isinstance(message, Release):
             fields["values"] = tuple(value + 1 for value in message.values)
+        if isinstance(message, MaskKey):
+            fields["key"] = crypto_scalarmult_base(hashlib.sha256(message.key).digest())
         here = receiver.executor and receiver.executor.session.position
         if self._two_faced and here and here.round == message.round:
             fields["head"] = here.head
@@ -569,8 +752,16 @@ class World:
             complete=self.chance.random() < 0.5,
         )
 
-    def _bogus_halt(self, message: Release) -> Halt:
-        shown = self.chance.sample(self._said, min(2, len(self._said)))
+    def _boast(self, receiver: Party, hello: Hello) -> Hello:
+        """The liar claims to know more than there is, or than it can show."""
+        place, claim = self.agreement.place(receiver.name), self.chance.choice((1, 2, 10**6))
+        echoes = list(hello.echoes)
+        echoes[place] = echoes[place]._replace(heard=echoes[place].heard + claim)
+        ahead = claim if self.chance.random() < 0.3 else 0
+        return replace(hello, round=hello.round + ahead, echoes=tuple(echoes))
+
+    def _bogus_halt(self, message: Message) -> Halt:
+        shown = self.chance.sample(self._said, self.chance.randrange(min(3, len(self._said) + 1)))
         if self._released:
             victim = self.chance.choice(list(self._released.values()))
             forged = replace(victim, values=(7,) * self.agreement.width)
@@ -579,7 +770,7 @@ class World:
             sender=message.sender,
             agreement=message.agreement,
             round=message.round,
-            head=self.chance.choice((message.head, bytes(32))),
+            head=self.chance.choice((message.head, bytes(32))) if self._deceived else message.head,
             reason=self.chance.choice(tuple(Reason)),
             evidence=tuple(shown),
         )
@@ -589,6 +780,10 @@ class World:
     def _stand(self, party: Party, message: Message) -> None:
         """An honest party has put its name to a release or a seal on top of some head."""
         if party is self.liar:
+            return
+        if isinstance(message, MaskKey):
+            if self._keys.setdefault(party.name, message) != message:
+                raise Violation(f"{party.name} gave out two mask keys")
             return
         if isinstance(message, Release):
             known = self._released.setdefault((party.name, message.round), message)
@@ -608,7 +803,9 @@ class World:
         if self.liar is not None:
             if isinstance(error, Equivocation | DifferentPrices) and error.sender == self.liar.name:
                 return
-            if isinstance(error, PeerHalted):
+            if isinstance(error, PeerHalted) and error.sender == self.liar.name:
+                return
+            if isinstance(error, ImpossibleTotal) and self.agreement.masked:
                 return
         raise Violation(f"{party.name} has no reason for {type(error).__name__}: {error}")
 
@@ -617,15 +814,20 @@ class World:
         if stored.seals and stored.fault:
             raise Violation(f"{party.name} both finished and failed")
         if stored.seals:
-            end = replay(self.agreement, Transcript(stored.rounds, stored.seals))
+            end = replay(self.agreement, Transcript(stored.rounds, stored.seals, stored.keys))
+            if stored.mask is not None and stored.mask[0]:
+                raise Violation(f"{party.name} finished and still has its secret mask key")
             if self._heads[end.round] != {end.head}:
                 raise Violation(f"{party.name} finished, but not all honest parties sealed that")
+            if party.disk.good is None:  # or its ledger would refuse to write one
+                whole = Transcript(stored.rounds, stored.seals, stored.keys)
+                self._files.add(dump(self.agreement, whole))
+            if len(self._files) > 1:
+                raise Violation(f"{party.name} has another transcript than those before it")
         elif self.liar is None:
             raise Violation(f"{party.name} did not finish")
-        elif not stored.fault and not isinstance(party.error, Unavailable):
-            raise Violation(f"{party.name} neither finished nor says why")
-        elif not stored.fault and not any(p.disk.durable.fault for p in self.parties):
-            raise Violation(f"{party.name} gave up though nobody stopped")
+        elif not stored.fault and not isinstance(party.error, ImpossibleTotal):
+            raise Violation(f"{party.name} neither finished nor has a proof: {party.error}")
 
 
 def _brief(message: Message) -> str:

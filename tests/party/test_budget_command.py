@@ -113,6 +113,7 @@ def test_resumed_party_has_spent_what_was_agreed(session: Session) -> None:
                 "rounds": 150,
                 "releases": 150,
                 "spent_epsilon": pytest.approx(8.0, rel=1e-6),
+                "colluders": None,
             }
         ],
         "spent_epsilon": pytest.approx(8.0, rel=1e-6),

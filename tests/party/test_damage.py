@@ -130,13 +130,31 @@ CREATE TABLE s (session INTEGER, member INTEGER, message BLOB NOT NULL,
     PRIMARY KEY (session, member));
 INSERT INTO s SELECT session, member, message FROM seals;
 DROP TABLE releases; DROP TABLE rounds; DROP TABLE seals; DROP TABLE heard;
+DROP TABLE masks; DROP TABLE keys; DROP TABLE demands; DROP TABLE parts;
+ALTER TABLE sessions DROP COLUMN colluders;
 ALTER TABLE o RENAME TO releases; ALTER TABLE r RENAME TO rounds; ALTER TABLE s RENAME TO seals;
 PRAGMA user_version = 2
 """
 """A ledger as version 2 had it."""
 
 
-def test_a_ledger_of_the_version_before_is_taken_over(tmp_path: Path) -> None:
+def test_a_ledger_from_before_the_masks_is_taken_over(tmp_path: Path) -> None:
+    """Version 3 knew of no masks: everything is there as it was."""
+    agreement = make_agreement(rounds=3)
+    transcript = recorded(tmp_path / "ledger", agreement)
+    with closing(sqlite3.connect(tmp_path / "ledger")) as base:
+        base.executescript(
+            "DROP TABLE masks; DROP TABLE keys; DROP TABLE demands; DROP TABLE parts; "
+            "ALTER TABLE sessions DROP COLUMN colluders; PRAGMA user_version = 3"
+        )
+    for _ in range(2):
+        with closing(Ledger(tmp_path / "ledger", agreement, "ada")) as ledger:
+            assert ledger.transcript() == transcript
+            assert ledger.mask_keys() == ()
+            assert executed(ledger, agreement).session.position.round == 3
+
+
+def test_a_ledger_of_two_versions_before_is_taken_over(tmp_path: Path) -> None:
     """Version 2 had no checksums: they are added, everything is there, and damage is found."""
     agreement = make_agreement(rounds=3)
     transcript = recorded(tmp_path / "ledger", agreement)
@@ -154,6 +172,22 @@ def test_a_ledger_of_the_version_before_is_taken_over(tmp_path: Path) -> None:
         pytest.raises(BadLedger, match="is damaged: round 2"),
     ):
         ledger.transcript()
+
+
+@pytest.mark.parametrize(("code", "stays"), [(14, False), (11, True)])
+def test_what_the_version_before_called_final_without_proof_is_not(
+    tmp_path: Path, code: int, stays: bool
+) -> None:
+    """A session that was stopped because somebody said so goes on; equivocation stays proved."""
+    agreement = make_agreement(rounds=3)
+    recorded(tmp_path / "ledger", agreement)
+    with closing(sqlite3.connect(tmp_path / "ledger")) as base:
+        base.executescript(OLD)
+        base.execute("UPDATE sessions SET fault_code = ?, fault = 'ben stopped'", (code,))
+        base.commit()
+    with closing(Ledger(tmp_path / "ledger", agreement, "ada")) as ledger:
+        assert (ledger.fault is not None) == stays
+        assert ledger.proof() == ()
 
 
 def python(code: str, *arguments: Any) -> subprocess.CompletedProcess[str]:

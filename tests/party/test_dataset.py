@@ -399,27 +399,38 @@ def test_drawn_models(tmp_path: Path, seed: int) -> None:
 
 
 BROKEN_TEXTS: list[tuple[str, str | bytes, str]] = [
-    ("int.lp", LP.replace("End", "General\n wood\nEnd"), "column 'wood' is integer or semi-"),
-    ("bin.lp", LP.replace("End", "Binary\n oil\nEnd"), "column 'oil' is integer or semi-"),
-    ("semi.lp", LP.replace("End", "Semi-continuous\n wood\nEnd"), "column 'wood' is integer or"),
-    (
-        "int.mps",
-        MPS.replace(
-            "    wood      profit", "    M  'MARKER'  'INTORG'\n    wood      profit"
-        ).replace("    oil       profit", "    M  'MARKER'  'INTEND'\n    oil       profit"),
-        "column 'wood' is integer or semi-continuous; prices need a linear program",
-    ),
-    ("bv.mps", MPS.replace(" FR BOUNDS", " BV BOUNDS"), "column 'oil' is integer or semi-"),
+    ("semi.lp", LP.replace("End", "Semi-continuous\n wood\nEnd"), "column 'wood' is semi-cont"),
     (
         "sc.mps",
         MPS.replace(" UP BOUNDS    wood", " SC BOUNDS    wood"),
-        "column 'wood' is integer or semi-continuous; prices need a linear program",
+        "column 'wood' is semi-continuous; write it as",
     ),
-    ("quad.lp", LP.replace("- 2 oil", "- 2 oil + [ 7919 oil^2 ] / 2"), "has a quadratic objective"),
+    (
+        "quad.lp",
+        LP.replace("- 2 oil", "- 2 oil + [ 7919 oil^2 ] / 2"),
+        "objective is not concave to be maximised: it curves the other way in the column 'oil'",
+    ),
     (
         "quad.mps",
         MPS.replace("ENDATA", "QUADOBJ\n    oil  oil  7919.125\nENDATA"),
-        "'quad.mps' has a quadratic objective; only linear ones can be used",
+        "objective is not concave to be maximised",
+    ),
+    (
+        "saddle.lp",
+        LP.replace("- 2 oil", "- 2 oil + [ - oil^2 - wood^2 + 7919 oil * wood ] / 2"),
+        "objective is not concave to be maximised",
+    ),
+    (
+        "least.lp",
+        LP.replace("Maximize", "Minimize").replace("- 2 oil", "- 2 oil + [ - 7919 oil^2 ] / 2"),
+        "objective is not convex to be minimised",
+    ),
+    (
+        "both.lp",
+        LP.replace("- 2 oil", "- 2 oil + [ - 7919 oil^2 ] / 2").replace(
+            "End", "General\n wood\nEnd"
+        ),
+        "has a quadratic objective and integer columns",
     ),
     ("miss.lp", LP.replace("steel:", "stahl:"), "has no row named 'steel'; it needs exactly one"),
     ("miss.mps", MPS.replace("steel", "stahl"), "has no row named 'steel'; it needs exactly one"),

@@ -298,7 +298,7 @@ class FullDisk:
     def release(self, round: int) -> None:  # noqa: A002, ARG002
         return None
 
-    def record_release(self, release: Signed) -> None:
+    def record_release(self, release: Signed, demand: object) -> None:  # noqa: ARG002
         self.tried.append(release)
         raise BadLedger("the disk is full")
 

@@ -5,6 +5,7 @@ import random
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,22 @@ def test_what_was_recorded_is_there(tmp_path: Path) -> None:
         "this session is over: ben signed two messages",
     )
     ledger.close()
+
+
+def test_a_fault_is_kept_with_its_proof(tmp_path: Path) -> None:
+    """What was heard gives way to what proves the fault, which is read back with the accused."""
+    agreement = make_agreement(rounds=3)
+    pair = tuple(release(agreement, 0, first, "ben") for first in (1, 2))
+    error = Equivocation("ben lied", sender="ben", evidence=tuple(s.data for s in pair))
+    with closing(Ledger(tmp_path / "ledger", agreement, "ada")) as ledger:
+        ledger.record_heard((release(agreement, 0, 5, "cyd"),))
+        assert ledger.proof() == ()
+        ledger.record_fault(error)
+    with closing(Ledger(tmp_path / "ledger", agreement, "ada")) as ledger:
+        assert ledger.fault is not None
+        assert (ledger.fault.sender, ledger.fault.evidence) == ("ben", error.evidence)
+        assert ledger.proof() == pair
+        assert ledger.heard() == ()
 
 
 def test_one_release_for_each_round(tmp_path: Path) -> None:
@@ -285,10 +302,10 @@ def test_ledger_of_another_version(tmp_path: Path, version: int) -> None:
     base = sqlite3.connect(path)
     base.execute(f"PRAGMA user_version = {version}")
     base.close()
-    with pytest.raises(BadLedger, match=f"is of version {version}, this program reads 3"):
+    with pytest.raises(BadLedger, match=f"is of version {version}, this program reads 4"):
         Ledger(path, make_agreement(), "ada")
     base = sqlite3.connect(path)
-    base.execute("PRAGMA user_version = 3")
+    base.execute("PRAGMA user_version = 4")
     base.close()
     Ledger(path, make_agreement(), "ada").close()
 

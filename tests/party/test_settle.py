@@ -94,7 +94,7 @@ def assert_within(data: DataSet, plan: Plan, limit: Floats) -> None:
     for exact, told, most in zip(consumed(data, plan.values), plan.uses, limit, strict=True):
         assert exact <= Fraction(float(most))
         assert Fraction(float(told)) <= Fraction(float(most))
-        assert float(told) == max(0.0, float(exact))
+        assert float(told) == float(exact)
 
 
 def assert_feasible(data: DataSet, plan: Plan) -> None:

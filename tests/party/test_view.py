@@ -2,10 +2,13 @@
 
 from decimal import Decimal
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from party.view import _at_most
+from party.budget import figures, opened
+from party.view import _at_most, show_budget
+from tests.kit.builders import make_agreement
 
 
 @given(st.floats(1e-9, 1e12))
@@ -16,3 +19,22 @@ def test_a_quota_is_never_shown_larger_than_it_is(amount: float) -> None:
     shown = Decimal(_at_most(amount))
     assert shown <= Decimal(amount)
     assert Decimal(amount) - shown <= Decimal(amount) / 100_000
+
+
+@pytest.mark.parametrize(("count", "who"), [(1, "1 member tells"), (2, "2 members tell")])
+def test_a_budget_of_totals_names_what_it_assumes(
+    capsys: pytest.CaptureFixture[str], count: int, who: str
+) -> None:
+    """Where only totals could be read, the table says how many colluders its ε allows for."""
+    agreement = make_agreement(
+        members=4,
+        mode="private",
+        reveal="totals",
+        prices={"step": "dog"},
+        privacy={"epsilon": 8.0, "delta": 0.001, "colluders": count},
+    )
+    account = opened(agreement)
+    show_budget(figures([account], account.data_set, None, delta=1e-3))
+    told = " ".join(capsys.readouterr().out.split())
+    assert f"*{count}" in told
+    assert f"at most {who} what they know, and nobody breaks the masks" in told

@@ -30,6 +30,7 @@ def full() -> dict[str, Any]:
     return {
         "session": "spring",
         "mode": "clipped",
+        "reveal": "each",
         "rounds": 40,
         "rehearsal": True,
         "currency": "EUR",
@@ -79,6 +80,14 @@ def centered() -> dict[str, Any]:
     """An agreement without noise that says every field of the centre rule."""
     prices = {"step": "center", "tolerance": 0.01, "reserve": 0.001, "start": "worth"}
     return changed(minimal(), "prices", prices)
+
+
+def masked() -> dict[str, Any]:
+    """An agreement with noise of which only totals can be read, and that says how."""
+    table = minimal("private") | {"reveal": "totals"}
+    table["member"] = [{"name": name} for name in ("ada", "ben", "cyd", "dan")]
+    table["privacy"] |= {"colluders": 2, "overrun": 0.01}
+    return table
 
 
 def minimal(mode: str = "hidden") -> dict[str, Any]:
@@ -168,6 +177,7 @@ FIELDS: list[tuple[str, str, list[Any]]] = [
         "a whole number from 1 to 1000000",
         [MISSING, 0, -1, 1_000_001, 1e3, 10.5, True, "40", math.nan, math.inf, [40], 10**30],
     ),
+    ("reveal", "one of 'each', 'totals'", ["", "Totals", "none", 1, True, ["each"]]),
     ("rehearsal", FLAG, NOT_FLAGS),
     (
         "currency",
@@ -184,6 +194,12 @@ FIELDS: list[tuple[str, str, list[Any]]] = [
     ("privacy.tau", "a number from 0.0001 to 0.5", [0, 0.75, *NOT_NUMBERS]),
     ("privacy.share_objective", FLAG, NOT_FLAGS),
     ("privacy.objective_limit", "a number from 1e-09 to 1e+15", [0, -5.0, 1e16, *NOT_NUMBERS]),
+    (
+        "privacy.colluders",
+        "a whole number from 1 to 2",
+        [0, 3, -1, 1.0, True, "1", [1], {"a": 1}, math.nan],
+    ),
+    ("privacy.overrun", "a number from 1e-06 to 0.5", [0, 0.6, -0.1, *NOT_NUMBERS]),
     ("prices", "a table", NOT_TABLES),
     ("prices.step", STEP, ["", "adam", 1, []]),
     ("prices.step_size", "a number from 1e-15 to 1e+15", [MISSING, 0, -1, 1e16, *NOT_NUMBERS]),
@@ -246,11 +262,13 @@ def test_wrong_value(path: str, allowed: str, values: list[Any]) -> None:
         shown = "missing" if value is MISSING else repr(value)
         expected = f"{named(path)} is {shown}: it must be {allowed}"
         whole = centered() if path in ("prices.tolerance", "prices.reserve") else full()
+        if path in ("reveal", "privacy.colluders", "privacy.overrun"):
+            whole = masked()
         assert told(changed(whole, path, value)) == expected
 
 
 def test_every_field_has_a_wrong_value() -> None:
-    """The table above leaves out no field of the two agreements that say them all."""
+    """The table above leaves out no field of the agreements that say them all."""
 
     def paths(value: Any, path: str) -> set[str]:
         pairs: list[tuple[str, Any]] = []
@@ -264,8 +282,8 @@ def test_every_field_has_a_wrong_value() -> None:
         ".".join("*" if part.isdigit() else part for part in path.split("."))
         for path, _, _ in FIELDS
     }
-    both = paths(full(), "") | paths(centered(), "")
-    all_paths = {p.replace(".power", ".steel") for p in both}
+    every = paths(full(), "") | paths(centered(), "") | paths(masked(), "")
+    all_paths = {p.replace(".power", ".steel") for p in every}
     assert all_paths == covered
 
 
@@ -446,6 +464,49 @@ CONTRADICTIONS: list[tuple[str, dict[str, Any], str]] = [
     ),
     *(
         (
+            f"{field} where each release can be read",
+            changed(minimal("private"), f"privacy.{field}", value),
+            f"privacy.{field} has no meaning where reveal is 'each'; leave it out",
+        )
+        for field, value in (("colluders", 1), ("overrun", 0.05))
+    ),
+    *(
+        (
+            f"{field} where only totals can be read and nothing is noisy",
+            changed(
+                changed(changed(masked(), "mode", "hidden"), "privacy", {}),
+                f"privacy.{field}",
+                value,
+            ),
+            f"privacy.{field} has no meaning where mode is 'hidden'; leave it out",
+        )
+        for field, value in (("colluders", 1), ("overrun", 0.05))
+    ),
+    (
+        "totals of two members",
+        changed(minimal(), "reveal", "totals"),
+        "reveal is 'totals' with 2 members: each could read the other's number from the total; ",
+    ),
+    (
+        "totals with caps that follow from single releases",
+        changed(masked(), "mode", "clipped"),
+        "reveal is 'totals' and mode is 'clipped', whose caps follow from single releases; ",
+    ),
+    *(
+        (
+            f"totals with {switch}",
+            changed(masked(), f"privacy.{switch}", True),
+            f"privacy.{switch} is true and reveal is 'totals', where no number of a single ",
+        )
+        for switch in ("truncate", "share_objective")
+    ),
+    (
+        "three members of whom two may collude",
+        changed(changed(masked(), "member", masked()["member"][:3]), "privacy.colluders", 2),
+        "privacy.colluders is 2: it must be a whole number from 1 to 1",
+    ),
+    *(
+        (
             f"a step size for {step}",
             changed(full(), "prices.step", step),
             f"prices.step_size has no meaning where step is '{step}'; leave it out",
@@ -521,7 +582,10 @@ def test_everything_said() -> None:
         "delta": 0.001,
         "accountant": "paper",
         "noise": "norm",
+        "colluders": None,
+        "overrun": None,
     }
+    assert (agreement.reveal, agreement.masked) == ("each", False)
     assert (agreement.truncate, agreement.alpha, agreement.tau) == (True, 1.25, 0.02)
     assert agreement.objective_limit == 500.0
     assert agreement.width == 3
@@ -529,7 +593,8 @@ def test_everything_said() -> None:
         step="sqrt", step_size=0.5, momentum=0.25, nonnegative=False, start=(2.0, 3.0)
     )
     assert vars(agreement.transport) == full()["transport"]
-    assert [vars(r) for r in agreement.resources] == full()["resource"]
+    said = [{**resource, "span": None, "opposite": ""} for resource in full()["resource"]]
+    assert [vars(r) for r in agreement.resources] == said
     ada, ben = agreement.members
     assert (ada.name, ada.share, ada.signing_key) == ("ada", (0.5, 1.0), bytes.fromhex(KEY))
     assert (ada.transport_key, ada.address) == (CURVE, "tcp://ada.example.org:6000")
@@ -557,6 +622,28 @@ def test_defaults() -> None:
         assert agreement.share.tolist() == [[1.0], [1.0]]
         assert agreement.currency == ""
         assert [member.endowment for member in agreement.members] == [(), ()]
+
+
+def test_everything_said_of_totals() -> None:
+    """Colluders and the risk of an overrun are kept, and have defaults where nobody says them."""
+    said = parse(toml(masked()))
+    assert said.masked
+    assert said.privacy is not None
+    assert (said.privacy.colluders, said.privacy.overrun) == (2, 0.01)
+    for field in ("colluders", "overrun"):
+        table = changed(masked(), f"privacy.{field}", MISSING)
+        privacy = parse(toml(table)).privacy
+        assert privacy is not None
+        assert getattr(privacy, field) == {"colluders": 1, "overrun": 0.05}[field]
+    hidden = changed(changed(masked(), "mode", "hidden"), "privacy", {})
+    assert parse(toml(hidden)).masked
+    assert parse(toml(hidden)).pricing.step == "center"
+
+
+def test_each_leaves_no_trace_in_the_digest() -> None:
+    """To say that each release can be read is to say nothing: digests stay as they were."""
+    said = changed(minimal(), "reveal", "each")
+    assert parse(toml(said)).digest == parse(toml(minimal())).digest
 
 
 def test_everything_said_of_the_centre_rule() -> None:
@@ -732,7 +819,7 @@ def test_terms_that_are_not_there_are_not_in_the_canonical_form() -> None:
     assert sorted(rule) == sorted(reading.CANONICAL_PRICING)
 
 
-@pytest.mark.parametrize("table", [full(), bare(full()), centered(), minimal("private")])
+@pytest.mark.parametrize("table", [full(), bare(full()), centered(), minimal("private"), masked()])
 def test_canonical_form_is_that_of_the_second_reading(table: dict[str, Any]) -> None:
     """Written from the page alone, the canonical form is the same to the character."""
     agreement = parse(toml(table))
@@ -774,6 +861,10 @@ def test_digest_changes_with_everything_that_matters() -> None:
     tables += [changed(centered(), "prices.reserve", value) for value in (0.0, 0.002, 1e-6)]
     tables.append(changed(changed(full(), "member.0.endowment", 0.25), "member.1.endowment", 0.75))
     tables.append(bare(full()))
+    tables += [masked(), changed(masked(), "privacy.colluders", 1)]
+    tables.append(changed(masked(), "privacy.overrun", 0.02))
+    each = changed(changed(masked(), "privacy.colluders", MISSING), "reveal", "each")
+    tables.append(changed(each, "privacy.overrun", MISSING))
     for path, value in CHANGES:
         table = changed(full(), path, value)
         if path == "mode":
@@ -852,13 +943,14 @@ def test_any_text(text: str) -> None:
 
 
 @given(
-    st.sampled_from(["full", "hidden", "private"]),
+    st.sampled_from(["full", "hidden", "private", "masked"]),
     st.lists(st.tuples(st.sampled_from(PATHS), VALUES), min_size=1, max_size=3),
 )
 @settings(max_examples=400, deadline=None, derandomize=True)
 def test_any_value_anywhere(base: str, replacements: list[tuple[str, Any]]) -> None:
     """Any TOML value in any place gives an agreement or a BadAgreement, and nothing else."""
-    table = full() if base == "full" else minimal(base)
+    bases = {"full": full, "masked": masked}
+    table = bases[base]() if base in bases else minimal(base)
     for path, value in replacements:
         try:
             table = changed(table, path, value)
@@ -931,6 +1023,13 @@ def agreements(draw: st.DrawFn) -> dict[str, Any]:
             table["privacy"]["alpha"] = draw(numbers(1.0, 2.0))
         if mode == "clipped" or table["privacy"]["truncate"]:
             table["privacy"]["tau"] = draw(numbers(1e-4, 0.5))
+    if mode != "clipped" and len(table["member"]) > 2 and draw(st.booleans()):
+        table["reveal"] = "totals"
+        for switch in ("truncate", "share_objective", "tau"):
+            table.get("privacy", {}).pop(switch, None)
+        if mode == "private" and draw(st.booleans()):
+            table["privacy"]["colluders"] = draw(st.integers(1, len(table["member"]) - 2))
+            table["privacy"]["overrun"] = draw(numbers(1e-6, 0.5))
     return table
 
 
@@ -951,13 +1050,16 @@ def test_written_and_read_again(table: dict[str, Any]) -> None:
     again = parse(written(agreement))
     assert again.transport == agreement.transport
     assert again.digest == agreement.digest
+    assert (again.reveal, again.privacy) == (agreement.reveal, agreement.privacy)
     assert (again.pricing, again.members) == (agreement.pricing, agreement.members)
 
 
 def test_written_for_people() -> None:
     """The file says in a word what each term means."""
-    text = written(from_table(full()))
-    assert text.startswith("# Agreement of the session")
-    for line in text.splitlines():
-        if line.startswith(("mode =", "rounds =", "epsilon =", "topology =", "start =")):
-            assert " # " in line
+    said = ("mode =", "reveal =", "rounds =", "epsilon =", "topology =", "start =")
+    for table in (full(), masked()):
+        text = written(from_table(table))
+        assert text.startswith("# Agreement of the session")
+        for line in text.splitlines():
+            if line.startswith((*said, "colluders =", "overrun =")):
+                assert " # " in line

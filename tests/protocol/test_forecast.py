@@ -183,3 +183,81 @@ def test_plan_of_the_centre_rule_says_when_it_stops() -> None:
     assert "sends at most 70 messages" in text
     assert figures["theorem_gap"] is None
     assert "noise (standard deviation" not in text
+
+
+def crowd(count: int, *, shares: list[float] | None = None, **terms: Any) -> Agreement:
+    """So many members with shares of 2/K, or these."""
+    parts = shares or [2.0 / count] * count
+    members = [{"name": f"p{k}", "share": part} for k, part in enumerate(parts)]
+    return noisy(member=members, **terms)
+
+
+def budget(epsilon: float, **more: Any) -> dict[str, Any]:
+    return {"epsilon": epsilon, "delta": 1e-3, **more}
+
+
+@pytest.mark.parametrize("reveal", ["each", "totals"])
+def test_plan_shows_each_beside_totals(reveal: str) -> None:
+    """Whichever was agreed, both are there with the same figures, and which is better."""
+    agreement = crowd(50, reveal=reveal, privacy=budget(4.0))
+    figures = forecast(agreement)
+    assert figures["each"]["total_average"] == pytest.approx(
+        7.0 * figures["totals"]["total_average"], rel=1e-3
+    )  # √(K − 1) times as much
+    assert figures[reveal]["total_average"] == figures["total_average"]
+    assert figures["better"] == "totals"
+    text = plan_text(agreement, figures)
+    assert "better is                totals (7 times less noise in totals)" in text
+    assert "epsilon 4 against 1, " in text
+    assert f"keep {100 * figures['totals']['quota_kept']:.0f} % of a capacity back" in text
+
+
+def test_plan_prefers_releases_that_can_be_read_where_totals_gain_nothing() -> None:
+    """One member with a whole capacity and small ones: its noise alone is nearly all."""
+    agreement = crowd(6, shares=[1.0, *[0.01] * 5], reveal="totals", privacy=budget(1.0))
+    figures = forecast(agreement)
+    assert figures["better"] == "each"
+    assert "hardly more noise, and a promise that rests on nobody else" in plan_text(
+        agreement, figures
+    )
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        {"member": [{"name": name} for name in NAMES[:2]]},
+        {"mode": "clipped"},
+        {"privacy": {"epsilon": 1.0, "delta": 1e-3, "truncate": True}},
+        {"privacy": {"epsilon": 1.0, "delta": 1e-3, "share_objective": True}},
+    ],
+)
+def test_plan_compares_nothing_where_totals_cannot_be(terms: dict[str, Any]) -> None:
+    """Two members, adaptive caps, truncation and objectives need releases that can be read."""
+    figures = forecast(noisy(**terms))
+    assert figures["totals"] is None
+    assert figures["better"] is None
+    assert "reveal" not in plan_text(noisy(**terms), figures)
+
+
+def test_plan_of_totals_without_noise() -> None:
+    """Better for the same prices; what can be read is said, and what is not promised."""
+    agreement = make_agreement(resource=priced(30.0), prices={}, reveal="totals")
+    figures = forecast(agreement)
+    text = plan_text(agreement, figures)
+    assert figures["better"] == "totals"
+    assert "Nobody can read a single company's demand" in text
+    assert "none in numbers: totals are shown without noise" in statement(agreement)
+
+
+@pytest.mark.parametrize(
+    ("count", "epsilon", "words"),
+    [
+        (10, 1.0, "quotas not at all: they will be by shares"),
+        (50, 16.0, "quotas leave about 2 % of a capacity unused"),
+    ],
+)
+def test_verdict_on_totals_says_what_quotas_will_be(count: int, epsilon: float, words: str) -> None:
+    """By shares, or by demand with so much kept back; and the promise names whom it is against."""
+    agreement = crowd(count, reveal="totals", privacy=budget(epsilon, colluders=2))
+    assert words in forecast(agreement)["verdict"]
+    assert "any 2 other members, the coordinator and everybody outside" in statement(agreement)

@@ -20,7 +20,7 @@ from protocol.messages import VALUE_LIMIT
 from protocol.quota import average, filled, posterior_mean, prorata, quota, weighted
 from protocol.toml import from_table
 from protocol.transcript import load, replay
-from tests.kit import ROOT, reading
+from tests.kit import ROOT, reading, reading_course
 from tests.kit.builders import dump, make_agreement, play, table
 
 VECTORS = json.loads((ROOT / "tests" / "kit" / "vectors" / "quota.json").read_text())
@@ -303,6 +303,23 @@ def test_filling_is_the_water_level(pairs: list[tuple[int, int]]) -> None:
         low, high = (level, high) if full <= TICKS else (low, level)
     for weight, cap, part in zip(weights, caps, parts, strict=True):
         assert abs(part - min(Fraction(cap), low * weight)) < 1 + Fraction(1, 1000)
+
+
+@pytest.mark.parametrize(
+    ("weights", "caps", "parts"),
+    [
+        ([1, 1], [2, 3], [1, 2]),  # the second is farther from its cap
+        ([1, 1], [3, 2], [2, 1]),
+        ([1, 1], [3, 3], [2, 1]),  # alike: the earlier
+        ([0, 0], [2, 3], [1, 2]),
+        ([0, 0], [2, 2], [2, 1]),
+    ],
+)
+def test_the_last_tick_goes_where_the_specification_says(
+    weights: list[int], caps: list[int], parts: list[int]
+) -> None:
+    """Of equal remainders the smaller weight for its cap comes first, then the earlier member."""
+    assert filled(3, weights, caps) == parts == reading_course.filled(3, weights, caps)
 
 
 def truncated_normal_mean(y: float, s: float, cap: float) -> float:

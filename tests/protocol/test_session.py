@@ -19,6 +19,7 @@ from protocol.errors import (
     Equivocation,
     PeerHalted,
     Unavailable,
+    Unsealed,
 )
 from protocol.messages import (
     NO_NONCE,
@@ -31,6 +32,7 @@ from protocol.messages import (
 )
 from protocol.session import TRANSITIONS, Event, Phase, Session
 from protocol.timers import HELLO_SECONDS, LINGER_SECONDS
+from protocol.wire import longest
 from tests.kit.builders import make_agreement, release_at, sign
 from tests.kit.story import (
     FIRST,
@@ -281,12 +283,10 @@ def test_a_restarted_party_goes_on_from_its_ledger() -> None:
 
 
 def test_a_party_that_restarts_after_the_last_round_seals() -> None:
-    """With all rounds in the ledger there is nothing to respond to: greet, then seal."""
+    """With all rounds in the ledger there is nothing to release: nobody's answer is needed."""
     story = Story(closed=2, released=2)
-    story.begins()
-    hellos = [story.hello(p, round=2) for p in story.peers]
-    assert story.hears(*hellos) == ["send seal 2"]
-    assert story.waits(FIRST) == ["send release 1", "send seal 2"]
+    assert story.begins() == ["send seal 2"]
+    assert story.waits(FIRST) == ["send release 1", "send seal 2", "send hello 2"]
     assert story.hears(*map(story.seal, story.peers)) == ["finish 2", "send complete seal 2"]
 
 
@@ -303,16 +303,69 @@ def test_a_peer_one_round_ahead_does_not_make_a_ledger_old() -> None:
     ("round", "heard"), [(0, 1), (1, 0), (2, 2)], ids=["heard", "closed", "both"]
 )
 def test_an_old_ledger_is_refused_before_anything_is_released(round: int, heard: int) -> None:  # noqa: A002
-    """If a peer knows more releases of ours than the ledger holds, the party stops."""
+    """If a peer shows a release of ours that the ledger does not hold, the party stops."""
     story = Story(rounds=3)
     story.begins()
-    told = story.hears(story.hello("ben", round=round, heard=heard))
-    assert told == ["fail: BadLedger"]
-    assert isinstance(story.error, BadLedger)
     count = max(round, heard)
-    assert f"'ben' knows {count} releases of 'ada', but this ledger holds 0" in str(story.error)
+    assert story.hears(story.hello("ben", round=round, heard=heard)) == ["warn"]
+    assert story.hears(story.release("ada", count - 1)) == ["fail: BadLedger"]
+    assert isinstance(story.error, BadLedger)
+    text = f"others know release {count} of 'ada', signed with its key, but this ledger holds 0"
+    assert text in str(story.error)
     assert story.hears(story.hello("cyd")) == []
     assert story.session.phase is Phase.GREETING
+
+
+@pytest.mark.parametrize(
+    ("round", "heard"), [(0, 1), (1, 0), (2, 2), (0, 3)], ids=["heard", "closed", "both", "most"]
+)
+def test_a_claim_without_proof_makes_no_ledger_old(round: int, heard: int) -> None:  # noqa: A002
+    """Who says that it knows more releases of ours, and shows none, has not answered: no more."""
+    story = Story(rounds=3)
+    story.begins()
+    claim = story.hello("ben", round=round, heard=heard)
+    assert story.hears(claim) == ["warn"]
+    assert story.hears(claim, story.hello("cyd")) == [], "told once, and no answer"
+    assert story.missing == ["ben"]
+    assert story.waits(PATIENCE) == ["fail: Unavailable"]
+    assert "'ben' claims to know more of our releases" in str(story.error)
+    assert story.hears(story.hello("ben")) == ["respond 0"], "the truth is an answer"
+
+
+@pytest.mark.parametrize(("round", "heard"), [(0, 5), (0, 10**6), (4, 0), (10**6, 10**6)])
+def test_a_claim_of_more_than_there_are_is_nonsense(round: int, heard: int) -> None:  # noqa: A002
+    """Nobody can know more releases than there are rounds: not even a warning comes of it."""
+    story = Story(rounds=3)
+    story.begins()
+    assert story.hears(replace(story.hello("ben", heard=heard), round=round)) == []
+    assert story.missing == ["ben", "cyd"]
+
+
+def test_whoever_lost_its_newest_release_is_given_it_back() -> None:
+    """A peer whose hello counts fewer of its own releases than we hold is shown the proof."""
+    story = Story(rounds=3).gathering(1)
+    story.waits(HELLO_SECONDS)
+    told = story.hears(story.hello("ben", round=1, asking=True, has={"ben": 0}))
+    told += story.waits(0.0)
+    assert told == ["send hello 1", "send ben's release 0"]
+    story.hears(story.release("ben", 1))
+    story.waits(HELLO_SECONDS)
+    story.hears(story.hello("ben", round=1, asking=True, has={"ben": 1}))
+    assert story.waits(0.0) == ["send hello 1", "send ben's release 1"], "the newest"
+    story.waits(HELLO_SECONDS)
+    story.hears(story.hello("ben", round=1, asking=True, has={"ben": 2}))
+    assert story.waits(0.0) == ["send hello 1"], "it has all of them"
+
+
+def test_a_witness_that_was_started_again_shows_what_it_heard() -> None:
+    """What was heard of an open round is held again, and proves a ledger old as before."""
+    ben = Story("ben", rounds=3, heard=(Story(rounds=3).release("ada", 0),))
+    ada = Story(rounds=3)
+    ada.begins()
+    ben.begins()
+    ben.hears(ada.sent[-1])
+    ben.waits(HELLO_SECONDS)
+    assert ada.hears(*ben.sent[-2:]) == ["warn", "fail: BadLedger"]
 
 
 def test_an_old_ledger_is_found_out_by_what_the_network_gives_back() -> None:
@@ -321,7 +374,8 @@ def test_an_old_ledger_is_found_out_by_what_the_network_gives_back() -> None:
     story.begins()
     assert story.hears(story.release("ada", 0)) == []
     assert story.hears(story.release("ada", 1)) == ["fail: BadLedger"]
-    assert "the network knows 2 releases of 'ada', but this ledger holds 1" in str(story.error)
+    text = "others know release 2 of 'ada', signed with its key, but this ledger holds 1"
+    assert text in str(story.error)
 
 
 def test_an_old_hello_cannot_hide_that_a_ledger_is_old() -> None:
@@ -331,7 +385,8 @@ def test_an_old_hello_cannot_hide_that_a_ledger_is_old() -> None:
     story.hears(story.hello("ben"))
     assert story.hears(story.hello("cyd", echo=b"ada in life one!")) == []
     assert story.missing == ["cyd"]
-    assert story.hears(story.hello("cyd", heard=1)) == ["fail: BadLedger"]
+    assert story.hears(story.hello("cyd", heard=1)) == ["warn"]
+    assert story.missing == ["cyd"]
 
 
 # Sealing
@@ -385,7 +440,7 @@ def test_a_session_that_is_over_early_is_sealed() -> None:
     assert told == ["record 2", "send seal 3"]
     assert story.missing == ["ben", "cyd"]
     assert story.hears(*map(story.seal, story.peers)) == ["finish 3", "send complete seal 3"]
-    assert story.waits(FIRST) == ["send release 2", "send complete seal 3"]
+    assert story.waits(FIRST) == ["send release 2", "send seal 3", "send complete seal 3"]
     finish = next(e for e in story.effects if isinstance(e, Finish))
     assert finish.position.head == story.positions[-1].head
     assert [s.message.round for s in finish.seals] == [3, 3, 3]
@@ -432,8 +487,8 @@ def test_an_early_seal_on_another_head_is_a_dispute(round: int) -> None:  # noqa
     story = Story(agreement=ending_early()).gathering(round)
     assert story.hears(story.seal("cyd", round=round + 1, head=bytes(32))) == []
     told = story.hears(*(story.release(peer, round) for peer in story.peers))
-    assert told == [f"record {round}", f"send halt {round + 1} HEADS_DIFFER showing 4"]
-    assert story.waits(PATIENCE) == ["fail for good: PeerHalted cyd"]
+    last = "send seal 3" if round == 2 else "respond 2"
+    assert told == [f"record {round}", f"send halt {round + 1} HEADS_DIFFER showing 4", last]
 
 
 def test_a_seal_in_our_round_on_another_head_is_a_dispute() -> None:
@@ -453,16 +508,15 @@ def test_two_early_seals_on_different_heads_are_equivocation() -> None:
 def test_a_restart_after_an_early_end_seals() -> None:
     """The ledger shows that the session was over; no release is asked for."""
     story = Story(agreement=ending_early(), closed=3, released=3)
-    assert story.begins() == ["send asking hello 3"]
-    told = story.hears(*(story.hello(peer, round=3) for peer in story.peers))
-    assert told == ["send seal 3"]
+    assert story.begins() == ["send seal 3"]
     assert story.hears(*map(story.seal, story.peers)) == ["finish 3", "send complete seal 3"]
 
 
 def test_a_restart_after_an_early_end_that_all_sealed_helps_late_peers() -> None:
     """With the seals in the ledger the party is finished from the start."""
     story = Story(agreement=ending_early(), closed=3, released=3, sealed=True)
-    assert story.begins() == ["finish 3", "send release 2", "send complete seal 3"]
+    told = story.begins()
+    assert told == ["finish 3", "send release 2", "send seal 3", "send complete seal 3"]
     told = story.hears(*(story.seal(peer, complete=True) for peer in story.peers))
     assert told == ["leave"]
 
@@ -485,8 +539,9 @@ def test_a_restart_one_round_before_an_early_end_goes_on() -> None:
 def test_a_finished_party_waits_a_while_for_the_others() -> None:
     """Without word that all have heard all seals, a party stays for a few seconds."""
     story = Story().finished()
-    assert story.waits(FIRST) == ["send release 1", "send complete seal 2"]
-    assert story.waits(LINGER_SECONDS - FIRST - 0.001) == ["send release 1", "send complete seal 2"]
+    last_words = ["send release 1", "send seal 2", "send complete seal 2"]
+    assert story.waits(FIRST) == last_words
+    assert story.waits(LINGER_SECONDS - FIRST - 0.001) == last_words
     assert story.waits(0.001) == ["leave"]
     assert story.waits(LONGEST) == [], "it has left"
 
@@ -500,10 +555,10 @@ def test_a_finished_party_answers_late_peers() -> None:
     assert story.waits(HELLO_SECONDS) == ["send hello 2"]
     answer = story.sent[-1].message
     assert isinstance(answer, Hello)
-    assert answer.echoes[2] == Echo(b"cyd in life two!", 2)
+    assert answer.echoes[2] == Echo(b"cyd in life two!", 3), "two releases and a seal"
     story.waits(LONGEST)
     story.hears(story.seal("cyd"))
-    assert story.waits(FIRST) == ["send release 1", "send complete seal 2"]
+    assert story.waits(FIRST) == ["send release 1", "send seal 2", "send complete seal 2"]
 
 
 def test_what_all_have_sealed_stays_finished() -> None:
@@ -527,26 +582,133 @@ def test_what_all_have_sealed_stays_finished() -> None:
 def test_a_finished_party_that_is_started_again_helps_late_peers() -> None:
     """With all seals in the ledger it says its last words again, answers, and goes."""
     story = Story(closed=2, released=2, sealed=True)
-    last_words = ["send release 1", "send complete seal 2"]
+    last_words = ["send release 1", "send seal 2", "send complete seal 2"]
     assert story.begins() == ["finish 2", *last_words]
     assert story.session.phase is Phase.FINISHED
-    story.hears(story.hello("cyd", round=1, heard=2, asking=True))
+    story.hears(story.hello("cyd", round=1, heard=2, asking=True, has={"cyd": 2}))
     assert story.waits(HELLO_SECONDS) == ["send hello 2"]
+    assert story.waits(FIRST) == [*last_words, "send ben's release 1"]
     assert story.hears(story.seal("cyd")) == []
     assert story.waits(FIRST) == last_words
     assert story.hears(*(story.seal(p, complete=True) for p in story.peers)) == ["leave"]
 
 
+def test_whatever_comes_first_the_same_seals_are_kept() -> None:
+    """A complete seal tells and is not kept: every party has the same seals, byte for byte."""
+    kept = []
+    for me, order in (("ada", (False, True)), ("ben", (True, False)), ("cyd", (False,))):
+        story = Story(me).sealing()
+        for complete in order:
+            assert story.session.phase is (Phase.FINISHED if kept_by(story) else Phase.SEALING)
+            story.hears(*(story.seal(peer, complete=complete) for peer in story.peers))
+        kept.append(kept_by(story))
+    assert kept == [[signed.data for signed in story.transcript.seals]] * 3
+
+
+def kept_by(story: Story) -> list[bytes]:
+    """The seals that a party puts on its disk, if it does."""
+    seals = [effect.seals for effect in story.effects if isinstance(effect, Finish)]
+    return [signed.data for signed in seals[0]] if seals else []
+
+
 def test_a_late_peer_finishes_with_parties_that_were_started_again() -> None:
-    """A party that lost power before the last seal finishes with peers that had gone."""
+    """A party that lost power before the last seal finishes with one peer that had gone."""
     late, back = Story("ada", closed=2, released=2), Story("ben", closed=2, released=2, sealed=True)
-    late.begins()
+    assert late.begins() == ["send seal 2"]
+    back.begins()
+    assert late.hears(*back.sent) == []
+    assert late.missing == ["cyd"]
+    late.waits(FIRST)
+    back.hears(*late.sent)
+    assert "send cyd's seal 2" in back.waits(FIRST)
+    told = late.hears(*back.sent)
+    assert told == ["finish 2", "send complete seal 2"]
+    back.hears(*late.sent)
+    assert back.missing == ["cyd"]
+
+
+def test_who_was_away_at_the_end_finishes_with_one_peer() -> None:
+    """Who had released the last round and not closed it gets what it lacks from any one peer."""
+    late, back = Story("ada", closed=1, released=2), Story("ben", closed=2, released=2, sealed=True)
+    assert late.begins() == ["send asking hello 1"]
     back.begins()
     back.hears(late.sent[-1])
     back.waits(HELLO_SECONDS)
-    assert late.hears(*back.sent[-3:], late.hello("cyd", round=2)) == ["send seal 2"]
-    told = late.hears(late.seal("cyd", complete=True))
-    assert told == ["finish 2", "send complete seal 2", "leave"]
+    assert "send cyd's release 1" in back.waits(FIRST)
+    assert late.hears(*back.sent) == ["record 1", "send seal 2"]
+    late.waits(FIRST)
+    back.hears(*late.sent)
+    back.waits(FIRST)
+    assert late.hears(*back.sent) == ["finish 2", "send complete seal 2"]
+
+
+def test_who_knows_no_more_than_the_last_round_goes_on_greeting() -> None:
+    """A round that is closed with a recorded release, while greeting, lets nobody release more."""
+    story = Story(rounds=3, released=1)
+    story.begins()
+    told = story.hears(*(story.release(peer, 0) for peer in story.peers))
+    assert told == ["record 0"]
+    assert story.session.phase is Phase.GREETING
+    assert story.missing == ["ben", "cyd"]
+    assert story.hears(*(story.hello(p, round=1) for p in story.peers)) == ["respond 1"]
+
+
+# An end that not all have sealed
+
+
+def test_a_seal_is_passed_on_to_who_lacks_it() -> None:
+    """Who waits for seals says for which, and anybody gives them, whatever a relay keeps back."""
+    ada, ben = Story("ada").sealing(), Story("ben").sealing()
+    ada.hears(ada.seal("cyd"), ada.seal("ben"))
+    assert ada.session.phase is Phase.FINISHED
+    ben.hears(*ada.sent[-2:])
+    assert ben.waits(FIRST) == ["send release 1", "send seal 2", "send hello 2"]
+    assert ben.missing == ["cyd"]
+    ada.hears(ben.sent[-1])
+    passed = [*ada_last_words(ada), "send cyd's seal 2"]
+    assert ada.waits(FIRST) == passed
+    assert ben.hears(*ada.sent) == ["finish 2", "send complete seal 2"]
+
+
+def ada_last_words(story: Story) -> list[str]:
+    """What a finished party of two rounds says again."""
+    end = story.positions[-1].round
+    return [f"send release {end - 1}", f"send seal {end}", f"send complete seal {end}"]
+
+
+def test_who_waits_for_seals_passes_on_those_it_has() -> None:
+    """It need not be finished for that."""
+    ada = Story("ada", members=4).sealing()
+    ada.hears(ada.seal("cyd"))
+    ada.hears(ada.hello("ben", round=2, has={"ben": 3}))
+    told = ada.waits(FIRST)
+    assert told == ["send release 1", "send seal 2", "send cyd's seal 2", "send hello 2"]
+    ada.hears(ada.hello("ben", round=2, has={"ben": 3, "cyd": 3}))
+    assert "send cyd's seal 2" not in ada.waits(LONGEST)
+
+
+def test_an_end_without_all_seals_is_unsealed_and_can_still_be_sealed() -> None:
+    """After patience the outcome stands without the missing seals; later they are added."""
+    story = Story().sealing()
+    story.hears(story.seal("cyd"))
+    assert story.waits(PATIENCE) == ["fail: Unsealed"]
+    assert isinstance(story.error, Unsealed)
+    assert "there is no seal of 'ben'" in str(story.error)
+    assert story.session.unsealed == ("ben",)
+    again = Story(closed=2, released=2, heard=story.session.heard)
+    assert again.begins() == ["send seal 2"]
+    assert again.missing == ["ben"], "cyd's was remembered"
+    assert again.hears(again.seal("ben")) == ["finish 2", "send complete seal 2"]
+
+
+def test_a_peer_that_lacks_something_is_stayed_for() -> None:
+    """A finished party begins its stay anew when it hears of a lack, once for each step."""
+    story = Story().finished()
+    story.waits(0.9 * LINGER_SECONDS)
+    story.hears(story.hello("cyd", round=1, asking=True))
+    assert "leave" not in story.waits(0.9 * LINGER_SECONDS)
+    story.hears(story.hello("cyd", round=1, asking=True))
+    assert "leave" in story.waits(0.2 * LINGER_SECONDS)
 
 
 # Silence
@@ -575,11 +737,11 @@ def test_silence_in_a_round_ends_with_the_missing_names() -> None:
 
 
 def test_silence_while_sealing_ends_with_the_missing_names() -> None:
-    """A peer that never seals is named."""
+    """A peer that never seals is named, also if it stands on another head."""
     story = Story().sealing()
-    story.hears(story.seal("cyd"))
-    assert story.waits(PATIENCE) == ["fail: Unavailable"]
-    assert str(story.error).startswith("nothing from 'ben' for 120 seconds in round 2 of 2.")
+    story.hears(story.seal("cyd"), story.seal("ben", head=bytes(32)))
+    assert story.waits(PATIENCE) == ["fail: Unsealed"]
+    assert "there is no seal of 'ben'; 'ben' stands on another head" in str(story.error)
 
 
 # Another agreement
@@ -733,7 +895,9 @@ def test_a_head_that_differs_is_found_when_the_buffered_round_opens() -> None:
     early = lying(story.release("cyd", 1), head=bytes(32))
     assert story.hears(early, story.release("cyd", 0)) == []
     told = story.hears(story.release("ben", 0))
-    assert told == ["record 0", "send halt 1 HEADS_DIFFER showing 4"]
+    assert told == ["record 0", "send halt 1 HEADS_DIFFER showing 4", "respond 1"]
+    story.answers()
+    assert story.missing == ["ben", "cyd"], "it does not count"
 
 
 def test_different_heads_in_the_last_round_are_found_by_the_seals() -> None:
@@ -741,7 +905,7 @@ def test_different_heads_in_the_last_round_are_found_by_the_seals() -> None:
     story = Story().sealing()
     told = story.hears(story.seal("ben", head=bytes(32)), story.seal("cyd"))
     assert told == ["send halt 2 HEADS_DIFFER showing 4"]
-    assert story.session.phase is Phase.DISPUTING
+    assert story.missing == ["ben"]
 
 
 def test_an_early_seal_on_another_head_does_not_pass() -> None:
@@ -749,7 +913,8 @@ def test_an_early_seal_on_another_head_does_not_pass() -> None:
     story = Story().gathering(1)
     story.hears(story.seal("ben", head=bytes(32)), story.seal("cyd"))
     told = story.hears(*(story.release(p, 1) for p in story.peers))
-    assert told == ["record 1", "send halt 2 HEADS_DIFFER showing 4"]
+    assert told == ["record 1", "send halt 2 HEADS_DIFFER showing 4", "send seal 2"]
+    assert story.missing == ["ben"]
 
 
 def test_a_lie_about_the_head_convicts_the_liar_and_not_the_one_who_halts() -> None:
@@ -762,12 +927,42 @@ def test_a_lie_about_the_head_convicts_the_liar_and_not_the_one_who_halts() -> N
     assert told == ["send halt 1 EQUIVOCATION showing 2", "fail for good: Equivocation cyd"]
 
 
-def test_a_halt_is_passed_on_with_the_name_of_the_one_who_differs() -> None:
-    """Without proof the accused is the one who stands elsewhere, not the one who noticed."""
+def test_without_proof_the_one_who_stands_elsewhere_is_named_and_nothing_is_final() -> None:
+    """It has signed so; the one who noticed and showed it is not blamed."""
     ada, ben = Story("ada", members=4).gathering(1), Story("ben", members=4).gathering(1)
-    ben.hears(lying(ada.release("cyd", 1), head=bytes(32)))
-    assert ada.hears(ben.sent[-1]) == ["send halt 1 HEADS_DIFFER showing 5"]
-    assert ada.waits(PATIENCE) == ["fail for good: PeerHalted cyd"]
+    stray = lying(ada.release("cyd", 1), head=bytes(32))
+    ben.hears(stray)
+    assert ada.hears(ben.sent[-1], *(ada.release(p, 1) for p in ("ben", "dan"))) == []
+    assert ada.waits(PATIENCE) == ["fail: PeerHalted cyd"]
+    assert isinstance(ada.error, PeerHalted)
+    assert ada.error.evidence == (stray.data,)
+
+
+def test_a_dispute_goes_on_being_shown() -> None:
+    """While somebody stands elsewhere our side is said again beside our releases."""
+    story = Story().gathering(1)
+    story.hears(lying(story.release("cyd", 1), head=bytes(32)))
+    shown = ["send release 0", "send release 1", "send halt 1 HEADS_DIFFER showing 4"]
+    assert story.waits(FIRST) == shown
+
+
+def test_a_hello_on_another_head_is_shown_and_forgiven() -> None:
+    """A hello is no promise: who then releases where we stand has settled the dispute."""
+    story = Story().gathering(1)
+    assert story.hears(story.hello("ben", round=1, head=bytes(32))) == [
+        "send halt 1 HEADS_DIFFER showing 4"
+    ]
+    told = story.hears(*(story.release(p, 1) for p in story.peers))
+    assert told == ["record 1", "send seal 2"]
+    assert "halt" not in str(story.waits(FIRST))
+
+
+def test_a_release_on_another_head_is_not_forgiven() -> None:
+    """Who releases one round on two heads has signed the proof."""
+    story = Story().gathering(1)
+    story.hears(lying(story.release("ben", 1), head=bytes(32)))
+    told = story.hears(story.release("ben", 1))
+    assert told[-1] == "fail for good: Equivocation ben"
 
 
 # Different prices
@@ -790,22 +985,32 @@ def test_a_machine_that_computes_other_prices_is_named() -> None:
         story.hears(*(story.release(p, 0) for p in story.peers))
         story.answers()
     assert ada.hears(ben.sent[-1]) == ["send halt 1 HEADS_DIFFER showing 4"]
-    assert cyd.hears(ada.sent[-1]) == ["send halt 1 HEADS_DIFFER showing 4"]
-    shown = ["send halt 1 HEADS_DIFFER showing 3"]
+    assert cyd.hears(ada.sent[-1]) == []
+    shown = ["send halt 1 HEADS_DIFFER showing 3", "send halt 1 HEADS_DIFFER showing 1"]
     assert ben.hears(ada.sent[-1]) == [*shown, "fail for good: DifferentPrices ada"]
-    assert ada.hears(ben.sent[-1]) == [*shown, "fail for good: DifferentPrices ben"]
-    assert cyd.hears(ben.sent[-1]) == [*shown, "fail for good: DifferentPrices ben"]
+    assert ada.hears(*ben.sent[-2:]) == [*shown, "fail for good: DifferentPrices ben"]
+    assert cyd.hears(ada.sent[-1]) == [*shown, "fail for good: DifferentPrices ben"], "passed on"
     assert isinstance(cyd.error, DifferentPrices)
     assert "'ben' got other prices than 'cyd' from the same releases of round 0" in str(cyd.error)
     assert cyd.waits(FIRST) == shown, "it goes on saying so"
+
+
+def test_other_prices_that_were_claimed_are_not_believed_of_others() -> None:
+    """A halt speaks for its sender alone: nobody else is named, and honest heads clear the rest."""
+    story = Story(rounds=3).gathering(1)
+    halt = sign(story.halt("ben", 1, *story.transcript.rounds[0], head=bytes(32)))
+    outer = story.halt("cyd", 1, halt)
+    assert story.hears(outer)[-1] == "fail for good: DifferentPrices ben"
+    story = Story(rounds=3).gathering(2)
+    assert story.hears(story.halt("cyd", 2, halt))[-1] == "fail for good: Equivocation ben", "later"
 
 
 # Halts that prove nothing
 
 
 @pytest.mark.parametrize("evidence", ["none", "garbage", "one", "hello", "forged"])
-def test_a_halt_that_proves_nothing_accuses_only_its_sender(evidence: str) -> None:
-    """Without proof the party shows its own side, waits, and then names who stopped."""
+def test_a_halt_that_proves_nothing_stops_nothing(evidence: str) -> None:
+    """Without proof there is a warning, once, and the session goes on to its end."""
     story = Story().gathering(1)
     release = story.release("cyd", 0)
     shown = {
@@ -816,22 +1021,83 @@ def test_a_halt_that_proves_nothing_accuses_only_its_sender(evidence: str) -> No
         "forged": (release, forged(release, values=(1, 2))),
     }[evidence]
     halt = story.halt("ben", 1, *shown, reason=Reason.EQUIVOCATION)
-    assert story.hears(halt) == ["send halt 1 HEADS_DIFFER showing 3"]
-    assert story.hears(halt, story.release("cyd", 1)) == [], "everybody waits for proof"
-    assert story.waits(PATIENCE) == ["fail for good: PeerHalted ben"]
-    assert isinstance(story.error, PeerHalted)
-    assert "'ben' stopped the session or stands on another head at round 1" in str(story.error)
-    assert story.waits(FIRST) == ["send halt 1 HEADS_DIFFER showing 3"]
-    assert "leave" in story.waits(LINGER_SECONDS)
+    assert story.hears(halt) == ["warn"]
+    assert story.hears(halt) == [], "told once"
+    told = story.hears(*(story.release(peer, 1) for peer in story.peers))
+    assert told == ["record 1", "send seal 2"]
+    assert story.hears(*map(story.seal, story.peers))[0] == "finish 2"
+
+
+def test_an_empty_halt_to_one_party_blames_nobody_honest() -> None:
+    """What its receiver does about it gives the others no reason to name the receiver."""
+    ada, cyd = Story("ada").gathering(1), Story("cyd").gathering(1)
+    assert ada.hears(ada.halt("ben", 1)) == []
+    assert ada.hears(ada.halt("ben", 1, head=bytes(32))) == ["send halt 1 HEADS_DIFFER showing 3"]
+    assert cyd.hears(ada.sent[-1]) == []
+    told = cyd.hears(*(cyd.release(peer, 1) for peer in cyd.peers))
+    assert told == ["record 1", "send seal 2"], "it goes on"
+
+
+def test_a_halt_on_another_head_than_its_senders_release_convicts_it() -> None:
+    """Nobody honest stands on two heads in one round, whatever it shows."""
+    story = Story().gathering(1)
+    story.hears(story.release("ben", 1))
+    told = story.hears(story.halt("ben", 1, head=bytes(32)))
+    assert told == ["send halt 1 EQUIVOCATION showing 2", "fail for good: Equivocation ben"]
+
+
+def test_a_halt_too_long_to_be_shown_on_proves_nothing() -> None:
+    """Proof that cannot be passed on would leave the others without it."""
+    story = Story().gathering(1)
+    story.hears(story.release("ben", 1))
+    longest_one = [*story.transcript.rounds[0], sign(story.hello("ben"))]
+    halt = story.halt("ben", 1, *longest_one, head=bytes(32))
+    padding = longest(story.agreement) - len(sign(halt).data)
+    stuffed = replace(halt, evidence=(*halt.evidence[:-1], bytes(padding + 200)))
+    assert len(sign(stuffed).data) <= longest(story.agreement)
+    told = story.hears(stuffed)
+    assert told == ["send halt 1 HEADS_DIFFER showing 3"]
+    assert story.session.phase is Phase.GATHERING
 
 
 def test_a_halt_before_the_first_round_is_about_no_releases() -> None:
-    """At round 0 no releases can have been read differently: the halt is only a halt."""
+    """At round 0 no releases can have been read differently: our side is shown, and that is all."""
     story = Story().gathering()
     assert story.hears(story.halt("ben", 0, head=bytes(32))) == [
         "send halt 0 HEADS_DIFFER showing 0"
     ]
-    assert story.waits(PATIENCE) == ["fail for good: PeerHalted ben"]
+    assert story.waits(PATIENCE) == ["fail: PeerHalted ben"]
+
+
+# Whoever was not there
+
+
+def test_a_halted_party_that_is_started_again_tells_why() -> None:
+    """Who was absent learns of the fault, with its proof, from anybody who is started again."""
+    story = Story().gathering()
+    pair = story.release("ben", 0), story.release("ben", 0, values=(1, 2))
+    story.hears(*pair)
+    assert story.session.heard == pair
+    again, absent = Story(released=1, proof=story.session.heard), Story("cyd", released=1)
+    absent.begins()
+    assert again.begins() == ["send halt 0 EQUIVOCATION showing 2"]
+    assert absent.hears(*again.sent)[-1] == "fail for good: Equivocation ben"
+    again.hears(*absent.sent)
+    assert again.waits(FIRST) == ["send halt 0 EQUIVOCATION showing 2"]
+    assert "leave" in again.waits(LINGER_SECONDS)
+
+
+def test_other_prices_are_told_again_by_who_is_started_again() -> None:
+    """That proof is the halt of the one who got them; our own side goes with it."""
+    story = Story().gathering(1)
+    halt = sign(story.halt("ben", 1, *story.transcript.rounds[0], head=bytes(32)))
+    story.hears(halt)
+    again = Story(closed=1, released=2, proof=story.session.heard)
+    shown = ["send halt 1 HEADS_DIFFER showing 3", "send halt 1 HEADS_DIFFER showing 1"]
+    assert again.begins() == shown
+    absent = Story("cyd", closed=1, released=1)
+    absent.begins()
+    assert absent.hears(*again.sent)[-1] == "fail for good: DifferentPrices ben"
 
 
 # The table
@@ -844,28 +1110,20 @@ def two_releases(story: Story, round: int) -> list[str]:  # noqa: A002
 ROWS: dict[Row, Callable[[], object]] = {
     (Phase.GREETING, Event.EVERYONE_ANSWERED): lambda: Story().greeted(),
     (Phase.GREETING, Event.LAST_ROUND_CLOSED): lambda: Story(closed=2, released=2).greeted(),
-    (Phase.GREETING, Event.HEADS_DIFFER): lambda: [
-        (s := Story()).begins(),
-        s.hears(s.hello("ben", head=bytes(32))),
+    (Phase.GREETING, Event.ROUND_CLOSED): lambda: [
+        (s := Story(released=1)).begins(),
+        s.hears(*(s.release(peer, 0) for peer in s.peers)),
     ],
     (Phase.GREETING, Event.FAULT): lambda: two_releases(Story(), 0),
     (Phase.RESPONDING, Event.SUBMITTED): lambda: Story().gathering(),
-    (Phase.RESPONDING, Event.HEADS_DIFFER): lambda: (s := Story().greeted()).hears(
-        lying(s.release("ben", 0), head=bytes(32))
-    ),
     (Phase.RESPONDING, Event.FAULT): lambda: two_releases(Story().greeted(), 0),
     (Phase.GATHERING, Event.ROUND_CLOSED): lambda: Story().gathering(1),
     (Phase.GATHERING, Event.LAST_ROUND_CLOSED): lambda: Story().sealing(),
-    (Phase.GATHERING, Event.HEADS_DIFFER): lambda: Story().disputing(),
     (Phase.GATHERING, Event.FAULT): lambda: two_releases(Story().gathering(), 0),
     (Phase.SEALING, Event.EVERYONE_SEALED): lambda: Story().finished(),
-    (Phase.SEALING, Event.HEADS_DIFFER): lambda: (s := Story().sealing()).hears(
-        s.seal("ben", head=bytes(32))
-    ),
     (Phase.SEALING, Event.FAULT): lambda: (s := Story().sealing()).hears(
         s.release("ben", 1, values=(1, 2))
     ),
-    (Phase.DISPUTING, Event.FAULT): lambda: Story().disputing().waits(PATIENCE),
 }
 
 

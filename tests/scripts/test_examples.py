@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import highspy
+import linopy
 import numpy as np
 import pulp
 import pyomo.environ as pyo
@@ -16,6 +17,7 @@ import pytest
 from scipy.optimize import linprog
 
 from party import dataset
+from party.settle import plan_within
 from party.subproblem import Subproblem
 from protocol.errors import BadAgreement, BadData
 from protocol.toml import from_table
@@ -115,6 +117,97 @@ def test_the_file_has_the_optimum_of_the_tool(tool: str, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("tool", TOOLS)
+def test_in_memory_a_model_is_the_same(tool: str, tmp_path: Path) -> None:
+    """What a tool holds is read as from its file: names, sense, numbers, and nothing rounded."""
+    held, written = dataset.read(TOOLS[tool].build(), AGREEMENT), read_back(tool, tmp_path)
+    assert held.minimises == written.minimises
+    assert sorted(held.names) == sorted(written.names)
+    order = [held.names.index(name) for name in written.names]
+    assert held.utility[order].tolist() == written.utility.tolist()
+    for limits in (SOLVED[tool][1], (3.0, 2.0)):
+        answers = [Subproblem(d, np.array(limits)).answer(np.ones(2)) for d in (held, written)]
+        assert answers[0] is not None
+        assert answers[1] is not None
+        assert answers[0].objective == pytest.approx(answers[1].objective, rel=1e-12)
+
+
+def test_whole_numbers_come_from_every_tool() -> None:
+    """An integer variable is one, whichever tool it is from, and so is the best plan."""
+    linear = linopy.Model()
+    x = linear.add_variables(lower=0, upper=9, integer=True, name="x")
+    y = linear.add_variables(lower=0, upper=1, name="y")
+    linear.add_objective(5 * x + 2 * y, sense="max")
+    linear.add_constraints(2 * x + y <= 1.0, name="truck_hours")
+    linear.add_constraints(x + 0 * y <= 1.0, name="dock_slots")
+
+    concrete = pyo.ConcreteModel()
+    concrete.x, concrete.y = pyo.Var(bounds=(0, 9), within=pyo.Integers), pyo.Var(bounds=(0, 1))
+    concrete.best = pyo.Objective(expr=5 * concrete.x + 2 * concrete.y, sense=pyo.maximize)
+    concrete.truck_hours = pyo.Constraint(expr=2 * concrete.x + concrete.y <= 1.0)
+    concrete.dock_slots = pyo.Constraint(expr=concrete.x <= 1.0)
+
+    plain = pulp.LpProblem("whole", pulp.LpMaximize)
+    count = plain.add_variable("x", 0, 9, cat="Integer")
+    amount = plain.add_variable("y", 0, 1)
+    plain += 5 * count + 2 * amount + 100.0
+    plain += 2 * count + amount <= 1.0, "truck_hours"
+    plain += count <= 1.0, "dock_slots"
+
+    bare = highspy.Highs()
+    bare.silent()
+    a = bare.addIntegral(lb=0, ub=9, obj=5.0, name="x")
+    b = bare.addVariable(lb=0, ub=1, obj=2.0, name="y")
+    bare.setMaximize()
+    bare.addConstr(2 * a + b <= 1.0, name="truck_hours")
+    bare.addConstr(a <= 1.0, name="dock_slots")
+
+    for model, constant in ((linear, 0.0), (concrete, 0.0), (plain, 100.0), (bare, 0.0)):
+        data = dataset.read(model, AGREEMENT)
+        assert data.whole is not None
+        assert dict(zip(data.names, data.whole.tolist(), strict=True)) == {"x": True, "y": False}
+        plan = plan_within(data, np.array([5.5, 4.0]))
+        assert plan is not None
+        # 2 whole x and a whole y beside them: the relaxed plan would make 2.25 x and as much y.
+        assert dict(zip(data.names, plan.values.tolist(), strict=True)) == {"x": 2.0, "y": 1.0}
+        assert plan.utility == 12.0 + constant
+
+
+def test_concave_objectives_come_from_tools_that_have_them() -> None:
+    """linopy, Pyomo and HiGHS: 12x − x² is best at 6, and convex ones are refused."""
+
+    def linear(sign: float) -> linopy.Model:
+        model = linopy.Model()
+        x = model.add_variables(lower=0, upper=50, name="x")
+        model.add_objective(12 * x + sign * x * x, sense="max")
+        model.add_constraints(1 * x <= 1.0, name="truck_hours")
+        model.add_constraints(1 * x <= 1.0, name="dock_slots")
+        return model
+
+    def concrete(sign: float) -> pyo.ConcreteModel:
+        model = pyo.ConcreteModel()
+        model.x = pyo.Var(bounds=(0, 50))
+        model.best = pyo.Objective(expr=12 * model.x + sign * model.x**2, sense=pyo.maximize)
+        model.truck_hours = pyo.Constraint(expr=model.x <= 1.0)
+        model.dock_slots = pyo.Constraint(expr=model.x <= 1.0)
+        return model
+
+    for build in (linear, concrete):
+        data = dataset.read(build(-1.0), AGREEMENT)
+        plan = plan_within(data, np.array([100.0, 100.0]))
+        assert plan is not None
+        assert plan.values.tolist() == pytest.approx([6.0], abs=1e-5)
+        assert plan.utility == pytest.approx(36.0)
+        with pytest.raises(BadData, match="not concave to be maximised"):
+            dataset.read(build(1.0), AGREEMENT)
+
+
+def test_what_is_no_model_is_said() -> None:
+    """Anything else is refused with what can be read."""
+    with pytest.raises(BadData, match=r"a dict is no model; give a file or one of highspy\.Highs"):
+        dataset.read({"x": 1.0}, AGREEMENT)
+
+
+@pytest.mark.parametrize("tool", TOOLS)
 def test_shared_and_private_limits_both_matter(tool: str, tmp_path: Path) -> None:
     """With more of each shared resource a company earns more, and not without end."""
     data = read_back(tool, tmp_path)
@@ -182,12 +275,16 @@ def test_half_a_command_writes_nothing(
     """An example either writes a model or joins, and says so."""
     monkeypatch.setattr(sys, "argv", ["with_highs", *arguments])
     with pytest.raises(SystemExit, match="2"):
-        joining.run(lambda _: pytest.fail("it has written a model"), ".mps")
+        joining.run(
+            lambda: pytest.fail("it has joined"),
+            lambda _: pytest.fail("it has written a model"),
+            ".mps",
+        )
     assert told in capsys.readouterr().err
 
 
 def test_joining_ends_as_party_join_ends(tmp_path: Path) -> None:
-    """The exit code of an example that joins is that of `party join`; the model stays."""
+    """The exit code of an example that joins is that of `party join`, and no file is left."""
     command = [sys.executable, "-m", "scripts.examples.with_highs"]
     command += ["--agreement", "missing.toml", "--key", "courier.key", "--out", "result"]
     done = subprocess.run(
@@ -196,7 +293,7 @@ def test_joining_ends_as_party_join_ends(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == BadAgreement.exit_code
     assert "missing.toml" in done.stderr
-    assert (tmp_path / "result.mps").exists()
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.timeout(600)

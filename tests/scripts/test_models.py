@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -127,13 +128,13 @@ def test_what_would_be_drawn_is_not_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("capacity", [0.0, -5.0])
 def test_a_joint_obligation_is_refused(tmp_path: Path, capacity: float) -> None:
-    """What companies must bring is no capacity to divide, and the sentence names it."""
-    with pytest.raises(BadCommand, match=r"resource 'r2' has the capacity .*must bring"):
+    """Where nobody is said to bring any there is nothing to divide, and the sentence names it."""
+    with pytest.raises(BadCommand, match=r"resource 'r2' has the capacity .*must bring more"):
         read_set(earning(tmp_path, r2=capacity))
 
 
 def test_signed_consumption_is_refused(tmp_path: Path) -> None:
-    """So is a company that brings some, whatever the capacity."""
+    """So is a company that brings some where the set does not say how much."""
     folder = earning(tmp_path)
     first = EARNS.format(name="first", profit=-3, takes=1, most=4)
     (folder / "company1.mps").write_text(first.replace("x r2 1", "x r2 -1\n y r2 1"))
@@ -141,14 +142,93 @@ def test_signed_consumption_is_refused(tmp_path: Path) -> None:
         read_set(folder)
 
 
-def test_an_equality_is_refused(tmp_path: Path) -> None:
-    """A capacity need not be used up."""
-    folder = earning(tmp_path)
+BRINGS = """\
+NAME brings
+ROWS
+ N cost
+ L r1
+COLUMNS
+ x cost 2 r1 -1
+RHS
+ rhs r1 0
+BOUNDS
+ UP limit x 7
+ENDATA
+"""
+"""Makes up to 7 of r1 at 2 each, for others."""
+
+WANTS = """\
+NAME wants
+ROWS
+ N cost
+ L r1
+COLUMNS
+ x cost {cost} r1 1
+RHS
+ rhs r1 0
+BOUNDS
+ UP limit x {most}
+ENDATA
+"""
+
+
+@pytest.mark.parametrize(
+    ("capacity", "optimum", "price"),
+    [(0.0, 4.0 * 5.0 + 3.0 * 3.0 - 7.0 * 2.0, 3.0), (2.0, 4.0 * 5.0 + 4.0 * 3.0 - 6.0 * 2.0, 2.0)],
+)
+def test_a_company_that_brings_is_paid(
+    tmp_path: Path, capacity: float, optimum: float, price: float
+) -> None:
+    """What there is not, one makes and the others pay for, at the price of the last unit.
+
+    With none there, all 7 are wanted at 3 and more; with 2 there, 6 more are enough, at cost.
+    """
+    companies = [BRINGS, WANTS.format(cost=-5, most=4), WANTS.format(cost=-3, most=4)]
+    folder = written(tmp_path, companies, optimum, r1=capacity)
     said: dict[str, Any] = json.loads((folder / "set.json").read_text())
-    said["resources"][0]["form"] = "="
+    said["floors"] = [[-7.0], [0.0], [0.0]]
     (folder / "set.json").write_text(json.dumps(said))
-    with pytest.raises(BadCommand, match=r"resource 'r1' is shared by '='"):
-        read_set(folder)
+    figures = play(*read_set(folder), options("--tolerance", "1e-6"))
+    assert figures["dual_gap_weighted"] <= 1e-4
+    assert figures["prices"] == pytest.approx([price], rel=1e-2)
+    assert figures["without_plan"] == 0
+    assert figures["quota_loss"] <= 1e-4
+    assert figures["payments"][0] < 0.0
+    assert sum(figures["payments"]) == 0.0
+    assert all(gain >= -1e-3 for gain in figures["gains"])
+
+
+def formed(folder: Path, form: str) -> Path:
+    """The first resource of a set in another form."""
+    said: dict[str, Any] = json.loads((folder / "set.json").read_text())
+    said["resources"][0]["form"] = form
+    (folder / "set.json").write_text(json.dumps(said))
+    return folder
+
+
+def test_what_is_shared_from_below_is_refused(tmp_path: Path) -> None:
+    """Only capacities, and what must be used exactly."""
+    with pytest.raises(BadCommand, match=r"resource 'r1' is shared by '>='"):
+        read_set(formed(earning(tmp_path), ">="))
+
+
+def test_an_equality_may_have_a_price_below_nothing(tmp_path: Path) -> None:
+    """10 that must be used, where the second loses 2 on each of its: they cost as much to place.
+
+    The first is glad of 4; the second takes the other 6 only if it is paid for that.
+    """
+    companies = [
+        WANTS.format(cost=-3, most=4).replace(" L r1", " E r1"),
+        WANTS.format(cost=2, most=9).replace(" L r1", " E r1"),
+    ]
+    folder = formed(written(tmp_path, companies, 4.0 * 3.0 - 6.0 * 2.0, r1=10.0), "=")
+    instance, optimum = read_set(folder)
+    assert optimum.utility == pytest.approx(0.0)
+    figures = play(instance, replace(optimum, utility=1e-9), options("--tolerance", "1e-8"))
+    assert figures["prices"][0] - figures["prices"][1] == pytest.approx(-2.0, rel=1e-3)
+    assert figures["without_plan"] == 0
+    assert figures["quota_utility"] == pytest.approx(0.0, abs=1e-4)
+    assert sum(figures["payments"]) == 0.0
 
 
 def test_a_wrong_optimum_judges_nothing(tmp_path: Path) -> None:
@@ -172,6 +252,9 @@ def test_a_folder_without_a_set_is_named(tmp_path: Path) -> None:
         ("gap8-4", ()),
         ("ran10x10a", ("--reserve", "0")),  # all supplies are needed to the last unit
         ("ran4x64", ("--reserve", "0")),
+        ("p12345", ()),  # from here on some companies bring what others use
+        ("disp3", ()),
+        ("p2756", ()),
     ],
 )
 def test_public_sets_are_solved(name: str, arguments: tuple[str, ...]) -> None:

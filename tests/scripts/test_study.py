@@ -18,8 +18,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from party.noise import Noise
+from party.settle import own_part
 from protocol.agreement import Agreement
 from protocol.arrays import Floats, Ticks
 from scripts.instances import placebo
@@ -43,6 +45,7 @@ from scripts.studies.workers import local, versions
 from scripts.study import manifest
 from tests.kit import ROOT
 from tests.kit.gates import play as play_gates
+from tests.kit.ledgers import in_memory
 from tests.kit.waiting import LIMIT, until
 
 COMMITTED = ROOT / "scripts" / "results" / "study"
@@ -67,14 +70,35 @@ class Drawn(Noise):
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_sessions_are_those_of_real_gates(name: str) -> None:
-    """Real gates with the same draws reach the same head, which commits to all they released."""
+    """Real gates with the same draws reach the same head, which commits to all they released.
+
+    Where they mask it, every head is another, and prices and totals are the same.
+    """
     setting = Setting(4, 0.5, 1.5)
     instance, draws = setting.instance(3), setting.draws(3, 40)
     agreement = agree(VARIANTS[name], instance, rounds=40, epsilon=4.0, buffer=1.5)
     path = play_gates(agreement, instance.subproblems(), Drawn(agreement, draws))
     played = session(agreement, Companies(instance), draws)
-    assert played.known.position.head == path[-1].head
+    if agreement.masked:
+        assert (played.known.position.released == path[-1].released).all()
+    else:
+        assert played.known.position.head == path[-1].head
     assert (played.known.path == [position.prices.current for position in path]).all()
+
+
+def test_private_quotas_are_those_that_parties_work_out() -> None:
+    """What each party computes from its ledger alone is what the study takes for its quota."""
+    setting = Setting(8, 0.3, 2.0)
+    instance, draws = setting.instance(4), setting.draws(4, 30)
+    agreement = agree(VARIANTS["totals"], instance, rounds=30, epsilon=100.0, buffer=2.0)
+    ledgers = [in_memory(agreement, member.name) for member in agreement.members]
+    play_gates(agreement, instance.subproblems(), Drawn(agreement, draws), ledgers)
+    played = session(agreement, Companies(instance), draws)
+    for member, ledger, quota in zip(agreement.members, ledgers, played.quota, strict=True):
+        own = own_part(played.known, member.name, ledger)
+        assert own is not None
+        assert own.quota.tolist() == quota.tolist()
+    assert len({tuple(row) for row in played.quota.tolist()}) > 1
 
 
 def test_a_session_does_not_depend_on_what_was_asked_before() -> None:
@@ -319,10 +343,10 @@ def test_committed_study_is_whole() -> None:
 
 
 def test_what_was_found_is_told_first_and_everywhere_alike() -> None:
-    """The page begins with ten lines, and the page for researchers repeats them."""
+    """The page begins with a dozen lines, and the page for researchers repeats them."""
     title, found, *_ = (COMMITTED / "results.md").read_text().split("\n\n")
     assert title == "# What the study found"
-    assert len(found.splitlines()) == 10
+    assert len(found.splitlines()) == 12
     assert found in (COMMITTED.parent / "README.md").read_text()
 
 
@@ -333,11 +357,14 @@ def test_a_study_with_other_results_says_other_things() -> None:
     sessions["gap_average"] = sessions["placebo_average"]
     sessions["gap_best"] = sessions["placebo_best"] / 2
     sessions["quota"] = sessions["prorata"] - 0.01
+    sessions["quota_over"] = np.where(np.isnan(sessions["quota_over"]), np.nan, 0.02)
     said = results.text(changed)
     assert "are better than a placebo beyond chance in 0 of 32 cells" in said
     assert "within a twentieth of the own data in 0 of 128 cells" in said
     assert "hardly what they learn" not in said
     assert "the quota is better at no ε here and at worst 1.00 points below" in said
+    assert "a placebo's gap is 1.0 to 1.0 times the own one" in said
+    assert "100 % of the sessions exceed a capacity" in said
 
 
 @pytest.mark.parametrize("parties", [5, 10])
@@ -347,6 +374,33 @@ def test_committed_centre_rule_is_within_its_tolerance_by_round_60(parties: int)
     assert rows["gap_30"].mean() <= 1e-3
     assert rows["gap_60"].mean() <= 1e-4
     assert rows["rounds_played"].max() <= 60
+
+
+@pytest.mark.parametrize(
+    ("setting", "epsilon"), [(s, e) for s in settings("totals") for e in (1.0, 4.0, 16.0)]
+)
+def test_committed_private_quotas_keep_their_risk_and_never_lose(
+    setting: Setting, epsilon: float
+) -> None:
+    """No more sessions over a capacity than 5 % explains, nor a tenth of a point below shares."""
+    rows = cell(committed("sessions"), setting, epsilon, "totals", "totals")
+    over = int((rows["quota_over"] > tables.EXCEEDED).sum())
+    assert stats.binomtest(over, len(rows["seed"]), 0.05, alternative="greater").pvalue > 1e-3
+    assert (rows["quota"] - rows["prorata"]).mean() > -0.001
+
+
+@pytest.mark.parametrize(
+    ("setting", "epsilon"), [(s, e) for s in settings("totals") for e in (1.0, 4.0, 16.0)]
+)
+def test_committed_totals_tell_more_than_single_releases(setting: Setting, epsilon: float) -> None:
+    """For the same ε and δ prices are nearer to the optimum, and farther ahead of a placebo."""
+    each, totals = (
+        cell(committed("sessions"), setting, epsilon, variant, "totals")
+        for variant in ("recommended", "totals")
+    )
+    assert totals["gap_average"].mean() < each["gap_average"].mean()
+    ahead = [t["placebo_average"].mean() / t["gap_average"].mean() for t in (each, totals)]
+    assert ahead[0] < ahead[1]
 
 
 GRID = [(setting, epsilon) for setting in settings("privacy") for epsilon in PAPER_EPSILONS]

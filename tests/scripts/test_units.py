@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from party.playing import players, run
 from party.subproblem import counted
 from protocol.arrays import Floats
 from protocol.outcome import Outcome, outcome
@@ -13,7 +14,7 @@ from protocol.toml import from_table
 from scripts.agreements import players as roster
 from scripts.agreements import table
 from scripts.instances import Instance, central, draw
-from scripts.simulate import players, run, settled
+from scripts.simulate import settled
 
 WORTH = np.array([900.0, 300.0, 500.0])
 FACTORS = [

@@ -23,17 +23,17 @@ from scripts.processes import environment
 from tests.kit import ROOT
 from tests.kit.waiting import LIMIT
 
-SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())[
-    "services"
-]
+COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+MESH: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.mesh.yml").read_text())
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 PARTIES = [name for name in SERVICES if name != "coordinator"]
 SOMEBODY_IS_MISSING = 20
 
 
-def volumes(service: str) -> dict[str, str]:
-    """The volumes of a service, by their place inside."""
-    pairs = (volume.split(":") for volume in SERVICES[service]["volumes"])
-    return {inside: name for name, inside in pairs}
+def volumes(service: str, *, written: bool = False) -> dict[str, str]:
+    """The volumes of a service, or only those that it can write, by their place inside."""
+    parts = (volume.split(":") for volume in SERVICES[service]["volumes"])
+    return {inside: name for name, inside, *how in parts if not (written and how == ["ro"])}
 
 
 class Machine:
@@ -51,6 +51,10 @@ class Machine:
     def start(self, service: str, **settings: str) -> None:
         for inside in volumes(service):
             self.place(service, inside).mkdir(exist_ok=True)
+            link = self._root(service) / inside[1:]
+            link.parent.mkdir(parents=True, exist_ok=True)
+            if not link.exists():
+                link.symlink_to(self.place(service, inside))
         with self._log(service).open("ab") as log:
             self._processes[service] = subprocess.Popen(
                 SERVICES[service]["command"],
@@ -69,12 +73,16 @@ class Machine:
             "OPENBLAS_NUM_THREADS": "1",
         }
         for key, value in SERVICES[service]["environment"].items():
-            if value in volumes(service):
-                environment[key] = str(self.place(service, value))
+            if value.startswith("/"):
+                environment[key] = f"{self._root(service)}{value}"
                 continue
             filled = re.sub(r"\$\{(\w+):-([^}]*)\}", lambda m: settings.get(m[1], str(m[2])), value)
             environment[key] = re.sub(r"tcp://(\w+):\d+", lambda m: self._hosts[m[1]], filled)
         return environment
+
+    def _root(self, service: str) -> Path:
+        """What the service sees as the root of its file system, as far as it has volumes."""
+        return self._folder / "roots" / service
 
     def wait(self) -> dict[str, int]:
         """The exit codes of all services, once they have ended."""
@@ -136,10 +144,37 @@ def test_no_service_waits_for_ever(machine: Machine) -> None:
 
 
 def test_each_service_has_a_volume_that_no_other_can_see() -> None:
-    """What is private is mounted once; all else that a service has is the public volume."""
+    """What is private is mounted once; besides, a party sees the agreement and what it sends."""
     assert len(PARTIES) == 5
-    for service in SERVICES:
-        assert volumes(service) == {"/private": service, "/public": "public"}
+    for number, party in enumerate(PARTIES, 1):
+        own = {"/private": party, f"/sent/{party}": f"sent{number}"}
+        assert volumes(party) == {**own, "/agreed": "agreed"}
+        assert volumes(party, written=True) == own
+    assert volumes("coordinator", written=True) == {"/private": "coordinator", "/agreed": "agreed"}
+    assert {f"/sent/{party}" for party in PARTIES} <= volumes("coordinator").keys()
+
+
+def test_through_the_relay_no_party_can_reach_another() -> None:
+    """Each shares a network with the coordinator alone; only a mesh has one for all."""
+    networks = [SERVICES[party]["networks"] for party in PARTIES]
+    assert len({tuple(names) for names in networks}) == len(PARTIES)
+    assert sorted(SERVICES["coordinator"]["networks"]) == sorted(
+        n for names in networks for n in names
+    )
+    assert {service["networks"][0] for service in MESH["services"].values()} == {"mesh"}
+    assert MESH["services"].keys() == SERVICES.keys()
+    for network in (*COMPOSE["networks"].values(), *MESH["networks"].values()):
+        assert network == {"internal": True}
+
+
+def test_settings_that_come_too_late_are_said(machine: Machine) -> None:
+    """What was agreed stays, and whoever asks for something else is told so."""
+    machine.up()
+    machine.start("coordinator", ROUNDS="9", LIMIT=str(int(LIMIT)))
+    assert machine.wait()["coordinator"] == 0
+    told = machine.told()
+    assert "ROUNDS=9 EPSILON=1 REVEAL=totals TOPOLOGY=relay is not what was agreed" in told
+    assert told.count("all parties are done: the session is finished") == 2
 
 
 def test_every_party_runs_as_itself() -> None:

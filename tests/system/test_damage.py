@@ -95,5 +95,5 @@ def test_who_ended_in_order_remembers_what_it_heard(
         for name in ("party3", "party2", "party1"):
             cast.start_party(name)
         assert cast.processes["party2"].wait(LIMIT) == BadLedger.exit_code
-        told = f"'party3' knows {released} releases of 'party2', but this ledger holds {closed}"
-        assert told in session.error("party2")
+        told = f"others know release {released} of 'party2', signed with its key, but this ledger"
+        assert f"{told} holds {closed}" in session.error("party2")

@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 from party.dataset import DataSet
+from party.playing import players, run
 from party.settle import settle
 from protocol.arrays import Floats
 from protocol.outcome import Outcome, outcome
 from protocol.toml import from_table
 from scripts.agreements import agreement_table, drawn, session_options
 from scripts.instances import Instance
-from scripts.simulate import players, run, simulate
+from scripts.simulate import simulate
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -21,25 +21,26 @@ import numpy as np
 import pytest
 
 from party.dataset import DataSet
+from party.playing import players, run
 from party.report import Spending, private_page
 from party.result import plan_csv, result
 from party.settle import Plan, Settlement, settle
 from protocol.agreement import TICKS, Agreement
 from protocol.course import Course
-from protocol.errors import BadTranscript
+from protocol.errors import BadTranscript, Incomplete, Unsealed
 from protocol.outcome import Outcome, outcome
 from protocol.pages.certificate import certified
 from protocol.pages.courses import CHARTS, trailing_mean
-from protocol.pages.page import Line, chart, figure, fixed, round_numbers
+from protocol.pages.page import Line, aligned, chart, figure, fixed, round_numbers
 from protocol.pages.public import public_page
+from protocol.pages.sheet import public_csv
 from protocol.pages.terminal import audit_figures, audit_text
 from protocol.pages.words import ROWS
 from protocol.privacy import Spent
 from protocol.toml import from_table, written
 from scripts.agreements import agreement_table, drawn
-from scripts.simulate import players, run
 from tests.kit import ROOT
-from tests.kit.browser import CHROMIUM, Browser
+from tests.kit.browser import Browser
 from tests.kit.builders import dump, make_agreement, play, public_key
 from tests.kit.processes import options
 from tests.kit.waiting import LIMIT
@@ -219,13 +220,23 @@ def test_many_members_and_resources_are_summed_up() -> None:
     assert len([name for name, _ in read.tags if name == "figure"]) == 2 * CHARTS
 
 
-@pytest.mark.parametrize("rounds", [0, 1, 2, 3])
+@pytest.mark.parametrize("rounds", [0, 1, 2])
 def test_unfinished_session_is_said_plainly(rounds: int) -> None:
     """A transcript without seals gives a page that says how far it went and binds nobody."""
     agreement = make_agreement(rounds=3)
     read = Page(public_page(outcome(agreement, play(agreement, rounds=rounds)[0])))
     assert f"not finished: {rounds} of 3 rounds are closed" in read.text
     assert "not sealed" in read.text
+
+
+def test_an_outcome_without_all_seals_says_whose_are_missing() -> None:
+    """All rounds are there: it is not called unfinished, and not sealed either."""
+    agreement = make_agreement(rounds=3)
+    known = outcome(agreement, play(agreement, rounds=3)[0], unsealed=("ben", "cyd"))
+    read = Page(public_page(known))
+    assert "not finished" not in read.text
+    assert "This outcome is not sealed" in read.text
+    assert "seals of members are missing here: those of ben, cyd" in read.text
 
 
 def test_finished_session_is_not_called_unfinished() -> None:
@@ -311,7 +322,7 @@ def test_private_page_says_what_the_quota_is_worth() -> None:
     text = Page(it.private(secret)).text
     for number in (PLANTED, 2 * PLANTED, 3 * PLANTED, secret.paid or 0.0):
         assert figure(number, digits=6) in text
-    assert "So you are worse off by" in text
+    assert "You are worse off than alone by" in text
     assert "Your price plan (not guaranteed)" in text
     assert f"In this session your data spent epsilon {EPSILON:.4g} at delta 0.001." in text
     assert "together the data set 'main' has spent everything" in text
@@ -517,6 +528,26 @@ def test_report_refuses_what_an_audit_refuses(files: Files) -> None:
     assert not files.transcript.with_suffix(".html").exists()
 
 
+@pytest.mark.parametrize(
+    ("rounds", "state", "code"),
+    [
+        (0, "not complete", Incomplete.exit_code),
+        (1, "not complete", Incomplete.exit_code),
+        (2, "not sealed: all rounds are there", Unsealed.exit_code),
+        (None, "sealed by all members", 0),
+    ],
+)
+def test_audit_says_in_its_exit_code_what_is_missing(
+    files: Files, rounds: int | None, state: str, code: int
+) -> None:
+    """Only a transcript of the whole session, sealed, ends with 0; the rest is printed as ever."""
+    agreement = make_agreement(rounds=2)
+    files.transcript.write_bytes(dump(agreement, play(agreement, rounds=rounds)[0]))
+    assert state in protocol("audit", *files.arguments(), code=code).stdout
+    figures = json.loads(protocol("audit", *files.arguments(), "--json", code=code).stdout)
+    assert (figures["complete"], figures["sealed"]) == (rounds in (2, None), rounds is None)
+
+
 def test_audit_recomputes_the_quota(files: Files) -> None:
     """`protocol audit` prints the quota: in ticks as JSON, in percent as text."""
     figures = json.loads(protocol("audit", *files.arguments(), "--json").stdout)
@@ -530,14 +561,6 @@ def test_audit_recomputes_the_quota(files: Files) -> None:
     for name, *cells in rows:
         for cell, ticks in zip(cells, figures["quota"][name], strict=True):
             assert float(cell.rstrip("%")) == pytest.approx(100.0 * ticks / TICKS, abs=5e-4)
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    if CHROMIUM is None:
-        pytest.skip("there is no Chromium on this machine to look at pages with")
-    with Browser(tmp_path_factory.mktemp("browser")) as opened:
-        yield opened
 
 
 SEEN = """(() => {
@@ -575,9 +598,9 @@ PUBLIC_HEADINGS = [
 ]
 PRIVATE_HEADINGS = [
     "What the session is worth to you",
-    "How certain that is",
     "Your quota and what you make of it",
     "Your plan",
+    "How certain that is",
     "If you could buy whatever you want",
     "What privacy was spent",
 ]
@@ -671,7 +694,7 @@ def test_private_page_begins_with_what_the_session_is_worth() -> None:
     it = certain()
     text = Page(it.private()).text
     begin = text.index("What the session is worth to you")
-    assert begin < text.index("How certain that is") < text.index("Your quota and what")
+    assert begin < text.index("Your quota and what") < text.index("Your plan") < text.index("How c")
     assert "4 companies share" not in text[:begin]
     shown = facts_of(text)
     payment = amount(text, "You pay" if it.settlement.payment > 0.0 else "You get")
@@ -738,10 +761,10 @@ def test_private_page_promises_nothing_where_quotas_were_cut() -> None:
 @pytest.mark.parametrize(
     ("alone", "within", "said"),
     [
-        (False, True, "Without the others you could not work at all."),
-        (True, False, "What is missing is said below."),
-        (False, False, "Alone, with what you bring, your model has no plan at all. Within your"),
-        (True, True, "So you are better off by"),
+        (False, True, "Without the others you could not work at all; together with them you can."),
+        (True, False, "Within your quota your model has no plan: what is missing is said below."),
+        (False, False, "Alone, with what you bring, your model has no plan."),
+        (True, True, "You are better off than alone by"),
     ],
 )
 def test_private_page_fits_the_case_of_the_company(alone: bool, within: bool, said: str) -> None:
@@ -754,7 +777,7 @@ def test_private_page_fits_the_case_of_the_company(alone: bool, within: bool, sa
     )
     text = Page(it.private(secret)).text
     assert said in text
-    assert ("no plan at all" in text) == (not alone)
+    assert ("what you bring, your model has no plan" in text) == (not alone)
     assert ("Your quota is too small" in text) == (not within)
 
 
@@ -772,9 +795,9 @@ def test_costs_are_shown_as_costs() -> None:
     )
     text = Page(paid.private(costs)).text
     assert "your best plan costs 1\u202f000.00 EUR" in text
-    assert "within your quota, it costs 400.00 EUR" in text
+    assert "within your quota it costs 400.00 EUR" in text
     gain = 600.0 - it.settlement.payment
-    assert float(amount(text, "So you are better off by")) == pytest.approx(gain, abs=0.02)
+    assert float(amount(text, "You are better off than alone by")) == pytest.approx(gain, abs=0.02)
     assert "earns" not in text.split("From here on")[0]
 
 
@@ -880,13 +903,150 @@ def test_audit_says_what_is_certified_and_paid() -> None:
 
 @pytest.mark.parametrize(("width", "mobile"), [(390, True), (1280, False)], ids=["phone", "desk"])
 def test_first_screen_says_what_it_is_worth(browser: Browser, width: int, mobile: bool) -> None:
-    """Without scrolling the sentence about the gain is seen, and nothing sticks out."""
-    browser.show(certain().private(), width=width, height=844, mobile=mobile)
-    seen = browser.measure(SEEN)
-    assert seen["scroll"] <= width
-    assert seen["outside"] == []
-    bottom = browser.measure(
-        "document.querySelector('section .lead strong').getBoundingClientRect().bottom"
+    """Gain, payment, certainty and privacy are said without scrolling, and nothing sticks out."""
+    for it in (certain(), played()):
+        browser.show(it.private(), width=width, height=844, mobile=mobile)
+        seen = browser.measure(SEEN)
+        assert seen["scroll"] <= width
+        assert seen["outside"] == []
+        bottom = browser.measure(
+            "document.querySelector('.verdicts').getBoundingClientRect().bottom"
+        )
+        assert 0.0 < bottom < 844.0
+        first = "document.querySelector('section').textContent"
+        text = browser.measure(first)
+        places = [text.index(word) for word in ("off than alone by", "Payment", "Certainty")]
+        assert places == sorted(places)
+        assert text.index("Certainty") < text.index("Privacy")
+
+
+def test_charts_are_wide_on_wide_screens(browser: Browser) -> None:
+    """On a large screen charts have more room than on a desk, and fill it."""
+    widths = []
+    for width in (1280, 1920):
+        browser.show(certain().public(), width=width, height=1080, mobile=False)
+        seen = browser.measure(SEEN)
+        assert seen["outside"] == []
+        widths.append(seen["charts"][0][0])
+    assert widths[1] > 1.4 * widths[0]
+
+
+def test_decimal_points_stand_below_each_other(browser: Browser) -> None:
+    """In the columns of prices and of the plan every decimal point has one place."""
+    it = certain()
+    browser.show(it.private(), width=1280, height=844, mobile=False)
+    points = browser.measure(POINTS)
+    assert {"Price, EUR", "Within your quota"} <= points.keys()
+    for name, places in points.items():
+        assert max(places) - min(places) < 0.6, name
+
+
+POINTS = """(() => {
+  const found = {};
+  for (const table of document.querySelectorAll('section > table')) {
+    [...table.querySelectorAll('thead th')].forEach((head, i) => {
+      if (!['Price, EUR', 'Within your quota', 'Capacity'].includes(head.textContent)) return;
+      found[head.textContent] = [...table.querySelectorAll('tbody tr')].map(row => {
+        const node = document.createTreeWalker(row.children[i], NodeFilter.SHOW_TEXT).nextNode();
+        const range = document.createRange(), at = node.data.indexOf('.');
+        range.setStart(node, at);
+        range.setEnd(node, at + 1);
+        return range.getBoundingClientRect().left;
+      });
+    });
+  }
+  return found;
+})()"""
+
+
+def test_privacy_verdict_is_that_of_the_case() -> None:
+    """Without noise nothing is claimed; with it the factor, and that a large one says nothing."""
+    hidden = Page(certain().private()).text
+    assert "There is no guarantee (no noise): the others can know what you would take" in hidden
+    masked = replace(certain().agreement, reveal="totals")
+    known = replace(certain().known, agreement=masked)
+    only = Page(private_page(known, "party1", certain().data, certain().settlement, SPENDING)).text
+    assert "Nobody can read what you would take, only what all companies together would" in only
+    assert "There is no guarantee" not in only
+    it = played()
+    real = replace(it, known=replace(it.known, agreement=replace(it.agreement, rehearsal=False)))
+    weak = Spending(data_set="main", delta=1e-3, session=Spent(400.0), lifetime=Spent(400.0))
+    for spending, said in ((SPENDING, False), (weak, True)):
+        page = private_page(real.known, real.member, real.data, real.settlement, spending)
+        text = Page(page).text
+        epsilon = spending.session.epsilon(1e-3)
+        assert f"factor of at most {figure(math.exp(epsilon), digits=2)}" in text
+        first = text.split("Your quota and what")[0]
+        assert ("next to nothing" in first) == said
+        assert "no guarantee" not in first
+
+
+def test_report_has_its_date() -> None:
+    """A report that is written on some day says so, and one without a day says nothing."""
+    it = certain()
+    page = private_page(
+        it.known, it.member, it.data, it.settlement, SPENDING, written="17 November 2026"
     )
-    assert 0.0 < bottom < 844.0
-    assert "better off by" in browser.measure("document.querySelector('section .lead').textContent")
+    assert "Private report for party1, 17 November 2026" in Page(page).text
+    assert "Private report for party1, " not in Page(it.private()).text
+
+
+def test_company_whose_solver_failed_reads_of_no_price_plan() -> None:
+    """Where there is no plan at the prices nothing is said about one."""
+    it = certain()
+    text = Page(it.private(replace(it.settlement, at_prices=None))).text
+    assert "If you could buy whatever you want" not in text
+
+
+def test_public_result_for_spreadsheets_is_exact() -> None:
+    """Quotas and payments read back to the last bit, and no text is a formula."""
+    it = certain()
+    content = result(it.known, it.member, it.settlement, SPENDING)
+    rows = list(csv.DictReader(io.StringIO(public_csv(it.known))))
+    assert len(rows) == 3 * (5 + 1)
+    for name, quota in content["quota"].items():
+        own = [row for row in rows if row["company"] == name]
+        assert [float(row["quota"]) for row in own[:-1]] == quota
+        assert [float(row["brings"]) for row in own[:-1]] == content["endowment"][name]
+        assert [float(row["price"]) for row in own[:-1]] == content["prices"]
+        assert float(own[-1]["payment"]) == content["payments"][name]
+        assert own[-1]["resource"] == ""
+    assert {row["currency"] for row in rows} == {"EUR"}
+    resources = tuple(replace(r, unit="=1+1") for r in it.agreement.resources)
+    hostile = replace(it.known, agreement=replace(it.agreement, resources=resources))
+    assert {row["unit"] for row in csv.DictReader(io.StringIO(public_csv(hostile)))} == {
+        "'=1+1",
+        "",
+    }
+
+
+def test_sheet_has_no_quota_that_nobody_knows() -> None:
+    """Where only totals can be read, the sheet has prices and what is brought, and no more."""
+    known = replace(certain().known, agreement=replace(certain().agreement, reveal="totals"))
+    rows = list(csv.DictReader(io.StringIO(public_csv(known))))
+    assert len(rows) == 3 * 5
+    assert {(row["quota"], row["payment"]) for row in rows} == {("", "")}
+    assert all(row["brings"] and row["price"] for row in rows)
+
+
+def test_report_writes_the_sheet_where_it_is_told(files: Files) -> None:
+    """`protocol report --csv` leaves the same table that a party gets."""
+    sheet = files.transcript.with_suffix(".csv")
+    done = protocol("report", *files.arguments(), "--csv", str(sheet))
+    assert done.stdout.splitlines()[1] == str(sheet)
+    with sheet.open(encoding="utf-8") as text:
+        assert [row["company"] for row in csv.DictReader(text)][::3] == ["ada", "ben", "cyd"]
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (["1.5", "22.25"], ["1.5\u2007", "22.25"]),
+        (["7", "0.125"], ["7\u2008\u2007\u2007\u2007", "0.125"]),
+        (["7", "12"], ["7", "12"]),
+        ([], []),
+    ],
+)
+def test_figures_of_a_column_are_filled_up(texts: list[str], expected: list[str]) -> None:
+    """Behind a figure are as many blanks as others have digits there."""
+    assert aligned(texts) == expected

@@ -1,10 +1,13 @@
 """A member, or the coordinator, that does its worst: the honest stay up, and small.
 
 Loopback only. Whoever attacks has real keys, signs what it likes and keeps to ZeroMQ, and its
-worst lasts for some seconds. What is measured is the highest memory that an honest process has
-had, before and after.
+worst lasts for some seconds, or for SOTTO_ATTACK_SECONDS. What is measured is the highest memory
+that an honest process has had, before and after; and nobody honest is named by anybody.
 """
 
+import itertools
+import os
+import random
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -19,21 +22,22 @@ import zmq
 from party import identity
 from party.identity import Identity
 from party.ledger import Ledger
+from protocol.course import Course
 from protocol.errors import BadAgreement, BadCommand
-from protocol.messages import Halt, Reason, Release
+from protocol.messages import NONCE_BYTES, Echo, Halt, Hello, Reason, Release
 from protocol.toml import parse
 from protocol.transport import address
-from protocol.wire import longest
+from protocol.wire import Reader, longest
 from scripts import processes
 from scripts.ports import reserve
-from tests.kit.holding import Brake
+from tests.kit.holding import Brake, kill, until_told
 from tests.kit.processes import Play, assert_undisturbed, options, play
-from tests.kit.relay import key_file, speaking
+from tests.kit.relay import key_file, recording, speaking
 from tests.kit.waiting import LIMIT, until
 
 pytestmark = pytest.mark.timeout(900)
 
-ATTACK_SECONDS = 5.0
+ATTACK_SECONDS = float(os.environ.get("SOTTO_ATTACK_SECONDS", "5"))
 GROWTH_BYTES = 50 << 20
 HALTS = 5_000
 SUBSCRIBED_BYTES = 4 << 20
@@ -306,6 +310,104 @@ def test_a_flood_of_halts_aborts_nobody(tmp_path: Path, monkeypatch: pytest.Monk
             code = session.cast.processes[name].wait(LIMIT)
             assert code >= 0, f"{name} was ended by signal {-code}"
             assert "Assertion" not in session.error(name)
+
+
+def stands(session: Play, heard: list[bytes]) -> tuple[int, bytes]:
+    """Where the session stands by the newest release that has passed the relay."""
+    reader, opening = Reader(session.agreement), Course(session.agreement).opening
+    said = [reader.unpack(data).message for data in heard]
+    releases = [message for message in said if isinstance(message, Release)]
+    newest = max(releases, key=lambda message: message.round, default=opening)
+    return newest.round, newest.head
+
+
+def unproven(session: Play, round: int, head: bytes, shown: list[bytes]) -> Iterator[bytes]:  # noqa: A002
+    """Halts and Hellos of the liar's that accuse others, or claim much, and prove nothing.
+
+    What it shows was said, or is no message at all. Where it stands itself it must not lie, or it
+    would be convicted by its own release.
+    """
+    who, agreement, draw = keys(session), session.agreement, random.Random(1)
+    common: dict[str, Any] = {"sender": LIAR, "agreement": agreement.digest}
+    for number in itertools.count():
+        at: dict[str, Any] = {"round": round, "head": head}
+        if draw.random() < 0.5:
+            at = {"round": 10**6 + number, "head": bytes(32)}
+        evidence = draw.sample([*shown, b"", b"nothing"], draw.randrange(3))
+        yield who.pack(
+            Halt(**common, **at, reason=draw.choice(list(Reason)), evidence=tuple(evidence))
+        ).data
+        heard = draw.choice((round + 1, agreement.rounds, 10**6))
+        yield who.pack(
+            Hello(
+                **common,
+                **at,
+                nonce=draw.randbytes(NONCE_BYTES),
+                asking=draw.random() < 0.5,
+                echoes=(Echo(draw.randbytes(NONCE_BYTES), heard),) * len(agreement.members),
+            )
+        ).data
+
+
+def test_lies_without_proof_stop_nobody_and_blame_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Halts that show nothing and Hellos that claim much: all go on, also who is started again."""
+    with ExitStack() as stack:
+        session, brake = held_session(stack, tmp_path, monkeypatch, "relay")
+        with recording(session) as heard:
+            until(lambda: len(heard) > 10, "something is said")
+        peaks = Peaks(session, "coordinator", "party1", "party2")
+        mouth = stack.enter_context(speaking(session, LIAR))
+        lies = unproven(session, *stands(session, heard), heard[-5:])
+
+        def lie() -> None:
+            for data in itertools.islice(lies, 20):
+                mouth.send(data)
+
+        lasting(lie)
+        peaks.check()
+        kill(session, "party2")
+        session.cast.start_party("party2")
+        since = len(session.cast.events["party2"])
+        until_told(session, "party2", "waiting", since=since)
+        lasting(lie)
+        goes_on(session, brake, "relay")
+        for name in session.cast.names:
+            assert "'party" not in session.error(name), "somebody is named"
+            path = key_file(session, name).with_suffix(".ledger")
+            with closing(Ledger(path, session.agreement, name)) as ledger:
+                assert ledger.fault is None
+
+
+def test_a_hello_that_claims_a_million_releases_makes_no_ledger_old(tmp_path: Path) -> None:
+    """A party that starts beside a boaster waits for its true answer, and nothing else happens."""
+    with play(tmp_path / "s", options(rounds=10)) as session, ExitStack() as stack:
+        cast, agreement = session.cast, session.agreement
+        cast.start_coordinator()
+        mouth = stack.enter_context(speaking(session, LIAR))
+        cast.start_party("party1")
+        with recording(session) as heard:
+            until(lambda: heard, "party1 greets")
+        hello = Reader(agreement).unpack(heard[0]).message
+        assert isinstance(hello, Hello)
+        opening, who = Course(agreement).opening, keys(session)
+        for claim in (10**6, 1, agreement.rounds):
+            boast = Hello(
+                sender=LIAR,
+                agreement=agreement.digest,
+                round=0,
+                head=opening.head,
+                nonce=bytes([claim % 256]) * NONCE_BYTES,
+                asking=True,
+                echoes=(Echo(hello.nonce, claim),) * len(agreement.members),
+            )
+            mouth.send(who.pack(boast).data)
+        until_told(session, "party1", "says that it knows 1 releases of 'party1'")
+        for name in ("party2", LIAR):
+            cast.start_party(name)
+        cast.wait(LIMIT)
+        assert_undisturbed(session)
 
 
 UNREACHABLE = ["tcp://*:5555", "tcp://0.0.0.0:5555", "tcp://a b:5", "tcp://x:0", "tcp://x:99999"]

@@ -129,7 +129,7 @@ class Peers:
     def __init__(self, agreement: Agreement, keys: list[Keys], party: Party, seed: int) -> None:
         self._agreement, self._keys, self._session = agreement, keys, party.executor.session
         self._random = np.random.default_rng(seed)
-        self._sigma = Calibration(agreement).scales(agreement.share_ticks[:1])[0]
+        self._sigma = Calibration(agreement).scales(agreement.share_ticks)[0]
 
     def hellos(self, hello: Message) -> list[bytes]:
         """Answers to the party's hello; of too many only the last is really given."""

@@ -24,6 +24,7 @@ SKIPPED_ROUNDS = 5
 PLACES: dict[str, tuple[str, ...]] = {
     "solve": ("party.subproblem:Subproblem.answer",),
     "noise": ("party.noise:DiscreteGaussian.add", "party.noise:DiscreteGaussian.ahead"),
+    "masks": ("party.masks:Masks.masked",),
     "sign": ("party.identity:Identity._sign",),
     "verify": ("protocol.signatures:verify",),
     "ledger": (

@@ -71,7 +71,7 @@ def solving(folder: Path, name: str, agreement: Agreement) -> Callable[[Floats],
 
 def drawing(agreement: Agreement, index: int) -> Callable[[], Ticks]:
     """One draw for each number of a release, with the σ of the agreement."""
-    scales = Calibration(agreement).scales(agreement.share_ticks[index])
+    scales = Calibration(agreement).scales(agreement.share_ticks)[index]
     space = vector_domain(atom_domain(T="i64")), l2_distance(T="f64")
     draws = {s: make_gaussian(*space, scale=s) for s in scales.tolist()}
     counts = [(draws[s], int((scales == s).sum())) for s in draws]

@@ -35,12 +35,17 @@ def information(sessions: Columns) -> Figure:
     figure, axes = panels(2, 3, title, height=8.2)
     for plot, setting in zip(axes.flat, settings("parties"), strict=False):
         cells = [cell(sessions, setting, e, "recommended", "parties") for e in EPSILONS]
-        own, placebo = (
-            [100 * mean(c[name]) for c in cells] for name in ("gap_average", "placebo_average")
-        )
         start = 100 * mean(cells[0]["gap_start"])
         plot.axhline(start, color=BLACK, linestyle=":", label="start prices, no session")
-        pair(plot, EPSILONS, own, placebo, LOOKS["recommended"], "own data")
+        totals = [cell(sessions, setting, e, "totals", "parties") for e in EPSILONS]
+        for variant, label, found in (
+            ("recommended", "own data", cells),
+            ("totals", "own data, only totals", totals),
+        ):
+            own, placebo = (
+                [100 * mean(c[name]) for c in found] for name in ("gap_average", "placebo_average")
+            )
+            pair(plot, EPSILONS, own, placebo, LOOKS[variant], label)
         quiet = cell(sessions, setting, HIDDEN, "hidden", "parties")
         plot.text(
             0.04,
@@ -54,7 +59,7 @@ def information(sessions: Columns) -> Figure:
         in_percent(plot.yaxis)
         plot.set_title(f"K = {setting.parties}")
         budgets(plot)
-    axes[0, 0].set_ylim(0.08, 15)
+    axes[0, 0].set_ylim(0.01, 15)
     last = axes.flat[-1]
     last.axis("off")
     first = axes[0, 0]

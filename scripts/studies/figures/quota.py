@@ -3,7 +3,7 @@
 from matplotlib.figure import Figure
 
 from scripts.studies.cells import EPSILONS, HIDDEN
-from scripts.studies.figures.style import BLACK, GREEN, LOOKS, ORANGE, Look, budgets, panels
+from scripts.studies.figures.style import BLACK, LOOKS, ORANGE, PURPLE, Look, budgets, panels
 from scripts.studies.tables import Columns, mean, where
 
 
@@ -24,7 +24,7 @@ def quota(sessions: Columns) -> Figure:
     ]
     for name, look, label in (
         ("quota", LOOKS["recommended"], "quota"),
-        ("prorata", Look(GREEN, "v", ":"), "pro rata"),
+        ("prorata", Look(PURPLE, "s", ":"), "pro rata"),
         ("placebo_quota", Look(ORANGE, "o", "--"), "placebo's quota"),
     ):
         values = [100 * mean(c[name]) for c in cells]
@@ -34,6 +34,16 @@ def quota(sessions: Columns) -> Figure:
         plot.annotate(
             label, (x[-1], values[-1]), (12, -14), textcoords="offset points", color=look.colour
         )
+    totals = [where(sessions, experiment="quota", epsilon=e, variant="totals") for e in EPSILONS]
+    look, values = LOOKS["totals"], [100 * mean(c["quota"]) for c in totals]
+    plot.plot(EPSILONS, values, color=look.colour, marker=look.marker)
+    plot.annotate(
+        "private quota, only totals",
+        (EPSILONS[-1], values[-1]),
+        (-190, 12),
+        textcoords="offset points",
+        color=look.colour,
+    )
     plot.axhline(100, color=BLACK, linewidth=1.5)
     plot.annotate("optimum", (0.1, 100), (0, 6), textcoords="offset points")
     budgets(plot, hidden=True)

@@ -55,6 +55,7 @@ LOOKS = {
     "clipped": Look(PURPLE, "^"),
     "tuned": Look(RED, "v"),
     "recommended": Look(BLUE, "D"),
+    "totals": Look(GREEN, "v"),
     "paper": Look(ORANGE, "o"),
     "paper-momentum": Look(RED, "s", (0, (6, 2))),
     "paper-long": Look(PURPLE, "^"),

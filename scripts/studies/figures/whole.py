@@ -10,7 +10,7 @@ from pathlib import Path
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from scripts.studies.figures import convergence, parties, privacy, quota
+from scripts.studies.figures import convergence, parties, privacy, quota, totals
 from scripts.studies.figures.style import STYLE, save
 from scripts.studies.tables import Results
 
@@ -37,3 +37,5 @@ def figures(results: Results) -> Iterator[tuple[str, Figure]]:
         yield "overrun", parties.overrun(sessions)
     if results.has("quota"):
         yield "quota", quota.quota(sessions)
+    if results.has("totals"):
+        yield "totals", totals.totals(sessions)

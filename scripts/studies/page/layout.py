@@ -1,4 +1,4 @@
-"""How a part of the page looks: a table in Markdown, three sentences, and figures."""
+"""How a part of the page looks: a table in Markdown, three thoughts, and figures."""
 
 import textwrap
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ def grid(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def meaning(first: str, second: str, third: str) -> str:
-    """What a table means: three sentences."""
+    """What a table means: three thoughts."""
     return textwrap.fill(f"{first} {second} {third}", 98)
 
 

@@ -30,6 +30,12 @@ def removed_at(results: Results, epsilon: float) -> tuple[float, float]:
     return min(parts), max(parts)
 
 
+def _range(results: Results, epsilon: float) -> str:
+    """The same where only totals can be read."""
+    parts = [removed(results.cell(s, epsilon, "totals", "parties")) for s in SETTINGS]
+    return f"{max(0.0, min(parts)):.0f} to {max(parts):.0f} %"
+
+
 def over(results: Results, variant: str) -> Columns:
     """By how much plans at the last prices overrun, with this variant."""
     overrun = where(results.sessions, experiment="parties", variant=variant)["overrun_last"]
@@ -57,6 +63,7 @@ def information(results: Results) -> str:
             table = results.recommended(setting, epsilon, "parties")
             own, placebo = table["gap_average"], table["placebo_average"]
             standard = results.cell(setting, epsilon, "standard", "parties")
+            totals = results.cell(setting, epsilon, "totals", "parties")
             if informed(table):
                 heard.setdefault(setting.parties, budget(epsilon))
             if epsilon != HIDDEN:
@@ -70,12 +77,15 @@ def information(results: Results) -> str:
                     percent(placebo),
                     percent(placebo - own),
                     f"{removed(table):.0f} %" if informed(table) else "none shown",
+                    percent(totals["gap_average"]),
+                    percent(totals["placebo_average"]),
+                    f"{removed(totals):.0f} %" if informed(totals) else "–",
                     percent(standard["gap_average"]),
                 ]
             )
     header = [
         "parties", "ε", "own", "placebo", "difference", "of the placebo's gap removed",
-        "paper's standard",
+        "only totals: own", "placebo", "removed", "paper's standard",
     ]  # fmt: skip
     first = ", ".join(f"{e} (K = {k})" for k, e in heard.items())
     least, most = removed_at(results, 64.0)
@@ -98,7 +108,9 @@ def information(results: Results) -> str:
             f"The placebo itself is {few:.1f} % away without noise for K = 5 and {many:.2f} % for "
             f"K = 100{alike if 2 * many < few else ''}.",
             f"The recommendation is below the paper's standard variant in {beaten} of {compared} "
-            f"cells; its noise falls with the shares, theirs does not.",
+            f"cells; its noise falls with the shares, theirs does not. "
+            f"Where only totals can be read, own data remove {_range(results, 4.0)} of the "
+            f"placebo's gap at ε = 4 and {_range(results, 64.0)} at ε = 64, for the same ε and δ.",
         ),
         ("information",),
     )

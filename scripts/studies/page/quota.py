@@ -7,7 +7,17 @@ import numpy as np
 
 from scripts.studies.cells import EPSILONS, HIDDEN
 from scripts.studies.page.layout import budget, grid, meaning, section
-from scripts.studies.tables import SURE, Columns, Results, error, mean, part, percent, where
+from scripts.studies.tables import (
+    EXCEEDED,
+    SURE,
+    Columns,
+    Results,
+    error,
+    mean,
+    part,
+    percent,
+    where,
+)
 
 
 def played(results: Results, experiment: str, epsilon: float, **more: int) -> Columns:
@@ -85,12 +95,19 @@ def quotas(results: Results) -> str:
         table = played(results, "quota", epsilon)
         columns = [table[c] for c in ("quota", "prorata", "placebo_quota")]
         columns.append(table["quota"] - table["prorata"])
-        rows.append([budget(epsilon), *map(percent, columns)])
+        totals = where(results.sessions, experiment="quota", epsilon=epsilon, variant="totals")
+        over = part(totals["quota_over"] > EXCEEDED)
+        rows.append([budget(epsilon), *map(percent, columns), percent(totals["quota"]), over])
+    header = [
+        "ε", "quota", "pro rata", "placebo's quota", "quota above pro rata",
+        "only totals: quota", "sessions over a capacity",
+    ]  # fmt: skip
     found = worth(results)
     return section(
         "8. What the quota is worth: total utility in percent of the optimum",
-        "K = 10, equal shares of 2/K, no minimum demands; every plan is feasible for certain.",
-        grid(["ε", "quota", "pro rata", "placebo's quota", "quota above pro rata"], rows),
+        "K = 10, equal shares of 2/K, no minimum demands; every plan is feasible for certain, but "
+        "where only totals can be read, with an agreed risk of 5 % a session.",
+        grid(header, rows),
         meaning(
             f"Without noise the quota earns {found.whole:.1f} % of the optimum, where a split in "
             f"proportion to the shares earns {found.equal:.1f} %.",

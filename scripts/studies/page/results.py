@@ -1,4 +1,4 @@
-"""`results.md`: what was found in ten lines, how to read it, and every table with its meaning.
+"""`results.md`: what was found in a dozen lines, how to read it, and every table with its meaning.
 
 Every number and every verdict is computed from the tables of the run, so that a run with
 other results says other things. Gaps are percentages of the optimum.
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from scripts.studies.cells import DELTA, EXPERIMENTS, MOMENTUM_PRIVATE, TAU, WORTH
-from scripts.studies.page import convergence, parties, privacy, quota
+from scripts.studies.page import convergence, parties, privacy, quota, totals
 from scripts.studies.tables import Results
 
 FINDINGS: tuple[tuple[str, Callable[[Results], Iterable[str]]], ...] = (
@@ -18,6 +18,7 @@ FINDINGS: tuple[tuple[str, Callable[[Results], Iterable[str]]], ...] = (
     ("parties", parties.findings),
     ("quota", quota.findings),
     ("privacy", quota.findings_with_demands),
+    ("totals", totals.findings),
 )
 SECTIONS: tuple[tuple[str, Callable[[Results], str]], ...] = (
     ("convergence", convergence.rounds_needed),
@@ -29,6 +30,7 @@ SECTIONS: tuple[tuple[str, Callable[[Results], str]], ...] = (
     ("parties", parties.overruns),
     ("quota", quota.quotas),
     ("privacy", quota.quotas_with_demands),
+    ("totals", totals.gained),
 )
 """What can be said of each experiment, in the order of the page."""
 
@@ -51,12 +53,10 @@ def reading(results: Results) -> str:
     made = results.manifest
     rounds = next(e.rounds for e in EXPERIMENTS if e.name == "privacy")
     versions = ", ".join(f"{name} {number}" for name, number in made["versions"].items())
-    again = made.get("played_again")
-    later = (
-        f" Not all of it in that run: {', '.join(again['variants'])} were played again at commit "
-        f"{again['commit'][:7]} ({again['why']})."
-        if again
-        else ""
+    later = "".join(
+        f" Not all of it in that run: {', '.join(part['variants'])} were played at commit "
+        f"{part['commit'][:7]} ({part['why']})."
+        for part in made.get("played_later", ())
     )
     origin = textwrap.fill(
         f"Made by `{made['command']}`: {made['replications']} replications of every cell, "
@@ -85,6 +85,8 @@ the true data. Where the placebo is as good, the result holds no information abo
   the public worth, and the default step, which is the theorem's for money for a whole capacity
   instead of a unit, with M from the same worth; without noise the default is the centre rule,
   which ends by itself.
+- *only totals* is the same, but that no release can be read by itself: each member adds a part of
+  the noise that hides one from all others but one colluder, and learns its quota alone.
 - No private number chooses a parameter anywhere. The paper's code takes M from the optimal prices,
   which nobody knows; here it is public.
 """

@@ -1,0 +1,185 @@
+"""A page for the convener that moves with the session: what anybody on the relay could know.
+
+Only with `--page` does a coordinator compute anything, and then beside its work: what it carries
+is put into a bounded queue for a thread that verifies it and follows the rounds. Who cannot keep
+up loses the thread of the session, never the session its pace. Public numbers only.
+"""
+
+import queue
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from protocol.agreement import Agreement
+from protocol.errors import BadMessage, SottoError
+from protocol.messages import MaskKey, Release, Seal, Signed
+from protocol.window import Window
+from protocol.wire import Glance, Reader, release_bytes
+
+if TYPE_CHECKING:  # a coordinator that shows no page loads no mathematics
+    from coordinator.standing import Standing
+    from protocol.course import Position
+
+Say = Callable[[str], None]
+
+QUEUE_BYTES = 1 << 26
+"""Of messages that wait to be looked at."""
+
+KEPT_BYTES = 1 << 28
+"""Of releases for the page about the outcome. Of longer sessions only their course is shown."""
+
+_SWITCH_SECONDS = 0.0005  # how long the page may keep the relay waiting, instead of 5 ms
+
+
+class Watching:
+    """Follows a session that is passed on, and shows it, until the `with` block is left."""
+
+    def __init__(self, agreement: Agreement, port: int) -> None:
+        from protocol.course import Course
+        from protocol.pages.live import Live
+
+        self._agreement = agreement
+        self._live = Live(agreement)
+        self._window = Window(self._live, port=port)
+        self._reader = Reader(agreement)
+        most = QUEUE_BYTES // release_bytes(agreement)
+        self._queue: queue.Queue[bytes | None] = queue.Queue(max(4 * len(agreement.members), most))
+        self._course = Course(agreement)
+        self._position: Position | None = self._course.opening
+        self._closed = 0
+        self._boxes: dict[int, dict[str, Signed]] = {}
+        self._kept: list[tuple[bytes, ...]] = []
+        self._kept_bytes = 0
+        self._keys: dict[str, Signed] = {}
+        self._seals: dict[str, bytes] = {}
+        self._over = False
+        self._thread = threading.Thread(target=self._follow, daemon=True)
+
+    def __enter__(self) -> "Watching":
+        sys.setswitchinterval(_SWITCH_SECONDS)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._put(None)
+        self._thread.join(timeout=5.0)
+        self._window.close()
+
+    @property
+    def address(self) -> str:
+        return self._window.address
+
+    def also(self, say: Say) -> Say:
+        """What is said is on the page as well."""
+
+        def both(text: str) -> None:
+            say(text)
+            self._live.say(text, time.strftime("%H:%M:%S"))
+
+        return both
+
+    def hear(self, seen: Glance, data: bytes) -> None:
+        """A message is passed on."""
+        if seen.kind in (MaskKey, Release, Seal):
+            self._put(data)
+
+    def look(self, standing: "Standing") -> None:
+        """How the session stands, about once a second."""
+        self._live.here(standing.here)
+        if standing.trouble:
+            self._live.trouble(standing.trouble)
+        if standing.over and not self._over:
+            self._over = True
+            self._put(b"")
+
+    def _put(self, data: bytes | None) -> None:
+        try:
+            self._queue.put_nowait(data)
+        except queue.Full:  # the rounds go on without the page
+            self._live.trouble("The rounds pass faster than this page can follow.")
+
+    def _follow(self) -> None:
+        while (data := self._queue.get()) is not None:
+            try:
+                if data:
+                    self._take(self._reader.unpack(data))
+                else:
+                    self._end()
+            except BadMessage:
+                continue  # the members do not listen to it either
+            except SottoError as error:
+                self._live.trouble(str(error))
+
+    def _take(self, signed: Signed) -> None:
+        message = signed.message
+        self._live.here([message.sender])
+        if isinstance(message, Seal):
+            if not message.complete:  # the ones that a transcript has
+                self._seals.setdefault(message.sender, signed.data)
+            return
+        if isinstance(message, MaskKey):
+            self._keys.setdefault(message.sender, signed)
+            return
+        if message.round > self._closed + 1:
+            # In lock step nobody is two rounds ahead: what came between was not heard here.
+            self._position, self._boxes = None, {}
+            self._closed = message.round
+        if message.round >= self._closed:
+            self._boxes.setdefault(message.round, {})[message.sender] = signed
+        while len(self._boxes.get(self._closed, ())) == len(self._agreement.members):
+            self._close(self._boxes.pop(self._closed))
+
+    def _close(self, box: dict[str, Signed]) -> None:
+        from protocol.course import mask_keys, numbers, overrun
+
+        releases = self._in_turn(box)
+        values = numbers(releases)
+        self._closed += 1
+        if self._position is not None and self._position.unpaired:
+            keys = mask_keys(self._in_turn(self._keys))
+            whole = len(keys) == len(self._agreement.members)
+            self._position = self._course.pair(self._position, keys) if whole else None
+        if self._position is not None:
+            self._position = self._course.advance(self._position, values)
+            self._kept_bytes += sum(len(signed.data) for signed in releases)
+            if self._kept_bytes <= KEPT_BYTES:
+                self._kept.append(tuple(signed.data for signed in releases))
+        self._live.closed(self._closed, overrun(self._agreement, values), self._position)
+
+    def _in_turn(self, box: dict[str, Signed]) -> tuple[Signed, ...]:
+        """What members have said, as far as they have, in roster order."""
+        return tuple(box[m.name] for m in self._agreement.members if m.name in box)
+
+    def _end(self) -> None:
+        """The session is over: the page is the public report, where all rounds were heard."""
+        from protocol.outcome import outcome
+        from protocol.pages.public import public_parts
+        from protocol.transcript import Transcript
+
+        whole = self._position is not None and self._position.over
+        if not whole or len(self._kept) < self._closed:
+            self._live.trouble(
+                "The session is over. Not all of its rounds were heard here: `protocol report` "
+                "shows the outcome from any member's transcript."
+            )
+            return
+
+        def opened(parts: Any) -> tuple[Signed, ...]:
+            return tuple(self._reader.unpack(data, verified=True) for data in parts)
+
+        names = [member.name for member in self._agreement.members]
+        sealed = all(name in self._seals for name in names)
+        transcript = Transcript(
+            rounds=tuple(map(opened, self._kept)),
+            seals=opened(self._seals[name] for name in names) if sealed else (),
+            keys=self._in_turn(self._keys),
+        )
+        self._live.ended(public_parts(outcome(self._agreement, transcript)))

@@ -1,0 +1,112 @@
+"""A whole session in one process: the real session, gate and ledger of every party.
+
+Everything a party would say goes through its real `Session`; only the sockets and the
+signatures are left out. Noise is seeded, so that a run can be repeated, and gives no privacy:
+what is played here must never be sent.
+"""
+
+import hashlib
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from party.executor import Executor
+from party.gate import Gate
+from party.ledger import Ledger
+from party.noise import SeededTwin
+from party.subproblem import Subproblem
+from protocol.agreement import Agreement
+from protocol.course import Position
+from protocol.messages import Message, Signed
+from protocol.wire import pack
+
+
+class _TimedGate(Gate):
+    """A gate that knows how long its slowest release took."""
+
+    longest_seconds = 0.0
+
+    def release(self, position: Position) -> Signed:
+        began = time.perf_counter()
+        release = super().release(position)
+        self.longest_seconds = max(self.longest_seconds, time.perf_counter() - began)
+        return release
+
+
+class Player(Executor):
+    """One party of the simulation, unsigned and with seeded noise."""
+
+    def __init__(
+        self,
+        agreement: Agreement,
+        index: int,
+        problem: Subproblem,
+        seed: int,
+        on_round: Callable[[int], None],
+    ) -> None:
+        """Play for one member. `self.longest_seconds` is what its slowest release took."""
+        member = agreement.members[index]
+
+        def unsigned(message: Message) -> Signed:
+            return pack(message, key=member.signing_key, sign=lambda _: bytes(64))
+
+        self.ledger = Ledger(":memory:", agreement, member.name)
+        self._timed = gate = _TimedGate(
+            agreement,
+            member.name,
+            subproblem=problem,
+            noise=SeededTwin(seed),
+            ledger=self.ledger,
+            pack=unsigned,
+        )
+        super().__init__(
+            agreement,
+            member.name,
+            nonce=hashlib.sha256(member.name.encode()).digest()[:16],
+            pack=unsigned,
+            gate=gate,
+            ledger=self.ledger,
+            on_round=lambda position, _: on_round(position.round),
+        )
+
+    @property
+    def longest_seconds(self) -> float:
+        return self._timed.longest_seconds
+
+
+@contextmanager
+def players(
+    agreement: Agreement,
+    problems: list[Subproblem],
+    seed: int,
+    on_round: Callable[[int], None] = lambda _: None,
+) -> Iterator[list[Player]]:
+    """All members of a session. Their ledgers are closed at the end, whatever happens."""
+    seated: list[Player] = []
+    try:
+        for k, problem in enumerate(problems):
+            tell = on_round if k == 0 else lambda _: None
+            seated.append(Player(agreement, k, problem, seed, tell))
+        yield seated
+    finally:
+        for player in seated:
+            player.ledger.close()
+
+
+def run(members: list[Player]) -> None:
+    """Let the members talk until all have left."""
+    now = 0.0
+    mail = deque(signed for member in members for signed in member.begin(now))
+    while not all(member.left for member in members):
+        while mail:
+            signed = mail.popleft()
+            for member in members:
+                mail.extend(member.receive(signed, now))
+                member.afterwards()
+        staying = [member for member in members if not member.left]
+        now = min((member.session.deadline for member in staying), default=now)
+        for member in staying:
+            mail.extend(member.tick(now))
+            if member.error is not None:
+                raise member.error

@@ -1,0 +1,54 @@
+"""The public result of a session as a table for spreadsheets.
+
+Every number is the one that the outcome has, to the last digit. Public numbers only.
+"""
+
+import csv
+
+from protocol.outcome import Outcome, amounts
+
+COLUMNS = (
+    "company", "resource", "unit", "capacity", "price", "currency", "brings", "quota", "payment",
+)  # fmt: skip
+
+
+def public_csv(known: Outcome) -> str:
+    """One line for each company and resource, and one for what the company pays for all of them.
+
+    Where only totals can be read, nobody knows all quotas and payments: they are not in it.
+    """
+    agreement = known.agreement
+    lines: list[str] = []
+    rows = csv.writer(_Lines(lines), lineterminator="\n")
+    rows.writerow(COLUMNS)
+    currency, prices = _plain(agreement.currency), known.prices.tolist()
+    for k, member in enumerate(agreement.members):
+        brings = map(repr, amounts(agreement, known.endowment[k]).tolist())
+        quota = [""] * len(prices)
+        if not agreement.masked:
+            quota = [repr(amount) for amount in amounts(agreement, known.quota[k]).tolist()]
+        for resource, price, own, may in zip(
+            agreement.resources, prices, brings, quota, strict=True
+        ):
+            capacity = (_plain(resource.unit), repr(resource.capacity), repr(price), currency)
+            rows.writerow((member.name, resource.name, *capacity, own, may, ""))
+        if not agreement.masked:
+            payment = repr(float(known.payments[k]))
+            rows.writerow((member.name, "", "", "", "", currency, "", "", payment))
+    return "".join(lines)
+
+
+class _Lines:
+    """What a writer of CSV writes to, where there is no file."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self._lines = lines
+
+    def write(self, line: str) -> int:
+        self._lines.append(line)
+        return len(line)
+
+
+def _plain(text: str) -> str:
+    """A text that no spreadsheet takes for a formula."""
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t")) else text

@@ -1,0 +1,57 @@
+"""What proves that a member broke the rules: signed messages of its own, and nothing else.
+
+A Halt is an envelope. What it claims counts for nothing, what it shows is looked at here.
+Nothing in this file may rest on the word of anybody but the one who is accused.
+"""
+
+from protocol.errors import BadMessage
+from protocol.messages import Halt, Hello, MaskKey, Message, Release, Signed
+from protocol.wire import Reader
+
+ENVELOPE_BYTES = 200
+"""A Halt without its evidence is shorter."""
+
+_MARK_BYTES = 5  # before each message that is shown
+
+
+def place(message: Message, keyless: bytes) -> int:
+    """The round in which a message stands; −1 for the exchange of mask keys before the first.
+
+    `keyless` is the head below the mask keys, empty where there are none. A Hello or a Halt on
+    it stands before the first round, as a mask key does.
+    """
+    before = isinstance(message, MaskKey)
+    if isinstance(message, Hello | Halt):
+        before = message.round == 0 and message.head == keyless
+    return -1 if before else message.round
+
+
+def clash(one: Signed, other: Signed, keyless: bytes) -> bool:
+    """Whether one member has signed two things that no honest party signs both.
+
+    Two releases of one round, or two mask keys, that differ in anything, or any two messages
+    that stand on different heads in one round. Hellos aside: they are no promise.
+    """
+    a, b = one.message, other.message
+    if a.sender != b.sender or Hello in (type(a), type(b)):
+        return False
+    if place(a, keyless) != place(b, keyless):
+        return False
+    said = isinstance(a, Release | MaskKey) and type(a) is type(b)
+    return a.head != b.head or (said and a != b)
+
+
+def opened(reader: Reader, halt: Halt) -> tuple[Signed, ...]:
+    """What a Halt shows, as far as it can be read: the rest accuses nobody."""
+    shown = []
+    for data in halt.evidence:
+        try:
+            shown.append(reader.unpack(data))
+        except BadMessage:
+            continue
+    return tuple(shown)
+
+
+def fits(evidence: tuple[Signed, ...], longest: int) -> bool:
+    """Whether one Halt can show all of this. What cannot be shown on proves nothing to others."""
+    return sum(len(s.data) + _MARK_BYTES for s in evidence) + ENVELOPE_BYTES <= longest

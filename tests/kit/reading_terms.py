@@ -1,0 +1,341 @@
+"""A second reading of the agreement file, SPEC.md §15 and §1: from a parsed table to its terms.
+
+Slow and plain, and nothing of ours. What this refuses the program must refuse, and the other way
+round; what it takes must have the same digest.
+"""
+
+import math
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+NAME = "[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}"
+HOST = r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_.])?"
+BRACKETED = r"\[[0-9a-fA-F:.]{2,45}\]"
+EVERYWHERE = ("0.0.0.0", "[::]")  # noqa: S104 - nothing is bound here
+KEY = r"[0-9A-Za-z.:+=^!/*?&<>()\[\]{}@%$#-]{40}"
+MODES = ("hidden", "private", "clipped")
+STEPS = ("center", "worth", "dog", "constant", "sqrt", "theorem")
+
+Table = dict[str, Any]
+
+
+class Refused(Exception):
+    """The file is no agreement."""
+
+
+@dataclass
+class Resource:
+    name: str
+    capacity: float
+    unit: str
+    worth: float | None
+
+
+@dataclass
+class Member:
+    name: str
+    share: list[float]
+    endowment: list[float]
+    signing_key: bytes
+    transport_key: str
+
+
+@dataclass
+class Privacy:
+    epsilon: float
+    delta: float
+    accountant: str
+    noise: str
+    colluders: int = 0
+    overrun: float = 0.0
+
+
+@dataclass
+class Pricing:
+    step: str
+    step_size: float | None
+    tolerance: float | None
+    reserve: float | None
+    momentum: float
+    nonnegative: bool
+    start: list[float] = field(default_factory=list)
+
+
+@dataclass
+class Terms:
+    """All that an agreement says and that the digest names, defaults filled in."""
+
+    session: str
+    mode: str
+    rounds: int
+    rehearsal: bool
+    currency: str
+    resources: list[Resource]
+    members: list[Member]
+    privacy: Privacy | None
+    truncate: bool
+    alpha: float
+    tau: float
+    objective_limit: float | None
+    pricing: Pricing
+    reveal: str = "each"
+
+    @property
+    def ticks(self) -> int:
+        """N."""
+        return 1 << 40 if self.pricing.step == "center" else 1 << 20
+
+    @property
+    def capacity(self) -> list[float]:
+        return [resource.capacity for resource in self.resources]
+
+    @property
+    def worth(self) -> list[float] | None:
+        """That of every resource, or none."""
+        known = [r.worth for r in self.resources if r.worth is not None]
+        return known if len(known) == len(self.resources) else None
+
+    @property
+    def shares(self) -> list[list[float]]:
+        return [member.share for member in self.members]
+
+    @property
+    def share_ticks(self) -> list[list[int]]:
+        return [[math.ceil(part * self.ticks) for part in row] for row in self.shares]
+
+
+def check(holds: bool, why: str) -> None:
+    if not holds:
+        raise Refused(why)
+
+
+class Rows:
+    """One table of the file: each field is taken once, and none may be left."""
+
+    def __init__(self, table: Any) -> None:
+        check(isinstance(table, dict), "not a table")
+        self.rest: Table = dict(table)
+
+    def number(self, key: str, low: float, high: float, default: float | None = None) -> float:
+        value = self.rest.pop(key, default)
+        check(type(value) in (int, float) and low <= value <= high, key)
+        return 0.0 if value == 0 else float(value)
+
+    def maybe(self, key: str, low: float, high: float) -> float | None:
+        return self.number(key, low, high) if key in self.rest else None
+
+    def integer(self, key: str, low: int, high: int, default: int | None = None) -> int:
+        value = self.rest.pop(key, default)
+        check(type(value) is int and low <= value <= high, key)
+        return int(value)
+
+    def boolean(self, key: str, default: bool) -> bool:
+        value = self.rest.pop(key, default)
+        check(type(value) is bool, key)
+        return bool(value)
+
+    def word(self, key: str, allowed: tuple[str, ...], default: str | None = None) -> str:
+        value = self.rest.pop(key, default)
+        check(type(value) is str and value in allowed, key)
+        return str(value)
+
+    def name(self) -> str:
+        value = self.rest.pop("name", None)
+        check(type(value) is str and re.fullmatch(NAME, value) is not None, "name")
+        return str(value)
+
+    def text(self, key: str, form: str) -> str:
+        value = self.rest.pop(key, "")
+        check(type(value) is str, key)
+        check(value == "" or re.fullmatch(form, value) is not None, key)
+        return str(value)
+
+    def address(self, key: str, above: int = 0) -> None:
+        value = self.rest.pop(key, "")
+        check(type(value) is str, key)
+        if value == "":
+            return
+        found = re.fullmatch(rf"tcp://({HOST}|{BRACKETED}):([1-9][0-9]{{0,4}})", value)
+        check(found is not None, key)
+        if found is not None:
+            check(len(found[1]) <= 255 and found[1] not in EVERYWHERE, key)
+            check(int(found[3]) + above <= 65535, key)
+
+    def each(self, key: str, names: list[str], low: float, high: float) -> list[float]:
+        rows = Rows(self.rest.pop(key))
+        values = [rows.number(name, low, high) for name in names]
+        rows.end()
+        return values
+
+    def parts(self, key: str, names: list[str]) -> list[float]:
+        if isinstance(self.rest.get(key), dict):
+            return self.each(key, names, 0.0, 1.0)
+        part = self.maybe(key, 0.0, 1.0)
+        return [] if part is None else [part] * len(names)
+
+    def table(self, key: str) -> "Rows":
+        return Rows(self.rest.pop(key, {}))
+
+    def tables(self, key: str, low: int) -> list["Rows"]:
+        value = self.rest.pop(key, None)
+        check(type(value) is list and low <= len(value) <= 10_000, key)
+        return [Rows(part) for part in value]
+
+    def only(self, meant: bool, *keys: str) -> None:
+        """These have a meaning in some agreements only."""
+        check(meant or not any(key in self.rest for key in keys), ", ".join(keys))
+
+    def end(self) -> None:
+        check(not self.rest, ", ".join(self.rest))
+
+
+def terms(table: Table) -> Terms:
+    """Read a parsed file."""
+    top = Rows(table)
+    session = Rows({"name": top.rest.pop("session", None)}).name()
+    mode = top.word("mode", MODES)
+    reveal = top.word("reveal", ("each", "totals"), "each")
+    rounds, rehearsal = top.integer("rounds", 1, 1_000_000), top.boolean("rehearsal", False)
+    currency = top.text("currency", "[^\x00-\x1f\x7f]{1,8}")
+    check(not any(character.isspace() for character in currency), "currency")
+    resources = [resource(rows) for rows in top.tables("resource", 1)]
+    names = [r.name for r in resources]
+    members = [member(rows, names) for rows in top.tables("member", 2)]
+    whole = Terms(
+        session=session,
+        mode=mode,
+        rounds=rounds,
+        rehearsal=rehearsal,
+        currency=currency,
+        resources=resources,
+        members=members,
+        pricing=pricing(top.table("prices"), mode, resources),
+        reveal=reveal,
+        **secrecy(top.table("privacy"), mode, reveal == "totals", resources, len(members)),
+    )
+    transport(top.table("transport"))
+    top.end()
+    different(names)
+    different([m.name for m in members])
+    different([m.signing_key for m in members if m.signing_key])
+    different([m.transport_key for m in members if m.transport_key])
+    shared_out(whole)
+    return whole
+
+
+def different(things: list[Any]) -> None:
+    check(len(set(things)) == len(things), "one thing twice")
+
+
+def resource(rows: Rows) -> Resource:
+    read = Resource(
+        name=rows.name(),
+        capacity=rows.number("capacity", 1e-9, 1e12),
+        unit=rows.text("unit", "[^\x00-\x1f]{0,80}"),
+        worth=rows.maybe("worth", 0.0, 1e15),
+    )
+    rows.end()
+    return read
+
+
+def member(rows: Rows, names: list[str]) -> Member:
+    read = Member(
+        name=rows.name(),
+        share=rows.parts("share", names) or [1.0] * len(names),
+        endowment=rows.parts("endowment", names),
+        signing_key=bytes.fromhex(rows.text("signing_key", "[0-9a-fA-F]{64}")),
+        transport_key=rows.text("transport_key", KEY),
+    )
+    rows.address("address")
+    rows.end()
+    return read
+
+
+def secrecy(rows: Rows, mode: str, totals: bool, resources: list[Resource], members: int) -> Table:
+    noisy = mode != "hidden"
+    check(not totals or (members >= 3 and mode != "clipped"), "totals")
+    rows.only(totals and noisy, "colluders", "overrun")
+    keys = ("epsilon", "delta", "accountant", "noise", "truncate", "alpha", "tau")
+    rows.only(noisy, *keys)
+    truncate = rows.boolean("truncate", False)
+    rows.only(mode == "clipped", "alpha")
+    rows.only(mode == "clipped" or truncate, "tau")
+    privacy = None
+    if noisy:
+        privacy = Privacy(
+            epsilon=rows.number("epsilon", 1e-6, 100.0),
+            delta=rows.number("delta", 1e-10, 0.1),
+            accountant=rows.word("accountant", ("exact", "paper"), "exact"),
+            noise=rows.word("noise", ("component", "norm", "balanced"), "component"),
+        )
+        if totals:
+            privacy.colluders = rows.integer("colluders", 1, members - 2, 1)
+            privacy.overrun = rows.number("overrun", 1e-6, 0.5, 0.05)
+    alpha = rows.number("alpha", 1.0, members, 1.5)
+    tau = rows.number("tau", 1e-4, 0.5, 0.01)
+    limit = None
+    shared = rows.boolean("share_objective", False)
+    check(not totals or not (truncate or shared), "totals")
+    rows.only(shared, "objective_limit")
+    if shared:
+        worths = [r.worth for r in resources if r.worth is not None]
+        default = math.fsum(worths) if len(worths) == len(resources) else None
+        limit = rows.number("objective_limit", 1e-9, 1e15, default)
+    rows.end()
+    return {
+        "privacy": privacy,
+        "truncate": truncate,
+        "alpha": alpha,
+        "tau": tau,
+        "objective_limit": limit,
+    }
+
+
+def pricing(rows: Rows, mode: str, resources: list[Resource]) -> Pricing:
+    step = rows.word("step", STEPS, "center" if mode == "hidden" else "worth")
+    sized, centred = step in ("constant", "sqrt"), step == "center"
+    check(mode == "hidden" or not centred, "center with noise")
+    rows.only(sized, "step_size")
+    rows.only(centred, "tolerance", "reserve")
+    rows.only(not centred, "momentum", "nonnegative")
+    read = Pricing(
+        step=step,
+        step_size=rows.number("step_size", 1e-15, 1e15) if sized else None,
+        tolerance=rows.number("tolerance", 0.0, 1.0, 1e-4) if centred else None,
+        reserve=rows.number("reserve", 0.0, 0.5, 1e-6) if centred else None,
+        momentum=rows.number("momentum", 0.0, 0.999, 0.0),
+        nonnegative=rows.boolean("nonnegative", True),
+    )
+    if isinstance(rows.rest.get("start"), dict):
+        read.start = rows.each("start", [r.name for r in resources], -1e12, 1e12)
+    elif rows.word("start", ("zero", "worth"), "zero") == "zero":
+        read.start = [0.0] * len(resources)
+    else:
+        for r in resources:
+            check(r.worth is not None, "start from a worth that nobody says")
+            read.start.append((r.worth or 0.0) / r.capacity)
+        check(max(read.start) <= 1e12, "start")
+    if step in ("worth", "theorem"):
+        check(all(r.worth is not None and r.worth > 0.0 for r in resources), "worth")
+    rows.end()
+    return read
+
+
+def transport(rows: Rows) -> None:
+    topology = rows.word("topology", ("relay", "mesh"), "relay")
+    rows.number("patience_seconds", 0.1, 1e7, 120.0)
+    rows.address("coordinator", 1 if topology == "relay" else 0)
+    rows.text("coordinator_key", KEY)
+    rows.end()
+
+
+def shared_out(whole: Terms) -> None:
+    said = [bool(m.endowment) for m in whole.members]
+    check(all(said) or not any(said), "an endowment of some")
+    for j in range(len(whole.resources)):
+        check(sum(row[j] for row in whole.share_ticks) >= whole.ticks, "shares")
+        if not all(said):
+            continue
+        check(abs(math.fsum(m.endowment[j] for m in whole.members) - 1.0) <= 1e-9, "endowments")
+        check(all(m.endowment[j] <= m.share[j] for m in whole.members), "endowments above shares")

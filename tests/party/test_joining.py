@@ -1,0 +1,92 @@
+"""Joining from Python: a program with a model in memory, and what it gets back."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import highspy
+import pytest
+
+from party.joining import join
+from party.subproblem import Effort
+from protocol.errors import BadAgreement, BadData
+from scripts.ports import reserve
+from scripts.processes import Processes, environment
+from tests.kit.waiting import LIMIT
+
+
+def company(profit: float, hours: float, most: float, *, whole: bool = False) -> highspy.Highs:
+    """Earns a profit with each x, up to some, which takes so many hours."""
+    model = highspy.Highs()
+    model.silent()
+    add = model.addIntegral if whole else model.addVariable
+    x = add(lb=0.0, ub=most, obj=profit, name="x")
+    model.setMaximize()
+    model.addConstr(hours * x <= 1.0, name="hours")
+    return model
+
+
+def made(folder: Path) -> None:
+    """Keys of two companies, and an agreement about 10 hours without noise."""
+
+    def finish(*words: str) -> None:
+        command = [sys.executable, "-m", *words]
+        subprocess.run(command, cwd=folder, env=environment(), check=True, timeout=LIMIT)
+
+    for name in ("acme", "bolt"):
+        finish("party", "keygen", name)
+    finish(
+        "coordinator", "new", "--session", "hours", "--mode", "hidden", "--resource", "hours=10",
+        "--member", "acme.member.toml", "--member", "bolt.member.toml", "--key", "coordinator.key",
+        "--address", f"tcp://127.0.0.1:{reserve(2)}", "--patience", "600",
+    )  # fmt: skip
+
+
+@pytest.mark.timeout(600)
+def test_a_program_joins_with_its_model(tmp_path: Path) -> None:
+    """Of 10 hours acme takes 6 for its 3 things; the program has 4, for 1 whole thing."""
+    made(tmp_path)
+    company(30.0, 2.0, 3.0).writeModel(str(tmp_path / "acme.mps"))
+
+    def command(*words: str) -> list[str]:
+        return [sys.executable, "-m", *words, "--agreement", "agreement.toml"]
+
+    with Processes(tmp_path) as processes:
+        serve = command("coordinator", "serve", "--key", "coordinator.key")
+        processes.launch("coordinator", serve, within=tmp_path)
+        other = command("party", "join", "--key", "acme.key", "--data", "acme.mps")
+        processes.launch("acme", [*other, "--out", "acme"], within=tmp_path)
+        result = join(
+            tmp_path / "agreement.toml",
+            company(9.0, 3.0, 5.0, whole=True),
+            key=tmp_path / "bolt.key",
+            out=tmp_path / "bolt",
+            effort=Effort(gap=0.0, seconds=5.0),
+        )
+        processes.done("acme", seconds=LIMIT)
+    known = json.loads((tmp_path / "acme" / "result.json").read_text())
+    assert result.outcome.position.head.hex() == known["head"]
+    assert list(result.prices.values()) == known["prices"] == pytest.approx([3.0], rel=1e-2)
+    assert result.quota["hours"] == pytest.approx(4.0, rel=1e-3)
+    assert result.quota["hours"] + known["quota"]["acme"][0] <= 10.0
+    assert result.plan == {"x": 1.0}
+    assert result.utility == 9.0
+    assert result.payment == known["payments"]["bolt"]
+    assert result.settlement.alone is not None
+    assert result.gain == pytest.approx(9.0 - result.payment - result.settlement.alone.utility)
+    assert repr(result) == "<private result of 'bolt'>"
+    own = json.loads((tmp_path / "bolt" / "result.json").read_text())
+    assert own["private"]["whole_columns"] == 1
+    assert "Your model has whole numbers" not in (tmp_path / "acme" / "report.html").read_text()
+    assert "Your model has whole numbers" in (tmp_path / "bolt" / "report.html").read_text()
+
+
+def test_what_is_wrong_is_raised(tmp_path: Path) -> None:
+    """As `party join` says it, with its exit code, and before anything is sent."""
+    with pytest.raises(BadAgreement, match=r"missing\.toml"):
+        join(tmp_path / "missing.toml", company(1.0, 1.0, 1.0), key=tmp_path / "acme.key")
+    made(tmp_path)
+    with pytest.raises(BadData, match="no row named 'hours'"):
+        join(tmp_path / "agreement.toml", highspy.Highs(), key=tmp_path / "acme.key")
+    assert not (tmp_path / "acme.ledger").exists()

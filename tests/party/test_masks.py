@@ -1,0 +1,329 @@
+"""Masks: that they fall out of the sum and out of nothing else, and that they are as specified."""
+
+import hashlib
+import json
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from party.ledger import Ledger
+from party.masks import Masks
+from protocol.agreement import Agreement
+from protocol.arrays import Ticks
+from protocol.course import Course, Position, mask_keys
+from protocol.errors import BadLedger, BadMessage, BrokenInvariant
+from protocol.messages import MaskKey, Release, Signed
+from protocol.outcome import outcome
+from protocol.parts import part
+from protocol.toml import from_table
+from protocol.transcript import Transcript
+from protocol.wire import MASK_KEY_BYTES, Reader
+from tests.kit import ROOT, reading_masks
+from tests.kit.builders import make_agreement, sign, signer
+from tests.kit.ledgers import in_memory
+
+VECTORS: dict[str, Any] = json.loads(
+    (ROOT / "tests" / "kit" / "vectors" / "masks.json").read_text()
+)
+NAMES = ("ada", "ben", "cyd", "dan")
+
+
+def masked_agreement(members: int = 4, **more: Any) -> Agreement:
+    return make_agreement(members=members, reveal="totals", **more)
+
+
+def paired(agreement: Agreement) -> tuple[list[Masks], Position, list[Ledger]]:
+    """The masks of all members, who know each other's keys, and where they stand."""
+    course = Course(agreement)
+    names = [m.name for m in agreement.members]
+    ledgers = [in_memory(agreement, name) for name in names]
+    masks = [
+        Masks(agreement, name, ledger, signer(name))
+        for name, ledger in zip(names, ledgers, strict=True)
+    ]
+    keys = tuple(m.key(course.opening) for m in masks)
+    for ledger in ledgers:
+        ledger.record_mask_keys(keys)
+    return masks, course.pair(course.opening, mask_keys(keys)), ledgers
+
+
+def vector_ledgers() -> tuple[Agreement, list[Ledger], tuple[Signed, ...]]:
+    """Ledgers that hold the keys of the vectors."""
+    agreement, reader = from_table(VECTORS["agreement"]), Reader(from_table(VECTORS["agreement"]))
+    keys = tuple(reader.unpack(bytes.fromhex(data)) for data in VECTORS["announced"])
+    ledgers = []
+    for name, said in zip(NAMES, keys, strict=True):
+        ledger = in_memory(agreement, name)
+        text = f"sotto vector mask key of {name}"
+        ledger.record_mask_key(hashlib.sha256(text.encode()).digest(), said)
+        ledger.record_mask_keys(keys)
+        ledgers.append(ledger)
+    return agreement, ledgers, keys
+
+
+# Vectors
+
+
+def test_the_session_of_the_vectors_is_played_bit_for_bit() -> None:
+    """Keys, session id, releases, totals, prices, heads, quotas and payments are those beside."""
+    agreement, ledgers, keys = vector_ledgers()
+    assert agreement.digest.hex() == VECTORS["digest"]
+    assert [k.hex() for k in mask_keys(keys)] == VECTORS["keys"]
+    course = Course(agreement)
+    assert course.opening.head.hex() == VECTORS["head_before"]
+    position = course.pair(course.opening, mask_keys(keys))
+    assert position.head.hex() == VECTORS["session_id"]
+    masks = [Masks(agreement, n, led, signer(n)) for n, led in zip(NAMES, ledgers, strict=True)]
+    totals = []
+    for step in VECTORS["rounds"]:
+        rows = [np.array(row, dtype=np.int64) for row in step["numbers"]]
+        said = [m.masked(row, position) for m, row in zip(masks, rows, strict=True)]
+        assert [row.tolist() for row in said] == step["released"]
+        position = course.advance(position, np.array(said))
+        totals.append(np.array(said).sum(axis=0))
+        assert totals[-1].tolist() == step["totals"]
+        assert [price.hex() for price in position.prices.current.tolist()] == step["prices"]
+        assert position.head.hex() == step["head"]
+    prices = [price.hex() for price in position.average_prices.tolist()]
+    assert prices == VECTORS["prices"]
+    released = np.array([step["released"] for step in VECTORS["rounds"]], dtype=np.int64)
+    known = outcome(agreement, Transcript((), keys=keys))
+    known = replace(known, position=position, released=released)
+    for row, expected in enumerate(VECTORS["parts"]):
+        own = np.array([step["numbers"][row] for step in VECTORS["rounds"]], dtype=np.int64)
+        made = part(
+            agreement,
+            known.rule,
+            row,
+            asked=own,
+            said=own,
+            totals=known.totals,
+            prices=known.prices,
+        )
+        assert made.quota.tolist() == expected["quota"]
+        assert made.payment.hex() == expected["payment"]
+
+
+@pytest.mark.parametrize(
+    "vector", [pytest.param(v, id=v["name"].replace(" ", "-")) for v in VECTORS["invalid"]]
+)
+def test_mask_keys_that_are_none_are_refused(vector: dict[str, str]) -> None:
+    """A key of another length or round, or one that shares no secret, is a bad message."""
+    with pytest.raises(BadMessage) as refused:
+        Reader(from_table(VECTORS["agreement"])).unpack(bytes.fromhex(vector["bytes"]))
+    assert str(refused.value) == vector["error"]
+
+
+def test_every_mask_key_has_the_length_that_a_relay_expects() -> None:
+    """A convener who keeps a transcript knows mask keys by their length."""
+    assert {len(bytes.fromhex(data)) for data in VECTORS["announced"]} == {MASK_KEY_BYTES}
+
+
+# What masks do
+
+
+@pytest.mark.parametrize("members", [3, 4, 5])
+def test_masks_fall_out_of_the_sum(members: int) -> None:
+    """The sum of all masked numbers is the sum of the numbers, whatever they are."""
+    agreement = masked_agreement(members, resources=3)
+    masks, position, _ = paired(agreement)
+    rng = np.random.default_rng(members)
+    values = rng.integers(-(1 << 48), 1 << 48, (members, 3))
+    said = np.array([m.masked(row, position) for m, row in zip(masks, values, strict=True)])
+    assert said.sum(axis=0).tolist() == values.sum(axis=0).tolist()
+    assert not np.any(said == values)
+
+
+def test_masks_are_those_of_the_second_reading() -> None:
+    """For keys that nobody chose, member by member."""
+    agreement = masked_agreement(3)
+    masks, position, ledgers = paired(agreement)
+    keys = mask_keys(ledgers[0].mask_keys())
+    for place, (mask, ledger) in enumerate(zip(masks, ledgers, strict=True)):
+        values = [7 + place, -(1 << 48)]
+        assert mask.masked(np.array(values), position).tolist() == reading_masks.masked(
+            values,
+            place,
+            secret=ledger.mask_secret(),
+            keys=keys,
+            session=position.head,
+            number=0,
+            head=position.head,
+        )
+
+
+def test_no_two_rounds_or_heads_have_the_same_mask() -> None:
+    """The mask of 0 differs with the round, and with the head below it."""
+    agreement = masked_agreement(3)
+    masks, position, _ = paired(agreement)
+    course, zero = Course(agreement), np.zeros(2, dtype=np.int64)
+    seen: list[Ticks] = []
+    for values in (zero, zero + 1):
+        after = course.advance(position, np.array([values] * 3))
+        seen += [
+            masks[0].masked(zero, after),
+            masks[0].masked(zero, course.advance(after, zero[None])),
+        ]
+    seen.append(masks[0].masked(zero, position))
+    assert len({row.tobytes() for row in seen}) == 5
+
+
+def test_sessions_with_other_keys_have_other_masks() -> None:
+    """Keys are made anew for every ledger, and with them all masks."""
+    agreement = masked_agreement(3)
+    zero = np.zeros(2, dtype=np.int64)
+    rows = []
+    for _ in range(4):
+        masks, position, _ = paired(agreement)
+        rows.append(masks[0].masked(zero, position).tobytes())
+    assert len(set(rows)) == 4
+
+
+# What the ledger keeps, and for how long
+
+
+def test_a_key_is_made_once(tmp_path: Path) -> None:
+    """Asked again, in this process or after a crash, the same bytes come, and no second is kept."""
+    agreement = masked_agreement(3)
+    opening, path = Course(agreement).opening, tmp_path / "ledger"
+    with closing(Ledger(path, agreement, "ada")) as ledger:
+        first = Masks(agreement, "ada", ledger, signer("ada")).key(opening)
+        assert Masks(agreement, "ada", ledger, signer("ada")).key(opening) == first
+        secret = ledger.mask_secret()
+        with pytest.raises(BrokenInvariant, match="one mask key"):
+            ledger.record_mask_key(secret, first)
+    with closing(Ledger(path, agreement, "ada")) as ledger:
+        assert Masks(agreement, "ada", ledger, signer("ada")).key(opening) == first
+        assert ledger.mask_secret() == secret
+        assert ledger.own() == (first,)
+
+
+def test_a_key_is_on_the_disk_before_it_is_handed_out(tmp_path: Path) -> None:
+    """Whoever reads the file when the key comes out of the gate finds it there."""
+    agreement = masked_agreement(3)
+    with closing(Ledger(tmp_path / "ledger", agreement, "ada")) as ledger:
+        said = Masks(agreement, "ada", ledger, signer("ada")).key(Course(agreement).opening)
+        kept = b"".join(p.read_bytes() for p in tmp_path.iterdir())
+        assert said.data in kept
+        assert ledger.mask_secret() in kept
+
+
+def sealed_ledger(path: Path, agreement: Agreement) -> tuple[bytes, list[bytes]]:
+    """A ledger with a key and demands, sealed; the secret, and the demands as they were kept."""
+    course, names = Course(agreement), [m.name for m in agreement.members]
+    rng = np.random.default_rng(7)
+    demands = rng.integers(1 << 40, 1 << 41, (agreement.rounds, 2, 2))
+    with closing(Ledger(path, agreement, "ada")) as ledger:
+        masks = Masks(agreement, "ada", ledger, signer("ada"))
+        own = masks.key(course.opening)
+        others = [
+            Masks(agreement, n, in_memory(agreement, n), signer(n)).key(course.opening)
+            for n in names[1:]
+        ]
+        ledger.record_mask_keys((own, *others))
+        secret = ledger.mask_secret()
+        for number, row in enumerate(demands):
+            release = sign(
+                Release(
+                    sender="ada",
+                    agreement=agreement.digest,
+                    round=number,
+                    head=bytes(32),
+                    values=(1, 2),
+                    masked=True,
+                )
+            )
+            ledger.record_release(release, (row[0], row[1]))
+        ledger.record_seals((own,) * 3)
+        asked, said = ledger.demands()
+        assert asked.tolist() == demands[:, 0].tolist()
+        assert said.tolist() == demands[:, 1].tolist()
+        known = outcome(agreement, Transcript((), keys=(own, *others)))
+        ledger.record_part(
+            part(
+                agreement, known.rule, 0, asked=asked, said=said,
+                totals=known.totals, prices=known.prices,
+            )
+        )  # fmt: skip
+    return secret, [row.astype(">i8").tobytes() for pair in demands for row in pair]
+
+
+def test_secrets_are_destroyed_when_they_are_needed_no_more(tmp_path: Path) -> None:
+    """After the seal no file holds the secret key, and after the settlement none a demand."""
+    agreement = masked_agreement(3, rounds=50)
+    secret, demands = sealed_ledger(tmp_path / "ledger", agreement)
+    for path in tmp_path.iterdir():
+        content = path.read_bytes()
+        assert secret not in content
+        assert not [row for row in demands if row in content]
+    with closing(Ledger(tmp_path / "ledger", agreement, "ada")) as ledger:
+        assert isinstance(ledger.own()[0].message, MaskKey)
+        assert ledger.part() is not None
+        with pytest.raises(BadLedger, match="lacks the mask key of a session that goes on"):
+            ledger.mask_secret()
+
+
+def test_the_log_holds_no_secret_either_while_the_ledger_is_open(tmp_path: Path) -> None:
+    """The secret is gone from the log when the seals are recorded, not when the process ends."""
+    agreement = masked_agreement(3)
+    with closing(Ledger(tmp_path / "ledger", agreement, "ada")) as ledger:
+        own = Masks(agreement, "ada", ledger, signer("ada")).key(Course(agreement).opening)
+        secret = ledger.mask_secret()
+        assert any(secret in path.read_bytes() for path in tmp_path.iterdir())
+        ledger.record_seals((own,) * 3)
+        assert not any(secret in path.read_bytes() for path in tmp_path.iterdir())
+        ledger.record_addresses({"ben": "tcp://ben:1"})
+    with closing(Ledger(tmp_path / "ledger", agreement, "ada")) as ledger:
+        assert ledger.addresses() == {"ben": "tcp://ben:1"}
+
+
+def test_a_fault_for_good_destroys_the_secrets(tmp_path: Path) -> None:
+    """A session that is never continued needs no key any more."""
+    agreement = masked_agreement(3)
+    with closing(Ledger(tmp_path / "ledger", agreement, "ada")) as ledger:
+        Masks(agreement, "ada", ledger, signer("ada")).key(Course(agreement).opening)
+        secret = ledger.mask_secret()
+        ledger.record_fault(BadMessage("somebody"))
+        assert not any(secret in path.read_bytes() for path in tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("over", [False, True])
+def test_a_fault_after_the_last_round_leaves_what_the_quota_follows_from(
+    tmp_path: Path, over: bool
+) -> None:
+    """Who has all rounds has the outcome: a liar at the end cannot take a member's quota away."""
+    agreement = masked_agreement(3)
+    with closing(Ledger(tmp_path / "ledger", agreement, "ada")) as ledger:
+        Masks(agreement, "ada", ledger, signer("ada")).key(Course(agreement).opening)
+        release = Release(
+            sender="ada",
+            agreement=agreement.digest,
+            round=0,
+            head=bytes(32),
+            values=(1, 2),
+            masked=True,
+        )
+        ledger.record_release(sign(release), (np.array([3, 4]), np.array([5, 6])))
+        secret = ledger.mask_secret()
+        ledger.record_fault(BadMessage("somebody"), over=over)
+        assert [part.tolist() for part in ledger.demands()] == [[[3, 4]] * over, [[5, 6]] * over]
+        assert not any(secret in path.read_bytes() for path in tmp_path.iterdir())
+
+
+def test_a_damaged_key_is_found(tmp_path: Path) -> None:
+    """A disk that gives back another key than it got is told so, before anything is masked."""
+    agreement, path = masked_agreement(3), tmp_path / "ledger"
+    with closing(Ledger(path, agreement, "ada")) as ledger:
+        Masks(agreement, "ada", ledger, signer("ada")).key(Course(agreement).opening)
+    with closing(sqlite3.connect(path, isolation_level=None)) as base:
+        base.execute("UPDATE masks SET secret = zeroblob(32)")
+    with (
+        closing(Ledger(path, agreement, "ada")) as ledger,
+        pytest.raises(BadLedger, match="is damaged: place 0 of its masks"),
+    ):
+        ledger.mask_secret()

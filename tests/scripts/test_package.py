@@ -1,0 +1,79 @@
+"""What is handed out: the wheel, and the source that it is built from."""
+
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from protocol import __version__
+from tests.kit import ROOT
+from tests.kit.waiting import LIMIT
+
+PROGRAMS = ("coordinator", "party", "protocol")
+
+
+@pytest.fixture(scope="module")
+def handed_out(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The source distribution, and the wheel that is built from nothing but that."""
+    folder = tmp_path_factory.mktemp("dist")
+    built = subprocess.run(
+        [sys.executable, "-m", "build", "--outdir", folder, ROOT],
+        capture_output=True, text=True, timeout=LIMIT,
+    )  # fmt: skip
+    assert built.returncode == 0, built.stdout + built.stderr
+    return {path.suffix: path for path in folder.iterdir()}
+
+
+def test_names(handed_out: dict[str, Path]) -> None:
+    """Both are called what an index calls them, in this version."""
+    names = sorted(path.name for path in handed_out.values())
+    assert names == [
+        f"sottovoce-{__version__}-py3-none-any.whl",
+        f"sottovoce-{__version__}.tar.gz",
+    ]
+
+
+def test_the_wheel_has_the_programs_and_nothing_else(handed_out: dict[str, Path]) -> None:
+    """Every file of the three packages that git keeps, and what describes the distribution."""
+    with zipfile.ZipFile(handed_out[".whl"]) as wheel:
+        found = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    expected = {
+        str(path.relative_to(ROOT))
+        for program in PROGRAMS
+        for path in (ROOT / program).rglob("*")
+        if path.is_file() and path.suffix in {".py", ".md", ".css", ".typed"}
+    }
+    assert found == expected
+    assert {"party/RESULT.md", "protocol/EXITS.md", "protocol/pages/style.css"} <= found
+
+
+def test_the_source_has_what_its_tests_need(handed_out: dict[str, Path]) -> None:
+    """Everything in the folders of the project, and no key, ledger or leftover."""
+    with tarfile.open(handed_out[".gz"]) as source:
+        found = {name.partition("/")[2] for name in source.getnames()}
+    for folder in (*PROGRAMS, "scripts", "tests"):
+        here = {
+            str(path.relative_to(ROOT))
+            for path in (ROOT / folder).rglob("*")
+            if path.is_file() and "__pycache__" not in path.parts
+        }
+        assert here <= found
+    assert {"LICENSE", "README.md", "CHANGELOG.md", "constraints.txt", "scripts/test"} <= found
+    assert not [name for name in found if name.endswith((".pyc", ".key", ".ledger"))]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_the_wheel_runs_where_nothing_else_of_the_project_is(
+    handed_out: dict[str, Path], program: str, tmp_path: Path
+) -> None:
+    """Every command says its version from what the wheel holds."""
+    said = subprocess.run(
+        [sys.executable, "-m", program, "--version"],
+        cwd=tmp_path, env={"PYTHONPATH": str(handed_out[".whl"])},
+        capture_output=True, text=True, timeout=LIMIT,
+    )  # fmt: skip
+    assert (said.returncode, said.stdout) == (0, f"{program} of sotto {__version__}\n")
+    assert not said.stderr

@@ -1,0 +1,43 @@
+"""The chapter on other models: what it plays, and what it says of it."""
+
+from typing import Any
+
+import pytest
+
+from scripts.instances import draw
+from scripts.studies.real import banded, page
+
+
+def test_a_narrow_band_is_certain_but_for_its_width() -> None:
+    """Everybody has an equal part of what is left of a capacity, and may have the band more."""
+    instance = draw(1, parties=4, demands=False)
+    least, most = banded(instance, 0.5).bands
+    assert least / instance.capacity == pytest.approx(0.125)
+    assert most / instance.capacity == pytest.approx(0.625)
+    least, most = banded(instance, 1.0).bands
+    assert not least.any()
+    assert most / instance.capacity == pytest.approx(1.0)
+
+
+def test_the_page_has_a_line_for_each() -> None:
+    """Sets one by one; the others on average, and what is missing is a dash."""
+    found: dict[str, Any] = {
+        "rounds_played": 30,
+        "without_plan": 1,
+        "worse_off": 0,
+        "largest_loss": 0.0,
+        "parties": 4,
+        "dual_gap_weighted": 0.0012,
+        "certificate": 0.002,
+        "quota_loss": None,
+    }
+    rows: dict[str, dict[str, Any]] = {
+        "set small": {"resources": 3, "columns": 60, "brought": True, **found},
+        "kind whole 3 1": {**found, "quota_loss": 0.01},
+        "kind whole 3 2": {**found, "quota_loss": 0.03},
+        "band 8 0.5 1": {"noise": 1.5, "own": 0.3, "placebo": 0.4},
+    }
+    text = page(rows)
+    assert "| `small` | 4 | 3 | 60 | yes | 30 | 0.12 % | 0.2 % | – | 1 | 0 |" in text
+    assert "| whole | 3 | 2 | 30 | 2 % | 3 % | 2 |" in text
+    assert "| 8 | 0.5 | 1.5 | 30 % | 40 % | 25 % |" in text

@@ -1,0 +1,225 @@
+"""The end of a session of real processes: who was away, what is not sealed, and why it stopped."""
+
+import json
+import signal
+import subprocess
+import sys
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from party import identity
+from party.ledger import Ledger
+from protocol.course import Course
+from protocol.errors import BadLedger, Equivocation, Unavailable, Unsealed
+from protocol.messages import Release
+from protocol.wire import Reader
+from scripts.processes import environment
+from tests.kit.holding import Brake, kill, until_told
+from tests.kit.processes import PATIENCE, Play, assert_undisturbed, options, play
+from tests.kit.relay import key_file, speaking
+from tests.kit.waiting import LIMIT, until
+
+pytestmark = pytest.mark.timeout(600)
+
+FILES = ("report.html", "plan.csv", "result.json", "session.transcript")
+
+
+def impatient(session: Play, seconds: float) -> None:
+    """Whoever is started from now on waits no longer than this; the digest does not change."""
+    path = session.cast.folder / "agreement.toml"
+    lines = path.read_text().splitlines()
+    [place] = [i for i, line in enumerate(lines) if line.startswith("patience_seconds")]
+    lines[place] = f"patience_seconds = {seconds}"
+    path.write_text("\n".join(lines) + "\n")
+
+
+def ended(session: Play, *names: str) -> list[int]:
+    """The exit codes of these, once they have ended."""
+    return [session.cast.processes[name].wait(LIMIT) for name in names]
+
+
+def result(session: Play, name: str, out: Path) -> "subprocess.CompletedProcess[str]":
+    """`party result` for a member of the session."""
+    home = session.cast.folder / name
+    return command(
+        *("--agreement", str(session.cast.folder / "agreement.toml")),
+        *("--data", str(home / "model.npz"), "--ledger", str(home / f"{name}.ledger")),
+        *("--out", str(out)),
+    )
+
+
+def command(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "party", "result", *arguments],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+
+
+def figures(folder: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((folder / "result.json").read_text())
+    return content
+
+
+def out_of(session: Play, name: str) -> Path:
+    return session.cast.folder / name / "out"
+
+
+def end_without(session: Play, monkeypatch: pytest.MonkeyPatch, absent: str) -> None:
+    """Play until all but one have closed the last round, and that one has lost its power.
+
+    It has released for that round, and has not closed it.
+    """
+    cast, rounds = session.cast, session.options.rounds
+    brake = Brake(session, monkeypatch, name=absent, furthest=rounds - 1)
+    cast.start()
+    others = [name for name in cast.names if name != absent]
+    for name in others:
+        assert session.until_round(name, rounds)
+        until(partial(waits_for, session, name, absent), f"{name} has sealed")
+    kill(session, absent)
+    brake.let_go()
+
+
+def waits_for(session: Play, name: str, missing: str) -> bool:
+    """Whether a party has said last that it lacks the seal of this one, and of nobody else."""
+    told = [e for e in session.cast.events[name] if e.get("phase") == "sealing"]
+    return bool(told) and told[-1]["missing"] == [missing]
+
+
+def test_who_was_away_at_the_end_finishes_with_any_one_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others get an unsealed outcome; one of them is enough for the absent one to finish."""
+    with play(tmp_path / "s", options("--no-demands", rounds=12)) as session:
+        cast = session.cast
+        end_without(session, monkeypatch, "party3")
+        for name in ("party1", "party2"):
+            cast.processes[name].send_signal(signal.SIGTERM)
+        assert ended(session, "party1", "party2") == [130, 130]
+        impatient(session, 3.0)
+        for name in ("party1", "party2"):
+            cast.start_party(name)
+        assert ended(session, "party1", "party2") == [Unsealed.exit_code] * 2
+        for name in ("party1", "party2"):
+            assert "there is no seal of 'party3'" in session.error(name)
+            told = figures(out_of(session, name))
+            assert (told["sealed"], told["unsealed"], told["rounds"]) == (False, ["party3"], 12)
+            assert all((out_of(session, name) / file).exists() for file in FILES)
+        unsealed = figures(out_of(session, "party1"))
+        impatient(session, PATIENCE)
+        for name in ("party3", "party1"):
+            cast.start_party(name)
+        assert ended(session, "party3", "party1") == [0, 0], session.error("party3")
+        sealed = figures(out_of(session, "party1"))
+        assert (sealed["sealed"], sealed["unsealed"]) == (True, [])
+        same = {"sealed": None, "unsealed": None}
+        assert sealed | same == unsealed | same, "the outcome was the same before"
+        for name in ("party2", "party3"):
+            cast.start_party(name)
+        assert ended(session, "party2", "party3") == [0, 0]
+        assert_undisturbed(session, "--no-demands")
+
+
+def test_what_a_ledger_knows_is_written_again_without_network(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`party result` gives the files of a session that is over, sealed or not, as they were."""
+    with play(tmp_path / "s", options("--no-demands", rounds=12)) as session:
+        cast = session.cast
+        end_without(session, monkeypatch, "party3")
+        cast.processes["party1"].send_signal(signal.SIGTERM)
+        assert ended(session, "party1") == [130]
+        unsealed = result(session, "party1", tmp_path / "unsealed")
+        assert unsealed.returncode == Unsealed.exit_code, unsealed.stderr
+        assert "the seals of 'party3' are missing" in unsealed.stderr
+        assert figures(tmp_path / "unsealed")["unsealed"] == ["party3"]
+        assert "not sealed" in (tmp_path / "unsealed" / "report.html").read_text()
+        stands = result(session, "party3", tmp_path / "stands")
+        assert stands.returncode == Unavailable.exit_code
+        assert "stands at round 11 of 12" in stands.stderr
+        for name in ("party1", "party3"):
+            cast.start_party(name)
+        cast.wait(LIMIT)
+        cast.stop()
+        again = result(session, "party1", tmp_path / "again")
+        assert again.returncode == 0, again.stderr
+        for file in FILES:
+            before = (out_of(session, "party1") / file).read_bytes()
+            assert (tmp_path / "again" / file).read_bytes() == before, file
+        assert "all members at head" in again.stdout
+
+
+def test_a_result_of_a_session_that_was_not_played_is_refused(tmp_path: Path) -> None:
+    """Nothing is entered into a ledger by asking it, and none is made."""
+    with play(tmp_path / "s", options("--no-demands", rounds=12)) as session:
+        missing = result(session, "party1", tmp_path / "out")
+        assert missing.returncode == BadLedger.exit_code
+        assert "there is no ledger" in missing.stderr
+        path = key_file(session, "party1").with_suffix(".ledger")
+        other = Play(tmp_path / "other", options(rounds=13))
+        with closing(Ledger(path, other.agreement, "party1")):
+            pass
+        before = path.read_bytes()
+        refused = result(session, "party1", tmp_path / "out")
+        assert refused.returncode == BadLedger.exit_code
+        assert "has no session of this agreement" in refused.stderr
+        assert path.read_bytes() == before
+
+
+def two_releases(session: Play, liar: str) -> list[bytes]:
+    """What nobody honest signs: two answers to the first prices."""
+    who, agreement = identity.load(key_file(session, liar)), session.agreement
+    head = Course(agreement).opening.head
+    return [
+        who.pack(
+            Release(
+                sender=liar,
+                agreement=agreement.digest,
+                round=0,
+                head=head,
+                values=(value,) * agreement.width,
+            )
+        ).data
+        for value in (1, 2)
+    ]
+
+
+def test_who_was_absent_at_a_halt_learns_why(tmp_path: Path) -> None:
+    """The proof is kept in the ledger, shown to who comes later, and written when it can be."""
+    with play(tmp_path / "s", options("--no-demands", rounds=12)) as session:
+        cast = session.cast
+        (out_of(session, "party1") / "evidence.json").mkdir(parents=True)  # nothing can be written
+        cast.start_coordinator()
+        cast.start_party("party1")
+        until_told(session, "party1", "waiting")
+        with speaking(session, "party3") as mouth:
+            for data in two_releases(session, "party3"):
+                mouth.send(data)
+            assert ended(session, "party1") == [Equivocation.exit_code]
+        accused = "'party3' signed two different messages for round 0"
+        assert accused in session.error("party1")
+        assert "the evidence cannot be written" in session.error("party1")
+        cast.start_party("party2")
+        until_told(session, "party2", "waiting")
+        assert cast.processes["party2"].poll() is None
+        cast.start_party("party1")
+        assert ended(session, "party2", "party1") == [Equivocation.exit_code] * 2
+        assert accused in session.error("party2")
+        cast.stop()
+        again = result(session, "party1", tmp_path / "out")
+        assert again.returncode == Equivocation.exit_code
+        assert accused in again.stderr
+        for folder in (tmp_path / "out", out_of(session, "party2")):
+            evidence = json.loads((folder / "evidence.json").read_text())
+            assert evidence["accused"] == "party3"
+            reader = Reader(session.agreement)
+            shown = [reader.unpack(bytes.fromhex(m)) for m in evidence["signed_messages"]]
+            assert sorted(s.data for s in shown) == sorted(two_releases(session, "party3"))

@@ -1,0 +1,439 @@
+"""The page that moves with a session: what it shows, to whom, and that nobody is kept waiting."""
+
+import json
+import re
+import socket
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from coordinator.standing import Standing
+from coordinator.watching import Watching
+from protocol.agreement import Agreement
+from protocol.course import Course, Position, numbers, overrun
+from protocol.errors import BadCommand
+from protocol.messages import Signed
+from protocol.pages.live import POINTS, SENTENCES, Live, Trail
+from protocol.pages.page import figure
+from protocol.transcript import Transcript
+from protocol.window import READERS, Window
+from protocol.wire import glance
+from scripts.processes import coordinator_command, environment, party_command
+from tests.kit import ROOT
+from tests.kit.browser import Browser
+from tests.kit.builders import make_agreement, play
+from tests.kit.processes import Play, assert_undisturbed, options
+from tests.kit.processes import play as prepared
+from tests.kit.story import lying
+from tests.kit.waiting import LIMIT, until
+
+SCRIPT = "<script>alert(1)</script>"
+PLACE = "for-the-operator-only"
+
+WIDTHS = pytest.mark.parametrize(
+    ("width", "mobile"), [(390, True), (1280, False), (1920, False)], ids=["phone", "desk", "wall"]
+)
+
+
+@cache
+def course() -> tuple[Agreement, tuple[Position, ...], tuple[Any, ...]]:
+    """A session under the centre rule, whose members want too much at first."""
+    agreement = make_agreement(
+        rounds=40,
+        currency="EUR",
+        prices={},
+        resource=[
+            {"name": "hours", "capacity": 120.0, "unit": SCRIPT},
+            {"name": "docks", "capacity": 16.0},
+        ],
+    )
+    course = Course(agreement)
+    positions, rounds = [course.opening], list[Any]()
+    rng = np.random.default_rng(1)
+    while len(rounds) < 12 and not positions[-1].over:
+        wanted = rng.uniform(0.1, 0.7, (len(agreement.members), agreement.width))
+        rounds.append((wanted * agreement.ticks).astype(np.int64))
+        positions.append(course.advance(positions[-1], rounds[-1]))
+    return agreement, tuple(positions), tuple(rounds)
+
+
+def advance(live: Live, first: int, last: int) -> None:
+    """Close these rounds of `course`."""
+    agreement, positions, rounds = course()
+    live.here(m.name for m in agreement.members)
+    for number in range(first, last):
+        live.closed(number + 1, overrun(agreement, rounds[number]), positions[number + 1])
+
+
+@contextmanager
+def opened(live: Live, **how: Any) -> Iterator[Window]:
+    with closing(Window(live, **{"port": 0, **how})) as window:
+        yield window
+
+
+def get(address: str, **headers: str) -> tuple[int, str]:
+    request = urllib.request.Request(address, headers=headers)  # noqa: S310
+    try:
+        with urllib.request.urlopen(request, timeout=LIMIT) as answer:  # noqa: S310
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+class Reader:
+    """Reads the news of a page in a thread, to the end."""
+
+    def __init__(self, address: str) -> None:
+        self.told: list[dict[str, Any]] = []
+        self._stream = urllib.request.urlopen(f"{address}events", timeout=LIMIT)  # noqa: S310
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        with self._stream:
+            for line in self._stream:
+                if line.startswith(b"data: "):
+                    self.told.append(json.loads(line[6:]))
+
+    def wait(self) -> dict[str, Any]:
+        """What was told last, once nothing more will be."""
+        self._thread.join(LIMIT)
+        assert not self._thread.is_alive()
+        return self.told[-1]
+
+
+def shown(browser: Browser, text: str) -> Callable[[], bool]:
+    """Whether this text is on the page now."""
+    words = json.dumps(text)
+    return lambda: bool(browser.measure(f"document.body.innerText.includes({words})"))
+
+
+STICKS_OUT = """[...document.querySelectorAll('body, body *')]
+  .filter(e => e.getBoundingClientRect().right > innerWidth + 0.5).map(e => e.tagName)"""
+
+
+@WIDTHS
+def test_page_moves_with_the_session(browser: Browser, width: int, mobile: bool) -> None:
+    """Who comes, rounds, prices, certificate and troubles appear without another look."""
+    agreement, positions, _ = course()
+    live = Live(agreement)
+    with opened(live) as window:
+        asked = browser.visit(window.address, width=width, height=844, mobile=mobile)
+        until(shown(browser, "Waiting for ada, ben and cyd."), "the page says who is missing")
+        browser.measure("window.kept = 1")
+        live.here(["ada"])
+        until(shown(browser, "Waiting for ben and cyd."), "the page says who is here")
+        advance(live, 0, 6)
+        until(shown(browser, "Round 6 is closed."), "the rounds are on the page")
+        charts = browser.measure("document.querySelectorAll('svg.chart').length")
+        assert charts == 5, "certificate, two prices, two totals"
+        live.trouble("Waiting for ben.")
+        until(shown(browser, "Waiting for ben."), "the trouble is on the page")
+        advance(live, 6, 9)
+        until(shown(browser, "Round 9 is closed."), "the rounds go on")
+        assert not shown(browser, "Waiting for ben.")()
+        price = positions[9].prices.current.tolist()[1]
+        assert shown(browser, f"{figure(price)} EUR")()
+        assert browser.measure(STICKS_OUT) == []
+        assert browser.measure("window.kept") == 1, "the page was loaded anew"
+        assert shown(browser, SCRIPT)()
+        assert browser.measure("document.querySelectorAll('script').length") == 1
+        asked |= browser.asked
+    assert asked == {window.address, f"{window.address}events"}
+
+
+def test_page_can_be_printed_as_it_stands(browser: Browser) -> None:
+    """On paper are the charts as they stood, and no word of a connection."""
+    live = Live(course()[0])
+    advance(live, 0, 5)
+    with opened(live) as window:
+        browser.visit(window.address, width=794, height=1123, mobile=False)
+        browser.call("Emulation.setEmulatedMedia", media="print")
+        try:
+            paper = browser.call("Page.printToPDF", preferCSSPageSize=True)["data"]
+            lost = browser.measure("document.getElementById('lost').checkVisibility()")
+        finally:
+            browser.call("Emulation.setEmulatedMedia", media="")
+    assert len(paper) > 20_000
+    assert not lost
+
+
+def test_page_survives_a_lost_connection(browser: Browser) -> None:
+    """While the process is away the page says so and keeps what it has; then it catches up."""
+    live = Live(course()[0])
+    advance(live, 0, 2)
+    with opened(live) as window:
+        port = int(window.address.split(":")[2].rstrip("/"))
+        browser.visit(window.address, width=1280, height=844, mobile=False)
+        until(shown(browser, "Round 2 is closed."), "the page is up to date")
+    until(shown(browser, "is lost"), "the page says that the connection is lost")
+    assert shown(browser, "Round 2 is closed.")()
+    advance(live, 2, 7)
+    with opened(live, port=port):
+        until(shown(browser, "Round 7 is closed."), "the page catches up")
+        assert not shown(browser, "is lost")()
+
+
+def test_page_is_shown_at_its_secret_address_only() -> None:
+    """Without the secret, with a part of it or with more, there is nothing."""
+    live = Live(course()[0], member="ada")
+    with opened(live, secret=PLACE) as window:
+        root = window.address.removesuffix(f"{PLACE}/")
+        assert get(window.address)[0] == 200
+        for place in ("", "events", PLACE, f"{PLACE[:-1]}/", f"{PLACE}x/", f"{PLACE}/x", "%2e"):
+            status, text = get(root + place)
+            assert (status, text) == (404, "there is nothing here\n")
+
+
+@pytest.mark.parametrize(
+    "name", ["evil.example", "evil.example:{port}", "127.0.0.1", "localhost:1"]
+)
+def test_nobody_is_led_to_the_page_under_another_name(name: str) -> None:
+    """A name that somebody else lets point to this machine shows nothing."""
+    with opened(Live(course()[0])) as window:
+        port = window.address.split(":")[2].rstrip("/")
+        assert get(window.address, Host=name.format(port=port))[0] == 404
+        assert get(window.address, Host=f"localhost:{port}")[0] == 200
+
+
+def test_page_is_for_this_machine_only() -> None:
+    """It listens on loopback, answers no other method, and is embedded nowhere."""
+    with opened(Live(course()[0])) as window:
+        assert window.address.startswith("http://127.0.0.1:")
+        request = urllib.request.Request(window.address, method="POST", data=b"x")  # noqa: S310
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(request, timeout=LIMIT)  # noqa: S310
+        assert refused.value.code == 501
+        refused.value.close()
+        with urllib.request.urlopen(window.address, timeout=LIMIT) as answer:  # noqa: S310
+            headers, text = answer.headers, answer.read().decode()
+    assert headers["X-Frame-Options"] == "DENY"
+    assert headers["Cache-Control"] == "no-store"
+    assert headers["Referrer-Policy"] == "no-referrer"
+    assert "Access-Control-Allow-Origin" not in headers
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"|content="([^"]*)" http', text)
+    assert policy is not None
+    assert "default-src 'none'" in policy[0]
+    assert "connect-src 'self'" in policy[0]
+
+
+def test_a_port_that_is_taken_is_said() -> None:
+    """No page can be opened twice in one place, nor where there is no port."""
+    with opened(Live(course()[0])) as window:
+        port = int(window.address.split(":")[2].rstrip("/"))
+        with pytest.raises(BadCommand, match=f"--page {port}"):
+            Window(Live(course()[0]), port=port)
+    with pytest.raises(BadCommand, match="no such port"):
+        Window(Live(course()[0]), port=70_000)
+
+
+def test_a_reader_that_takes_nothing_is_dropped() -> None:
+    """Changes are made at once however many wait, and who does not read is let go."""
+    live = Live(course()[0])
+    with opened(live) as window:
+        port = int(window.address.split(":")[2].rstrip("/"))
+        with socket.socket() as lazy:
+            lazy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
+            lazy.connect(("127.0.0.1", port))
+            lazy.send(f"GET /events HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
+            until(lambda: window.readers == 1, "the reader is there")
+
+            def dropped() -> bool:
+                live.trouble(f"{live.version}" * 100_000)
+                return window.readers == 0
+
+            until(dropped, "the reader is dropped")
+
+
+def test_readers_are_not_without_number() -> None:
+    """One too many is turned away; when one leaves, another may come."""
+    with opened(Live(course()[0])) as window:
+        readers = [Reader(window.address) for _ in range(READERS)]
+        until(lambda: all(reader.told for reader in readers), "all are told")
+        with pytest.raises((urllib.error.URLError, ConnectionError)):
+            Reader(window.address)
+    assert all(reader.wait()["title"] == "test: waiting" for reader in readers)
+
+
+def test_the_last_news_is_told_before_the_end() -> None:
+    """Who listens when the page is closed has heard how the session ended."""
+    live = Live(course()[0])
+    with opened(live) as window:
+        reader = Reader(window.address)
+        until(lambda: reader.told, "the reader is told")
+        live.trouble("the very last thing")
+    assert "the very last thing" in "".join(reader.wait()["parts"])
+
+
+@pytest.mark.parametrize("count", [1, POINTS - 1, POINTS, POINTS + 1, 10 * POINTS + 7])
+def test_any_number_of_rounds_takes_little_room(count: int) -> None:
+    """A course keeps few values, which are the means of as many rounds each, and loses none."""
+    trail = Trail()
+    for value in range(count):
+        trail.add(float(value))
+    values = trail.values()
+    assert len(values) <= POINTS + 1
+    means = [np.mean(range(i, min(i + trail.each, count))) for i in range(0, count, trail.each)]
+    assert values == pytest.approx(means)
+
+
+def test_only_the_newest_sentences_are_kept() -> None:
+    """Whatever happens how often, the page stays short, with the newest first."""
+    live = Live(course()[0])
+    for number in range(100):
+        live.say(f"number {number}.", "12:00:00")
+    text = live.page()
+    assert text.index("number 99.") < text.index(f"number {100 - SENTENCES}.")
+    assert f"number {99 - SENTENCES}." not in text
+
+
+@contextmanager
+def following(agreement: Agreement) -> Iterator[tuple[Watching, Standing]]:
+    with Watching(agreement, 0) as watching:
+        yield watching, Standing(agreement, watching.also(lambda _: None), 0.0)
+
+
+def complete(transcript: Transcript) -> tuple[Signed, ...]:
+    """What members say once they have the seals of all."""
+    return tuple(lying(seal, complete=True) for seal in transcript.seals)
+
+
+def carry(watching: Watching, standing: Standing, *messages: Any) -> None:
+    for signed in messages:
+        seen = glance(signed.data)
+        assert seen is not None
+        standing.hear(signed.data, 0.0)
+        watching.hear(seen, signed.data)
+
+
+def test_coordinator_follows_the_rounds_that_it_carries() -> None:
+    """Its page has the prices of every round, and in the end the public report."""
+    agreement = make_agreement(rounds=4)
+    transcript, positions = play(agreement)
+    with following(agreement) as (watching, standing):
+        carry(watching, standing, *(s for r in transcript.rounds[:2] for s in r))
+        watching.look(standing)
+        until(lambda: "Round 2 is closed" in get(watching.address)[1], "two rounds are shown")
+        price = positions[2].prices.current.tolist()[0]
+        assert figure(price) in get(watching.address)[1]
+        carry(watching, standing, *(s for r in transcript.rounds[2:] for s in r))
+        carry(watching, standing, *transcript.seals, *complete(transcript))
+        watching.look(standing)
+        until(lambda: "sealed by all" in get(watching.address)[1], "the report is shown")
+        assert positions[-1].head.hex() in get(watching.address)[1]
+
+
+def test_coordinator_that_came_late_says_so() -> None:
+    """Without the first rounds there are totals but no prices, and the page says who has them."""
+    agreement = make_agreement(rounds=6)
+    transcript, _ = play(agreement)
+    with following(agreement) as (watching, standing):
+        carry(watching, standing, *(s for r in transcript.rounds[3:5] for s in r))
+        until(lambda: "Round 5 is closed" in get(watching.address)[1], "the rounds are shown")
+        text = get(watching.address)[1]
+        assert "How the prices move" not in text
+        assert "What is asked for" in text
+        carry(watching, standing, *transcript.rounds[5], *transcript.seals, *complete(transcript))
+        watching.look(standing)
+        until(lambda: "protocol report" in get(watching.address)[1], "the end is said")
+
+
+def test_forged_releases_are_not_on_the_page() -> None:
+    """What no member has signed closes no round, whoever it claims to be from."""
+    agreement = make_agreement(rounds=4)
+    transcript, _ = play(agreement)
+    with following(agreement) as (watching, standing):
+        forged = [
+            s._replace(data=s.data[:-1] + bytes([s.data[-1] ^ 1])) for s in transcript.rounds[0]
+        ]
+        carry(watching, standing, *forged, *transcript.rounds[0])
+        until(lambda: "Round 1 is closed" in get(watching.address)[1], "the true ones count")
+        total = int(numbers(transcript.rounds[0])[:, 0].sum())
+        far = 100.0 * (total / agreement.ticks - 1.0)
+        assert figure(far, digits=3) in get(watching.address)[1]
+
+
+def address_of(session: Play, name: str) -> str:
+    """Where a process says that its session can be watched."""
+    return until(lambda: session.cast.page(name), f"{name} says where its page is")
+
+
+def test_demonstration_can_be_watched() -> None:
+    """`scripts/demo --page` says where, and the page is there before the companies are."""
+    command = [sys.executable, "-m", "scripts.demo", "--page", "--mode", "hidden", "--parties", "2"]
+    with subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as demo:
+        assert demo.stderr is not None
+        said = next(line for line in demo.stderr if "http://" in line)
+        reader = Reader(said.split()[-1])
+        demo.communicate(timeout=LIMIT)
+    assert demo.returncode == 0
+    assert reader.told[0]["title"].startswith("demo-1: ")
+    assert "sealed by all" in "".join(reader.wait()["parts"])
+
+
+@pytest.mark.parametrize(
+    ("topology", "reveal"), [("relay", "each"), ("relay", "totals"), ("mesh", "each")]
+)
+def test_watched_session_ends_as_it_would_unwatched(
+    tmp_path: Path, topology: str, reveal: str
+) -> None:
+    """With readers at both pages every price is the same, and each page ends with its report."""
+    arguments = ("--mode", "hidden", "--no-demands", "--reveal", reveal)
+    with prepared(tmp_path / "s", options(*arguments, "--topology", topology)) as session:
+        cast = session.cast
+        cast.launch("coordinator", [*coordinator_command(cast.folder), "--page"])
+        first, *others = cast.names
+        cast.launch(first, [*party_command(cast.folder, first, session.options), "--page"])
+        public, private = (Reader(address_of(session, name)) for name in ("coordinator", first))
+        for name in others:
+            cast.start_party(name)
+        cast.wait(LIMIT)
+        assert_undisturbed(session, *arguments)
+        mine, everybodys = private.wait(), public.wait()
+        report = (cast.folder / first / "out" / "report.html").read_text()
+        secret = address_of(session, first).split("/")[3]
+    assert mine["kind"] == "private"
+    assert "What the session is worth to you" in "".join(mine["parts"])
+    assert all(part in report for part in mine["parts"])
+    seen = json.dumps(public.told, ensure_ascii=False)
+    assert "worth to you" not in seen
+    assert "PRIVATE" not in seen
+    assert all(told["kind"] == "public" for told in private.told[:-1])
+    if topology == "relay":
+        assert "sealed by all" in "".join(everybodys["parts"])
+    assert len(secret) >= 32
+    assert secret not in session.cast.said(first)
+    assert secret not in report
+
+
+def test_party_that_fails_says_why_on_its_page(tmp_path: Path) -> None:
+    """A party that gives up tells the reader of its page who was missing."""
+    chosen = options("--patience", "1")
+    with prepared(tmp_path / "s", chosen) as session:
+        cast = session.cast
+        cast.start_coordinator()
+        first = cast.names[0]
+        cast.launch(first, [*party_command(cast.folder, first, chosen), "--page"])
+        reader = Reader(address_of(session, first))
+        last = "".join(reader.wait()["parts"])
+    assert "This party has stopped" in last
+    assert "party2" in last

@@ -1,0 +1,144 @@
+"""The page that is sent around before anybody signs: what it says, and how it looks."""
+
+import os
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocol.agreement import Agreement
+from protocol.forecast import forecast
+from protocol.pages.plan import plan_page, variants
+from protocol.toml import written
+from tests.kit import ROOT
+from tests.kit.browser import Browser
+from tests.kit.builders import make_agreement, public_key
+from tests.kit.waiting import LIMIT
+
+
+def agreed(mode: str, **more: Any) -> Agreement:
+    """An agreement in EUR with the longest name that a resource can have."""
+    names = ("acme", "bolt", "cargo", "delta")
+    return make_agreement(
+        **{
+            "session": "trucks-42",
+            "mode": mode,
+            "rounds": 60,
+            "currency": "EUR",
+            "prices": {"start": "worth"},
+            "privacy": {} if mode == "hidden" else {"epsilon": 1.0, "delta": 1e-3},
+            "member": [{"name": n, "signing_key": public_key(n).hex()} for n in names],
+            "resource": [
+                {"name": "hours", "capacity": 120.0, "worth": 9000.0, "unit": "h"},
+                {"name": "W" * 64, "capacity": 16.0, "worth": 4000.0},
+            ],
+        }
+        | more
+    )
+
+
+@cache
+def page_of(mode: str) -> str:
+    agreement = agreed(mode)
+    figures = forecast(agreement)
+    return plan_page(agreement, figures, variants(agreement, figures))
+
+
+def text_of(page: str) -> str:
+    body = re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL)
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", body))
+
+
+def test_page_says_what_is_revealed_without_noise() -> None:
+    """Every other company sees the demands exactly, and the page warns of it."""
+    text = text_of(page_of("hidden"))
+    assert "what it would take at the prices of every round, exactly" in text
+    assert "may tell much of a company’s data" in text
+    assert "What would be needed" not in text
+    assert "noise has its true size" not in text
+    assert agreed("hidden").digest.hex() in text
+
+
+def test_page_says_what_noise_hides_and_costs() -> None:
+    """The guarantee in words, what is left of the gain beside its placebo, and what would help."""
+    text = text_of(page_of("private"))
+    assert "what it would take at the prices of every round, with noise" in text
+    assert "a factor of at most 2.7, which" in text
+    assert "brings them nothing of that" in text
+    assert "With a placebo, of what there is to gain" in text
+    assert "What would be needed" in text
+    assert "as agreed" in text
+    assert "without noise" in text
+    assert "on this page" not in text
+    figures = forecast(agreed("private"))
+    assert f"ε = {figures['needed']['faint']['epsilon']:g}" in text
+    assert f"{figures['needed']['faint']['members']}" in text
+
+
+def test_page_says_that_only_totals_are_seen() -> None:
+    """With masked releases nobody sees an answer, a quota or a payment of another company."""
+    agreement = agreed("hidden", reveal="totals")
+    figures = forecast(agreement)
+    text = text_of(plan_page(agreement, figures, variants(agreement, figures)))
+    assert "nothing that can be read by itself" in text
+    assert "Nobody the model, its plan, what it earns, what it would take, its quota and" in text
+    assert "may tell much of a company’s data" not in text
+
+
+def test_page_names_no_figure_that_was_not_played() -> None:
+    """Sessions that are too long to rehearse are said to be, and nothing is made up."""
+    agreement = agreed("private", rounds=100_000)
+    figures = forecast(agreement)
+    played = variants(agreement, figures)[:1]
+    text = text_of(plan_page(agreement, figures, played))
+    assert "too many rounds to play" in text
+    assert "Of what there is to gain" not in text
+
+
+@pytest.mark.parametrize("mode", ["hidden", "private"])
+@pytest.mark.parametrize(("width", "mobile"), [(390, True), (1280, False)], ids=["phone", "desk"])
+def test_page_is_readable_on_a_screen(
+    browser: Browser, mode: str, width: int, mobile: bool
+) -> None:
+    """Nothing sticks out, nothing is fetched, and the gain is on the first screen."""
+    asked = browser.show(page_of(mode), width=width, height=844, mobile=mobile)
+    assert len(asked) == 1
+    outside = """[...document.querySelectorAll('body, body *')]
+      .filter(e => e.getBoundingClientRect().right > innerWidth + 0.5).map(e => e.textContent)"""
+    assert browser.measure(outside) == []
+    bottom = browser.measure("document.querySelector('.facts').getBoundingClientRect().bottom")
+    assert 0.0 < bottom < 844.0
+    browser.call("Emulation.setEmulatedMedia", media="print")
+    try:
+        assert len(browser.call("Page.printToPDF", preferCSSPageSize=True)["data"]) > 20_000
+    finally:
+        browser.call("Emulation.setEmulatedMedia", media="")
+
+
+def plan(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "protocol", "plan", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+    assert done.returncode == code, done.stderr
+    return done
+
+
+def test_plan_writes_the_page(tmp_path: Path) -> None:
+    """`protocol plan --html` writes one page and says where, but never over the agreement."""
+    file, page = tmp_path / "agreement.toml", tmp_path / "plan.html"
+    file.write_text(written(agreed("hidden")))
+    assert plan(str(file), "--html", str(page)).stdout == f"{page}\n"
+    assert page.read_text(encoding="utf-8") == page_of("hidden")
+    assert "would overwrite" in plan(str(file), "--html", str(file), code=2).stderr
+    missing = tmp_path / "nowhere" / "plan.html"
+    assert "cannot be written" in plan(str(file), "--html", str(missing), code=2).stderr

@@ -1,0 +1,100 @@
+"""The demonstration as a newcomer sees it: companies that share, and what each has of it."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scripts import story, valley
+from scripts.demo import command_line, tells_story
+from scripts.instances import central
+from scripts.processes import environment
+from tests.kit import ROOT
+from tests.kit.waiting import LIMIT
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, object], Path]:
+    """What `scripts/demo` prints, writes and leaves, alone and with no terminal."""
+    folder = tmp_path_factory.mktemp("story")
+    figures, stay = folder / "figures.json", folder / "stay"
+    done = subprocess.run(
+        [sys.executable, "-m", "scripts.demo", "--dir", stay, "--json", figures],
+        cwd=ROOT, env={**environment(), "COLUMNS": "80"}, capture_output=True, text=True,
+        timeout=LIMIT,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not done.stderr
+    return done.stdout, json.loads(figures.read_text()), stay
+
+
+def test_nobody_loses_and_it_is_proved(told: tuple[str, dict[str, object], Path]) -> None:
+    """Without noise all are better off than alone, at the optimum to a certified hair."""
+    said, figures, _ = told
+    session = figures["sessions"]["totals"]  # type: ignore[index]
+    optimum = central(valley.valley()).utility
+    assert figures["optimum"] == pytest.approx(optimum)
+    assert min(session["gains"]) > 0.0
+    assert abs(sum(session["payments"])) <= 1e-3
+    missed = optimum - sum(session["earned"])
+    assert missed <= session["certificate"]["money"] <= 1e-4 * optimum
+    assert len(session["heads"]) == 1
+    assert "every company is better off than alone" in " ".join(said.split())
+
+
+def test_with_noise_nothing_is_promised_but_feasible(
+    told: tuple[str, dict[str, object], Path],
+) -> None:
+    """The noisy session has no certificate, and earns no more than there is to earn."""
+    said, figures, _ = told
+    session = figures["sessions"]["noise"]  # type: ignore[index]
+    assert session["certificate"] is None
+    assert sum(session["earned"]) <= figures["optimum"] * (1.0 + 1e-9)  # type: ignore[operator]
+    assert "nothing is proved" in " ".join(said.split())
+
+
+def test_every_company_stands_in_the_table(told: tuple[str, dict[str, object], Path]) -> None:
+    """Eighty columns show every name, and what it earns alone and together, whole."""
+    said, figures, _ = told
+    session = figures["sessions"]["totals"]  # type: ignore[index]
+    for name, alone, earned in zip(valley.NAMES, session["alone"], session["earned"], strict=True):
+        (line,) = (line for line in said.splitlines() if re.match(rf"\s*{name}\s", line))
+        assert f"{alone:,.0f}" in line
+        assert f"{earned:,.0f}" in line
+
+
+def test_the_report_is_where_it_is_said_to_be(told: tuple[str, dict[str, object], Path]) -> None:
+    """The page of the first company is there, for its owner alone, and what was agreed too."""
+    said, figures, stay = told
+    report = Path(figures["sessions"]["totals"]["report"])  # type: ignore[index]
+    assert report.is_relative_to(stay)
+    assert report.name in said.replace("\n", "")
+    assert os.stat(report).st_mode & 0o077 == 0
+
+
+def test_any_word_about_a_session_plays_that_one() -> None:
+    """Only where nothing is said about the session there is a story."""
+    parser = command_line()
+    for arguments in ([], ["--topology", "mesh"], ["--limit", "9"]):
+        assert tells_story(parser, parser.parse_args(arguments))
+    for arguments in (["--paper"], ["--mode", "private"], ["--parties", "3"], ["--seed", "1"]):
+        assert not tells_story(parser, parser.parse_args(arguments))
+
+
+def test_quotas_of_the_valley_fit(told: tuple[str, dict[str, object], Path]) -> None:
+    """What all companies may use, each known to itself alone, is no more than there is."""
+    _, _, stay = told
+    for meeting in story.MEETINGS:
+        files = [stay / meeting.name / n / "out" / "result.json" for n in valley.NAMES]
+        results = [json.loads(file.read_text()) for file in files]
+        sums = [
+            sum(column)
+            for column in zip(*(r["private"]["quota_ticks"] for r in results), strict=True)
+        ]
+        if meeting.mode == "hidden":
+            assert max(sums) <= results[0]["ticks"]
+        assert all("quota" not in {k for k in r if k != "private"} for r in results)
