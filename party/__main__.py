@@ -83,7 +83,7 @@ def main() -> None:
         "play sessions with invented partners, to see what to expect",
         "Play many sessions in this process with your own model and partners that are invented\n"
         "from the agreement's public numbers, and say what to expect: gain, the risk of no plan,\n"
-        "what noise does, which pace the model needs. Sends nothing, costs no budget.",
+        "what noise does, how long an answer takes. Sends nothing, costs no budget.",
     )
     dry.add_argument("--agreement", type=Path, required=True, metavar="FILE")
     dry.add_argument("--data", type=Path, required=True, metavar="MODEL")
