@@ -89,7 +89,7 @@ def main() -> None:
     add("--tolerance", type=float, metavar="PART",
         help="hidden: stop once this part of all worth is certified (0.0001)")  # fmt: skip
     add("--reserve", type=float, metavar="PART",
-        help="hidden: part of each capacity that the rounds leave (0.000001)")  # fmt: skip
+        help="hidden: part of each capacity that the rounds leave (1e-10)")  # fmt: skip
     add("--start", choices=("zero", "worth"), help="the first prices (zero)")
     add("--topology", choices=agreements.TOPOLOGIES, help="(relay)")
     add("--patience", type=float, metavar="SECONDS", help="(120)")

@@ -17,7 +17,8 @@ from party.ledger import Ledger
 from party.noise import SeededTwin
 from party.subproblem import Subproblem
 from protocol.agreement import Agreement
-from protocol.course import Position
+from protocol.arrays import Ticks
+from protocol.course import Course, Position
 from protocol.messages import Message, Signed
 from protocol.wire import pack
 
@@ -34,12 +35,33 @@ class _TimedGate(Gate):
         return release
 
 
+class _OneCourse(Course):
+    """A course that several sessions share: what one of them has found, no other seeks again.
+
+    The head of a position commits to all that led there, so that with the same numbers every
+    session would find the same next one. With many resources that is most of the work of a round.
+    """
+
+    def __init__(self, agreement: Agreement) -> None:
+        super().__init__(agreement)
+        self._sought = b""
+        self._found = self.opening
+
+    def advance(self, position: Position, values: Ticks) -> Position:
+        sought = position.head + values.tobytes()
+        if sought != self._sought:
+            self._found = super().advance(position, values)
+            self._sought = sought
+        return self._found
+
+
 class Player(Executor):
     """One party of the simulation, unsigned and with seeded noise."""
 
     def __init__(
         self,
         agreement: Agreement,
+        course: Course,
         index: int,
         problem: Subproblem,
         seed: int,
@@ -69,6 +91,7 @@ class Player(Executor):
             ledger=self.ledger,
             on_round=lambda position, _: on_round(position.round),
         )
+        self.session.course = course
 
     @property
     def longest_seconds(self) -> float:
@@ -84,10 +107,11 @@ def players(
 ) -> Iterator[list[Player]]:
     """All members of a session. Their ledgers are closed at the end, whatever happens."""
     seated: list[Player] = []
+    course = _OneCourse(agreement)
     try:
         for k, problem in enumerate(problems):
             tell = on_round if k == 0 else lambda _: None
-            seated.append(Player(agreement, k, problem, seed, tell))
+            seated.append(Player(agreement, course, k, problem, seed, tell))
         yield seated
     finally:
         for player in seated:

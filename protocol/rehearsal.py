@@ -23,6 +23,7 @@ from protocol.outcome import Outcome
 from protocol.parts import part
 from protocol.payments import endowment
 from protocol.privacy import Calibration
+from protocol.toml import RESERVE, TOLERANCE
 
 SESSIONS = 20
 """How many are played, where that is not too many rounds."""
@@ -167,7 +168,9 @@ def without_noise(agreement: Agreement) -> Agreement:
         truncate=False,
         objective_limit=None,
         rounds=max(agreement.rounds, 150),
-        pricing=Pricing(step="center", tolerance=1e-4, reserve=1e-6, start=agreement.pricing.start),
+        pricing=Pricing(
+            step="center", tolerance=TOLERANCE, reserve=RESERVE, start=agreement.pricing.start
+        ),
     )
 
 

@@ -44,8 +44,9 @@ OVERRUN = 0.05
 TOLERANCE = 1e-4
 """How near a certificate must come, as a part of what all capacities are worth."""
 
-RESERVE = 1e-6
-"""What the rounds leave of each capacity: quotas then cover every averaged demand to the tick."""
+RESERVE = 1e-10
+"""What the rounds leave of each capacity: more than rounding takes, so that quotas cover averaged
+demands to the tick, and less than a solver can tell, so that all of a capacity can be used."""
 
 # What a text may look like, and how to say so to a person.
 _CURRENCY = (r"[^\s\x00-\x1f\x7f]{1,8}", "one word of at most 8 characters, like EUR")

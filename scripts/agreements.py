@@ -181,7 +181,7 @@ def session_options(parser: argparse.ArgumentParser) -> None:
     add("--tau", type=float, default=0.01, help="smallest weight and cut-off (%(default)s)")
     add("--step", choices=STEPS, help="default: center in hidden mode, else worth")
     add("--tolerance", type=float, help="center: stop at a certificate of this part (0.0001)")
-    add("--reserve", type=float, help="center: part of each capacity left by the rounds (1e-6)")
+    add("--reserve", type=float, help="center: part of each capacity left by the rounds (1e-10)")
     add("--step-size", type=float, default=0.1, help="for constant and sqrt (%(default)s)")
     add("--momentum", type=float, default=0.0, metavar="γ", help="(%(default)s)")
     add("--negative", dest="nonnegative", action="store_false", help="let prices fall below 0")

@@ -9,7 +9,7 @@ from protocol.agreement import Agreement
 from protocol.forecast import CLEAR, FAINT, statement
 from protocol.outcome import Outcome
 from protocol.pages.certificate import certificate_figures, certified, money
-from protocol.toml import MOST_EPSILON
+from protocol.toml import MOST_EPSILON, RESERVE
 
 
 def plan_text(agreement: Agreement, figures: dict[str, Any]) -> str:
@@ -94,6 +94,15 @@ def _end(agreement: Agreement) -> list[str]:
         return []
     earned = "" if agreement.objective_limit is None else ", and what its plan would earn"
     part, left = f"{100.0 * tolerance:.4g} %", f"{100.0 * reserve:.4g} %"
+    scarce = [
+        f"the rounds leave                 {left} of each capacity, which the quotas fill: less",
+        "  (reserve)                      than solvers can tell",
+    ]
+    if reserve > RESERVE:
+        scarce = [
+            f"the rounds leave                 {left} of each capacity, which the quotas fill; who",
+            "  (reserve)                      needs all of it, with all others, may lack as much",
+        ]
     revealed = [
         "revealed to all members          exactly what each company would take at the prices of",
         f"                                 every round{earned}: that may tell much of its data",
@@ -107,8 +116,7 @@ def _end(agreement: Agreement) -> list[str]:
         "ends by itself                   once all companies together are proved to miss no more",
         f"  (tolerance)                    than {part} of what all capacities are worth, and the",
         f"                                 reserve; after {agreement.rounds} rounds in any case",
-        f"the rounds leave                 {left} of each capacity, which the quotas fill; who",
-        "  (reserve)                      needs one to the last unit wants a reserve of 0",
+        *scarce,
         *revealed,
     ]
 

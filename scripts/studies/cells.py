@@ -60,6 +60,7 @@ class Variant:
 
 _PAPER = {"accountant": "paper", "noise": "component"}
 _THEOREM = {"step": "theorem"}
+_RESERVE = {"reserve": 1e-6}  # of the committed tables; an agreement says less unless told
 
 VARIANTS: Mapping[str, Variant] = {
     "standard": Variant("standard", "private", privacy=_PAPER, prices=_THEOREM),
@@ -82,7 +83,7 @@ VARIANTS: Mapping[str, Variant] = {
     "totals": Variant(
         "only totals", "private", reveal="totals", prices={"start": "worth"}, caps=True
     ),
-    "hidden": Variant("without noise", "hidden", caps=True),
+    "hidden": Variant("without noise", "hidden", prices=_RESERVE, caps=True),
     "paper": Variant("paper, 1/√t", "hidden", worth=False, divided=2),
     "paper-momentum": Variant(
         "paper, with momentum",
@@ -105,8 +106,8 @@ VARIANTS: Mapping[str, Variant] = {
         "hidden",
         prices={"step": "dog", "momentum": MOMENTUM_HIDDEN},
     ),
-    "default": Variant("centre rule (default)", "hidden"),
-    "default-blind": Variant("centre rule, no worth given", "hidden", worth=False),
+    "default": Variant("centre rule (default)", "hidden", prices=_RESERVE),
+    "default-blind": Variant("centre rule, no worth given", "hidden", prices=_RESERVE, worth=False),
 }
 
 PAPER_VARIANTS = ("standard", "momentum", "clipped")

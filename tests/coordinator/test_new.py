@@ -68,7 +68,7 @@ def test_agreement_says_nothing_that_nobody_said(tmp_path: Path) -> None:
     agreement = read_agreement(tmp_path / "agreement.toml")
     assert agreement.currency == ""
     assert {m.endowment for m in agreement.members} == {()}
-    assert (agreement.pricing.tolerance, agreement.pricing.reserve) == (1e-4, 1e-6)
+    assert (agreement.pricing.tolerance, agreement.pricing.reserve) == (1e-4, 1e-10)
 
 
 @pytest.mark.parametrize(

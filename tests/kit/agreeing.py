@@ -70,7 +70,9 @@ def seen(seed: int) -> str:
         sealed=False,
     )
     compare_outcomes(known, read, where)
-    return f"{agreement.mode} {agreement.pricing.step}"
+    turned = any(resource.opposite for resource in agreement.resources)
+    bands = ", exactly" if turned else ", in bands" if agreement.banded else ""
+    return f"{agreement.mode} {agreement.pricing.step}{bands}"
 
 
 def both(table: Table, where: str) -> tuple[Agreement | None, reading_terms.Terms | None]:

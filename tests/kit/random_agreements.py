@@ -52,12 +52,17 @@ def drawn(chance: random.Random) -> Table:
         if chance.random() < 0.3:
             resource["unit"] = chance.choice(("t", 'a "unit" \\ of', "m³", "🚚 per day", "\x7f"))
     known = all("worth" in resource for resource in resources)
+    seated = members(chance, K, [r["name"] for r in resources])
+    if chance.random() < 0.3:
+        banded(chance, resources, seated)
+    if chance.random() < 0.1:
+        turned(resources, seated)
     table: Table = {
         "session": name(chance),
         "mode": mode,
         "rounds": chance.choice((1, 5, 12, 30) if step == "center" else (1, 2, 3, 5, 8, 13)),
         "resource": resources,
-        "member": members(chance, K, [r["name"] for r in resources]),
+        "member": seated,
         "prices": prices(chance, step, resources, known),
     }
     if step == ("center" if mode == "hidden" else "worth") and chance.random() < 0.5:
@@ -110,6 +115,85 @@ def members(chance: random.Random, K: int, resources: list[str]) -> list[Table]:
     return found
 
 
+def banded(chance: random.Random, resources: list[Table], seated: list[Table]) -> None:
+    """Floors for some, of either sign; capacities of nothing, or less, where some bring."""
+    one = next(m for m in seated if "share" not in m)
+    floors: dict[str, list[float]] = {r["name"]: [] for r in resources}
+    for member in seated:
+        if member is not one and chance.random() < 0.4:
+            continue
+        own = {r: floor(chance, member, r, len(seated)) for r in floors}
+        member["floor"] = own
+        if "share" not in member and chance.random() < 0.5:
+            part = member["floor"] = own[resources[0]["name"]]
+            own = dict.fromkeys(floors, part)
+        for r, part in own.items():
+            floors[r].append(part)
+    for resource in resources:
+        brought = floors[resource["name"]]
+        if sum(brought) < 0.0 and chance.random() < 0.7:
+            resource["span"] = size(chance, -3.0, 6.0)
+            most = 1.0 - sum(part for part in brought if part > 0.0)
+            part = chance.choice((0, 0, chance.uniform(0.9 * sum(brought), most)))
+            resource["capacity"] = part * resource["span"]
+    for member in seated:
+        member.pop("endowment", None)
+    if chance.random() < 0.3:
+        endowed(resources, seated)
+
+
+def floor(chance: random.Random, member: Table, resource: str, K: int) -> float:
+    """Not above the share, and all together well below 1."""
+    up = min(given(member, "share", resource, 1.0), 0.5 / K)
+    return chance.choice((0.0, up, -1.0 / K, -chance.random(), chance.uniform(0.0, up), -1.0))
+
+
+def given(member: Table, key: str, resource: str, default: float) -> float:
+    part = member.get(key, default)
+    return float(part[resource] if isinstance(part, dict) else part)
+
+
+def endowed(resources: list[Table], seated: list[Table]) -> None:
+    """Each a part of its band, such that they add up to the capacity, if shares allow that."""
+    parts: list[Table] = [{} for _ in seated]
+    for resource in resources:
+        r = resource["name"]
+        lows = [given(m, "floor", r, 0.0) for m in seated]
+        highs = [given(m, "share", r, 1.0) for m in seated]
+        wide = sum(highs) - sum(lows)
+        along = resource["capacity"] / resource.get("span", resource["capacity"]) - sum(lows)
+        along = along / wide if wide > 0.0 else 2.0
+        if along > 0.999:
+            return
+        for own, low, high in zip(parts, lows, highs, strict=True):
+            own[r] = min(high, max(low, low + along * (high - low)))
+    for member, own in zip(seated, parts, strict=True):
+        member["endowment"] = own
+
+
+def turned(resources: list[Table], seated: list[Table]) -> None:
+    """The other side of one of the resources, too, where shares leave anything of that."""
+    first = resources[0]
+    other, span = first["name"][:40] + "-least", first.get("span", first["capacity"])
+    most = sum(given(member, "share", first["name"], 1.0) for member in seated)
+    if any(other == r["name"] for r in resources) or most < first["capacity"] / span + 0.001:
+        return
+    resources.append(
+        {"name": other, "capacity": -first["capacity"], "span": span, "opposite": first["name"]}
+    )
+    if "worth" in first:
+        resources[-1]["worth"] = first["worth"]
+    for member in seated:
+        for key, default in (("share", 1.0), ("floor", 0.0)):
+            own = member.get(key, default)
+            if not isinstance(own, dict):
+                own = {r["name"]: own for r in resources[:-1]}
+            member[key] = dict(own)
+        low, high = member["floor"][first["name"]], member["share"][first["name"]]
+        member["share"][other], member["floor"][other] = -low, -high
+        member.pop("endowment", None)
+
+
 def share(chance: random.Random, K: int) -> float | int:
     return chance.choice(
         (0, 1, 1.0 / K, round(chance.random(), 2), chance.random(), 2.0**-20, 0.5, 1e-7)
@@ -125,6 +209,8 @@ def prices(chance: random.Random, step: str, resources: list[Table], known: bool
             found["tolerance"] = chance.choice((0, 1e-9, 0.01, 0.2))
         if chance.random() < 0.5:
             found["reserve"] = chance.choice((0, 1e-6, 0.001, 0.1))
+        if any("opposite" in r for r in resources):
+            found.pop("reserve", None)
     else:
         if chance.random() < 0.5:
             found["momentum"] = chance.choice((0, 0.5, 0.9, chance.random() * 0.999))
@@ -181,6 +267,7 @@ FIELDS = (
     *("session", "mode", "reveal", "rounds", "rehearsal", "currency", "resource", "member"),
     "privacy",
     *("prices", "transport", "name", "capacity", "unit", "worth", "share", "endowment"),
+    *("floor", "span", "opposite"),
     *("signing_key", "transport_key", "address", "epsilon", "delta", "accountant", "noise"),
     *("truncate", "alpha", "tau", "colluders", "overrun", "share_objective", "objective_limit"),
     *("step", "step_size"),

@@ -93,6 +93,12 @@ def _plain(value: float | str | bool | None) -> str:
     return _text(value) if isinstance(value, str) else repr(value)
 
 
+def _resource(resource: Any) -> str:
+    keys = ["capacity", "name", "unit", "worth"]
+    keys += [key for key in ("span", "opposite") if getattr(resource, key)]
+    return _object({key: _plain(getattr(resource, key)) for key in keys})
+
+
 def canonical(agreement: Any) -> str:
     """The one line that the digest is made of, from the terms of an agreement."""
     a, p, noisy = agreement, agreement.pricing, agreement.privacy
@@ -106,20 +112,16 @@ def canonical(agreement: Any) -> str:
         terms = {key: _plain(getattr(m, key)) for key in ("name", "transport_key")}
         terms["signing_key"] = _plain(m.signing_key.hex())
         terms["share"] = _list([_plain(part) for part in m.share])
-        if m.endowment:
-            terms["endowment"] = _list([_plain(part) for part in m.endowment])
+        for key in ("endowment", "floor"):
+            if getattr(m, key):
+                terms[key] = _list([_plain(part) for part in getattr(m, key)])
         members.append(_object(terms))
     whole = {
         "alpha": _plain(a.alpha if clipped else None),
         "members": _list(members),
         "pricing": _object(pricing),
         "privacy": "null",
-        "resources": _list(
-            [
-                _object({k: _plain(getattr(r, k)) for k in ("capacity", "name", "unit", "worth")})
-                for r in a.resources
-            ]
-        ),
+        "resources": _list([_resource(r) for r in a.resources]),
         "tau": _plain(a.tau if clipped or a.truncate else None),
     }
     if noisy is not None:

@@ -273,7 +273,9 @@ class Course:
 
     @property
     def endowment(self) -> Rows:
-        """What each brings, §13 step 1."""
+        """What each brings, §13 step 1, and above floors §1."""
+        if self.terms.banded:
+            return self._above_floors()
         if not self.terms.members[0].endowment:
             return self.prorata
         columns = []
@@ -282,6 +284,24 @@ class Course:
             whole = math.lcm(*(part.denominator for part in parts))
             columns.append(reading.split(self.terms.ticks, [int(p * whole) for p in parts]))
         return [list(row) for row in zip(*columns, strict=True)]
+
+    def _above_floors(self) -> Rows:
+        terms, wanted = self.terms, []
+        for member, floors, caps in zip(
+            terms.members, terms.floors, terms.share_ticks, strict=True
+        ):
+            row = []
+            for j, r in enumerate(terms.resources):
+                if member.endowment:
+                    own = Fraction(member.endowment[j]) * Fraction(r.whole)
+                else:
+                    shares = [max(Fraction(0), Fraction(m.share[j])) for m in terms.members]
+                    s = max(Fraction(0), Fraction(member.share[j]))
+                    own = Fraction(r.capacity) * s / sum(shares) if s else Fraction(0)
+                e = (own - Fraction(floors[j])) * terms.ticks / Fraction(terms.capacity[j])
+                row.append(max(0, min(round(e), caps[j])))
+            wanted.append(row)
+        return shared(terms.ticks, wanted, terms.share_ticks)
 
     @property
     def payments(self) -> list[float]:

@@ -7,6 +7,7 @@ round; what it takes must have the same digest.
 import math
 import re
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 NAME = "[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}"
@@ -30,11 +31,19 @@ class Resource:
     capacity: float
     unit: str
     worth: float | None
+    span: float | None
+    opposite: str
+
+    @property
+    def whole(self) -> float:
+        """What parts are parts of."""
+        return self.capacity if self.span is None else self.span
 
 
 @dataclass
 class Member:
     name: str
+    floor: list[float]
     share: list[float]
     endowment: list[float]
     signing_key: bytes
@@ -87,18 +96,49 @@ class Terms:
         return 1 << 40 if self.pricing.step == "center" else 1 << 20
 
     @property
+    def floors(self) -> list[list[float]]:
+        """f, in units."""
+        return [
+            [part * r.whole for part, r in zip(m.floor, self.resources, strict=True)]
+            if m.floor
+            else [0.0] * len(self.resources)
+            for m in self.members
+        ]
+
+    @property
+    def banded(self) -> bool:
+        """Whether there is a floor or a span anywhere."""
+        return any(m.floor for m in self.members) or any(r.span for r in self.resources)
+
+    @property
     def capacity(self) -> list[float]:
-        return [resource.capacity for resource in self.resources]
+        """c: above the floors, where there are any."""
+        found = []
+        for r, floors in zip(self.resources, zip(*self.floors, strict=True), strict=True):
+            exact = Fraction(r.capacity) - sum(map(Fraction, floors))
+            above = float(exact)
+            found.append(above if Fraction(above) <= exact else math.nextafter(above, -math.inf))
+        return found
 
     @property
     def worth(self) -> list[float] | None:
         """That of every resource, or none."""
-        known = [r.worth for r in self.resources if r.worth is not None]
-        return known if len(known) == len(self.resources) else None
+        found = []
+        for r, c in zip(self.resources, self.capacity, strict=True):
+            if r.worth is None:
+                return None
+            found.append(r.worth if c == r.whole else r.worth * c / r.whole)
+        return found
 
     @property
     def shares(self) -> list[list[float]]:
-        return [member.share for member in self.members]
+        if not self.banded:
+            return [member.share for member in self.members]
+        found = []
+        for m, floors in zip(self.members, self.floors, strict=True):
+            columns = zip(m.share, floors, self.resources, self.capacity, strict=True)
+            found.append([min(1.0, max(0.0, (s * r.whole - f) / c)) for s, f, r, c in columns])
+        return found
 
     @property
     def share_ticks(self) -> list[list[int]]:
@@ -168,10 +208,10 @@ class Rows:
         rows.end()
         return values
 
-    def parts(self, key: str, names: list[str]) -> list[float]:
+    def parts(self, key: str, names: list[str], low: float) -> list[float]:
         if isinstance(self.rest.get(key), dict):
-            return self.each(key, names, 0.0, 1.0)
-        part = self.maybe(key, 0.0, 1.0)
+            return self.each(key, names, low, 1.0)
+        part = self.maybe(key, low, 1.0)
         return [] if part is None else [part] * len(names)
 
     def table(self, key: str) -> "Rows":
@@ -217,6 +257,7 @@ def terms(table: Table) -> Terms:
     transport(top.table("transport"))
     top.end()
     different(names)
+    opposites([r for r in resources if r.opposite], [r.name for r in resources if not r.opposite])
     different([m.name for m in members])
     different([m.signing_key for m in members if m.signing_key])
     different([m.transport_key for m in members if m.transport_key])
@@ -228,22 +269,33 @@ def different(things: list[Any]) -> None:
     check(len(set(things)) == len(things), "one thing twice")
 
 
+def opposites(turned: list[Resource], plain: list[str]) -> None:
+    different([r.opposite for r in turned])
+    check(all(r.opposite in plain for r in turned), "opposite")
+
+
 def resource(rows: Rows) -> Resource:
+    span = rows.maybe("span", 1e-9, 1e12)
     read = Resource(
         name=rows.name(),
-        capacity=rows.number("capacity", 1e-9, 1e12),
+        capacity=rows.number("capacity", 1e-9 if span is None else -1e12, 1e12),
         unit=rows.text("unit", "[^\x00-\x1f]{0,80}"),
         worth=rows.maybe("worth", 0.0, 1e15),
+        span=span,
+        opposite=rows.text("opposite", NAME),
     )
     rows.end()
     return read
 
 
 def member(rows: Rows, names: list[str]) -> Member:
+    floor = rows.parts("floor", names, -1.0)
+    low = -1.0 if floor else 0.0
     read = Member(
         name=rows.name(),
-        share=rows.parts("share", names) or [1.0] * len(names),
-        endowment=rows.parts("endowment", names),
+        floor=floor,
+        share=rows.parts("share", names, low) or [1.0] * len(names),
+        endowment=rows.parts("endowment", names, low),
         signing_key=bytes.fromhex(rows.text("signing_key", "[0-9a-fA-F]{64}")),
         transport_key=rows.text("transport_key", KEY),
     )
@@ -299,11 +351,14 @@ def pricing(rows: Rows, mode: str, resources: list[Resource]) -> Pricing:
     rows.only(sized, "step_size")
     rows.only(centred, "tolerance", "reserve")
     rows.only(not centred, "momentum", "nonnegative")
+    exact = any(r.opposite for r in resources)
     read = Pricing(
         step=step,
         step_size=rows.number("step_size", 1e-15, 1e15) if sized else None,
         tolerance=rows.number("tolerance", 0.0, 1.0, 1e-4) if centred else None,
-        reserve=rows.number("reserve", 0.0, 0.5, 1e-6) if centred else None,
+        reserve=rows.number("reserve", 0.0, 0.0 if exact else 0.5, 0.0 if exact else 1e-10)
+        if centred
+        else None,
         momentum=rows.number("momentum", 0.0, 0.999, 0.0),
         nonnegative=rows.boolean("nonnegative", True),
     )
@@ -314,7 +369,7 @@ def pricing(rows: Rows, mode: str, resources: list[Resource]) -> Pricing:
     else:
         for r in resources:
             check(r.worth is not None, "start from a worth that nobody says")
-            read.start.append((r.worth or 0.0) / r.capacity)
+            read.start.append((r.worth or 0.0) / r.whole)
         check(max(read.start) <= 1e12, "start")
     if step in ("worth", "theorem"):
         check(all(r.worth is not None and r.worth > 0.0 for r in resources), "worth")
@@ -333,9 +388,14 @@ def transport(rows: Rows) -> None:
 def shared_out(whole: Terms) -> None:
     said = [bool(m.endowment) for m in whole.members]
     check(all(said) or not any(said), "an endowment of some")
-    for j in range(len(whole.resources)):
+    check(all(1e-9 <= c <= 1e12 for c in whole.capacity), "what is above the floors")
+    for j, r in enumerate(whole.resources):
+        check(all(m.floor[j] <= m.share[j] for m in whole.members if m.floor), "floors")
         check(sum(row[j] for row in whole.share_ticks) >= whole.ticks, "shares")
         if not all(said):
             continue
-        check(abs(math.fsum(m.endowment[j] for m in whole.members) - 1.0) <= 1e-9, "endowments")
+        total = math.fsum(m.endowment[j] for m in whole.members)
+        check(abs(total - r.capacity / r.whole) <= 1e-9, "endowments")
         check(all(m.endowment[j] <= m.share[j] for m in whole.members), "endowments above shares")
+        low = [m.endowment[j] < m.floor[j] for m in whole.members if m.floor]
+        check(not any(low), "endowments below floors")

@@ -610,7 +610,7 @@ def test_everything_said() -> None:
 def test_defaults() -> None:
     """What is left out takes the default that suits the mode."""
     hidden, private = parse(toml(minimal())), parse(toml(minimal("private")))
-    assert hidden.pricing == Pricing(step="center", tolerance=1e-4, reserve=1e-6, start=(0.0,))
+    assert hidden.pricing == Pricing(step="center", tolerance=1e-4, reserve=1e-10, start=(0.0,))
     assert private.pricing == Pricing(step="worth", start=(0.0,))
     assert (hidden.ticks, private.ticks) == (FINE_TICKS, TICKS)
     assert hidden.privacy is None

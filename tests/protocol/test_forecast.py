@@ -179,6 +179,9 @@ def test_plan_of_the_centre_rule_says_when_it_stops() -> None:
     assert "than 0.2 % of what all capacities are worth" in text
     assert "after 70 rounds in any case" in text
     assert "3 % of each capacity" in text
+    assert "may lack as much" in text
+    usual = make_agreement(rounds=70)
+    assert "may lack as much" not in plan_text(usual, forecast(usual))
     assert "exactly what each company would take" in text
     assert "sends at most 70 messages" in text
     assert figures["theorem_gap"] is None

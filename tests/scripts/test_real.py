@@ -35,9 +35,9 @@ def test_the_page_has_a_line_for_each() -> None:
         "set small": {"resources": 3, "columns": 60, "brought": True, **found},
         "kind whole 3 1": {**found, "quota_loss": 0.01},
         "kind whole 3 2": {**found, "quota_loss": 0.03},
-        "band 8 0.5 1": {"noise": 1.5, "own": 0.3, "placebo": 0.4},
+        "band totals 8 0.5 1": {"noise": 1.5, "own": 0.3, "placebo": 0.4},
     }
     text = page(rows)
     assert "| `small` | 4 | 3 | 60 | yes | 30 | 0.12 % | 0.2 % | – | 1 | 0 |" in text
     assert "| whole | 3 | 2 | 30 | 2 % | 3 % | 2 |" in text
-    assert "| 8 | 0.5 | 1.5 | 30 % | 40 % | 25 % |" in text
+    assert "| totals | 8 | 0.5 | 1.5 | 30 % | 40 % | 25 % |" in text
