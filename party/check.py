@@ -73,7 +73,7 @@ def _alone(data: DataSet, agreement: Agreement, member: str, effort: Effort) -> 
     row = agreement.place(member)
     stated = "endowment" if agreement.members[row].endowment else "split by shares"
     brought = amounts(agreement, endowment(agreement)[row], row)
-    plan = plan_within(data, brought, effort)
+    plan = plan_within(data, brought, effort, agreement.floor[row])
     if plan is None:
         return f"alone      with its {stated} its minimum does NOT fit: it depends on its quota"
     value = -plan.utility if data.minimises else plan.utility

@@ -135,19 +135,19 @@ def settle(
     """What the outcome means for one company; `own` where nobody else knows its quota."""
     agreement, row = known.agreement, known.agreement.place(member)
     made = own or Part(known.quota[row], float(known.payments[row]))
-    own_ticks, brought = made.quota, known.endowment[row]
-    within = plan_within(data, amounts(agreement, own_ticks, row), effort)
+    own_ticks, brought, floor = made.quota, known.endowment[row], agreement.floor[row]
+    within = plan_within(data, amounts(agreement, own_ticks, row), effort, floor)
     answer = subproblem(data, agreement, member, effort).answer(known.prices)
     return Settlement(
         quota_ticks=own_ticks,
         endowment_ticks=brought,
         within_quota=within,
-        alone=plan_within(data, amounts(agreement, brought, row), effort),
+        alone=plan_within(data, amounts(agreement, brought, row), effort, floor),
         payment=made.payment,
         at_prices=None if answer is None else _plan(data, answer.plan),
         prices=known.prices,
         extra_ticks=None if within else smallest_extra(data, agreement, row, own_ticks, effort),
-        floor=agreement.floor[row],
+        floor=floor,
         whole_columns=0 if data.whole is None else int(np.count_nonzero(data.whole)),
     )
 
@@ -158,39 +158,45 @@ def takes_nothing(problem: Subproblem, data: DataSet) -> bool:
     return answer is not None and not answer.demand.any()
 
 
-def plan_within(data: DataSet, limit: Floats, effort: Effort = USUAL) -> Plan | None:
+def plan_within(
+    data: DataSet, limit: Floats, effort: Effort = USUAL, floor: Floats | None = None
+) -> Plan | None:
     """The best plan that uses no more than `limit`, or None if there is none.
+
+    With the `floor` that the limit was counted from: of what may be brought by the thousand, the
+    solver cannot tell a millionth from nothing, however near to 0 the limit is.
 
     Guarantee: the uses of the plan are within the limit exactly: where the solver goes over it,
     it is asked again for less. Only where there is no such plan, they are within it to what the
     solver itself can tell (`TOLERANCE`): to need what one has is no shortfall. In whole numbers it
     is the best plan that was found, as `effort` says, and its whole numbers are exactly that.
     """
+    size = np.abs(limit) if floor is None else np.maximum(np.abs(limit), np.abs(floor))
+    hair = _hair(data, size)
     if data.whole is None:
-        return _plan_within(data, limit)
-    allowed, hair = limit, _hair(data, limit)
+        return _plan_within(data, limit, hair)
+    allowed = limit
     for _ in range(_ATTEMPTS):
         first = _best(data, allowed, effort)
         if first is None:
             return None
         # With its whole numbers as they are, what is left is a linear program.
         lower, upper = (np.where(data.whole, first.values, b) for b in (data.lower, data.upper))
-        plan = _plan_within(replace(data, whole=None, lower=lower, upper=upper), limit)
+        plan = _plan_within(replace(data, whole=None, lower=lower, upper=upper), limit, hair)
         if plan is not None:
             return plan
         allowed = allowed - 2.0 * _over(data, first.values, limit) - _WHOLE / TOLERANCE * hair
     return None
 
 
-def _hair(data: DataSet, limit: Floats) -> Floats:
-    """What the solver cannot tell from nothing, of each resource."""
-    hair: Floats = TOLERANCE * np.maximum(1.0 / finer(data, limit), np.abs(limit) / 100.0)
+def _hair(data: DataSet, size: Floats) -> Floats:
+    """What the solver cannot tell from nothing, of amounts of such a size."""
+    hair: Floats = TOLERANCE * np.maximum(1.0 / finer(data, size), size / 100.0)
     return hair
 
 
-def _plan_within(data: DataSet, limit: Floats) -> Plan | None:
+def _plan_within(data: DataSet, limit: Floats, hair: Floats) -> Plan | None:
     """The same for a model without whole numbers."""
-    hair = _hair(data, limit)
     allowed, nearly = limit, None
     for _ in range(_ATTEMPTS):
         plan = _best(data, allowed)

@@ -105,7 +105,7 @@ def settled(
     ]
     used = np.sum([p.quota_ticks for p in parts], axis=0)
     equal = [
-        plan_within(data, amounts(agreement, row, k))
+        plan_within(data, amounts(agreement, row, k), floor=agreement.floor[k])
         for k, (data, row) in enumerate(zip(instance.data, known.prorata, strict=True))
     ]
     quota = [p.within_quota.utility for p in parts if p.within_quota is not None]

@@ -23,10 +23,10 @@ def public_csv(known: Outcome) -> str:
     rows.writerow(COLUMNS)
     currency, prices = _plain(agreement.currency), known.prices.tolist()
     for k, member in enumerate(agreement.members):
-        brings = map(repr, amounts(agreement, known.endowment[k]).tolist())
+        brings = map(repr, amounts(agreement, known.endowment[k], k).tolist())
         quota = [""] * len(prices)
         if not agreement.masked:
-            quota = [repr(amount) for amount in amounts(agreement, known.quota[k]).tolist()]
+            quota = [repr(amount) for amount in amounts(agreement, known.quota[k], k).tolist()]
         for resource, price, own, may in zip(
             agreement.resources, prices, brings, quota, strict=True
         ):

@@ -1,6 +1,7 @@
 """Joining from Python: a program with a model in memory, and what it gets back."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -27,18 +28,23 @@ def company(profit: float, hours: float, most: float, *, whole: bool = False) ->
     return model
 
 
-def made(folder: Path) -> None:
-    """Keys of two companies, and an agreement about 10 hours without noise."""
+def made(folder: Path, hours: str = "hours=10", **members: str) -> None:
+    """Keys of companies, and an agreement about some hours without noise.
+
+    Without any there are two that may claim all; else what each may have stands behind its name.
+    """
+    members = members or {"acme": "", "bolt": ""}
 
     def finish(*words: str) -> None:
         command = [sys.executable, "-m", *words]
         subprocess.run(command, cwd=folder, env=environment(), check=True, timeout=LIMIT)
 
-    for name in ("acme", "bolt"):
+    for name in members:
         finish("party", "keygen", name)
+    seats = [f"--member={name}.member.toml{band}" for name, band in members.items()]
     finish(
-        "coordinator", "new", "--session", "hours", "--mode", "hidden", "--resource", "hours=10",
-        "--member", "acme.member.toml", "--member", "bolt.member.toml", "--key", "coordinator.key",
+        "coordinator", "new", "--session", "hours", "--mode", "hidden", "--resource", hours,
+        *seats, "--key", "coordinator.key", "--currency", "EUR",
         "--address", f"tcp://127.0.0.1:{reserve(2)}", "--patience", "600",
     )  # fmt: skip
 
@@ -80,6 +86,61 @@ def test_a_program_joins_with_its_model(tmp_path: Path) -> None:
     assert own["private"]["whole_columns"] == 1
     assert "Your model has whole numbers" not in (tmp_path / "acme" / "report.html").read_text()
     assert "Your model has whole numbers" in (tmp_path / "bolt" / "report.html").read_text()
+
+
+def brings(cost: float, most: float) -> highspy.Highs:
+    """Makes up to so many hours for others, each at this cost."""
+    model = highspy.Highs()
+    model.silent()
+    x = model.addVariable(lb=0.0, ub=most, obj=-cost, name="x")
+    model.setMaximize()
+    model.addConstr(-1.0 * x <= 0.0, name="hours")
+    return model
+
+
+@pytest.mark.timeout(600)
+def test_who_brings_is_paid_and_nobody_sees_by_whom(tmp_path: Path) -> None:
+    """4 hours are there and dam makes 3.5 more at 2 each: bolt takes 4, and cargo the other 3.5.
+
+    Only totals can be read. An hour is worth 4, which cargo earns with each, if in whole things.
+    """
+    made(tmp_path, "hours=4", dam=":-1..0", bolt="", cargo="")
+    company(5.0, 1.0, 4.0).writeModel(str(tmp_path / "bolt.mps"))
+    company(4.0, 1.0, 9.0, whole=True).writeModel(str(tmp_path / "cargo.mps"))
+
+    def command(*words: str) -> list[str]:
+        return [sys.executable, "-m", *words, "--agreement", "agreement.toml"]
+
+    with Processes(tmp_path) as processes:
+        serve = command("coordinator", "serve", "--key", "coordinator.key")
+        processes.launch("coordinator", serve, within=tmp_path)
+        for name in ("bolt", "cargo"):
+            own = ["--key", f"{name}.key", "--data", f"{name}.mps", "--out", name]
+            processes.launch(name, [*command("party", "join"), *own], within=tmp_path)
+        agreement = tmp_path / "agreement.toml"
+        paid = join(agreement, brings(2.0, 3.5), key=tmp_path / "dam.key", out=tmp_path / "dam")
+        for name in ("bolt", "cargo"):
+            processes.done(name, seconds=LIMIT)
+    assert paid.outcome.agreement.masked
+    assert paid.prices["hours"] == pytest.approx(4.0, rel=1e-2)
+    assert paid.quota["hours"] == pytest.approx(-3.5, rel=1e-2)
+    assert paid.plan == {"x": pytest.approx(3.5, rel=1e-2)}
+    assert paid.payment == pytest.approx(-14.0, rel=3e-2)
+    assert paid.gain == pytest.approx(7.0, rel=3e-2)
+    results = {
+        name: json.loads((tmp_path / name / "result.json").read_text())
+        for name in ("dam", "bolt", "cargo")
+    }
+    used = [result["private"]["quota"][0] for result in results.values()]
+    assert sum(used) <= 4.0
+    assert used == pytest.approx([-3.5, 4.0, 3.5], rel=1e-2)
+    assert abs(sum(result["private"]["payment"] for result in results.values())) <= 1e-6
+    pages = {name: (tmp_path / name / "report.html").read_text() for name in results}
+    words = {name: " ".join(re.sub("<[^>]*>", "", page).split()) for name, page in pages.items()}
+    assert re.search(r"You get 1[34]\.?\d* EUR for what your quota is worth below", words["dam"])
+    assert "You pay" in words["bolt"]
+    assert "Your model has whole numbers" in words["cargo"]
+    assert "at least -1" in words["bolt"], "what dam may bring is public"
 
 
 def test_what_is_wrong_is_raised(tmp_path: Path) -> None:

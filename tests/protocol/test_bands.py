@@ -63,6 +63,22 @@ def test_a_band_half_as_wide_gives_half_the_noise(shape: str) -> None:
         assert noise(floor, share, shape) == pytest.approx(whole / 2.0, rel=1e-3)
 
 
+def test_so_does_a_band_half_as_wide_for_all_where_only_totals_can_be_read() -> None:
+    """There the noise covers the widest band of all, and each adds a part of it."""
+
+    def of_all(floor: float, share: float) -> float:
+        made = agreement(
+            *[(floor, share)] * 3, mode="private", reveal="totals",
+            privacy={"epsilon": 1.0, "delta": 1e-3},
+        )  # fmt: skip
+        parts = Calibration(made).scales(made.share_ticks)[:, 0]
+        return float(np.sqrt((parts * parts).sum()) * made.capacity[0] / made.ticks)
+
+    whole = of_all(0.0, 0.8)
+    for floor, share in ((0.2, 0.6), (0.0, 0.4), (0.1, 0.5)):
+        assert of_all(floor, share) == pytest.approx(whole / 2.0, rel=1e-3)
+
+
 def test_without_floors_nothing_changes() -> None:
     """Floors of 0 are another text, and the same capacities, shares and noise."""
     plain = from_table(

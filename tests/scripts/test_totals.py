@@ -1,6 +1,7 @@
 """Whole sessions in which only totals can be read and have noise: quotas, risk, what is said."""
 
 import argparse
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,14 +9,16 @@ import pytest
 
 from party.playing import players, run
 from party.result import public_result
-from party.settle import own_part
-from protocol.outcome import Outcome, outcome
+from party.settle import own_part, settle
+from protocol.agreement import Agreement
+from protocol.outcome import Outcome, amounts, outcome
 from protocol.pages.public import public_page
 from protocol.pages.terminal import audit_figures, audit_text
 from protocol.parts import Part
 from protocol.toml import from_table
 from scripts.agreements import agreement_table, drawn
-from scripts.simulate import command_line, simulate
+from scripts.instances import Instance, central, draw, knapsacks
+from scripts.simulate import command_line, play, simulate
 
 
 def options(*arguments: str) -> argparse.Namespace:
@@ -30,7 +33,13 @@ def settled(*arguments: str) -> tuple[Outcome, list[Part]]:
     chosen = options(*arguments)
     instance = drawn(chosen)
     agreement = from_table(agreement_table(instance, chosen))
-    with players(agreement, instance.subproblems(), chosen.seed) as members:
+    return settled_among(agreement, instance, chosen.seed)
+
+
+def settled_among(
+    agreement: Agreement, instance: Instance, seed: int
+) -> tuple[Outcome, list[Part]]:
+    with players(agreement, instance.subproblems(), seed) as members:
         run(members)
         known = outcome(agreement, members[0].ledger.transcript())
         parts = [own_part(known, m.session.me, m.ledger) for m in members]
@@ -61,6 +70,47 @@ def test_quotas_by_shares_have_no_risk() -> None:
     assert known.quota_risk == 0.0
     assert "quota      by shares" in audit_text(known)
     assert "in proportion to what the company may claim" in public_page(known)
+
+
+def in_bands(seed: int) -> Instance:
+    """The paper's companies: the first may bring some of everything, all are sure of some."""
+    plain = draw(seed, parties=4, demands=False)
+    least = np.outer([-0.2, 0.1, 0.1, 0.05], plain.capacity)
+    return replace(plain, floor=least, share=np.full_like(plain.share, 0.7))
+
+
+@pytest.mark.parametrize("kind", ["in bands", "whole"])
+def test_models_of_any_kind_are_played_as_where_each_can_be_read(kind: str) -> None:
+    """The same prices, quotas and plans, bit for bit; nobody is given more than there is."""
+    instance = in_bands(1) if kind == "in bands" else knapsacks(1, parties=4, resources=2, things=9)
+    best = central(instance)
+    totals, each = (
+        play(instance, best, options("--mode", "hidden", "--reveal", reveal, "--rounds", "60"))
+        for reveal in ("totals", "each")
+    )
+    same = ("prices", "rounds_played", "quota_utility", "quota_plans", "quota_overrun")
+    assert {key: totals[key] for key in same} == {key: each[key] for key in same}
+    assert totals["payments"] == pytest.approx(each["payments"], rel=1e-9, abs=1e-6)
+    assert totals["without_plan"] == totals["quota_overrun"] == 0
+    assert 0.0 <= totals["quota_loss"] <= (1e-3 if kind == "in bands" else 0.1)
+
+
+@pytest.mark.parametrize("epsilon", ["1", "100"])
+def test_with_noise_quotas_stay_in_their_bands(epsilon: str) -> None:
+    """By shares or by demands: nobody has less than its floor nor more than its share."""
+    chosen, instance = options("--epsilon", epsilon), in_bands(2)
+    agreement = from_table(agreement_table(instance, chosen))
+    known, parts = settled_among(agreement, instance, chosen.seed)
+    least, most = instance.bands
+    given = np.array([amounts(agreement, p.quota, k) for k, p in enumerate(parts)])
+    assert (given >= least - 1e-9).all()
+    assert (given <= most + 1e-4).all()
+    assert (given.sum(axis=0) <= instance.capacity + 1e-9).all()
+    assert abs(sum(part.payment for part in parts)) <= 1e-6 * known.worth
+    for part, company, member in zip(parts, instance.data, agreement.members, strict=True):
+        plan = settle(company, known, member.name, part).within_quota
+        assert plan is not None
+        assert (plan.uses <= given[agreement.place(member.name)]).all()
 
 
 def test_a_simulation_names_what_can_be_read() -> None:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from party.dataset import DataSet
+from party.dataset import DataSet, dense
 from party.playing import players, run
 from party.report import Spending, private_page
 from party.result import plan_csv, result
@@ -39,6 +39,7 @@ from protocol.pages.words import ROWS
 from protocol.privacy import Spent
 from protocol.toml import from_table, written
 from scripts.agreements import agreement_table, drawn
+from scripts.instances import Instance
 from tests.kit import ROOT
 from tests.kit.browser import Browser
 from tests.kit.builders import dump, make_agreement, play, public_key
@@ -1018,6 +1019,52 @@ def test_public_result_for_spreadsheets_is_exact() -> None:
         "'=1+1",
         "",
     }
+
+
+@cache
+def brought() -> Played:
+    """4 hours are there, the first company makes 4 more at 2 each, two others take 4 each."""
+
+    def company(takes: float, earns: float, most: float = 4.0) -> DataSet:
+        none = np.zeros(0)
+        made = dense(
+            A=np.array([[takes]]), B=np.zeros((0, 1)), u=np.array([earns]), row_lower=none,
+            row_upper=none, lower=np.zeros(1), upper=np.array([most]),
+        )  # fmt: skip
+        return replace(made, names=("hours_made",) if takes < 0.0 else ("things",))
+
+    data = (company(-1.0, -2.0), company(1.0, 5.0), company(1.0, 4.0, most=9.0))
+    floor = np.array([[-4.0], [0.0], [0.0]])
+    share = np.array([[0.5], [1.0], [1.0]])
+    instance = Instance(np.array([4.0]), share, data, ("hours",), floor)
+    chosen = options("--mode", "hidden", parties=3, rounds=150)
+    agreement = from_table(agreement_table(instance, chosen) | {"currency": "EUR"})
+    with players(agreement, instance.subproblems(), chosen.seed) as members:
+        run(members)
+        known = outcome(agreement, members[0].ledger.transcript())
+    return Played(known, data[0], settle(data[0], known, "party1"))
+
+
+def test_a_company_that_brings_reads_what_it_is_paid() -> None:
+    """It makes 4 hours and gets 4 for each: on its page, in its result and in the sheet of all."""
+    it = brought()
+    text = Page(it.private()).text
+    assert float(amount(text, "You get")) == pytest.approx(16.0, rel=1e-2)
+    assert "for what your quota is worth below what you bring" in text
+    content = result(it.known, it.member, it.settlement, SPENDING)
+    quotas = [quota[0] for quota in content["quota"].values()]
+    assert quotas == pytest.approx([-4.0, 4.0, 4.0], rel=1e-2)
+    assert sum(quotas) <= 4.0
+    assert [own[0] for own in content["endowment"].values()] == pytest.approx([0.0, 2.0, 2.0])
+    assert sum(content["payments"].values()) == 0.0
+    assert content["payments"]["party1"] == pytest.approx(-16.0, rel=1e-2)
+    rows = list(csv.DictReader(io.StringIO(public_csv(it.known))))[::2]
+    for row, quota, own in zip(rows, quotas, content["endowment"].values(), strict=True):
+        assert [float(row["quota"]), float(row["brings"])] == [quota, own[0]]
+    public = Page(it.public())
+    assert "one below 0 brings that much" in public.text
+    cells = {cell for table in public.tables for line in table for cell in line}
+    assert any(cell.startswith(("\u22124", "\u22123.99")) for cell in cells)
 
 
 def test_sheet_has_no_quota_that_nobody_knows() -> None:
