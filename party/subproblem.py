@@ -20,6 +20,7 @@ from protocol.arrays import Floats
 from protocol.errors import BadCommand, BadData
 
 _OPTIMAL = highspy.HighsModelStatus.kOptimal
+_CERTAIN = (_OPTIMAL, highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnbounded)
 _FINEST = 30  # below a billionth of a unit there is nothing to count
 _PRIMAL_SIMPLEX = 4  # after a change of costs the basis stays primal feasible
 _FEASIBLE = 2  # how HiGHS says that a solution is a plan, whether or not the best
@@ -79,13 +80,12 @@ class Subproblem:
         self._price_columns = np.arange(data.columns, data.columns + data.resources, dtype=np.int32)
         self._data = data
         floor = np.minimum(limit, 0.0) if floor is None else floor
-        self._finer = finer(data, np.maximum(np.abs(limit), np.abs(floor)))
-        data, limit = counted(data, self._finer), limit * self._finer
-        self._floor = floor * self._finer
-        self._solver = loaded(model(data, limit, self._floor), hessian(data), effort)
+        size = np.maximum(np.abs(limit), np.abs(floor))
+        status = self._loaded(finer(data, size), limit, floor, effort)
+        if data.quadratic is not None and status not in _CERTAIN:
+            # Parts of a unit can be too much for HiGHS' method for curved objectives.
+            status = self._loaded(np.ones_like(size), limit, floor, effort)
         self._warm: Warm | None = _last_plan if data.whole is not None else None
-        relaxed = self._solver if data.whole is None else _relaxed(data, limit, self._floor)
-        status = _status(relaxed)
         if status == _OPTIMAL:
             if data.quadratic is not None:
                 self._warm = _last_active_set
@@ -101,7 +101,7 @@ class Subproblem:
                 "capacities; a bound or a row is missing"
             )
         infinite = np.full(data.resources, math.inf)
-        free = _status(_relaxed(data, infinite, -infinite))
+        free = _status(_relaxed(counted(data, self._finer), infinite, -infinite))
         if status == highspy.HighsModelStatus.kInfeasible:
             if free == highspy.HighsModelStatus.kInfeasible:
                 raise BadData("the model is infeasible whatever it gets of the shared resources")
@@ -110,6 +110,15 @@ class Subproblem:
                 "lower its minimum demands or agree on a larger share"
             )
         raise BadData("HiGHS finds neither a solution nor a reason why there is none")
+
+    def _loaded(
+        self, parts: Floats, limit: Floats, floor: Floats, effort: Effort
+    ) -> highspy.HighsModelStatus:
+        """Begin with each unit in so many parts; what HiGHS says of it but for whole numbers."""
+        data, limit = counted(self._data, parts), limit * parts
+        self._finer, self._floor = parts, floor * parts
+        self._solver = loaded(model(data, limit, self._floor), hessian(data), effort)
+        return _status(self._solver if data.whole is None else _relaxed(data, limit, self._floor))
 
     def _find_whole(self, effort: Effort) -> None:
         """Find a first plan in whole numbers: later ones are never without any."""
@@ -261,6 +270,8 @@ def loaded(
     solver.passModel(lp)
     if part is not None:
         solver.passHessian(part)
+        # It can go round in a circle; a way to the best plan is far shorter.
+        solver.setOptionValue("qp_iteration_limit", 1000 + 20 * (lp.num_col_ + lp.num_row_))
     return solver
 
 

@@ -20,6 +20,7 @@ BENCHES = {
     "rounds": "the distributed session beside a bare loop of the same work",
     "start": "from launching the processes to the first round, and to the last",
     "study": "a simulated round beside one that rebuilds every model",
+    "large": "a model of 100,000 columns, from checking it to its plan: time and memory",
     "scale": "how cost grows with parties, resources, columns and rounds",
 }
 

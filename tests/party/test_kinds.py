@@ -18,6 +18,7 @@ from party.subproblem import Answer, Effort, Subproblem
 from protocol.arrays import Floats
 from protocol.errors import BadCommand, BadData
 from protocol.toml import from_table
+from scripts import instances
 from tests.kit.problems import answered, matrix
 
 INF = math.inf
@@ -258,6 +259,30 @@ def test_the_plan_of_a_curved_model_is_within_its_quota() -> None:
     assert plan is not None
     assert np.all(plan.uses <= limit)
     assert plan.utility == pytest.approx(answered(Subproblem(data, limit), np.zeros(2)).objective)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(
+    ("seed", "parties", "row", "limit"),
+    [
+        (1, 10, 7, [8.09192358e-05, 1.52588895e-02, 9.10044876e-04]),  # HiGHS gives up at first
+        (
+            11,
+            4,
+            1,
+            [6.345e-4, 4.601e-05, 3.153e-06, 0.2375, 3.799e-4],
+        ),  # and goes round in a circle
+    ],
+)
+def test_a_curved_model_has_a_plan_within_next_to_nothing(
+    seed: int, parties: int, row: int, limit: list[float]
+) -> None:
+    """However the solver fares with amounts so small: it can always make nothing."""
+    data = instances.curved(seed, parties=parties, resources=len(limit)).data[row]
+    plan = plan_within(data, np.array(limit))
+    assert plan is not None
+    assert np.all(plan.uses <= np.array(limit) + 1e-9)
+    assert plan.utility > 0.0
 
 
 def test_a_curved_model_without_a_limit_is_unbounded() -> None:
