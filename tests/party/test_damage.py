@@ -120,6 +120,14 @@ def test_more_rounds_than_own_releases_are_refused(tmp_path: Path) -> None:
         executed(ledger, agreement)
 
 
+BEFORE_THE_RESERVE = """
+ALTER TABLE sessions RENAME COLUMN reserve TO release_epsilon;
+ALTER TABLE sessions RENAME COLUMN release_factor TO release_delta;
+UPDATE sessions SET release_epsilon = 0.0, release_delta = 0.0;
+PRAGMA user_version = 4;
+"""
+"""A ledger without noise as version 4 had it."""
+
 OLD = """
 CREATE TABLE o (session INTEGER, round INTEGER, message BLOB NOT NULL,
     PRIMARY KEY (session, round)) WITHOUT ROWID;
@@ -135,7 +143,7 @@ ALTER TABLE sessions DROP COLUMN colluders;
 ALTER TABLE o RENAME TO releases; ALTER TABLE r RENAME TO rounds; ALTER TABLE s RENAME TO seals;
 PRAGMA user_version = 2
 """
-"""A ledger as version 2 had it."""
+"""From there to a ledger as version 2 had it."""
 
 
 def test_a_ledger_from_before_the_masks_is_taken_over(tmp_path: Path) -> None:
@@ -144,7 +152,8 @@ def test_a_ledger_from_before_the_masks_is_taken_over(tmp_path: Path) -> None:
     transcript = recorded(tmp_path / "ledger", agreement)
     with closing(sqlite3.connect(tmp_path / "ledger")) as base:
         base.executescript(
-            "DROP TABLE masks; DROP TABLE keys; DROP TABLE demands; DROP TABLE parts; "
+            BEFORE_THE_RESERVE
+            + "DROP TABLE masks; DROP TABLE keys; DROP TABLE demands; DROP TABLE parts; "
             "ALTER TABLE sessions DROP COLUMN colluders; PRAGMA user_version = 3"
         )
     for _ in range(2):
@@ -159,7 +168,7 @@ def test_a_ledger_of_two_versions_before_is_taken_over(tmp_path: Path) -> None:
     agreement = make_agreement(rounds=3)
     transcript = recorded(tmp_path / "ledger", agreement)
     with closing(sqlite3.connect(tmp_path / "ledger")) as base:
-        base.executescript(OLD)
+        base.executescript(BEFORE_THE_RESERVE + OLD)
     for _ in range(2):
         with closing(Ledger(tmp_path / "ledger", agreement, "ada")) as ledger:
             assert ledger.transcript() == transcript
@@ -182,7 +191,7 @@ def test_what_the_version_before_called_final_without_proof_is_not(
     agreement = make_agreement(rounds=3)
     recorded(tmp_path / "ledger", agreement)
     with closing(sqlite3.connect(tmp_path / "ledger")) as base:
-        base.executescript(OLD)
+        base.executescript(BEFORE_THE_RESERVE + OLD)
         base.execute("UPDATE sessions SET fault_code = ?, fault = 'ben stopped'", (code,))
         base.commit()
     with closing(Ledger(tmp_path / "ledger", agreement, "ada")) as ledger:
