@@ -27,7 +27,7 @@ LEAST_PART = 3.0
 """Noise in ticks below which a member's part may not be, where parts are added up unseen."""
 
 _SLACK = 1e-9  # a root is moved this much to the safe side: more than its float64 rounding
-_ROUNDING = 2.0**-50  # eight roundings of float64, as a part of what is rounded
+_ROUNDING = 2.0**-48  # 32 roundings of float64, as a part of what is rounded
 
 
 def rho(*, epsilon: float, delta: float) -> float:
@@ -53,9 +53,9 @@ def gaussian_delta(*, mu: float, epsilon: float) -> float:
     near = (epsilon / mu - mu / 2.0) / math.sqrt(2.0)
     far = (epsilon / mu + mu / 2.0) / math.sqrt(2.0)
     above, below = 0.5 * math.erfc(near), 0.5 * math.erfc(far)
-    if not below > 0.0:
-        return above * (1.0 + _ROUNDING * (1.0 + far * far)) if above > 0.0 else 0.0
-    rest = math.exp(epsilon + math.log(below))
+    if above == 0.0:
+        return 0.0
+    rest = math.exp(epsilon + math.log(below)) if below > 1e-300 else 0.0
     return above - rest + _ROUNDING * (1.0 + epsilon + far * far) * (above + rest)
 
 

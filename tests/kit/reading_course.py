@@ -113,7 +113,7 @@ class Noise:
         above, below = normal(mu / 2.0 - epsilon / mu), normal(-mu / 2.0 - epsilon / mu)
         rest = math.exp(epsilon) * below
         far = (epsilon / mu + mu / 2.0) ** 2 / 2.0
-        rounded = 2.0**-50 * (1.0 + epsilon + far) * (above + rest)
+        rounded = 2.0**-48 * (1.0 + epsilon + far) * (above + rest)
         return (above - rest + rounded) * math.exp(factor) <= privacy.delta
 
 

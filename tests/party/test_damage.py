@@ -1,5 +1,6 @@
 """A ledger that a disk has changed is refused at home; one that is only large is read anywhere."""
 
+import math
 import random
 import sqlite3
 import subprocess
@@ -8,15 +9,19 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from party.executor import Executor
 from party.ledger import Ledger
 from party.ledgerfile import LedgerFile
+from party.lifetime import accounts
 from protocol.agreement import Agreement
 from protocol.errors import BadLedger
+from protocol.privacy import Spent, discreteness
 from protocol.transcript import Transcript
 from tests.kit import ROOT
+from tests.kit.budgets import agreed, record
 from tests.kit.builders import make_agreement, play, release_at, signer
 from tests.kit.gates import Problem, Shift, gate
 from tests.kit.waiting import LIMIT
@@ -144,6 +149,41 @@ ALTER TABLE o RENAME TO releases; ALTER TABLE r RENAME TO rounds; ALTER TABLE s 
 PRAGMA user_version = 2
 """
 """From there to a ledger as version 2 had it."""
+
+
+@pytest.mark.parametrize(("sigma", "rough"), [(3.0, 0.01), (1e6, 1e-9)])
+def test_what_whole_ticks_cost_before_is_taken_over(
+    tmp_path: Path, sigma: float, rough: float
+) -> None:
+    """Version 4 set ε and δ aside for ticks; what is counted now covers what it released."""
+    record(tmp_path / "ledger", agreed(1.0, rounds=100))
+    each = 0.15 / 100
+    with closing(sqlite3.connect(tmp_path / "ledger")) as base:
+        base.executescript(BEFORE_THE_RESERVE)
+        base.execute(
+            "UPDATE sessions SET release_mu_squared = ?, release_epsilon = 0.1, release_delta = ?",
+            (each, 1.0 / (16.0 * sigma**2)),
+        )
+        base.commit()
+    for _ in range(2):
+        (account,) = accounts(tmp_path / "ledger")[0]
+        needed = discreteness(np.array([sigma]), rounds=100, dearest=each, total=100 * each)
+        assert account.spent.discreteness.reserve >= needed.reserve
+        least = Spent(100 * each).epsilon(1e-3)
+        assert least < account.spent.epsilon(1e-3) < least * (1.0 + rough)
+
+
+def test_ticks_too_coarse_for_any_proof_before_have_none_now(tmp_path: Path) -> None:
+    """Below three ticks version 4 counted by the paper's accountant alone, and so it stays."""
+    record(tmp_path / "ledger", agreed(1.0, rounds=100))
+    with closing(sqlite3.connect(tmp_path / "ledger")) as base:
+        base.executescript(BEFORE_THE_RESERVE)
+        base.execute("UPDATE sessions SET release_epsilon = 9e999, release_delta = 1.0")
+        base.commit()
+    (account,) = accounts(tmp_path / "ledger")[0]
+    rho = account.spent.mu_squared / 2.0
+    paper = rho + 2.0 * math.sqrt(rho * math.log(1e3))
+    assert account.spent.epsilon(1e-3) == pytest.approx(paper)
 
 
 def test_a_ledger_from_before_the_masks_is_taken_over(tmp_path: Path) -> None:
