@@ -16,6 +16,9 @@ Say = Callable[[str], None]
 QUIET_SECONDS = 30.0
 """After so long without a new round it is said who is missing."""
 
+NAMED = 3
+"""So many members that are missing are named as the others come; more are counted."""
+
 LINGER_SECONDS = 6.0
 """A session that is over is left after so much silence: nobody has to hear anything more."""
 
@@ -79,7 +82,10 @@ class Standing:
             return
         self._here[name] = None
         waiting = [n for n in self._names.values() if n not in self._here]
-        then = f"waiting for {', '.join(waiting)}" if waiting else "all members are here"
+        then = "all members are here"
+        if waiting:
+            few = len(waiting) <= NAMED
+            then = f"waiting for {', '.join(waiting) if few else f'{len(waiting)} others'}"
         self._say(f"{name} is here ({len(self._here)} of {len(self._names)}); {then}")
 
     def look(self, now: float) -> None:

@@ -71,11 +71,10 @@ def _met(
 ) -> dict[str, Any]:
     home = folder / meeting.name
     equip(home, _agreed(instance, meeting), instance.data, options)
-    began = time.monotonic()
     with Cast(home, options, valley.NAMES) as cast:
         cast.start()
         cast.wait(options.limit, lambda done: on_round(meeting, done))
-    seconds = time.monotonic() - began
+        seconds = time.monotonic() - cast.began
     results = [cast.result(name) for name in valley.NAMES]
     private = [result["private"] for result in results]
     return {

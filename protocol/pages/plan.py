@@ -303,7 +303,7 @@ def _terms(agreement: Agreement) -> Element:
     ]
     brought = endowment(agreement) / agreement.ticks
     members = [
-        (m.name, f"at most {part_range(m.share)}", part_range(row))
+        (m.name, number(f"at most {part_range(m.share)}"), number(part_range(row)))
         for m, row in zip(agreement.members[:ROWS], brought.tolist(), strict=False)
     ]
     return section(

@@ -132,9 +132,13 @@ class Browser:
             if event.get("method") == "Network.requestWillBeSent"
         }
 
-    def picture(self) -> bytes:
-        """What is to be seen of the page, all of it, as a PNG file."""
-        taken = self.call("Page.captureScreenshot", captureBeyondViewport=True)
+    def picture(self, *, height: int | None = None) -> bytes:
+        """The page as it looks, all of it or so much from its top, as a PNG file."""
+        clip = {}
+        if height is not None:
+            width = self.measure("innerWidth")
+            clip = {"clip": {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}}
+        taken = self.call("Page.captureScreenshot", captureBeyondViewport=True, **clip)
         return base64.b64decode(taken["data"])
 
     def measure(self, expression: str) -> Any:
