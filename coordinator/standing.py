@@ -1,14 +1,15 @@
 """How a session stands, as far as that can be told from what is passed on.
 
 Rounds and who is here are taken at the members' word. That the session is over is not: it takes
-the signed and complete seals of all. Nothing here changes what is passed on.
+the signed and complete seals of all. Anybody may pass on the last release and the seals of others:
+they say nothing about who is here. Nothing here changes what is passed on.
 """
 
 from collections.abc import Callable
 
 from protocol.agreement import Agreement
 from protocol.errors import BadMessage
-from protocol.messages import Halt, Release, Seal
+from protocol.messages import Halt, Hello, MaskKey, Release, Seal
 from protocol.wire import Glance, Reader, glance
 
 Say = Callable[[str], None]
@@ -43,7 +44,7 @@ class Standing:
 
     @property
     def here(self) -> tuple[str, ...]:
-        """The members that have been heard."""
+        """The members that have spoken themselves."""
         return tuple(self._here)
 
     @property
@@ -64,9 +65,12 @@ class Standing:
         if name is None:
             return None
         self._heard_at = now
-        self.met(name)
-        if seen.kind is Release:
+        if seen.kind in (Hello, MaskKey):
+            self.met(name)
+        elif seen.kind is Release:
             if self._released[name] <= seen.round < self._agreement.rounds:
+                if self._released[name]:  # of two of its releases one is not its last
+                    self.met(name)
                 self._released[name] = seen.round + 1
                 self._count(now)
         elif seen.kind is Seal and name not in self._complete:
@@ -90,10 +94,11 @@ class Standing:
 
     def look(self, now: float) -> None:
         """Say who is missing if nothing has moved for long. The rounds of a mesh pass elsewhere."""
-        if self.over or not self._here or now < self._moved_at + QUIET_SECONDS:
+        missing = [n for n, count in self._released.items() if not count and n not in self._here]
+        nobody = len(missing) == len(self._names)
+        if self.over or nobody or now < self._moved_at + QUIET_SECONDS:
             return
         self._moved_at = now
-        missing = [n for n in self._names.values() if n not in self._here]
         if not missing and self._agreement.transport.topology == "relay":
             missing = [n for n, count in self._released.items() if count <= self._closed]
         if missing:

@@ -35,6 +35,7 @@ def picture(folder: Path, *, round: int, width: int, height: int) -> bytes:  # n
                 standing.hear(signed.data, now=0.0)
                 if seen is not None:
                     watching.hear(seen, signed.data)
+        watching.look(standing)
         with Browser(Path(profile)) as browser:
             browser.visit(watching.address, width=width, height=height, mobile=width < 600)
             closed = f"document.body.innerText.includes('Round {round} is closed')"
