@@ -133,12 +133,13 @@ class Browser:
         }
 
     def picture(self, *, height: int | None = None) -> bytes:
-        """The page as it looks, all of it or so much from its top, as a PNG file."""
-        clip = {}
+        """The page as it looks, all of it or so much from its top, as a WebP file."""
+        clip: dict[str, Any] = {}
         if height is not None:
             width = self.measure("innerWidth")
             clip = {"clip": {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}}
-        taken = self.call("Page.captureScreenshot", captureBeyondViewport=True, **clip)
+        how = {"format": "webp", "quality": 90, "captureBeyondViewport": True}
+        taken = self.call("Page.captureScreenshot", **how, **clip)
         return base64.b64decode(taken["data"])
 
     def measure(self, expression: str) -> Any:

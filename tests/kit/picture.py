@@ -1,7 +1,7 @@
 """Takes the picture of the page that README shows, from a session that was played:
 
     scripts/demo --dir valley
-    scripts/environment python -m tests.kit.picture valley/totals scripts/results/page.png
+    scripts/environment python -m tests.kit.picture valley/totals scripts/results/page.webp
 
 A page hears what the companies said in that session, up to a round in the middle. The page and
 the browser are the real ones, and the numbers are public.
@@ -23,7 +23,7 @@ WIDTH, HEIGHT = 1_030, 1_200
 
 
 def picture(folder: Path, *, round: int, width: int, height: int) -> bytes:  # noqa: A002
-    """The coordinator's page after a round of the session in a folder, as a PNG file."""
+    """The coordinator's page after a round of the session in a folder, as a WebP file."""
     agreement = read_agreement(folder / "agreement.toml")
     name = agreement.members[0].name
     told = load(agreement, (folder / name / "out" / "session.transcript").read_bytes())

@@ -79,10 +79,24 @@ def test_the_report_is_where_it_is_said_to_be(told: tuple[str, dict[str, object]
 def test_any_word_about_a_session_plays_that_one() -> None:
     """Only where nothing is said about the session there is a story."""
     parser = command_line()
-    for arguments in ([], ["--topology", "mesh"], ["--limit", "9"]):
+    for arguments in ([], ["--topology", "mesh"], ["--limit", "9"], ["--page"]):
         assert tells_story(parser, parser.parse_args(arguments))
     for arguments in (["--paper"], ["--mode", "private"], ["--parties", "3"], ["--seed", "1"]):
         assert not tells_story(parser, parser.parse_args(arguments))
+
+
+def test_readme_shows_what_the_command_prints(told: tuple[str, dict[str, object], Path]) -> None:
+    """Every company's line of the session without noise, and a picture that is there and small."""
+    said, _, _ = told
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for name in (*valley.NAMES, "all together"):
+        printed, shown = (
+            next(line for line in text.splitlines() if re.match(rf"\s+{name}\s", line)).split()
+            for text in (said, readme)
+        )
+        assert printed[:6] == shown[:6]
+    (picture,) = re.findall(r"!\[[^]]+\]\(([^)]+)\)", readme)
+    assert 10_000 < len((ROOT / picture).read_bytes()) < 150_000
 
 
 def test_quotas_of_the_valley_fit(told: tuple[str, dict[str, object], Path]) -> None:
