@@ -139,7 +139,7 @@ def _demonstrate(options: argparse.Namespace) -> None:
                 raise SottoError(str(error)) from None
         if story:
             tale.show(console, figures)
-            console.print(f"{_report(figures, keep=not options.dir)}", soft_wrap=True)
+            console.print(where(figures, keep=not options.dir), soft_wrap=True)
         else:
             _show_one(console, options, figures)
     if options.dir:
@@ -148,13 +148,13 @@ def _demonstrate(options: argparse.Namespace) -> None:
         options.json.write_text(json.dumps(figures, indent=2) + "\n")
 
 
-def _report(figures: dict[str, Any], *, keep: bool) -> str:
+def where(figures: dict[str, Any], *, keep: bool) -> str:
     """Where one company's report is to be read; kept, where all else goes."""
     session = figures["sessions"]["totals"]
     if keep:
         try:
             LEFT.mkdir(exist_ok=True)
-            session["report"] = shutil.copy(session["report"], LEFT / "report.html")
+            session["report"] = str(shutil.copy(session["report"], LEFT / "report.html"))
         except OSError as error:
             return f"no report is kept in {LEFT}: {error.strerror}; --dir NEW keeps everything"
     return f"what a company sees of it, in a browser: {session['report']}"

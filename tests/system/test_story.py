@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts import story, valley
+from scripts import demo, story, valley
 from scripts.demo import command_line, tells_story
 from scripts.instances import central
 from scripts.processes import environment
@@ -74,6 +74,23 @@ def test_the_report_is_where_it_is_said_to_be(told: tuple[str, dict[str, object]
     assert report.is_relative_to(stay)
     assert report.name in said.replace("\n", "")
     assert os.stat(report).st_mode & 0o077 == 0
+
+
+def test_a_report_stays_where_nothing_else_does(
+    told: tuple[str, dict[str, object], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a folder to keep, one report is left, in place of the last; or it is said why not."""
+    _, figures, _ = told
+    monkeypatch.setattr(demo, "LEFT", tmp_path / "demo")
+    for _ in range(2):
+        kept = json.loads(json.dumps(figures))
+        said = demo.where(kept, keep=True)
+        left = tmp_path / "demo" / "report.html"
+        assert str(left) in said
+        assert json.loads(json.dumps(kept))["sessions"]["totals"]["report"] == str(left)
+        assert os.stat(left).st_mode & 0o077 == 0
+    monkeypatch.setattr(demo, "LEFT", left / "nowhere")
+    assert "--dir NEW" in demo.where(json.loads(json.dumps(figures)), keep=True)
 
 
 def test_any_word_about_a_session_plays_that_one() -> None:
