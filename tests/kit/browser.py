@@ -116,12 +116,16 @@ class Browser:
         """The same for a page that is there already."""
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": mobile}
         self.call("Emulation.setDeviceMetricsOverride", **size)
+        self._go("about:blank")  # what the last page still asks for is not this one's
+        self._go(address)
+        return self.asked
+
+    def _go(self, address: str) -> None:
         self._events.clear()
         self.call("Page.navigate", url=address)
         until = time.monotonic() + LIMIT
         while not any(e.get("method") == "Page.loadEventFired" for e in self._events):
             self._events.append(self._next(until, "Page.navigate"))
-        return self.asked
 
     @property
     def asked(self) -> set[str]:

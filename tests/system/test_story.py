@@ -93,6 +93,22 @@ def test_a_report_stays_where_nothing_else_does(
     assert "--dir NEW" in demo.where(json.loads(json.dumps(figures)), keep=True)
 
 
+def test_no_plan_seems_to_use_more_than_its_quota(
+    told: tuple[str, dict[str, object], Path],
+) -> None:
+    """As the reports round them, a plan that uses all of its quota uses that much and no more."""
+    _, _, stay = told
+    row = r"<th[^>]*>{}</th><td>.*?</td><td><span[^>]*>([^<]*)</span>"
+    for name in valley.NAMES:
+        page = (stay / "totals" / name / "out" / "report.html").read_text(encoding="utf-8")
+        quotas, uses = (
+            [float(text.replace("\u202f", "")) for text in re.findall(row.format(words), page)]
+            for words in ("Your quota", "Your plan uses")
+        )
+        assert len(quotas) == len(uses) == len(valley.RESOURCES)
+        assert all(use <= quota for use, quota in zip(uses, quotas, strict=True)), name
+
+
 def test_any_word_about_a_session_plays_that_one() -> None:
     """Only where nothing is said about the session there is a story."""
     parser = command_line()
