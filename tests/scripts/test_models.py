@@ -250,8 +250,8 @@ def test_a_folder_without_a_set_is_named(tmp_path: Path) -> None:
         ("netlib-mix-1", ()),
         ("netlib-mix-2", ()),
         ("gap8-4", ()),
-        ("ran10x10a", ("--reserve", "0")),  # all supplies are needed to the last unit
-        ("ran4x64", ("--reserve", "0")),
+        ("ran10x10a", ()),  # all supplies are needed to the last unit
+        ("ran4x64", ()),
         ("p12345", ()),  # from here on some companies bring what others use
         ("disp3", ()),
         ("p2756", ()),
