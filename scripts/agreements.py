@@ -172,7 +172,7 @@ def session_options(parser: argparse.ArgumentParser) -> None:
         help="as in the paper, things to take or leave, or concave objectives")  # fmt: skip
     add("--rounds", type=int, default=150, metavar="T", help="releases of each (%(default)s)")
     add("--pace", type=float, metavar="SECONDS",
-        help="when a release leaves after its round opened; a simulation does not wait")  # fmt: skip
+        help="from the opening of a round to a release; a simulation does not wait")  # fmt: skip
     add("--mode", choices=MODES, default="private", help="%(default)s by default")
     add("--reveal", choices=REVEALS, default="each", help="%(default)s by default")
     add("--colluders", type=int, help="private totals: members that may tell each other all (1)")

@@ -32,7 +32,6 @@ from scripts.instances import Instance, central
 from scripts.processes import Cast
 from scripts.simulate import show, summary
 
-
 PACE = 0.02
 """For drawn companies on one machine: their models are small."""
 
