@@ -1,10 +1,10 @@
 """The attack on the clock: does the moment of a release tell whether the answer is a new one?
 
 Two members. One is a real party process with a drawn model. The other answers last, and so sets
-every price as it likes: half of its moves leave the party's answer as it is, half change it, and
-their sizes do not tell which. It times each release and guesses. The guess is a threshold on the
-time, chosen on every second round and tried on the others, and the other way round: half right
-is what a coin has.
+every price as it likes: half of its moves leave the party's answer as it is, half go far and change
+it, so that the solver has nothing to do or as much as it ever has. It times each release and
+guesses which it was, from the time alone. The guess is a threshold, chosen on every second round
+and tried on the others, and the other way round: half right is what a coin has.
 """
 
 import argparse
@@ -48,8 +48,8 @@ PARTY, ATTACKER = "party", "attacker"
 FARTHEST = 10.0
 """The highest price that is set."""
 
-_MOVES = (1e-3, 3.0)  # how far prices move, from the least to the most
-_TRIES = 400
+_NEAR = 0.1  # of the way to anywhere: how far a move goes that is to change nothing, at first
+_TRIES = 60
 _PATIENCE = 120.0
 
 
@@ -201,23 +201,19 @@ def company(rng: np.random.Generator, columns: int) -> DataSet:
 def walk(
     problem: Subproblem, agreement: Agreement, rng: np.random.Generator, rounds: int
 ) -> list[Floats]:
-    """Prices for all rounds but the first: of half of the moves the answer is a new one."""
+    """Prices for all rounds but the first: half are near and answered as before, half are far."""
     prices, path = np.zeros(RESOURCES), []
     answer = _answer(problem, agreement, prices)
     for number in range(rounds):
-        wanted = bool(rng.integers(2)) if number else True
-        low, high = np.log(_MOVES)
+        far = bool(rng.integers(2)) if number else True
+        reach = _NEAR
         for _ in range(_TRIES):
-            size = np.exp(rng.uniform(low, high))
-            move = np.clip(prices + size * rng.standard_normal(RESOURCES), 0.0, FARTHEST)
+            drawn = rng.uniform(0.0, FARTHEST, RESOURCES)
+            move = drawn if far else np.clip(prices + reach * (drawn - prices), 0.0, FARTHEST)
             found = _answer(problem, agreement, move)
-            if (not np.array_equal(found, answer)) == wanted:
+            if (not np.array_equal(found, answer)) == far:
                 break
-            # Moves that change nothing are short and others long: look where both are likely.
-            if wanted:
-                low = min(np.log(size), high - 0.1)
-            else:
-                high = max(np.log(size), low + 0.1)
+            reach /= 2.0
         prices, answer = move, found
         path.append(prices)
     return path
