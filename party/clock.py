@@ -6,6 +6,7 @@ Everything that others can time follows from the agreement and from when they sp
 Nothing here looks at what was answered, or whether anything was.
 """
 
+import math
 import time
 
 from party.gate import Gate
@@ -18,6 +19,8 @@ _MAKING = 0.2
 the solver is stopped by then."""
 _MOST_MAKING_SECONDS = 0.25
 
+_ROOM = 4.0  # how much longer a pace should be than the slowest answer that was seen
+_LEAST_SECONDS = 0.05  # no shorter pace is ever proposed: disks and schedulers need some of it
 
 
 class Clock:
@@ -48,6 +51,13 @@ class Clock:
 def solving_seconds(pace_seconds: float) -> float:
     """How long a solver has for an answer."""
     return pace_seconds - min(_MAKING * pace_seconds, _MOST_MAKING_SECONDS)
+
+
+def pace_for(slowest_seconds: float) -> float:
+    """A pace that gives a model whose slowest answer took so long room to spare, in two digits."""
+    wanted = max(_LEAST_SECONDS, _ROOM * slowest_seconds)
+    digit = 10.0 ** (math.floor(math.log10(wanted)) - 1)
+    return float(f"{math.ceil(wanted / digit - 1e-9) * digit:.6g}")
 
 
 def _sleep_until(moment: float) -> None:

@@ -226,6 +226,8 @@ def take_part(
         company = Company(who.name, data, memory)
         try:
             with view if isinstance(view, AbstractContextManager) else nullcontext():
+                if seen := dataset.seen_by_others(model):
+                    view.warn(seen)
                 Node(
                     agreement,
                     who,
