@@ -37,6 +37,7 @@ from protocol.messages import NONCE_BYTES, Release, Signed
 from protocol.session import Session
 from protocol.wire import Reader
 from scripts.agreements import table
+from scripts.attacks import page
 from scripts.folders import equip
 from scripts.processes import Processes, coordinator_command, party_command
 
@@ -48,6 +49,12 @@ PARTY, ATTACKER = "party", "attacker"
 FARTHEST = 10.0
 """The highest price that is set."""
 
+_COLUMNS = ("topology", "columns", "rounds", "same answer", "new answer", "accuracy")
+_MEANING = (
+    "Accuracy: how often one round's time tells a new answer from the same as before, with the "
+    "best threshold of the other half of the rounds. 0.5 is a coin, and by chance alone it is off by "
+    "less than 1 over the root of the rounds in 95 of 100 runs. The times are medians."
+)
 _NEAR = 0.1  # of the way to anywhere: how far a move goes that is to change nothing, at first
 _TRIES = 60
 _PATIENCE = 120.0
@@ -60,6 +67,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     add("--columns", type=int, nargs="+", metavar="N", help=f"of the model {COLUMNS}")
     add("--topology", choices=TOPOLOGIES, nargs="+", help="(both)")
     add("--rounds", type=int, metavar="T", help=f"to time ({ROUNDS})")
+    add("--page", type=Path, metavar="FILE", help="write the table into this page, as its section")
 
 
 def clock(chosen: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
@@ -86,12 +94,14 @@ def clock(chosen: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
                 )
                 rows.append(figures(timed, columns=columns, topology=topology, pace=pace))
     console.print(_shown(rows, pace))
-    console.print(
-        "accuracy: how often one round's time tells a new answer from the same as before, with the "
-        "best threshold of the other half of the rounds; 0.5 is a coin, and by chance alone it is "
-        f"within {1.0 / np.sqrt(rounds):.3f} of that in 95 of 100 runs",
-        highlight=False,
-    )
+    console.print(_MEANING, highlight=False)
+    if chosen.page:
+        heading = (
+            "The clock, without a pace" if pace is None else f"The clock, at a pace of {pace:g} s"
+        )
+        page.put(
+            chosen.page, heading, [_MEANING, "", *page.grid(_COLUMNS, [*map(_cells, rows)], 1)]
+        )
     return rows
 
 
@@ -319,10 +329,14 @@ class Last:
 def _shown(rows: list[dict[str, Any]], pace: float | None) -> Table:
     when = "as soon as they are ready" if pace is None else f"at a pace of {pace:g} s"
     shown = Table(title=f"what the time of a release tells; releases leave {when}")
-    for name in ("topology", "columns", "rounds", "same", "new", "accuracy"):
+    for name in _COLUMNS:
         shown.add_column(name, justify="left" if name == "topology" else "right")
     for row in rows:
-        times = [f"{row[f'{kind}_milliseconds']:.2f} ms" for kind in ("same", "new")]
-        cells = [row["topology"], f"{row['columns']}", f"{row['rounds']}", *times]
-        shown.add_row(*cells, f"{row['accuracy']:.3f}")
+        shown.add_row(*_cells(row))
     return shown
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    times = [f"{row[f'{kind}_milliseconds']:.2f} ms" for kind in ("same", "new")]
+    about = [row["topology"], f"{row['columns']}", f"{row['rounds']}"]
+    return [*about, *times, f"{row['accuracy']:.3f}"]
