@@ -52,8 +52,8 @@ FARTHEST = 10.0
 _COLUMNS = ("topology", "columns", "rounds", "same answer", "new answer", "accuracy")
 _MEANING = (
     "Accuracy: how often one round's time tells a new answer from the same as before, with the "
-    "best threshold of the other half of the rounds. 0.5 is a coin, and by chance alone it is off by "
-    "less than 1 over the root of the rounds in 95 of 100 runs. The times are medians."
+    "best threshold of the other half of the rounds. 0.5 is a coin, and by chance alone it is off "
+    "by less than 1 over the root of the rounds in 95 of 100 runs. The times are medians."
 )
 _NEAR = 0.1  # of the way to anywhere: how far a move goes that is to change nothing, at first
 _TRIES = 60
@@ -96,12 +96,9 @@ def clock(chosen: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
     console.print(_shown(rows, pace))
     console.print(_MEANING, highlight=False)
     if chosen.page:
-        heading = (
-            "The clock, without a pace" if pace is None else f"The clock, at a pace of {pace:g} s"
-        )
-        page.put(
-            chosen.page, heading, [_MEANING, "", *page.grid(_COLUMNS, [*map(_cells, rows)], 1)]
-        )
+        heading = "without a pace" if pace is None else f"at a pace of {pace:g} s"
+        lines = page.grid(_COLUMNS, [*map(_cells, rows)], 1)
+        page.put(chosen.page, f"The clock, {heading}", [_MEANING, "", *lines])
     return rows
 
 
