@@ -57,7 +57,7 @@ _MEANING = (
 )
 _NEAR = 0.1  # of the way to anywhere: how far a move goes that is to change nothing, at first
 _TRIES = 60
-_PATIENCE = 120.0
+_PATIENCE = 600.0
 
 
 def options(parser: argparse.ArgumentParser) -> None:
