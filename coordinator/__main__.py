@@ -86,6 +86,10 @@ def main() -> None:
     add("--rounds", type=int, help="(150)")
     add("--epsilon", type=float, help="(1)")
     add("--delta", type=float, help="(0.001)")
+    add("--pace", type=float, metavar="SECONDS",
+        help="so long after its round opened a release leaves, whatever the solver took: longer "
+        "than the slowest member's, which its `party check` says (0.25; hidden: none, releases "
+        "leave when they are ready)")  # fmt: skip
     add("--tolerance", type=float, metavar="PART",
         help="hidden: stop once this part of all worth is certified (0.0001)")  # fmt: skip
     add("--reserve", type=float, metavar="PART",
@@ -181,6 +185,7 @@ def _first(options: argparse.Namespace, key: str) -> Agreement:
             "reveal": reveal,
             "rounds": terms["rounds"],
             "rehearsal": terms["rehearsal"],
+            **({"pace_seconds": terms["pace"]} if "pace" in terms else {}),
             "privacy": ({} if hidden else {k: terms[k] for k in ("epsilon", "delta")})
             | {k: terms[k] for k in ("colluders", "overrun") if k in terms},
             "prices": {"start": terms["start"], **certificate},
@@ -226,6 +231,7 @@ def _next(options: argparse.Namespace, key: str) -> Agreement:
         old,
         session=options.session,
         rounds=given.get("rounds", old.rounds),
+        pace_seconds=given.get("pace", old.pace_seconds),
         privacy=privacy,
         pricing=replace(
             old.pricing,

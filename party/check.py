@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from party import budget, dataset, identity, lifetime
+from party.clock import pace_for, solving_seconds
 from party.dataset import DataSet
-from party.settle import plan_within, takes_nothing
-from party.subproblem import USUAL, Effort, subproblem
+from party.settle import plan_within, slowest_answer, takes_nothing
+from party.subproblem import USUAL, Effort, Subproblem, subproblem
 from protocol.agreement import Agreement
 from protocol.errors import BadKey
 from protocol.outcome import amounts
@@ -41,12 +42,15 @@ def check(
         f"model      {data.columns} columns, {data.private_rows} private rows, all "
         f"{data.resources} shared resources found"
     )
+    if seen := dataset.seen_by_others(model):
+        yield f"           {seen}"
     yield f"           read as: {'minimise' if data.minimises else 'maximise'}{_kind(data)}"
     problem = subproblem(data, agreement, member, effort)
     yield "           feasible and bounded at every price"
     if takes_nothing(problem, data):
         yield "           takes NOTHING even for free: has the file lost its maximise?"
     yield _alone(data, agreement, member, effort)
+    yield _pace(problem, data, agreement)
     if key:
         who = identity.load(key)
         if who.name != member:
@@ -79,6 +83,24 @@ def _alone(data: DataSet, agreement: Agreement, member: str, effort: Effort) -> 
     value = -plan.utility if data.minimises else plan.utility
     earns = f"{'costs' if data.minimises else 'earns'} {value:.6g} {agreement.currency}".rstrip()
     return f"alone      with its {stated} it {earns}, and its minimum fits"
+
+
+def _pace(problem: Subproblem, data: DataSet, agreement: Agreement) -> str:
+    """Which pace the model needs, from its answers to many prices. Secret."""
+    slowest, count = slowest_answer(problem, data)
+    took = f"its slowest of {count} answers took {slowest:.2g} s"
+    needs, agreed = f"{pace_for(slowest):g} s", agreement.pace_seconds
+    if agreed is None:
+        return f"pace       none is agreed; {took}, and {needs} would do"
+    if agreed >= pace_for(slowest):
+        return f"pace       {agreed:g} s is enough: {took}"
+    missed = "no demand" if data.whole is None else "the best that was found by then"
+    if solving_seconds(agreed) > slowest:
+        return f"pace       {agreed:g} s may do: {took}; {needs} would be safe on a busy machine"
+    return (
+        f"pace       {agreed:g} s is TOO SHORT: {took}, and one that is not ready counts as "
+        f"{missed}; ask the convener for {needs}"
+    )
 
 
 def _budget(path: Path, agreement: Agreement, data_set: str | None) -> Iterator[str]:

@@ -11,8 +11,11 @@ may be whole numbers only, or the objective may have a concave quadratic part ½
 import math
 import os
 import re
+import stat
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from resource import RLIMIT_CORE, getrlimit, setrlimit
 from typing import Any
 
 import numpy as np
@@ -74,7 +77,11 @@ Model = str | os.PathLike[str] | Any
 
 
 def read(model: Model, agreement: Agreement) -> DataSet:
-    """Read a model from a file, or from the tool that holds it. Raises nothing but `BadData`."""
+    """Read a model from a file, or from the tool that holds it. Raises nothing but `BadData`.
+
+    From here on the process holds private data: if it crashes, it leaves no core file.
+    """
+    setrlimit(RLIMIT_CORE, (0, getrlimit(RLIMIT_CORE)[1]))
     if not isinstance(model, str | os.PathLike):
         return _arranged(toolmodel.taken(model), agreement)
     path = Path(model)
@@ -86,6 +93,16 @@ def read(model: Model, agreement: Agreement) -> DataSet:
     if name.endswith((".mps", ".mps.gz", ".lp")):
         return _arranged(modelfile.read(path), agreement)
     raise BadData(f"{path.name!r}: a model is a .mps, .mps.gz, .lp or .npz file")
+
+
+def seen_by_others(model: Model) -> str | None:
+    """What to tell an operator whose model file others on the machine can read, or None."""
+    if not isinstance(model, str | os.PathLike):
+        return None
+    with suppress(OSError):
+        if Path(model).stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
+            return f"others on this machine can read the model file; say: chmod 600 {model}"
+    return None
 
 
 def dense(

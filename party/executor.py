@@ -6,6 +6,7 @@ returns what must be published, and by then everything that had to be durable is
 
 from collections.abc import Callable, Iterable
 
+from party.clock import Clock
 from party.gate import Gate
 from party.ledger import Ledger
 from protocol.agreement import Agreement
@@ -28,6 +29,7 @@ class Executor:
         pack: Pack,
         gate: Gate,
         ledger: Ledger,
+        clock: Clock | None = None,
         now: float = 0.0,
         on_round: Callable[[Position, tuple[Signed, ...]], None] = lambda *_: None,
         on_warning: Callable[[str], None] = lambda _: None,
@@ -48,6 +50,8 @@ class Executor:
         self.left = False
         self.error: SottoError | None = ledger.fault
         self._gate = gate
+        self._clock = clock
+        self._open: tuple[Position, float] | None = None
         self._ledger = ledger
         self._closed: list[tuple[Position, tuple[Signed, ...]]] = []
         self._on_round = on_round
@@ -62,6 +66,18 @@ class Executor:
 
     def tick(self, now: float) -> list[Signed]:
         return self._carried(self.session.tick(now), now)
+
+    def respond(self) -> list[Signed]:
+        """Answer the round that has opened, where there is a clock and one has.
+
+        Returns when that is due, which is later. Everything else that is to leave must have left.
+        """
+        if self._open is None or self._clock is None:
+            return []
+        (position, opened), self._open = self._open, None
+        release = self._clock.release(self._gate, self._ledger, position, opened)
+        now = self._clock.now()
+        return self._carried(self.session.submit(release, now), now)
 
     def afterwards(self) -> None:
         """Do what nobody has to wait for, once everything returned so far has been published:
@@ -95,6 +111,9 @@ class Executor:
                 self._ledger.record_round(effect.round, effect.releases, position.head)
                 self._closed.append((position, effect.releases))
             elif isinstance(effect, Respond):
+                if self._clock is not None and not effect.position.unpaired:
+                    self._open = effect.position, now
+                    continue
                 release = self._gate.release(effect.position)
                 yield from self._carry(self.session.submit(release, now), now)
             elif isinstance(effect, Finish):

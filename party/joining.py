@@ -11,19 +11,21 @@ un-noised and secret: it has no printable form. Nothing happens on import.
 
 import os
 from collections.abc import Callable
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 from party import dataset, identity
 from party.budget import Limit, require_room
+from party.clock import solving_seconds
 from party.dataset import DataSet, Model
 from party.ledger import Ledger
 from party.node import Node
 from party.noise import DiscreteGaussian, SeededTwin
 from party.result import keep_evidence, write_result
 from party.settle import Plan, Settlement, own_part, settle
-from party.subproblem import USUAL, Effort, subproblem
+from party.solver import Solver
+from party.subproblem import USUAL, Answering, Effort, subproblem
 from party.view import QuietView, TextView, View
 from protocol.agreement import Agreement
 from protocol.command import read_agreement
@@ -205,9 +207,17 @@ def take_part(
     if out is not None:
         made(out)
     data = dataset.read(model, agreement)
-    problem = subproblem(data, agreement, who.name, effort)
     path = ledger or key.with_suffix(".ledger")
-    with closing(Ledger(path, agreement, who.name, data_set=data_set)) as memory:
+    with ExitStack() as stack:
+        problem: Answering
+        if agreement.pace_seconds is None:
+            problem = subproblem(data, agreement, who.name, effort)
+        else:  # beside, so that its time can be kept; before there is anything to inherit
+            seconds = solving_seconds(agreement.pace_seconds)
+            beside = Solver(data, agreement, who.name, effort=effort, seconds=seconds)
+            problem = stack.enter_context(closing(beside))
+        kept = Ledger(path, agreement, who.name, data_set=data_set)
+        memory = stack.enter_context(closing(kept))
         if limit is not None:
             memory.set_limit(limit)
         require_room(memory.accounts(), agreement.digest, memory.data_set, memory.limit())
@@ -216,6 +226,8 @@ def take_part(
         company = Company(who.name, data, memory)
         try:
             with view if isinstance(view, AbstractContextManager) else nullcontext():
+                if seen := dataset.seen_by_others(model):
+                    view.warn(seen)
                 Node(
                     agreement,
                     who,

@@ -10,6 +10,7 @@ import hashlib
 import os
 import sqlite3
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,8 @@ class LedgerFile:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = str(path)
         self.failed = False
+        if self.path != ":memory:":
+            _keep_to_owner(self.path)
         try:
             self._base = sqlite3.connect(self.path, isolation_level=None, timeout=0.2)
             try:
@@ -277,6 +280,19 @@ class LedgerFile:
         name = getattr(error, "sqlite_errorname", "")
         hints = [f"; {hint}" for code, hint in _HINTS.items() if name.startswith(code)]
         return BadLedger(f"the ledger {self.path!r} cannot be used: {error}{''.join(hints)}")
+
+
+def _keep_to_owner(path: str) -> None:
+    """Let nobody else read the file, nor the log beside it, which SQLite makes like it.
+
+    An old one is not opened for that: to close it again would undo the lock on it.
+    """
+    with suppress(OSError):  # where it cannot be done, SQLite says what is wrong
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        for file in (path, f"{path}-wal"):
+            if Path(file).exists():
+                Path(file).chmod(0o600)
 
 
 def _checksum(table: str, session: int, place: int, *content: bytes) -> bytes:

@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Callable
 
+from party.clock import Clock
 from party.executor import Executor
 from party.gate import Gate
 from party.identity import Identity
@@ -16,7 +17,7 @@ from party.inbox import Inbox
 from party.ledger import Ledger
 from party.link import Link, MeshLink, RelayLink
 from party.noise import Noise
-from party.subproblem import Subproblem
+from party.subproblem import Answering
 from party.view import View
 from protocol.agreement import Agreement
 from protocol.errors import BadMessage, PeerError, SottoError, Unsealed
@@ -34,7 +35,7 @@ class Node:
         agreement: Agreement,
         identity: Identity,
         *,
-        subproblem: Subproblem,
+        subproblem: Answering,
         noise: Noise,
         ledger: Ledger,
         view: View,
@@ -61,14 +62,14 @@ class Node:
                 pack=identity.pack,
             ),
             ledger=ledger,
+            clock=None if agreement.pace_seconds is None else Clock(agreement.pace_seconds),
             now=time.monotonic(),
             on_round=view.round,
             on_warning=view.warn,
         )
         # Only now: a ledger that cannot be used is found before anybody is spoken to.
         self._link = _link(agreement, identity, ledger, listen, view)
-        self._on_finish: Callable[[Outcome], None] | None = on_finish
-        self._unwritten: SottoError | None = None
+        self._on_finish = on_finish
 
     def run(self) -> None:
         """Play until the session is over and nobody needs this party any more.
@@ -99,12 +100,16 @@ class Node:
                 executor.rest()
             finally:
                 self._link.close()
-        if isinstance(executor.error, Unsealed | PeerError) and session.position.over:
-            # Whoever has all rounds has the outcome, whatever others do about it.
-            self._tell_outcome()
         error = executor.error
-        if self._unwritten is not None and not isinstance(error, PeerError):
-            error = self._unwritten
+        ended = executor.finished is not None or isinstance(error, Unsealed | PeerError)
+        if ended and session.position.over:
+            # Whoever has all rounds has the outcome, whatever others do about it. Only now that
+            # they are gone: how long it takes to make something of it is not theirs to know.
+            try:
+                self._tell_outcome()
+            except SottoError as unwritten:
+                if not isinstance(error, PeerError):
+                    raise unwritten from None
         if error is not None:
             raise error
 
@@ -129,29 +134,24 @@ class Node:
         self._view.waiting(self._executor.session.phase, self._executor.session.missing)
 
     def _publish(self, outgoing: list[Signed]) -> None:
-        if not outgoing:
-            return
-        for signed in outgoing:
-            self._said = signed.data
-            self._link.publish(signed.data)
-            if isinstance(signed.message, Seal):
-                self._link.report(signed.data)
-        self._executor.afterwards()
-        if self._executor.finished is not None:
-            # Only now: nobody has to wait for our last seal while we look at the outcome.
-            self._tell_outcome()
+        while True:
+            for signed in outgoing:
+                self._said = signed.data
+                self._link.publish(signed.data)
+                if isinstance(signed.message, Seal):
+                    self._link.report(signed.data)
+            if outgoing:
+                self._executor.afterwards()
+            # A round may have opened. Its answer is due later, and nothing may wait for it here.
+            outgoing = self._executor.respond()
+            if not outgoing:
+                return
 
     def _tell_outcome(self) -> None:
-        if self._on_finish is None:
-            return
-        tell, self._on_finish = self._on_finish, None
         sealed = self._executor.finished is not None
         missing = () if sealed else self._executor.session.unsealed
         known = outcome(self._agreement, self._ledger.transcript(), unsealed=missing)
-        try:
-            tell(known)
-        except SottoError as error:  # others may still need our seal: told when we leave
-            self._unwritten = error
+        self._on_finish(known)
 
 
 def _link(

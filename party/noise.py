@@ -5,6 +5,7 @@ repeated, and the gate refuses it in any session that is not a rehearsal.
 """
 
 import hashlib
+import os
 from collections import defaultdict
 from functools import lru_cache
 from typing import Any, Protocol
@@ -48,7 +49,8 @@ class DiscreteGaussian(Noise):
 
     Guarantee: each number is perturbed by an exact draw from the discrete Gaussian N_Z(0, σ²)
     made by OpenDP from the operating system's cryptographic source. The time it takes is
-    not constant.
+    not constant. What is drawn ahead is used by the process that drew it, and not again by a
+    child that was forked from it.
     """
 
     private = True
@@ -56,8 +58,10 @@ class DiscreteGaussian(Noise):
     def __init__(self) -> None:
         self._scales = b""
         self._drawn: list[Ticks] = []
+        self._process = os.getpid()
 
     def add(self, values: Ticks, scales: Floats, *, member: str, round: int) -> Ticks:  # noqa: A002, ARG002
+        self._forget_others()
         if self._drawn and self._scales == scales.tobytes():
             # Taken out before it is used: no two values can ever meet the same noise.
             return values + self._drawn.pop()
@@ -65,8 +69,14 @@ class DiscreteGaussian(Noise):
         return values + drawn
 
     def ahead(self, scales: Floats) -> None:
+        self._forget_others()
         if not self._drawn or self._scales != scales.tobytes():
             self._scales, self._drawn = scales.tobytes(), list(_draw(scales, DRAWN_AHEAD))
+
+    def _forget_others(self) -> None:
+        """Draw anew after a fork: the parent has the same noise, and uses it."""
+        if self._process != os.getpid():
+            self._process, self._drawn = os.getpid(), []
 
 
 def _draw(scales: Floats, count: int) -> Ticks:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from party.clock import pace_for
 from party.dataset import DataSet, dense
 from party.playing import players, run
 from party.settle import own_part, settle
@@ -27,7 +28,6 @@ from protocol.privacy import Calibration
 SESSIONS = 20
 """How many are played unless it is said."""
 
-_MARGIN = 4.0  # how much longer a pace should be than the slowest answer that was seen
 _PRODUCTS = (10, 21)  # how many products a partner has: from the first to below the second
 _VALUE = (0.5, 2.0)  # what a product is worth, over what it would cost at the agreed worths
 _APPETITE = (1.0, 4.0)  # what a partner would take for nothing, over its part by shares
@@ -120,7 +120,8 @@ def rehearse(
         "minimises": data.minimises,
         "noise_over_capacity": float(noise[: len(agreement.resources)].max()) / agreement.ticks,
         "slowest_answer_seconds": max(p.seconds for kept in played for p in kept),
-        "pace_seconds": _pace(max(p.seconds for kept in played for p in kept)),
+        "pace_seconds": pace_for(max(p.seconds for kept in played for p in kept)),
+        "agreed_pace_seconds": agreement.pace_seconds,
         "expected": _expected(first),
         "without_noise": _expected(played[1]) if len(played) > 1 else None,
     }
@@ -163,11 +164,6 @@ def _expected(played: list[Played]) -> dict[str, Any]:
     }
 
 
-def _pace(slowest: float) -> float:
-    """A pace that covers the slowest answer with room to spare, in tenths of a second."""
-    return math.ceil(10.0 * _MARGIN * slowest) / 10.0
-
-
 def told(figures: dict[str, Any], currency: str) -> Iterator[tuple[str, str]]:
     """The figures for people, line by line. Secret."""
     sign = -1.0 if figures["minimises"] else 1.0
@@ -193,7 +189,11 @@ def told(figures: dict[str, Any], currency: str) -> Iterator[tuple[str, str]]:
     if figures["without_noise"] is not None:
         yield "noise of one release / capacity", f"{figures['noise_over_capacity']:.4g}"
     yield "slowest answer of the solver", f"{figures['slowest_answer_seconds']:.3g} s"
-    yield "a pace that covers it", f"{figures['pace_seconds']:g} s"
+    agreed = figures["agreed_pace_seconds"]
+    enough = "none is agreed" if agreed is None else f"{agreed:g} s is agreed"
+    if agreed is not None and agreed < figures["pace_seconds"]:
+        enough += ": TOO SHORT"
+    yield "a pace that covers it", f"{figures['pace_seconds']:g} s ({enough})"
 
 
 def show(figures: dict[str, Any], currency: str) -> None:

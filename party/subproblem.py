@@ -9,6 +9,7 @@ says. What comes out is un-noised: only the gate and the settlement may read it.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import highspy
 import numpy as np
@@ -63,6 +64,18 @@ class Answer:
         return "<private answer>"
 
 
+class Answering(Protocol):
+    """Whatever can answer prices: a `Subproblem`, or one that runs beside the party."""
+
+    def ask(self, prices: Floats) -> None:
+        """Say to which prices `answer` will be asked for."""
+        ...
+
+    def answer(self, prices: Floats) -> Answer | None:
+        """The best plan at these prices, or None if there is none to be had."""
+        ...
+
+
 class Subproblem:
     """max u·x − λ·s subject to A x ≤ s, the private rows and bounds, floor ≤ s ≤ limit.
 
@@ -79,6 +92,7 @@ class Subproblem:
         self._resources = data.resources
         self._price_columns = np.arange(data.columns, data.columns + data.resources, dtype=np.int32)
         self._data = data
+        self._effort = effort
         floor = np.minimum(limit, 0.0) if floor is None else floor
         size = np.maximum(np.abs(limit), np.abs(floor))
         status = self._loaded(finer(data, size), limit, floor, effort)
@@ -133,6 +147,14 @@ class Subproblem:
                 f"HiGHS finds no plan in whole numbers within {effort.seconds:g} seconds; give it "
                 "more with --solve-seconds"
             )
+
+    def hurry(self, seconds: float) -> None:
+        """Look no longer than this for a plan in whole numbers, from now on."""
+        if self._data.whole is not None:
+            self._solver.setOptionValue("time_limit", min(seconds, self._effort.seconds))
+
+    def ask(self, prices: Floats) -> None:
+        """Nothing to prepare: whoever asks waits for the answer."""
 
     def answer(self, prices: Floats) -> Answer | None:
         """The best plan at these prices, or None if the solver fails for numerical reasons.

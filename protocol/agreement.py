@@ -124,7 +124,8 @@ class Agreement:
     """What every company signs. `digest` names it; the same content has the same digest.
 
     `reveal` says what can be read of the releases of a round: `each` of them, or their `totals`
-    alone.
+    alone. `pace_seconds` after a member has got to a round its release leaves, whatever its
+    solver took; without it, as soon as it is ready.
     """
 
     session: str
@@ -141,6 +142,7 @@ class Agreement:
     objective_limit: float | None = None
     currency: str = ""
     rehearsal: bool = False
+    pace_seconds: float | None = None
     transport: Transport = Transport()
 
     @cached_property
@@ -259,6 +261,7 @@ def canonical(agreement: Agreement) -> str:
         "reveal": agreement.reveal if agreement.masked else None,
         "rounds": agreement.rounds,
         "rehearsal": agreement.rehearsal,
+        "pace_seconds": agreement.pace_seconds,
         "truncate": agreement.truncate,
         "alpha": agreement.alpha if agreement.mode == "clipped" else None,
         "tau": agreement.tau if agreement.mode == "clipped" or agreement.truncate else None,
@@ -285,7 +288,7 @@ def canonical(agreement: Agreement) -> str:
             for m in agreement.members
         ],
     }
-    content = _without(content, "currency", "reveal")
+    content = _without(content, "currency", "pace_seconds", "reveal")
     return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 

@@ -56,6 +56,8 @@ def forecast(agreement: Agreement) -> dict[str, Any]:
         "release_bytes": release_bytes(agreement),
         "messages_per_party": T,
         "messages_received": T * (len(agreement.members) - 1),
+        "pace_seconds": agreement.pace_seconds,
+        "duration": duration(agreement),
         "warnings": warnings(agreement),
         "verdict": verdict(agreement),
     }
@@ -272,6 +274,21 @@ def warnings(agreement: Agreement) -> list[str]:
             "or units in which capacities are alike"
         )
     return found
+
+
+def duration(agreement: Agreement) -> str:
+    """What the pace makes of the rounds, and what it costs, in a sentence."""
+    pace = agreement.pace_seconds
+    if pace is None:
+        return "releases leave when they are ready: when they do may tell something of the data"
+    seconds = agreement.rounds * pace
+    lengths = ((3600.0, "hours"), (60.0, "minutes"), (1.0, "seconds"))
+    size, unit = next((length for length in lengths if seconds >= 2.0 * length[0]), lengths[-1])
+    most = "at most " if agreement.pricing.step == "center" else ""
+    return (
+        f"at the pace of {pace:g} s a round its releases take {most}{seconds / size:.3g} {unit} in "
+        "all, beside what the network needs; a solver that is not ready counts as no demand"
+    )
 
 
 def verdict(agreement: Agreement) -> str:

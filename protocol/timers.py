@@ -12,7 +12,7 @@ HELLO_SECONDS = 0.05
 RESEND_SECONDS = (0.1, 1.6)
 """The first wait without progress before re-sending, and the longest: it doubles in between."""
 
-PACE_SECONDS = 0.01
+CROWD_SECONDS = 0.01
 """With many members both are longer, so much for each: what is sent again costs everybody."""
 
 LINGER_SECONDS = 5.0
@@ -23,11 +23,14 @@ class Timers:
     """All the waits of one party."""
 
     def __init__(self, agreement: Agreement, now: float) -> None:
-        pace = PACE_SECONDS * len(agreement.members)
-        self._gather_seconds = max(HELLO_SECONDS, pace)
-        self._first_wait = max(RESEND_SECONDS[0], pace)
-        self._longest_wait = max(RESEND_SECONDS[1], pace)
-        self._patience = agreement.transport.patience_seconds
+        crowd = CROWD_SECONDS * len(agreement.members)
+        # Nobody is silent, and nothing lost, before a release can be there.
+        pace = agreement.pace_seconds or 0.0
+        self._gather_seconds = max(HELLO_SECONDS, crowd)
+        self._first_wait = max(RESEND_SECONDS[0], crowd) + pace
+        self._longest_wait = max(RESEND_SECONDS[1], crowd) + pace
+        self._patience = agreement.transport.patience_seconds + pace
+        self._linger = LINGER_SECONDS + pace
         self._wait = self._first_wait
         self._progress_at = self._sent_at = self._hello_at = now
         self.answer_owed = False
@@ -81,4 +84,4 @@ class Timers:
         return max(self._sent_at, self._progress_at) + self._wait
 
     def _given_up_at(self, lingering: bool) -> float:
-        return self._progress_at + (LINGER_SECONDS if lingering else self._patience)
+        return self._progress_at + (self._linger if lingering else self._patience)

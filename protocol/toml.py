@@ -41,6 +41,9 @@ LEAST_MASKED = 3
 COLLUDERS = 1
 OVERRUN = 0.05
 
+PACE_SECONDS = 0.25
+"""When releases leave where there is a guarantee, unless the agreement says otherwise."""
+
 TOLERANCE = 1e-4
 """How near a certificate must come, as a part of what all capacities are worth."""
 
@@ -76,6 +79,9 @@ def from_table(table: Mapping[str, Any]) -> Agreement:
     reveal = top.choice("reveal", REVEALS, "each")
     currency = top.text("currency", _CURRENCY)
     rounds, rehearsal = top.integer("rounds", 1, MAX_ROUNDS), top.flag("rehearsal", False)
+    pace = top.optional_number("pace_seconds", at_least=0.001, at_most=3600.0)
+    if pace is None and mode != "hidden" and not rehearsal:
+        pace = PACE_SECONDS  # when a release leaves is part of what the guarantee is about
     resources = tuple(_resource(f) for f in top.tables("resource", 1, MAX_RESOURCES))
     names = [r.name for r in resources]
     members = tuple(_member(f, names) for f in top.tables("member", 2, MAX_MEMBERS))
@@ -90,6 +96,7 @@ def from_table(table: Mapping[str, Any]) -> Agreement:
         reveal=reveal,
         rounds=rounds,
         rehearsal=rehearsal,
+        pace_seconds=pace,
         currency=currency,
         resources=resources,
         members=members,
@@ -392,6 +399,7 @@ _WORDS = {
     "mode": "hidden: no noise; private: noise; clipped: noise with adaptive caps",
     "reveal": "each: every release can be read; totals: only their sum, by everybody",
     "rounds": "each member releases at most this many times",
+    "pace_seconds": "a release leaves so long after its round opened, ready or not",
     "currency": "what prices, worths and payments are in",
     "epsilon": "of each member, for all its releases of this session together",
     "accountant": "exact; or paper, which adds more noise for the same guarantee",
@@ -420,6 +428,8 @@ def written(agreement: Agreement) -> str:
     if agreement.rehearsal:
         top["rehearsal"] = True
     top |= {"mode": agreement.mode, "reveal": agreement.reveal, "rounds": agreement.rounds}
+    if agreement.pace_seconds is not None:
+        top["pace_seconds"] = agreement.pace_seconds
     if agreement.currency:
         top["currency"] = agreement.currency
     names = [r.name for r in agreement.resources]

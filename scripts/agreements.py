@@ -43,6 +43,7 @@ def table(
     privacy: Mapping[str, Any] | None = None,
     prices: Mapping[str, Any] | None = None,
     rehearsal: bool = False,
+    pace: float | None = None,
     floor: Floats | None = None,
     opposites: Sequence[str] = (),
 ) -> dict[str, Any]:
@@ -85,6 +86,7 @@ def table(
         "reveal": reveal,
         "rounds": rounds,
         "rehearsal": rehearsal,
+        **({} if pace is None else {"pace_seconds": pace}),
         "privacy": dict(privacy or {}),
         "prices": dict(prices or {}),
         "resource": resources,
@@ -141,6 +143,7 @@ def agreement_table(instance: Instance, options: argparse.Namespace) -> dict[str
         privacy=privacy,
         prices=prices,
         rehearsal=options.rehearsal,
+        pace=options.pace,
     )
 
 
@@ -168,6 +171,8 @@ def session_options(parser: argparse.ArgumentParser) -> None:
     add("--kind", choices=KINDS, default="linear",
         help="as in the paper, things to take or leave, or concave objectives")  # fmt: skip
     add("--rounds", type=int, default=150, metavar="T", help="releases of each (%(default)s)")
+    add("--pace", type=float, metavar="SECONDS",
+        help="from the opening of a round to a release; a simulation does not wait")  # fmt: skip
     add("--mode", choices=MODES, default="private", help="%(default)s by default")
     add("--reveal", choices=REVEALS, default="each", help="%(default)s by default")
     add("--colluders", type=int, help="private totals: members that may tell each other all (1)")

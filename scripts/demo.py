@@ -33,6 +33,9 @@ from scripts.instances import Instance, central
 from scripts.processes import ROOT, Cast
 from scripts.simulate import show, summary
 
+PACE = 0.02
+"""For drawn companies on one machine: their models are small."""
+
 
 def measure(cast: Cast, agreement: Agreement, instance: Instance, wall: float) -> dict[str, Any]:
     """The figures of a finished session, from what the parties wrote."""
@@ -117,6 +120,8 @@ def _seeded(options: argparse.Namespace) -> argparse.Namespace:
     options.mode = options.mode or "private"
     options.rehearsal = options.seed is not None
     options.seed = options.seed if options.rehearsal else 1
+    if options.pace is None and options.mode != "hidden" and not options.rehearsal:
+        options.pace = PACE
     return options
 
 

@@ -60,6 +60,7 @@ def save_model(data: DataSet, path: Path) -> None:
     matrix = np.zeros((data.resources + data.private_rows, data.columns))
     columns = np.repeat(np.arange(data.columns), np.diff(data.start))
     matrix[data.index, columns] = data.value
+    path.touch(mode=0o600)
     np.savez(
         path,
         A=matrix[: data.resources],

@@ -25,6 +25,7 @@ from scripts.instances import Instance, central
 from scripts.processes import Cast
 
 EPSILON, DELTA = 8.0, 1e-3
+PACE = 0.02  # all on one machine, with small models
 
 REPORTED = "dale-fruit"
 """The company whose report is shown: it pays for more than its part, and earns more by it."""
@@ -110,6 +111,7 @@ def _agreed(instance: Instance, meeting: Meeting) -> dict[str, Any]:
         worth=np.array(valley.WORTH),
         privacy={"epsilon": EPSILON, "delta": DELTA} if noisy else {},
         prices={"start": "worth"} if noisy else {},
+        pace=PACE if noisy else None,
     )
     agreed["currency"] = valley.CURRENCY
     for resource, (_, unit) in zip(agreed["resource"], valley.RESOURCES.values(), strict=True):

@@ -326,6 +326,7 @@ def _course(agreement: Agreement, figures: dict[str, Any]) -> Element:
             "that stays away stops all others until it is back, and is named; the same command "
             "goes on."
         ),
+        paragraph(f"{figures['duration'][0].upper()}{figures['duration'][1:]}."),
         paragraph(
             "In the end each company has a quota of every capacity and pays for what that is worth "
             "above what it brings, or is paid; payments add up to zero. It plans within its quota "

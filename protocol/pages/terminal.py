@@ -25,6 +25,7 @@ def plan_text(agreement: Agreement, figures: dict[str, Any]) -> str:
     most = "at most " if agreement.pricing.step == "center" else ""
     sent = f"{figures['messages_per_party']} messages of {figures['release_bytes']} bytes"
     lines.append(f"each party sends {most}{sent} and receives {figures['messages_received']}")
+    lines.append(figures["duration"])
     lines += [f"warning: {text}" for text in figures["warnings"]]
     return "\n".join([*lines, *_needed(figures), "", figures["verdict"]])
 

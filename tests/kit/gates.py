@@ -69,8 +69,12 @@ class Problem:
     """Answers as told and counts how often it was asked."""
 
     def __init__(self, *demand: float, objective: float = 0.0, fails: bool = False) -> None:
+        self.told: list[Floats] = []
         self.asked: list[Floats] = []
         self._answer = None if fails else Answer(objective, np.array(demand), np.zeros(0))
+
+    def ask(self, prices: Floats) -> None:
+        self.told.append(prices)
 
     def answer(self, prices: Floats) -> Answer | None:
         self.asked.append(prices)

@@ -70,6 +70,8 @@ def drawn(chance: random.Random) -> Table:
     for key, value in (("currency", "EUR"), ("currency", '€"\\'), ("rehearsal", True)):
         if chance.random() < 0.2:
             table[key] = value
+    if chance.random() < 0.2:
+        table["pace_seconds"] = chance.choice((0.001, 0.02, 1, 3600, size(chance, -3.0, 3.5)))
     privacy = secrecy(chance, mode, K, known and any(r["worth"] for r in resources))
     readable = mode == "clipped" or K < 3 or {"truncate", "share_objective"} & privacy.keys()
     if not readable and chance.random() < 0.2:

@@ -133,6 +133,8 @@ def canonical(agreement: Any) -> str:
         whole[key] = _plain(getattr(a, key))
     if a.currency:
         whole["currency"] = _plain(a.currency)
+    if a.pace_seconds is not None:
+        whole["pace_seconds"] = _plain(a.pace_seconds)
     if a.reveal == "totals":
         whole["reveal"] = '"totals"'
     return _object(whole)

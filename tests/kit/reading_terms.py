@@ -89,6 +89,7 @@ class Terms:
     objective_limit: float | None
     pricing: Pricing
     reveal: str = "each"
+    pace_seconds: float | None = None
 
     @property
     def ticks(self) -> int:
@@ -237,6 +238,9 @@ def terms(table: Table) -> Terms:
     mode = top.word("mode", MODES)
     reveal = top.word("reveal", ("each", "totals"), "each")
     rounds, rehearsal = top.integer("rounds", 1, 1_000_000), top.boolean("rehearsal", False)
+    pace = top.maybe("pace_seconds", 0.001, 3600.0)
+    if pace is None and mode in ("private", "clipped") and not rehearsal:
+        pace = 0.25
     currency = top.text("currency", "[^\x00-\x1f\x7f]{1,8}")
     check(not any(character.isspace() for character in currency), "currency")
     resources = [resource(rows) for rows in top.tables("resource", 1)]
@@ -252,6 +256,7 @@ def terms(table: Table) -> Terms:
         members=members,
         pricing=pricing(top.table("prices"), mode, resources),
         reveal=reveal,
+        pace_seconds=pace,
         **secrecy(top.table("privacy"), mode, reveal == "totals", resources, len(members)),
     )
     transport(top.table("transport"))

@@ -269,6 +269,18 @@ def test_failing_solver_is_no_demand() -> None:
     assert failed.data == none.data
 
 
+def test_a_solver_that_raises_asks_for_nothing() -> None:
+    """Whatever a solver raises, with whatever numbers in its text, is a demand of nothing."""
+
+    class Broken(Problem):
+        def answer(self, prices: Any) -> Any:
+            raise ArithmeticError(f"the private pivot {prices} is 0")
+
+    agreement = make_agreement(**PRIVATE, prices={"step": "dog"})
+    release = gate(agreement, Broken(), Shift(5, 6)).release(Course(agreement).opening)
+    assert values(release) == (5, 6)
+
+
 def test_noise_beyond_what_can_be_carried() -> None:
     """A draw beyond the largest number of a message is cut, not an error that tells of it."""
     agreement = make_agreement(**PRIVATE, prices={"step": "dog"})

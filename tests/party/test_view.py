@@ -1,5 +1,7 @@
 """What an operator reads is never better than what is so."""
 
+import io
+import json
 from decimal import Decimal
 
 import pytest
@@ -7,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from party.budget import figures, opened
-from party.view import _at_most, show_budget
+from party.view import JsonView, _at_most, show_budget
 from tests.kit.builders import make_agreement
 
 
@@ -19,6 +21,13 @@ def test_a_quota_is_never_shown_larger_than_it_is(amount: float) -> None:
     shown = Decimal(_at_most(amount))
     assert shown <= Decimal(amount)
     assert Decimal(amount) - shown <= Decimal(amount) / 100_000
+
+
+def test_a_log_tells_no_time_finer_than_the_pace() -> None:
+    """The times in a log are whole paces, so that it can be shown to others."""
+    out = io.StringIO()
+    JsonView(make_agreement(pace_seconds=64.0), out).warn("something")
+    assert json.loads(out.getvalue())["at"] % 64.0 == 0.0
 
 
 @pytest.mark.parametrize(("count", "who"), [(1, "1 member tells"), (2, "2 members tell")])

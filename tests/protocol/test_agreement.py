@@ -33,6 +33,7 @@ def full() -> dict[str, Any]:
         "reveal": "each",
         "rounds": 40,
         "rehearsal": True,
+        "pace_seconds": 0.5,
         "currency": "EUR",
         "privacy": {
             "epsilon": 1.0,
@@ -179,6 +180,7 @@ FIELDS: list[tuple[str, str, list[Any]]] = [
     ),
     ("reveal", "one of 'each', 'totals'", ["", "Totals", "none", 1, True, ["each"]]),
     ("rehearsal", FLAG, NOT_FLAGS),
+    ("pace_seconds", "a number from 0.001 to 3600", [0, 1e-4, 3601, -1, *NOT_NUMBERS]),
     (
         "currency",
         "one word of at most 8 characters, like EUR",
@@ -574,7 +576,7 @@ def test_everything_said() -> None:
     agreement = parse(toml(full()))
     assert (agreement.session, agreement.mode, agreement.rounds) == ("spring", "clipped", 40)
     assert agreement.rehearsal is True
-    assert agreement.currency == "EUR"
+    assert (agreement.currency, agreement.pace_seconds) == ("EUR", 0.5)
     assert agreement.ticks == TICKS
     assert agreement.privacy is not None
     assert vars(agreement.privacy) == {
@@ -622,6 +624,19 @@ def test_defaults() -> None:
         assert agreement.share.tolist() == [[1.0], [1.0]]
         assert agreement.currency == ""
         assert [member.endowment for member in agreement.members] == [(), ()]
+
+
+@pytest.mark.parametrize(
+    ("mode", "rehearsal", "pace"),
+    [("private", False, 0.25), ("private", True, None), ("hidden", False, None)],
+)
+def test_a_guarantee_has_a_pace(mode: str, rehearsal: bool, pace: float | None) -> None:
+    """Where something is promised releases leave at a pace; elsewhere only if it is agreed."""
+    table = minimal(mode) | {"rehearsal": rehearsal}
+    assert parse(toml(table)).pace_seconds == pace
+    agreed = parse(toml({**table, "pace_seconds": 2}))
+    assert agreed.pace_seconds == 2.0
+    assert agreed.digest != parse(toml(table)).digest
 
 
 def test_everything_said_of_totals() -> None:
@@ -764,6 +779,7 @@ CHANGES: list[tuple[str, Any]] = [
     ("mode", "private"),
     ("rounds", 41),
     ("rehearsal", False),
+    ("pace_seconds", 0.25),
     ("privacy.epsilon", 1.0000000000000002),
     ("privacy.delta", 0.002),
     ("privacy.accountant", "exact"),
@@ -797,7 +813,7 @@ CHANGES: list[tuple[str, Any]] = [
 
 def bare(table: dict[str, Any]) -> dict[str, Any]:
     """The same agreement without currency and endowments."""
-    for path in ("currency", "member.0.endowment", "member.1.endowment"):
+    for path in ("currency", "pace_seconds", "member.0.endowment", "member.1.endowment"):
         table = changed(table, path, MISSING)
     return table
 
@@ -811,8 +827,8 @@ def test_terms_that_are_not_there_are_not_in_the_canonical_form() -> None:
         tuple(sorted(reading.CANONICAL_MEMBER))
     }
     said = json.loads(canonical(parse(toml(full()))))
-    assert sorted(said) == sorted((*reading.CANONICAL, "currency"))
-    assert said["currency"] == "EUR"
+    assert sorted(said) == sorted((*reading.CANONICAL, "currency", "pace_seconds"))
+    assert (said["currency"], said["pace_seconds"]) == ("EUR", 0.5)
     assert [m["endowment"] for m in said["members"]] == [[0.25, 0.625], [0.75, 0.375]]
     rule = json.loads(canonical(parse(toml(centered()))))["pricing"]
     assert (rule.pop("tolerance"), rule.pop("reserve")) == (0.01, 0.001)

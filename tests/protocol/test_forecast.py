@@ -28,6 +28,19 @@ def test_plan_names_the_agreement_and_its_promise() -> None:
 
 
 @pytest.mark.parametrize(
+    ("pace", "rounds", "words"),
+    [(0.25, 4, "1 seconds"), (0.5, 300, "2.5 minutes"), (60.0, 150, "2.5 hours")],
+)
+def test_plan_says_how_long_a_session_takes(pace: float, rounds: int, words: str) -> None:
+    """The pace times the rounds, in a unit that people use; without one, what that means."""
+    agreement = make_agreement(pace_seconds=pace, rounds=rounds)
+    told = plan_text(agreement, forecast(agreement))
+    assert f"at the pace of {pace:g} s a round its releases take {words} in all" in told
+    without = make_agreement(rounds=rounds)
+    assert "may tell something of the data" in plan_text(without, forecast(without))
+
+
+@pytest.mark.parametrize(
     ("epsilon", "share", "word"),
     [(None, 1.0, "no noise"), (1e-3, 1.0, "drowns"), (10.0, 1.0, "faint"), (100.0, 0.34, "clear")],
 )

@@ -173,7 +173,7 @@ def test_settings_that_come_too_late_are_said(machine: Machine) -> None:
     machine.start("coordinator", ROUNDS="9", LIMIT=str(int(LIMIT)))
     assert machine.wait()["coordinator"] == 0
     told = machine.told()
-    assert "ROUNDS=9 EPSILON=1 REVEAL=totals TOPOLOGY=relay is not what was agreed" in told
+    assert "ROUNDS=9 EPSILON=1 PACE=0.1 REVEAL=totals TOPOLOGY=relay is not what was agreed" in told
     assert told.count("all parties are done: the session is finished") == 2
 
 

@@ -1,0 +1,169 @@
+"""The subproblem in a process of its own, so that a deadline can be kept whatever it does.
+
+The party says prices, and takes the answer at a time of its own choosing, if there is one. Only in
+between does the other process run: at all other times it is stopped, so that nothing that it
+does can move the moment at which the party speaks. What passes here is un-noised: only the gate
+may read it. Run as a program this module is the other side.
+"""
+
+import os
+import pickle  # between a program and itself: nothing from outside is ever unpickled
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+
+import numpy as np
+
+from party.dataset import DataSet
+from party.subproblem import USUAL, Answer, Effort, Subproblem, subproblem
+from protocol.agreement import Agreement
+from protocol.arrays import Floats
+from protocol.errors import BadData
+
+_NUMBER = struct.Struct("=Q?d")
+"""What an answer begins with: to which question, whether there is a plan, its objective."""
+
+_QUESTION = struct.Struct("=Q")
+
+_SEARCHING = 0.9
+"""Whole numbers: what part of its time a solver may search, so that the answer is there in time."""
+
+
+class Solver:
+    """Answers prices as a `Subproblem` does, but beside the party that asks.
+
+    A model that cannot be used is refused here, before anybody is spoken to. A process that
+    has died is started again with the next question; what it was asked has no answer.
+    """
+
+    def __init__(
+        self,
+        data: DataSet,
+        agreement: Agreement,
+        member: str,
+        *,
+        effort: Effort = USUAL,
+        seconds: float,
+    ) -> None:
+        """`seconds` is how long it will be given from each question to its answer."""
+        self._model = data, agreement, member, effort, seconds
+        self._asked = 0
+        self._answer_bytes = _NUMBER.size + 8 * len(agreement.resources)
+        self._start()
+        try:
+            self._await_ready()
+        except BaseException:
+            self.close()
+            raise
+
+    def ask(self, prices: Floats) -> None:
+        """Let the other process run, with these prices. Returns at once."""
+        if self._process.poll() is not None:
+            self.close()
+            self._start()
+        self._asked += 1
+        with suppress(OSError):  # it has just died, or its questions are full: no answer
+            self._talk.send(_QUESTION.pack(self._asked) + prices.tobytes(), socket.MSG_DONTWAIT)
+        self._process.send_signal(signal.SIGCONT)
+
+    def answer(self, prices: Floats) -> Answer | None:  # noqa: ARG002 - those that were asked
+        """What it has to say by now to the prices that were asked last; None if nothing yet."""
+        self._process.send_signal(signal.SIGSTOP)
+        with suppress(OSError):
+            while data := self._talk.recv(1 << 20, socket.MSG_DONTWAIT):
+                self._heard += data
+        while len(self._heard) >= self._answer_bytes:
+            said = bytes(self._heard[: self._answer_bytes])
+            del self._heard[: self._answer_bytes]
+            number, found, objective = _NUMBER.unpack_from(said)
+            if number == self._asked and found:
+                demand = np.frombuffer(said, dtype=np.float64, offset=_NUMBER.size)
+                return Answer(objective, demand, np.empty(0))
+        return None
+
+    def close(self) -> None:
+        """End the other process."""
+        self._process.kill()
+        self._process.wait()
+        self._talk.close()
+
+    def _start(self) -> None:
+        self._talk, theirs = socket.socketpair()
+        self._heard = bytearray()
+        with theirs:
+            # A group of its own: the keys that end the party do not reach it, and if the party is
+            # killed while it is stopped, it is ended as a stopped orphan is.
+            self._process = subprocess.Popen(  # noqa: S603 - this very program
+                [sys.executable, "-P", "-m", "party.solver", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                process_group=0,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,  # whatever a solver has to say is secret
+                stderr=subprocess.DEVNULL,
+            )
+        threading.Thread(target=self._hand_over, args=(self._process,), daemon=True).start()
+
+    def _hand_over(self, process: "subprocess.Popen[bytes]") -> None:
+        """Give the model to the other process: beside, for it may be large."""
+        with suppress(OSError):
+            if process.stdin is not None:
+                with process.stdin as theirs:
+                    pickle.dump(self._model, theirs)
+
+    def _await_ready(self) -> None:
+        heard = bytearray()
+        while len(heard) < self._answer_bytes and (data := self._talk.recv(1 << 16)):
+            heard += data
+        if len(heard) < self._answer_bytes or heard[: _QUESTION.size] != _QUESTION.pack(0):
+            while data := self._talk.recv(1 << 16):
+                heard += data
+            raise BadData(heard.decode() or "the solver ends by itself when it reads the model")
+        self._process.send_signal(signal.SIGSTOP)
+
+
+def _packed(number: int, answer: Answer | None, resources: int) -> bytes:
+    if answer is None:
+        return _NUMBER.pack(number, False, 0.0) + bytes(8 * resources)
+    return _NUMBER.pack(number, True, answer.objective) + answer.demand.tobytes()
+
+
+def _answered(problem: Subproblem, prices: Floats) -> Answer | None:
+    try:
+        return problem.answer(prices)
+    except Exception:  # whatever it is: the party goes on, and nobody is told
+        return None
+
+
+def _serve(talk: socket.socket) -> None:
+    """Answer the newest question, until the party is gone."""
+    model = pickle.load(sys.stdin.buffer)  # noqa: S301 - from our own party
+    data, agreement, member, effort, seconds = model
+    try:
+        problem = subproblem(data, agreement, member, effort)
+    except BadData as error:
+        talk.sendall(str(error).encode())
+        return
+    problem.hurry(_SEARCHING * seconds)
+    resources = len(agreement.resources)
+    talk.sendall(_packed(0, None, resources))
+    length, waiting = _QUESTION.size + 8 * resources, bytearray()
+    while heard := talk.recv(1 << 20):
+        waiting += heard
+        whole = len(waiting) // length * length
+        if not whole:
+            continue
+        question = bytes(waiting[whole - length : whole])
+        del waiting[:whole]
+        (number,) = _QUESTION.unpack_from(question)
+        prices = np.frombuffer(question, dtype=np.float64, offset=_QUESTION.size)
+        talk.sendall(_packed(number, _answered(problem, prices), resources))
+
+
+if __name__ == "__main__":
+    with socket.socket(fileno=int(sys.argv[1])) as own:
+        _serve(own)

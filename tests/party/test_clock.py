@@ -1,0 +1,198 @@
+"""When a release leaves, and the solver beside the party whose time it keeps."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from party import clock
+from party.clock import Clock, pace_for, solving_seconds
+from party.ledger import Ledger
+from party.solver import Solver
+from party.subproblem import Answer, subproblem
+from protocol.agreement import Agreement
+from protocol.arrays import Floats
+from protocol.course import Course
+from protocol.errors import BadData
+from scripts.attacks.clock import Timed, accuracy, attacked
+from scripts.instances import Instance, draw
+from tests.kit import ROOT
+from tests.kit.builders import make_agreement
+from tests.kit.gates import Problem, Shift, gate
+from tests.kit.waiting import until
+
+PACE = 0.05
+
+
+def agreed(instance: Instance) -> Agreement:
+    resources = [{"name": f"r{j}", "capacity": c} for j, c in enumerate(instance.capacity.tolist())]
+    return make_agreement(members=3, resource=resources, pace_seconds=PACE)
+
+
+INSTANCE = draw(4, parties=3, resources=3, demands=False)
+AGREEMENT = agreed(INSTANCE)
+
+
+@pytest.fixture
+def solver() -> Iterator[Solver]:
+    with closing(Solver(INSTANCE.data[0], AGREEMENT, "ada", seconds=1.0)) as beside:
+        yield beside
+
+
+def answered(solver: Solver, prices: Floats) -> Answer:
+    """What a solver says, however busy the machine is: it is asked until it is ready."""
+
+    def once() -> Answer | None:
+        solver.ask(prices)
+        time.sleep(0.02)
+        return solver.answer(prices)
+
+    found = until(once, "the solver answers")
+    assert found is not None
+    return found
+
+
+def state(process: int) -> str:
+    """What the system says of a process: T where it is stopped, nothing where it is gone."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2][0]
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+def test_beside_the_party_answers_are_the_same(solver: Solver) -> None:
+    """In a process of its own the problem has the answers that it has in this one."""
+    problem = subproblem(INSTANCE.data[0], AGREEMENT, "ada")
+    for prices in np.random.default_rng(5).uniform(0.0, 3.0, (8, 3)):
+        beside, here = answered(solver, prices), problem.answer(prices)
+        assert here is not None
+        assert beside.demand == pytest.approx(here.demand)
+        assert beside.objective == pytest.approx(here.objective)
+
+
+def test_an_answer_that_comes_late_is_nobodys(solver: Solver) -> None:
+    """What was asked in an earlier round is never taken for the answer to this one."""
+    problem = subproblem(INSTANCE.data[0], AGREEMENT, "ada")
+    dear, cheap = np.full(3, 1e3), np.full(3, 1e-3)
+    expected = problem.answer(cheap)
+    assert expected is not None
+    for _ in range(5):
+        solver.ask(dear)
+        solver.answer(dear)  # there or not: nobody waits
+        assert answered(solver, cheap).demand == pytest.approx(expected.demand)
+
+
+def test_a_solver_runs_only_while_it_is_asked(solver: Solver) -> None:
+    """Outside of its time it is stopped, and takes nothing from who sends."""
+    process = solver._process.pid
+    until(lambda: state(process) == "T", "it is stopped before the first question")
+    answered(solver, np.ones(3))
+    until(lambda: state(process) == "T", "it is stopped when its time is over")
+
+
+def test_a_solver_that_dies_has_no_answer_and_the_next_has(solver: Solver) -> None:
+    """A crash of the solver is a round without an answer, not the end of the party."""
+    before = answered(solver, np.ones(3))
+    solver._process.kill()
+    solver._process.wait()
+    assert solver.answer(np.ones(3)) is None
+    assert answered(solver, np.ones(3)).demand == pytest.approx(before.demand)
+
+
+def test_a_model_that_cannot_be_used_is_refused_with_the_same_words() -> None:
+    """What the check of a model says, it says from beside as well."""
+    data = replace(INSTANCE.data[0], lower=INSTANCE.data[0].lower + 1e6)
+    data = replace(data, upper=data.lower + 1.0)
+    with pytest.raises(BadData) as here:
+        subproblem(data, AGREEMENT, "ada")
+    with pytest.raises(BadData) as beside:
+        Solver(data, AGREEMENT, "ada", seconds=1.0)
+    assert str(beside.value) == str(here.value)
+
+
+KILLED = """
+import sys, time
+from party.solver import Solver
+from tests.party.test_clock import AGREEMENT, INSTANCE
+print(Solver(INSTANCE.data[0], AGREEMENT, "ada", seconds=1.0)._process.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def test_no_solver_outlives_its_party() -> None:
+    """A party that is killed while its solver is stopped leaves no process behind."""
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as party:
+        assert party.stdout is not None
+        process = int(party.stdout.readline())
+        os.kill(party.pid, signal.SIGKILL)
+        party.wait()
+    until(lambda: state(process) in ("", "Z"), "the solver is gone, too")
+
+
+@pytest.mark.parametrize("ready", [True, False])
+def test_a_release_waits_on_the_disk_for_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ready: bool
+) -> None:
+    """Ready or not, it is recorded first, leaves no sooner than agreed, and the same is done."""
+    agreement = make_agreement(rounds=2, pace_seconds=PACE)
+    problem = Problem(3.0, 5.0, fails=not ready)
+    done: list[str] = []
+    sleep = clock._sleep_until
+
+    def watched(moment: float) -> None:
+        kept = "recorded" if ledger.release(0) else "nothing recorded"
+        open_transaction = ledger._file._base.in_transaction
+        done.append(f"{kept}, {'not ' if open_transaction else ''}durable, asked {problem.told}")
+        sleep(moment)
+
+    monkeypatch.setattr(clock, "_sleep_until", watched)
+    with closing(Ledger(tmp_path / "ledger", agreement, "ada")) as ledger:
+        door, opened = gate(agreement, problem, Shift(1, 2), ledger), time.monotonic()
+        position = Course(agreement).opening
+        release = Clock(PACE).release(door, ledger, position, opened)
+        assert time.monotonic() >= opened + PACE
+        assert ledger.release(0) == release
+        asked = [position.prices.current]
+        assert done == [
+            f"nothing recorded, durable, asked {asked}",
+            f"recorded, durable, asked {asked}",
+        ]
+        again = Clock(PACE).release(door, ledger, position, time.monotonic())
+        assert (again, len(problem.told), len(problem.asked)) == (release, 1, 1)
+
+
+@pytest.mark.parametrize("slowest", [1e-5, 0.003, 0.0123, 0.7, 40.0])
+def test_a_proposed_pace_leaves_room(slowest: float) -> None:
+    """The slowest answer that was seen fits in it some three times, and it has two digits."""
+    pace = pace_for(slowest)
+    assert solving_seconds(pace) > 3.0 * slowest
+    assert float(f"{pace:.2g}") == pace
+
+
+@pytest.mark.parametrize(("apart", "low", "high"), [(1.0, 0.99, 1.0), (0.0, 0.4, 0.6)])
+def test_the_attack_tells_what_can_be_told(apart: float, low: float, high: float) -> None:
+    """Times that differ are told apart in every round, and times that do not in half of them."""
+    rng = np.random.default_rng(3)
+    new = rng.random(2_000) < 0.5
+    timed = Timed(rng.random(2_000) * 0.9 + apart * new, new)
+    assert low <= accuracy(timed) <= high
+    assert low <= accuracy(Timed(-timed.seconds, new)) <= high
+
+
+def test_no_release_of_a_party_leaves_before_its_time() -> None:
+    """A real party, timed by a member that sets every price: none of its answers is early."""
+    timed = attacked(60, "relay", pace=PACE, rounds=10, seed=2)
+    assert len(timed.seconds) == 10
+    assert timed.new.any()
+    assert not timed.new.all()
+    assert timed.seconds.min() >= PACE
