@@ -15,8 +15,8 @@ from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from party import dataset, identity
-from party.budget import Limit, require_room
+from party import dataset, identity, lifetime
+from party.budget import Limit, require_room, statement
 from party.dataset import DataSet, Model
 from party.ledger import Ledger
 from party.node import Node
@@ -115,10 +115,11 @@ def join(
     """Take part in a session with a model, to its end or on from where it stopped.
 
     As `party join`: `ledger` is NAME.ledger beside the key unless it is said, with `out` the files
-    of RESULT.md are written there, `limit` is a lifetime budget for the data set, `effort` is for
-    models with whole numbers, `seed` for rehearsals only. `progress` shows the rounds on standard
-    error. Raises a `SottoError` whose `exit_code` is that of `party join`; a quota that is too
-    small is no error here: `plan` is None then.
+    of RESULT.md are written there, `limit` is a lifetime budget for the data set (without one the
+    first session sets it to what that session may spend), `effort` is for models with whole
+    numbers, `seed` for rehearsals only. `progress` shows the rounds on standard error. Raises a
+    `SottoError` whose `exit_code` is that of `party join`; a quota that is too small is no error
+    here: `plan` is None then.
     """
     if not isinstance(agreement, Agreement):
         agreement = read_agreement(Path(agreement))
@@ -207,15 +208,21 @@ def take_part(
     data = dataset.read(model, agreement)
     problem = subproblem(data, agreement, who.name, effort)
     path = ledger or key.with_suffix(".ledger")
+    if not agreement.rehearsal and not path.exists():
+        lifetime.require_only(key, path, None)  # before it is made
     with closing(Ledger(path, agreement, who.name, data_set=data_set)) as memory:
-        if limit is not None:
-            memory.set_limit(limit)
-        require_room(memory.accounts(), agreement.digest, memory.data_set, memory.limit())
+        if not agreement.rehearsal:
+            lifetime.count_here(key, path, memory.id)
+        kept = memory.limit()
+        fixed = memory.fix_limit(limit)
+        require_room(memory.accounts(), agreement.digest, memory.data_set, fixed)
         if memory.fault is not None and not memory.proof():
             raise memory.fault  # with the proof it is shown to those who were not there
         company = Company(who.name, data, memory)
         try:
             with view if isinstance(view, AbstractContextManager) else nullcontext():
+                if fixed is not None and fixed != kept:
+                    view.warn(statement(memory.data_set, fixed))
                 Node(
                     agreement,
                     who,

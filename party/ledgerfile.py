@@ -100,7 +100,7 @@ UPDATE limits SET fixed_epsilon = epsilon, fixed_delta = delta WHERE NOT EXISTS 
     WHERE sessions.data_set = limits.data_set
 );
 """
-"""Before, nobody noted when a limit was set: it counts as set before all releases if there are none."""
+"""Before, nobody noted when a limit was set: it is fixed beforehand if nothing was released yet."""
 
 _COLUMNS = {
     "releases": ("round", "message"),

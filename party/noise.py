@@ -47,7 +47,8 @@ class DiscreteGaussian(Noise):
     """Noise for real sessions.
 
     Guarantee: each number is perturbed by an exact draw from the discrete Gaussian N_Z(0, σ²)
-    made by OpenDP from the operating system's cryptographic source. The time it takes is
+    made by OpenDP. Its random bits come from a cryptographic generator inside the library, which
+    the operating system has seeded; it is not asked again for each draw. The time it takes is
     not constant.
     """
 

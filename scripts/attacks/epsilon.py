@@ -16,14 +16,14 @@ import argparse
 import math
 import multiprocessing
 import os
-import signal
+import textwrap
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict, dataclass
 from functools import cache
-from itertools import product
+from itertools import product, zip_longest
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -49,6 +49,7 @@ from protocol.toml import from_table
 from protocol.wire import SIGNATURE_BYTES, pack
 from scripts.agreements import players, table
 from scripts.attacks import page
+from scripts.studies.workers import follow_parent
 
 EPSILONS = (1.0, 4.0)
 DELTA = 0.01
@@ -68,6 +69,7 @@ SESSIONS, QUICK_SESSIONS = 16_000, 200
 _FEWER = 8
 """With the paper's accountant a bound need not be sharp to show how far below ε it stays."""
 
+_PARTS = (1.0, 0.8, 0.5)
 _TWINS_AT_ONCE, _SESSIONS_AT_ONCE = 50_000, 250
 _CAPACITY = np.array([10.0, 40.0])
 _SHARE = np.array([[1.0, 0.4]] * 3)
@@ -101,16 +103,14 @@ def epsilon(chosen: argparse.Namespace, console: Console) -> list[dict[str, Any]
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("sessions", total=len(work))
         with suppress(KeyboardInterrupt):
-            for unit, seen in _played(work, chosen.processes):
-                found[unit.case, unit.twin] += seen
+            for unit, part in _played(work, chosen.processes):
+                found[unit.case, unit.twin] += part
                 progress.advance(task)
     rows = [figures(case, gate=found[case, False], twin=found[case, True]) for case in cases()]
     console.print(_shown(rows))
     console.print(_WHAT, highlight=False)
     if chosen.page:
-        page.put(
-            chosen.page, _HEADING, [_STORY, "", *page.grid(_COLUMNS, [*map(_cells, rows)], _WORDS)]
-        )
+        page.put(chosen.page, _HEADING, _written(rows))
     return rows
 
 
@@ -158,41 +158,54 @@ def cases() -> list[Case]:
 
 @dataclass(frozen=True)
 class Seen:
-    """How many sessions of each data set there were, and how many were taken for `everything`."""
+    """How many sessions of each data set there were, and how many were taken for `everything`.
+
+    These are counted for each of the thresholds that were tried.
+    """
 
     nothing: int = 0
     everything: int = 0
-    false: int = 0
-    true: int = 0
+    false: tuple[int, ...] = ()
+    true: tuple[int, ...] = ()
 
     def __add__(self, other: "Seen") -> "Seen":
+        def added(ours: tuple[int, ...], theirs: tuple[int, ...]) -> tuple[int, ...]:
+            return tuple(map(sum, zip_longest(ours, theirs, fillvalue=0)))
+
         return Seen(
             self.nothing + other.nothing,
             self.everything + other.everything,
-            self.false + other.false,
-            self.true + other.true,
+            added(self.false, other.false),
+            added(self.true, other.true),
         )
 
-    def bounds(self) -> tuple[float, float]:
-        """How often `everything` is recognised, at least, and `nothing` mistaken, at most."""
-        alpha = (1.0 - CONFIDENCE) / 2.0
-        wrong, right = self.nothing - self.false, self.everything - self.true
-        least = float(betaincinv(self.true, right + 1, alpha)) if self.true else 0.0
-        most = float(betaincinv(self.false + 1, wrong, 1.0 - alpha)) if wrong else 1.0
-        return least, most
+    def bounds(self) -> Iterator[tuple[float, float]]:
+        """How often `everything` is recognised, at least, and `nothing` mistaken, at most.
+
+        All of these hold at once with the confidence that is asked for.
+        """
+        alpha = (1.0 - CONFIDENCE) / 2.0 / max(1, len(self.true))
+        for false, true in zip(self.false, self.true, strict=True):
+            right, missed = self.nothing - false, self.everything - true
+            least = float(betaincinv(true, missed + 1, alpha)) if true else 0.0
+            most = float(betaincinv(false + 1, right, 1.0 - alpha)) if right else 1.0
+            yield least, most
 
     def epsilon(self, delta: float) -> float:
         """An ε that no (ε, δ)-LDP mechanism is below, with nothing assumed."""
-        least, most = self.bounds()
-        return max(0.0, math.log((least - delta) / most)) if least > delta else 0.0
+        proved = (
+            math.log((least - delta) / most) for least, most in self.bounds() if least > delta
+        )
+        return max(0.0, *proved, 0.0)
 
     def gaussian_epsilon(self, delta: float) -> float:
         """The same for a mechanism whose trade-off curve is that of a Gaussian."""
-        least, most = self.bounds()
-        if not 0.0 < most < least < 1.0:
-            return 0.0
-        mu = _NORMAL.inv_cdf(least) - _NORMAL.inv_cdf(most)
-        return gaussian_epsilon(mu=mu, delta=delta)
+        proved = (
+            gaussian_epsilon(mu=_NORMAL.inv_cdf(least) - _NORMAL.inv_cdf(most), delta=delta)
+            for least, most in self.bounds()
+            if 0.0 < most < least < 1.0
+        )
+        return max(0.0, *proved, 0.0)
 
 
 @dataclass(frozen=True)
@@ -202,7 +215,7 @@ class Unit:
     case: Case
     twin: bool
     sessions: int
-    threshold: float
+    thresholds: tuple[float, ...]
     after: float
     seed: int
 
@@ -211,44 +224,58 @@ def units(case: Case, *, sessions: int, twins: int, seed: int) -> Iterator[Unit]
     """The work for one row. The thresholds are fixed before anything is seen."""
     mu = Calibration(case.agreement()).mu
     some = math.ceil(sessions / mu / (_FEWER if case.accountant == "paper" else 1))
-    for twin, count, size, threshold in (
-        (False, some, _SESSIONS_AT_ONCE, 0.0),
-        (True, twins, _TWINS_AT_ONCE, _best_threshold(mu, twins // 2)),
+    for twin, count, size, tried in (
+        (False, some, _SESSIONS_AT_ONCE, (0.0,)),
+        (True, twins, _TWINS_AT_ONCE, thresholds(mu, twins // 2)),
     ):
         for begin in range(0, count, size):
             part = min(size, count - begin)
-            yield Unit(case, twin, part, threshold, after=begin / count, seed=seed + begin)
+            yield Unit(case, twin, part, tried, after=begin / count, seed=seed + begin)
 
 
 @cache
-def _best_threshold(mu: float, sessions: int) -> float:
-    """The likelihood ratio from which on it pays best to say `everything`, in so many of each."""
+def thresholds(mu: float, sessions: int) -> tuple[float, ...]:
+    """Likelihood ratios from which on it pays best to say `everything`, in so many of each.
 
+    One for noise as it should be, others for noise that is a part of that: with less of it the
+    ratios of extreme sessions are smaller, and a gate that draws too little would not be found.
+    """
+    return tuple(part**2 * _best_threshold(mu / part, sessions) for part in _PARTS)
+
+
+def _best_threshold(mu: float, sessions: int) -> float:
     def promised(threshold: float) -> float:
         false, true = (1.0 - _NORMAL.cdf(threshold / mu + s * mu / 2.0) for s in (1.0, -1.0))
-        seen = Seen(sessions, sessions, round(sessions * false), round(sessions * true))
-        return seen.epsilon(DELTA)
+        taken = (round(sessions * false),), (round(sessions * true),)
+        return Seen(sessions, sessions, *taken).epsilon(DELTA)
 
-    return max(np.linspace(-2.0 * mu, 6.0 * mu, 161).tolist(), key=promised)
+    tried: list[float] = np.linspace(-2.0 * mu, 6.0 * mu, 161).tolist()
+    return max(tried, key=promised)
 
 
 def play(unit: Unit) -> Seen:
     """Play sessions and say which data set each was of."""
-    count = unit.sessions // 2
+    count, agreement = unit.sessions // 2, unit.case.agreement()
+    ratios: list[Floats]
     if unit.twin:
         rng = np.random.default_rng([unit.seed, *repr(unit.case).encode()])
-        false, true = (
-            twin_ratios(unit.case.agreement(), rng, count, everything=asked)
-            for asked in (False, True)
-        )
+        ratios = [twin_ratios(agreement, rng, count, everything=asked) for asked in (False, True)]
     else:
-        audit = Audit(unit.case.agreement())
-        false, true = (
+        audit = Audit(agreement)
+        ratios = [
             np.array([audit.ratio(everything=asked) for _ in range(count)])
             for asked in (False, True)
-        )
-    taken = [int((ratios > unit.threshold).sum()) for ratios in (false, true)]
-    return Seen(count, count, *taken)
+        ]
+    return seen(ratios[0], ratios[1], unit.thresholds)
+
+
+def seen(nothing: Floats, everything: Floats, tried: Sequence[float]) -> Seen:
+    """How often each of both data sets is taken for `everything`, at every threshold."""
+    false, true = (
+        tuple(int((ratios > threshold).sum()) for threshold in tried)
+        for ratios in (nothing, everything)
+    )
+    return Seen(len(nothing), len(everything), false, true)
 
 
 class Audit:
@@ -302,11 +329,11 @@ class Audit:
                 gates[_VICTIM].prepare()
                 values = np.zeros((len(self._names), agreement.width), dtype=np.int64)
                 values[: len(gates)] = numbers(tuple(gate.release(position) for gate in gates))
-                seen = values[_VICTIM]
+                read = values[_VICTIM]
                 if agreement.masked:  # the sum of all, less what the colluder knows it has said
-                    seen = values.sum(axis=0) - ledgers[_COLLUDER].demands()[1][-1]
+                    read = values.sum(axis=0) - ledgers[_COLLUDER].demands()[1][-1]
                 variance = (self._calibration.scales(position.caps)[honest] ** 2).sum(axis=0)
-                total += float(_log_ratio(seen, position.caps[_VICTIM], variance))
+                total += float(_log_ratio(read, position.caps[_VICTIM], variance))
                 position = self._course.advance(position, values)
         return total
 
@@ -368,25 +395,21 @@ def _honest(agreement: Agreement) -> list[int]:
     return [k for k in range(len(_SHARE)) if k != _COLLUDER] if agreement.masked else [_VICTIM]
 
 
-def _log_ratio(seen: Ticks, cap: Ticks, variance: Floats) -> Any:
-    """ln of the likelihood of what was seen with `cap` beneath the noise, over that with 0."""
-    return (cap * (seen - cap / 2.0) / variance).sum(axis=-1)
+def _log_ratio(read: Ticks, cap: Ticks, variance: Floats) -> Any:
+    """ln of the likelihood of what was read with `cap` beneath the noise, over that with 0."""
+    return (cap * (read - cap / 2.0) / variance).sum(axis=-1)
 
 
 def _played(work: Sequence[Unit], processes: int) -> Iterator[tuple[Unit, Seen]]:
     """Units as they end. Processes are new ones: a copy would draw the same noise as another."""
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(processes, mp_context=context, initializer=_for_the_parent_alone)
+    pool = ProcessPoolExecutor(processes, mp_context=context, initializer=follow_parent)
     try:
         futures = {pool.submit(play, unit): unit for unit in work}
         for future in as_completed(futures):
             yield futures.pop(future), future.result()
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-def _for_the_parent_alone() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def figures(case: Case, *, gate: Seen, twin: Seen) -> dict[str, Any]:
@@ -404,20 +427,22 @@ def figures(case: Case, *, gate: Seen, twin: Seen) -> dict[str, Any]:
 
 
 _WHAT = (
-    "ε proved / ε: no (ε, δ)-LDP gate is below the ε proved, with 95 % confidence in each row. Of the "
-    "gate, if its trade-off curve is that of a Gaussian; of the twin, whatever it is. Above 1 the "
-    "promise would be broken; far below 1 there is more noise than it takes."
+    "ε proved / ε: the gate cannot be (ε, δ)-LDP for any ε below the one proved; in each row this "
+    "is wrong in at most 5 of 100 runs. Of the gate, if its trade-off curve is that of a Gaussian; "
+    "of the twin, whatever it is. Above 1 the promise would be broken; far below 1 there is more "
+    "noise than it takes."
 )
 _HEADING = "What releases tell of ε"
-_STORY = f"""\
-`scripts/attack epsilon --page FILE` plays short sessions with three members and two resources, one
-round or, in `clipped` mode, two, and δ = {DELTA:g}. One member always asks for nothing, or always for everything that it may; the
-adversary knows which two data sets these are and all that the others do, and has to say which it was.
-It takes the likelihood ratio of all releases of the session. Where only totals are read it is itself
-a member (`colluders` is 1) and subtracts its own release. In `clipped` mode the noise follows the
-caps, and the ratio of each round is taken with the noise that it had.
-
-{_WHAT}"""
+_STORY = (
+    "`scripts/attack epsilon --page FILE` plays short sessions with three members and two "
+    "resources: one round or, in `clipped` mode, two. "
+    f"δ is {DELTA:g}. One member always asks for nothing, or always for everything that it may; "
+    "the adversary knows these two data sets and all that the others do, and has to say which it "
+    "was. It takes the likelihood ratio of all releases of the session, which no other test beats. "
+    "Where only totals are read it is itself a member (`colluders` is 1) and subtracts its own "
+    "release. In `clipped` mode the noise follows the caps, and the ratio of each round is taken "
+    "with the noise that it had."
+)
 _COLUMNS = ("accountant", "ε", "mode", "reveal", "noise", "gate: sessions", "ε proved / ε",
             "twin: sessions", "ε proved / ε")  # fmt: skip
 _WORDS = 5
@@ -429,6 +454,12 @@ def _cells(row: dict[str, Any]) -> list[str]:
         f"{row['gate_sessions']:,}", f"{row['gate_part']:.3f}",
         f"{row['twin_sessions']:,}", f"{row['twin_part']:.3f}",
     ]  # fmt: skip
+
+
+def _written(rows: list[dict[str, Any]]) -> list[str]:
+    """The same for the page."""
+    words = [[*textwrap.wrap(text, 100), ""] for text in (_STORY, _WHAT)]
+    return [*words[0], *words[1], *page.grid(_COLUMNS, [_cells(row) for row in rows], _WORDS)]
 
 
 def _shown(rows: list[dict[str, Any]]) -> Table:
