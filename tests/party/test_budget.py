@@ -10,6 +10,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -28,6 +29,7 @@ from party.budget import (
 from party.ledger import Ledger
 from party.lifetime import accounts, set_limit
 from protocol.agreement import Agreement
+from protocol.arrays import Floats
 from protocol.errors import BadCommand, BadLedger, BudgetExceeded
 from protocol.privacy import Discreteness, Spent, rho
 from tests.kit.budgets import DELTA, agreed, composed, hidden, multiplier, record
@@ -313,6 +315,27 @@ def test_sessions_before_any_limit_have_none_to_rest_on(tmp_path: Path) -> None:
     assert fixed_by(path, agreed(1.0, session="two")) is None
     shown = figures(accounts(path)[0], "main", None, delta=DELTA)
     assert shown["statement"].startswith("No limit was fixed before the first release")
+
+
+def test_who_stops_in_the_light_of_releases_needs_a_limit_from_the_start() -> None:
+    """Without one the stated δ is passed by far; a limit for all that might be played holds.
+
+    Up to 400 sessions of μ = 0.1, and the last is the one that has just told too much.
+    """
+    each, most, people = 0.1, 400, 20_000
+    stated = np.array([Spent(each**2 * n).epsilon(DELTA) for n in range(1, most + 1)])
+    rng = np.random.default_rng(1)
+    told = np.cumsum(each * rng.standard_normal((people, most)) + each**2 / 2.0, axis=1)
+    over = told > stated + 0.1
+    stop = np.where(over.any(axis=1), over.argmax(axis=1), most - 1)
+    ratio = told[np.arange(people), stop]
+
+    def passed(epsilon: Floats | float) -> float:
+        """The δ that these releases need beside such an ε."""
+        return float(np.maximum(0.0, 1.0 - np.exp(epsilon - ratio)).mean())
+
+    assert passed(stated[stop]) > 4.0 * DELTA
+    assert passed(stated[-1]) < 1.2 * DELTA
 
 
 def test_one_accountant_keeps_a_limit() -> None:
