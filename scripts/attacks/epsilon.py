@@ -62,8 +62,8 @@ ROUNDS = {"private": 1, "clipped": 2}
 """As few as there can be: caps follow releases from the second round on."""
 
 CONFIDENCE = 0.95
-TWINS, QUICK_TWINS = 1_500_000, 100_000
-SESSIONS, QUICK_SESSIONS = 16_000, 200
+TWINS, QUICK_TWINS = 800_000, 100_000
+SESSIONS, QUICK_SESSIONS = 12_000, 200
 """Of the gate where μ is 1. It takes more to prove a small one."""
 
 _FEWER = 8
@@ -223,7 +223,7 @@ class Unit:
 def units(case: Case, *, sessions: int, twins: int, seed: int) -> Iterator[Unit]:
     """The work for one row. The thresholds are fixed before anything is seen."""
     mu = Calibration(case.agreement()).mu
-    some = math.ceil(sessions / mu / (_FEWER if case.accountant == "paper" else 1))
+    some = math.ceil(sessions / mu**1.5 / (_FEWER if case.accountant == "paper" else 1))
     for twin, count, size, tried in (
         (False, some, _SESSIONS_AT_ONCE, (0.0,)),
         (True, twins, _TWINS_AT_ONCE, thresholds(mu, twins // 2)),
