@@ -120,7 +120,10 @@ def main() -> None:
         "  party budget acme.ledger --max-epsilon 10 --max-delta 0.001\n\n"
         "All sessions count for one data set, 'main', however the model file changes, unless\n"
         "`party join --data-set NAME` said that it was another one. The second line sets a limit\n"
-        "for a data set, which every later `party join` keeps.",
+        "for a data set, which every later `party join` keeps. What can be said of all sessions\n"
+        "together rests on a limit that was there before the first release: unless another is\n"
+        "asked for, `party join` sets it to what the first session may spend. To raise it later\n"
+        "is possible, and the last line says what that means.",
     )
     budget.add_argument("ledger", type=Path, metavar="LEDGER")
     budget.add_argument(
@@ -135,7 +138,8 @@ def _budget_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--data-set", metavar="NAME", help="whose budget: one for all data ('main') unless told")
     add("--max-epsilon", type=float, metavar="E",
-        help="never let this data set spend more, in this or any later session")  # fmt: skip
+        help="never let this data set spend more, in this or any later session (what its first "
+        "session may spend)")  # fmt: skip
     add("--max-delta", type=float, metavar="D", help="the delta of that limit (0.001)")
 
 

@@ -5,6 +5,7 @@ numbers, the size of the model and what it earns alone: they are for the operato
 only, and go into no file, message or error.
 """
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -57,7 +58,10 @@ def check(
             raise BadKey(f"the key file {str(key)!r} is that of {who.name!r}, not of {member!r}")
         who.belongs_to(agreement)
         yield "key        is the one in the agreement"
-    if ledger and ledger.exists():
+    found = ledger is not None and ledger.exists()
+    if key and ledger and not agreement.rehearsal:
+        lifetime.require_only(key, ledger, lifetime.ledger_id(ledger) if found else None)
+    if ledger and found:
         yield from _budget(ledger, agreement, data_set)
     yield "nothing known to be wrong; `protocol plan` says what the noise will do"
 
@@ -112,10 +116,13 @@ def _budget(path: Path, agreement: Agreement, data_set: str | None) -> Iterator[
         this = budget.opened(agreement, data_set)
         accounts = (*accounts, this)
     lifetime.require_same(this.session, this.data_set, data_set)
-    limit = limits.get(this.data_set)
+    kept = limits.get(this.data_set)
+    limit = budget.limited(accounts, agreement.digest, asked=None, kept=kept)
     delta = limit.delta if limit else this.delta or budget.DELTA
     so_far = budget.in_words(budget.spent(accounts, this.data_set), delta)
     yield f"budget     data set {this.data_set!r} has spent {so_far}"
     budget.require_room(accounts, agreement.digest, this.data_set, limit)
     after = budget.spent([a for a in accounts if a is not this], this.data_set) + this.agreed
     yield f"           and with all of this session {budget.in_words(after, delta)}"
+    everything = math.isinf(after.mu_squared)
+    yield f"           {budget.statement(this.data_set, limit, everything=everything)}"

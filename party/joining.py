@@ -15,8 +15,8 @@ from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from party import dataset, identity
-from party.budget import Limit, require_room
+from party import dataset, identity, lifetime
+from party.budget import Limit, require_room, statement
 from party.clock import solving_seconds
 from party.dataset import DataSet, Model
 from party.ledger import Ledger
@@ -117,10 +117,11 @@ def join(
     """Take part in a session with a model, to its end or on from where it stopped.
 
     As `party join`: `ledger` is NAME.ledger beside the key unless it is said, with `out` the files
-    of RESULT.md are written there, `limit` is a lifetime budget for the data set, `effort` is for
-    models with whole numbers, `seed` for rehearsals only. `progress` shows the rounds on standard
-    error. Raises a `SottoError` whose `exit_code` is that of `party join`; a quota that is too
-    small is no error here: `plan` is None then.
+    of RESULT.md are written there, `limit` is a lifetime budget for the data set (without one the
+    first session sets it to what that session may spend), `effort` is for models with whole
+    numbers, `seed` for rehearsals only. `progress` shows the rounds on standard error. Raises a
+    `SottoError` whose `exit_code` is that of `party join`; a quota that is too small is no error
+    here: `plan` is None then.
     """
     if not isinstance(agreement, Agreement):
         agreement = read_agreement(Path(agreement))
@@ -208,6 +209,8 @@ def take_part(
         made(out)
     data = dataset.read(model, agreement)
     path = ledger or key.with_suffix(".ledger")
+    if not agreement.rehearsal and not path.exists():
+        lifetime.require_only(key, path, None)  # before it is made
     with ExitStack() as stack:
         problem: Answering
         if agreement.pace_seconds is None:
@@ -216,11 +219,13 @@ def take_part(
             seconds = solving_seconds(agreement.pace_seconds)
             beside = Solver(data, agreement, who.name, effort=effort, seconds=seconds)
             problem = stack.enter_context(closing(beside))
-        kept = Ledger(path, agreement, who.name, data_set=data_set)
-        memory = stack.enter_context(closing(kept))
-        if limit is not None:
-            memory.set_limit(limit)
-        require_room(memory.accounts(), agreement.digest, memory.data_set, memory.limit())
+        opened = Ledger(path, agreement, who.name, data_set=data_set)
+        memory = stack.enter_context(closing(opened))
+        if not agreement.rehearsal:
+            lifetime.count_here(key, path, memory.id)
+        kept = memory.limit()
+        fixed = memory.fix_limit(limit)
+        require_room(memory.accounts(), agreement.digest, memory.data_set, fixed)
         if memory.fault is not None and not memory.proof():
             raise memory.fault  # with the proof it is shown to those who were not there
         company = Company(who.name, data, memory)
@@ -228,6 +233,8 @@ def take_part(
             with view if isinstance(view, AbstractContextManager) else nullcontext():
                 if seen := dataset.seen_by_others(model):
                     view.warn(seen)
+                if fixed is not None and fixed != kept:
+                    view.warn(statement(memory.data_set, fixed))
                 Node(
                     agreement,
                     who,

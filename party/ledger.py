@@ -69,16 +69,21 @@ class Ledger:
             )
         lifetime.require_same(agreement.session, self.data_set, data_set)
 
+    @property
+    def id(self) -> bytes:
+        """What tells this ledger from all others, and not from its copies."""
+        return self._file.id
+
     def accounts(self) -> tuple[Account, ...]:
         """What every session in this ledger has spent, this one included."""
         return lifetime.accounts_in(self._file)
 
-    def set_limit(self, limit: Limit) -> None:
-        """Remember how much this session's data set may ever spend."""
-        lifetime.set_limit_in(self._file, self.data_set, limit)
+    def fix_limit(self, asked: Limit | None = None) -> Limit | None:
+        """Fix how much this session's data set may ever spend, before it releases anything."""
+        return lifetime.fix_limit(self._file, self.data_set, self._agreement.digest, asked)
 
     def limit(self) -> Limit | None:
-        """The limit that the company has set for this session's data set."""
+        """The limit of this session's data set."""
         return lifetime.limits_in(self._file).get(self.data_set)
 
     def mask_key(self) -> Signed | None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from protocol.errors import BadLedger, PeerHalted
 
-_VERSION = 5
+_VERSION = 6
 _WAL_PAGES = 200  # then the log begins anew: to overwrite is cheaper than to let it grow
 _CHECKSUM_BYTES = 16
 _ACCOUNTS = """
@@ -24,10 +24,14 @@ CREATE TABLE sessions (
     id INTEGER PRIMARY KEY, agreement BLOB NOT NULL UNIQUE, name TEXT NOT NULL,
     member TEXT NOT NULL, data_set TEXT NOT NULL, rounds INTEGER NOT NULL,
     epsilon REAL, delta REAL,
-    release_mu_squared REAL NOT NULL, release_epsilon REAL NOT NULL, release_delta REAL NOT NULL,
-    fault_code INTEGER, fault TEXT
+    release_mu_squared REAL NOT NULL, reserve REAL NOT NULL, release_factor REAL NOT NULL,
+    fault_code INTEGER, fault TEXT, colluders INTEGER
 );
-CREATE TABLE limits (data_set TEXT PRIMARY KEY, epsilon REAL NOT NULL, delta REAL NOT NULL);
+CREATE TABLE limits (
+    data_set TEXT PRIMARY KEY, epsilon REAL NOT NULL, delta REAL NOT NULL,
+    asked INTEGER NOT NULL DEFAULT 1, accountant TEXT, factor REAL,
+    fixed_epsilon REAL, fixed_delta REAL
+);
 CREATE TABLE addresses (
     session INTEGER, member TEXT, address TEXT NOT NULL, PRIMARY KEY (session, member)
 );
@@ -51,7 +55,6 @@ CREATE TABLE heard (
 );
 """
 _MASKS = """
-ALTER TABLE sessions ADD COLUMN colluders INTEGER;
 CREATE TABLE masks (
     session INTEGER, place INTEGER, secret BLOB NOT NULL, message BLOB NOT NULL,
     checksum BLOB NOT NULL, PRIMARY KEY (session, place)
@@ -69,6 +72,11 @@ CREATE TABLE parts (
     checksum BLOB NOT NULL, PRIMARY KEY (session, place)
 );
 """
+_NAMED = """
+CREATE TABLE ledger (id BLOB NOT NULL);
+INSERT INTO ledger VALUES (randomblob(16));
+"""
+_COLLUDERS = "ALTER TABLE sessions ADD COLUMN colluders INTEGER;"
 _WHOLE_TICKS = """
 ALTER TABLE sessions RENAME COLUMN release_epsilon TO reserve;
 ALTER TABLE sessions RENAME COLUMN release_delta TO release_factor;
@@ -81,6 +89,19 @@ UPDATE sessions SET release_factor = CASE WHEN release_factor = 0 THEN 0.0 ELSE 
 Before, a release cost some ε and some δ for them. That δ was at least 1/16σ² for the smallest σ,
 which was 3 or more, or the δ was 1. PRIVACY.md §6 says why these figures cover such releases.
 """
+
+_FIXED_LIMITS = """
+ALTER TABLE limits ADD COLUMN asked INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE limits ADD COLUMN accountant TEXT;
+ALTER TABLE limits ADD COLUMN factor REAL;
+ALTER TABLE limits ADD COLUMN fixed_epsilon REAL;
+ALTER TABLE limits ADD COLUMN fixed_delta REAL;
+UPDATE limits SET fixed_epsilon = epsilon, fixed_delta = delta WHERE NOT EXISTS (
+    SELECT * FROM releases JOIN sessions ON sessions.id = releases.session
+    WHERE sessions.data_set = limits.data_set
+);
+"""
+"""Before, nobody noted when a limit was set: it is fixed beforehand if nothing was released yet."""
 
 _COLUMNS = {
     "releases": ("round", "message"),
@@ -141,15 +162,18 @@ class LedgerFile:
         if run("PRAGMA integrity_check(1)").fetchone()[0] != "ok":
             raise self.damaged("its tables contradict each other")
         version = run("PRAGMA user_version").fetchone()[0]
+        newer = _WHOLE_TICKS + _FIXED_LIMITS + _NAMED
         if version == 0:
-            self._make(_ACCOUNTS + _SAID + _MASKS + _WHOLE_TICKS)
+            self._make(_ACCOUNTS + _SAID + _MASKS + _NAMED)
         elif version == 2:
             self._add_checksums()
-            self._make(_MASKS + _WHOLE_TICKS)
+            self._make(_COLLUDERS + _MASKS + newer)
         elif version == 3:
-            self._make(_MASKS + _WHOLE_TICKS)
+            self._make(_COLLUDERS + _MASKS + newer)
         elif version == 4:
-            self._make(_WHOLE_TICKS)
+            self._make(newer)
+        elif version == 5:
+            self._make(_FIXED_LIMITS + _NAMED)
         elif version != _VERSION:
             raise BadLedger(
                 f"the ledger {self.path!r} is of version {version}, this program reads {_VERSION}"
@@ -175,6 +199,12 @@ class LedgerFile:
         for table, rows in said.items():
             for session, place, *content in rows:
                 self.keep(table, session, {place: content})
+
+    @property
+    def id(self) -> bytes:
+        """What tells this ledger from all others, and not from its copies."""
+        name: bytes = self.rows("SELECT id FROM ledger")[0][0]
+        return name
 
     def keep(self, table: str, session: int, rows: dict[int, Iterable[bytes]]) -> None:
         """Add what was said, by its place in the session. Durable with the next `commit`."""

@@ -1,16 +1,19 @@
 """The lifetime accounts in a ledger file: what each session may cost, what it released, the limits.
 
 Every session has its account before it releases anything, and no account is ever taken away
-or made smaller: what a data set has spent stays spent. Public numbers only.
+or made smaller: what a data set has spent stays spent. Two ledgers are two budgets, and neither
+knows of the other: so a mark beside the key says which one counts. Public numbers only.
 """
 
+import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from party.budget import Account, Limit
+from party.budget import Account, Limit, limited, released, wished
 from party.ledgerfile import LedgerFile
 from protocol.agreement import Agreement
+from protocol.command import replace_private
 from protocol.errors import BadLedger
 from protocol.privacy import Discreteness, Spent
 
@@ -21,10 +24,11 @@ def accounts(path: Path) -> tuple[tuple[Account, ...], dict[str, Limit]]:
         return accounts_in(file), limits_in(file)
 
 
-def set_limit(path: Path, data_set: str, limit: Limit) -> None:
+def set_limit(path: Path, data_set: str, asked: Limit) -> None:
     """Remember how much a data set may ever spend."""
     with _existing(path) as file:
-        set_limit_in(file, data_set, limit)
+        begun = released(accounts_in(file), data_set)
+        _keep(file, data_set, wished(asked, limits_in(file).get(data_set), released=begun))
 
 
 def played(path: Path, agreement: Agreement) -> tuple[str, str]:
@@ -41,6 +45,54 @@ def played(path: Path, agreement: Agreement) -> tuple[str, str]:
         )
     member, data_set = found[0]
     return member, data_set
+
+
+def ledger_id(path: Path) -> bytes:
+    """What tells a ledger from all others."""
+    with _existing(path) as file:
+        return file.id
+
+
+def mark(key: Path) -> Path:
+    """The file beside a key that says which ledger counts for it."""
+    return key.resolve().with_suffix(".budget")
+
+
+def require_only(key: Path, path: Path, id: bytes | None) -> None:  # noqa: A002
+    """Refuse a second ledger for a key. `id` is that of the ledger, None if it would be a new one.
+
+    A ledger may be moved, and brought back from a copy: it stays the same one. What cannot be
+    seen is a key that was copied without its mark, or whose folder cannot be written.
+    """
+    beside = mark(key)
+    try:
+        said = json.loads(beside.read_text())
+        counts, where = bytes.fromhex(said["id"]), str(said["ledger"])
+    except OSError:
+        return
+    except (ValueError, KeyError, TypeError):
+        raise BadLedger(
+            f"{str(beside)!r} is not as it was written; it says which ledger counts for this key. "
+            "Bring back a copy, or delete it and name the ledger that was used last"
+        ) from None
+    if id != counts:
+        raise BadLedger(
+            f"the ledger {str(path)!r} is not the one in which this key's sessions are counted: "
+            f"that was last at {where!r}. Two ledgers are two budgets, and neither knows what the "
+            "other has spent. Name that one with --ledger, or where it is now. If it is lost, "
+            f"bring back the newest copy; without any, delete {str(beside)!r} on purpose: what was "
+            "released before is then counted nowhere"
+        )
+
+
+def count_here(key: Path, path: Path, id: bytes) -> None:  # noqa: A002
+    """Refuse a second ledger for a key, and mark the first."""
+    require_only(key, path, id)
+    said = {"ledger": str(path.resolve()), "id": id.hex()}
+    beside, text = mark(key), json.dumps(said, indent=2) + "\n"
+    with suppress(OSError):  # a folder that is closed to writing cannot have a mark
+        if not beside.exists() or beside.read_text() != text:
+            replace_private(beside, text)
 
 
 @contextmanager
@@ -115,12 +167,42 @@ def accounts_in(file: LedgerFile) -> tuple[Account, ...]:
 
 def limits_in(file: LedgerFile) -> dict[str, Limit]:
     """The most that each data set of an open ledger may ever spend, where it has a limit."""
-    rows = file.rows("SELECT data_set, epsilon, delta FROM limits")
-    return {data_set: Limit(epsilon, delta) for data_set, epsilon, delta in rows}
+    rows = file.rows(
+        "SELECT data_set, epsilon, delta, asked, accountant, factor, fixed_epsilon, fixed_delta "
+        "FROM limits"
+    )
+    return {
+        data_set: Limit(
+            epsilon,
+            delta,
+            asked=bool(asked),
+            accountant=accountant,
+            factor=factor,
+            fixed=None if fixed[0] is None else (fixed[0], fixed[1]),
+        )
+        for data_set, epsilon, delta, asked, accountant, factor, *fixed in rows
+    }
 
 
-def set_limit_in(file: LedgerFile, data_set: str, limit: Limit) -> None:
-    """Remember in an open ledger how much a data set may ever spend."""
-    row = data_set, limit.epsilon, limit.delta
-    file.write("INSERT OR REPLACE INTO limits VALUES (?, ?, ?)", [row])
+def fix_limit(
+    file: LedgerFile, data_set: str, agreement: bytes, asked: Limit | None
+) -> Limit | None:
+    """Fix the limit of a data set before its session releases anything, and remember it."""
+    kept = limits_in(file).get(data_set)
+    limit = limited(accounts_in(file), agreement, asked=asked, kept=kept)
+    if limit != kept:
+        _keep(file, data_set, limit)
+    return limit
+
+
+def _keep(file: LedgerFile, data_set: str, limit: Limit | None) -> None:
+    file.write("DELETE FROM limits WHERE data_set = ?", [(data_set,)])
+    if limit is not None:
+        kept = limit.epsilon, limit.delta, limit.asked, limit.accountant, limit.factor
+        row = data_set, *kept, *(limit.fixed or (None, None))
+        file.write(
+            "INSERT INTO limits (data_set, epsilon, delta, asked, accountant, factor, "
+            "fixed_epsilon, fixed_delta) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            [row],
+        )
     file.commit()

@@ -48,9 +48,10 @@ class DiscreteGaussian(Noise):
     """Noise for real sessions.
 
     Guarantee: each number is perturbed by an exact draw from the discrete Gaussian N_Z(0, σ²)
-    made by OpenDP from the operating system's cryptographic source. The time it takes is
-    not constant. What is drawn ahead is used by the process that drew it, and not again by a
-    child that was forked from it.
+    made by OpenDP. Its random bits come from a cryptographic generator inside the library, which
+    the operating system has seeded; it is not asked again for each draw. The time it takes is
+    not constant. What is drawn ahead is used by the process that drew it, and not
+    again by a child that was forked from it.
     """
 
     private = True

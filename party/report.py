@@ -12,7 +12,7 @@ from xml.etree.ElementTree import Element
 
 import numpy as np
 
-from party.budget import in_words
+from party.budget import Limit, in_words, statement
 from party.dataset import DataSet
 from party.settle import Settlement
 from protocol.agreement import Agreement
@@ -46,15 +46,16 @@ VARIABLES = 50
 
 @dataclass(frozen=True, kw_only=True)
 class Spending:
-    """What privacy a company's data have spent: in this session, and in all with them."""
+    """What privacy a company's data have spent, here and in all sessions, and their limit."""
 
     data_set: str
     delta: float
     session: Spent
     lifetime: Spent
+    limit: Limit | None = None
 
     @property
-    def sentences(self) -> tuple[str, str]:
+    def sentences(self) -> tuple[str, str, str]:
         """The same for people."""
         session, lifetime = (in_words(s, self.delta) for s in (self.session, self.lifetime))
         told = f"In this session your data spent {session}."
@@ -65,6 +66,7 @@ class Spending:
         return (
             told,
             f"In all sessions together the data set {self.data_set!r} has spent {lifetime}.",
+            statement(self.data_set, self.limit, everything=math.isinf(self.lifetime.mu_squared)),
         )
 
 

@@ -8,6 +8,7 @@ about them.
 import csv
 import io
 import json
+import math
 import sys
 import time
 from collections.abc import Callable
@@ -87,6 +88,7 @@ def spent(ledger: Ledger, agreement: bytes) -> Spending:
         delta=this.delta or budget.DELTA,
         session=this.spent,
         lifetime=budget.spent(accounts, ledger.data_set),
+        limit=ledger.limit(),
     )
 
 
@@ -137,10 +139,13 @@ def result(
     known: Outcome, member: str, settlement: Settlement, spending: Spending
 ) -> dict[str, Any]:
     """The content of `result.json`, as `RESULT.md` says. What is under "private" is secret."""
-    privacy = {
+    privacy: dict[str, Any] = {
         name: {"epsilon": budget.finite(cost.epsilon(spending.delta)), "delta": spending.delta}
         for name, cost in (("session", spending.session), ("lifetime", spending.lifetime))
     }
+    limit = spending.limit
+    covered = limit.fixed if limit and not math.isinf(spending.lifetime.mu_squared) else None
+    privacy["covered_by"] = covered and {"epsilon": covered[0], "delta": covered[1]}
     return public_result(known, member) | {
         "privacy": privacy,
         "private": _private(known, known.agreement.place(member), settlement),

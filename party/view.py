@@ -227,13 +227,14 @@ def show_budget(figures: dict[str, Any]) -> None:
         )
     limit = figures["limit"]
     if limit is None:
-        console.print("no limit is set: say --max-epsilon E to set one\n", highlight=False)
+        console.print("no limit is set: say --max-epsilon E to set one", highlight=False)
     else:
         console.print(
             f"limit ε = {limit['epsilon']:g} at δ = {limit['delta']:g}; room for one more session "
-            f"of ε = {limit['room_epsilon']:.4g} at that δ\n",
+            f"of ε = {limit['room_epsilon']:.4g} at that δ",
             highlight=False,
         )
+    console.print(f"{figures['statement']}\n", highlight=False, markup=False)
 
 
 def _epsilon(value: float | None) -> str:

@@ -140,17 +140,21 @@ class Spent:
         return Spent(self.mu_squared * count, self.discreteness.times(count))
 
     def delta(self, epsilon: float) -> float:
-        """The smallest δ that goes with this ε.
+        """The smallest δ that goes with this ε, by either accountant.
 
-        Guarantee: all releases counted here together are (ε, δ)-LDP, in whatever sessions
-        and however later ones were chosen in the light of earlier ones (PRIVACY.md §6).
+        Guarantee: all releases counted here together are (ε, δ)-LDP if it was clear beforehand
+        which sessions there would be. Where later ones were chosen, or left out, in the light of
+        earlier ones, what holds is a limit that was fixed before the first (`party.budget.Limit`,
+        PRIVACY.md §6), and this says no more than how much of it is used.
         """
-        if math.isinf(self.mu_squared):
+        return min(self.zcdp_delta(epsilon), self.gaussian_delta(epsilon), 1.0)
+
+    def zcdp_delta(self, epsilon: float) -> float:
+        """The δ that goes with this ε by the paper's accountant, for any noise."""
+        rho = self.mu_squared / 2.0
+        if not epsilon >= rho:
             return 1.0
-        zcdp, rho = 1.0, self.mu_squared / 2.0
-        if epsilon >= rho:
-            zcdp = math.exp(-((epsilon - rho) ** 2) / (4.0 * rho)) if rho else 0.0
-        return min(zcdp, self.gaussian_delta(epsilon), 1.0)
+        return math.exp(-((epsilon - rho) ** 2) / (4.0 * rho)) if rho else 0.0
 
     def gaussian_delta(self, epsilon: float) -> float:
         """The smallest δ that the Gaussian curve has for this ε; above 1 it says nothing."""
@@ -158,7 +162,7 @@ class Spent:
         return smooth * math.exp(self.discreteness.factor)
 
     def epsilon(self, delta: float) -> float:
-        """The smallest ε that goes with this δ; infinite where there is no guarantee."""
+        """The smallest ε that goes with this δ, as `delta`; infinite where there is none."""
         if math.isinf(self.mu_squared):
             return math.inf
         rho = self.mu_squared / 2.0

@@ -23,7 +23,7 @@ WORKER_SECONDS = 30
 def local(work: Sequence[Unit], processes: int) -> Iterator[tuple[Unit, Rows]]:
     """Units as they end, on the cores of this machine."""
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(processes, mp_context=context, initializer=_follow_parent)
+    pool = ProcessPoolExecutor(processes, mp_context=context, initializer=follow_parent)
     try:
         futures = {pool.submit(play, unit): unit for unit in work}
         for future in as_completed(futures):
@@ -36,7 +36,7 @@ def local(work: Sequence[Unit], processes: int) -> Iterator[tuple[Unit, Rows]]:
         pool.shutdown(cancel_futures=True)
 
 
-def _follow_parent() -> None:
+def follow_parent() -> None:
     """A worker ends when the study does, however that ended; Ctrl-C is for the study alone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 

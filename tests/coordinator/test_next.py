@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from party.budget import DATA_SET, Limit
+from party.lifetime import set_limit
 from protocol.agreement import TICKS, Agreement
 from protocol.command import read_agreement
 from protocol.course import Course, numbers
@@ -154,10 +156,15 @@ def test_options_change_the_terms(earlier: Earlier, tmp_path: Path) -> None:
 def test_next_session_is_played_from_these_prices(
     earlier: Earlier, later: Path, tmp_path: Path
 ) -> None:
-    """The same companies play it with the same keys and ledgers, on from the old prices."""
+    """The same companies play it with the same keys and ledgers, on from the old prices.
+
+    Nobody had asked for a limit, so that of the first session is raised on purpose.
+    """
     folder = tmp_path / "s"
     shutil.copytree(earlier.folder, folder, ignore=shutil.ignore_patterns("out", "*.log"))
     shutil.copy(later, folder / "agreement.toml")
+    for member in earlier.agreement.members:
+        set_limit(folder / member.name / f"{member.name}.ledger", DATA_SET, Limit(20.0, 1e-3))
     cast = Cast(folder, earlier.options)
     try:
         cast.start()

@@ -10,18 +10,30 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from party.budget import Account, Limit, figures, opened, require_room, room, spent
+from party.budget import (
+    Account,
+    Limit,
+    figures,
+    opened,
+    require_room,
+    room,
+    spent,
+    statement,
+)
 from party.ledger import Ledger
 from party.lifetime import accounts, set_limit
 from protocol.agreement import Agreement
+from protocol.arrays import Floats
 from protocol.errors import BadCommand, BadLedger, BudgetExceeded
-from protocol.privacy import Spent
+from protocol.privacy import Discreteness, Spent, rho
 from tests.kit.budgets import DELTA, agreed, composed, hidden, multiplier, record
+from tests.kit.builders import public_key
 
 
 def rehearsal() -> Agreement:
@@ -165,8 +177,7 @@ def test_session_at_exactly_the_limit(tmp_path: Path, accountant: str) -> None:
     limit = Limit(1.0, DELTA)
     exact = agreed(1.0, privacy={"accountant": accountant})
     with closing(Ledger(path, exact, "ada")) as ledger:
-        ledger.set_limit(limit)
-        require_room(ledger.accounts(), exact.digest, "main", limit)
+        require_room(ledger.accounts(), exact.digest, "main", ledger.fix_limit(limit))
     record(path, exact)
     another = agreed(1.0, session="two")
     with closing(Ledger(path, another, "ada")) as ledger, pytest.raises(BudgetExceeded):
@@ -232,13 +243,143 @@ def test_limit_is_kept_in_the_ledger(tmp_path: Path) -> None:
     path = tmp_path / "ledger"
     with closing(Ledger(path, agreed(1.0), "ada")) as ledger:
         assert ledger.limit() is None
-        ledger.set_limit(Limit(3.0, 1e-5))
+        first = ledger.fix_limit(Limit(3.0, 1e-5))
     with closing(Ledger(path, agreed(1.0, session="two"), "ada")) as ledger:
-        assert ledger.limit() == Limit(3.0, 1e-5)
+        assert ledger.limit() == first
     set_limit(path, "main", Limit(4.0, DELTA))
     with closing(Ledger(path, agreed(1.0, session="s"), "ada", data_set="spring")) as ledger:
         assert ledger.limit() is None
-    assert accounts(path)[1] == {"main": Limit(4.0, DELTA)}
+    assert accounts(path)[1] == {"main": Limit(4.0, DELTA, fixed=(4.0, DELTA))}
+
+
+def fixed_by(path: Path, agreement: Agreement, asked: Limit | None = None) -> Limit | None:
+    """The limit with which a session is joined."""
+    with closing(Ledger(path, agreement, "ada")) as ledger:
+        limit = ledger.fix_limit(asked)
+        require_room(ledger.accounts(), agreement.digest, "main", limit)
+        assert ledger.limit() == limit
+    return limit
+
+
+def test_the_first_session_sets_the_limit_that_nobody_asked_for(tmp_path: Path) -> None:
+    """It is what that session may spend; as long as nothing is released another may set it."""
+    path, first, larger = tmp_path / "ledger", agreed(1.0), agreed(2.0, session="two")
+    for agreement, epsilon in ((first, 1.0), (larger, 2.0), (first, 1.0)):
+        limit = fixed_by(path, agreement)
+        assert limit is not None
+        assert (limit.epsilon, limit.delta, limit.asked) == (epsilon, DELTA, False)
+        assert limit.fixed == (epsilon, DELTA)
+    record(path, first, 1)
+    assert fixed_by(path, first) == limit, "to go on is no other session"
+    with pytest.raises(BudgetExceeded, match="for no other was asked for; so far it has spent"):
+        fixed_by(path, larger)
+    assert accounts(path)[1] == {"main": limit}
+
+
+@pytest.mark.parametrize("first", [hidden(), rehearsal()])
+def test_a_session_without_a_guarantee_sets_no_limit(tmp_path: Path, first: Agreement) -> None:
+    """There is nothing to limit, and a limit of a session that never began does not bar it."""
+    path = tmp_path / "ledger"
+    assert fixed_by(path, agreed(1.0)) is not None
+    with closing(Ledger(path, first, "ada", data_set="main")) as ledger:
+        assert ledger.fix_limit() is None
+    record(path, first, 1, data_set="main")
+    assert fixed_by(path, agreed(1.0)) is None
+    (shown,) = (figures(accounts(path)[0], "main", None, delta=DELTA),)
+    assert shown["covered_by"] is None
+    assert "was released without noise: there is no guarantee" in shown["statement"]
+
+
+def test_what_was_fixed_beforehand_is_lost_only_by_more(tmp_path: Path) -> None:
+    """Less than was fixed, and all of it again, leave the statement; more than it does not."""
+    path, session = tmp_path / "ledger", agreed(1.0)
+    limit = fixed_by(path, session, Limit(4.0, DELTA))
+    record(path, session, 2)
+    for epsilon in (2.0, 4.0):
+        now = fixed_by(path, session, Limit(epsilon, DELTA))
+        assert now is not None
+        assert limit is not None
+        assert (now.epsilon, now.fixed, now.factor) == (epsilon, (4.0, DELTA), limit.factor)
+        assert "covered by epsilon 4 at delta 0.001" in statement("main", now)
+    for asked in (Limit(4.1, DELTA), Limit(3.0, 2 * DELTA), Limit(4.0, DELTA)):
+        now = fixed_by(path, session, asked)
+        assert now is not None
+        assert now.fixed is None
+        assert "only if it was not decided in the light of earlier ones" in statement("main", now)
+
+
+def test_sessions_before_any_limit_have_none_to_rest_on(tmp_path: Path) -> None:
+    """A ledger from before limits were fixed goes on, and says what that means."""
+    path = tmp_path / "ledger"
+    record(path, agreed(1.0))
+    assert fixed_by(path, agreed(1.0, session="two")) is None
+    shown = figures(accounts(path)[0], "main", None, delta=DELTA)
+    assert shown["statement"].startswith("No limit was fixed before the first release")
+
+
+def test_who_stops_in_the_light_of_releases_needs_a_limit_from_the_start() -> None:
+    """Without one the stated δ is passed by far; a limit for all that might be played holds.
+
+    Up to 400 sessions of μ = 0.1, and the last is the one that has just told too much.
+    """
+    each, most, people = 0.1, 400, 20_000
+    stated = np.array([Spent(each**2 * n).epsilon(DELTA) for n in range(1, most + 1)])
+    rng = np.random.default_rng(1)
+    told = np.cumsum(each * rng.standard_normal((people, most)) + each**2 / 2.0, axis=1)
+    over = told > stated + 0.1
+    stop = np.where(over.any(axis=1), over.argmax(axis=1), most - 1)
+    ratio = told[np.arange(people), stop]
+
+    def passed(epsilon: Floats | float) -> float:
+        """The δ that these releases need beside such an ε."""
+        return float(np.maximum(0.0, 1.0 - np.exp(epsilon - ratio)).mean())
+
+    assert passed(stated[stop]) > 4.0 * DELTA
+    assert passed(stated[-1]) < 1.2 * DELTA
+
+
+def test_one_accountant_keeps_a_limit() -> None:
+    """It is chosen with the first session: what only the other could count is not let in later."""
+    coarse = Spent(0.01, Discreteness(math.inf, 0.0))
+    fine = Spent(0.01, Discreteness(1e-9, 1e-9))
+    exact, paper = (Limit(1.0, DELTA).counting(spent) for spent in (fine, coarse))
+    assert (exact.accountant, paper.accountant) == ("exact", "paper")
+    assert exact.allows(fine)
+    assert not exact.allows(coarse)
+    assert paper.allows(fine)
+    assert paper.allows(coarse)
+    much = Spent(2.0 * rho(epsilon=1.0, delta=DELTA) * 1.01, Discreteness(1e-9, 1e-9))
+    assert exact.allows(much)
+    assert not paper.allows(much), "the exact one would allow it, and was not chosen"
+    assert exact.factor is not None
+    assert not exact.allows(Spent(0.01, Discreteness(1e-9, 1.01 * exact.factor)))
+    spent = Spent(0.01, Discreteness(1e-9, exact.factor))
+    assert exact.allows(spent)
+    assert Limit(1.0, DELTA).counting(Spent(100.0)).accountant is None, "it does not fit at all"
+
+
+@pytest.mark.parametrize("accountant", ["exact", "paper"])
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 30.0])
+@pytest.mark.parametrize("share", [1.0, 1e-5])
+def test_any_session_fits_the_limit_that_it_sets(
+    tmp_path: Path, accountant: str, epsilon: float, share: float
+) -> None:
+    """No rounding, and no ticks however coarse, keep a session out of its own limit."""
+    first = agreed(
+        epsilon,
+        privacy={"accountant": accountant},
+        member=[
+            {
+                "name": name,
+                "signing_key": public_key(name).hex(),
+                "share": {"r0": most, "r1": most},
+            }
+            for name, most in (("ada", share), ("ben", 1.0), ("cleo", 1.0))
+        ],
+    )
+    limit = fixed_by(tmp_path / "ledger", first)
+    assert limit is not None
+    assert limit.accountant in ("exact", "paper")
 
 
 @pytest.mark.parametrize("mode", ["private", "clipped"])

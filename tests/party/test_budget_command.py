@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import sqlite3
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -117,7 +118,17 @@ def test_resumed_party_has_spent_what_was_agreed(session: Session) -> None:
             }
         ],
         "spent_epsilon": pytest.approx(8.0, rel=1e-6),
-        "limit": None,
+        "limit": {
+            "epsilon": 8.0,
+            "delta": DELTA,
+            "asked": False,
+            "accountant": "exact",
+            "room_epsilon": pytest.approx(0.0, abs=1e-3),
+        },
+        "covered_by": {"epsilon": 8.0, "delta": DELTA},
+        "statement": "Its limit was set to what the first session may spend before anything was "
+        "released: all that is ever released of the data set 'main' is covered by epsilon 8 at "
+        "delta 0.001, however later sessions are chosen.",
     }
 
 
@@ -129,7 +140,8 @@ def test_budget_for_people(session: Session) -> None:
     assert told.stdout.startswith("data set main: what its sessions have spent")
     assert [session.agreement.session, "ε = 8, δ = 0.001", "150 of 150", "8"] in cells
     assert ["all together", "", "", "8"] in cells
-    assert "no limit is set: say --max-epsilon E" in told.stdout
+    assert "limit ε = 8 at δ = 0.001; room for one more session of ε = " in told.stdout
+    assert "is covered by epsilon 8 at delta 0.001" in " ".join(told.stdout.split())
 
 
 def test_budget_of_a_data_set_of_any_name(tmp_path: Path) -> None:
@@ -139,6 +151,8 @@ def test_budget_of_a_data_set_of_any_name(tmp_path: Path) -> None:
     assert (told.returncode, told.stderr) == (0, "")
     assert told.stdout.startswith("data set [/b] spring [1]: what its sessions have spent")
     assert re.search(r"bare +│ +no privacy │ +3 of 3 │ +no guarantee", told.stdout)
+    assert "no limit is set: say --max-epsilon E" in told.stdout
+    assert "Something of the data set '[/b] spring [1]' was released without noise" in told.stdout
 
 
 def test_budget_at_another_delta(session: Session) -> None:
@@ -150,7 +164,10 @@ def test_budget_at_another_delta(session: Session) -> None:
 
 
 def test_budget_sets_a_limit(session: Session, tmp_path: Path) -> None:
-    """A limit that `party budget` sets is told with the room it leaves, then and later."""
+    """A limit that `party budget` sets is told with the room it leaves, then and later.
+
+    It comes after releases, and above what was fixed before them: so it is told what it means.
+    """
     ledger = tmp_path / "ledger"
     shutil.copy(session.ledger, ledger)
     told = party("budget", ledger, "--max-epsilon", "10")
@@ -158,6 +175,8 @@ def test_budget_sets_a_limit(session: Session, tmp_path: Path) -> None:
     (data_set,) = budget(ledger)
     assert data_set["limit"]["epsilon"] == 10.0
     assert data_set["limit"]["delta"] == DELTA
+    assert data_set["covered_by"] is None
+    assert "The limit was set or raised after, not fixed before the first" in told.stdout
     left = data_set["limit"]["room_epsilon"]
     assert f"session of ε = {left:.4g} at that δ" in told.stdout
     again = agreed(left, session="more")
@@ -250,7 +269,7 @@ def test_join_past_the_limit_ends_before_anything_is_sent(door: Door) -> None:
 def test_join_with_a_raised_limit_goes_to_the_coordinator(door: Door) -> None:
     """Once the limit is raised on purpose the party connects, and its ledger is in use."""
     with closing(Ledger(door.ledger, door.play.agreement, "party1")) as ledger:
-        ledger.set_limit(Limit(0.5, DELTA))
+        ledger.fix_limit(Limit(0.5, DELTA))
     waiting = subprocess.Popen(
         door.join("--max-epsilon", "1"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
@@ -265,7 +284,8 @@ def test_join_with_a_raised_limit_goes_to_the_coordinator(door: Door) -> None:
     finally:
         waiting.kill()
         waiting.wait()
-    assert accounts(door.ledger)[1] == {"main": Limit(1.0, DELTA)}
+    limit = accounts(door.ledger)[1]["main"]
+    assert (limit.epsilon, limit.delta, limit.fixed) == (1.0, DELTA, (1.0, DELTA))
 
 
 def test_join_with_half_a_limit(door: Door) -> None:
@@ -274,6 +294,26 @@ def test_join_with_half_a_limit(door: Door) -> None:
     assert refused.returncode == 2
     assert "--max-delta needs --max-epsilon" in refused.stderr
     assert not door.ledger.exists()
+
+
+def test_a_second_ledger_is_refused_before_it_is_made(door: Door, tmp_path: Path) -> None:
+    """Two ledgers are two budgets: the key remembers which one counts, wherever that is moved."""
+    assert door.refused("--max-epsilon", "0.5").returncode == 7
+    second, mark = tmp_path / "second.ledger", door.ledger.with_suffix(".budget")
+    assert stat.S_IMODE(mark.stat().st_mode) == 0o600
+    for made in (False, True):
+        if made:
+            Ledger(second, door.play.agreement, "party1").close()
+        other = door.refused("--ledger", str(second), "--max-epsilon", "1")
+        assert other.returncode == 6
+        assert f"that was last at {str(door.ledger)!r}. Two ledgers are two budgets" in other.stderr
+        assert second.exists() == made
+    assert not door.knocked()
+    moved = door.ledger.replace(tmp_path / "moved.ledger")
+    assert door.refused().returncode == 6, "the first one is gone, and would be made anew"
+    assert not door.ledger.exists()
+    assert door.refused("--ledger", str(moved)).returncode == 7, "the same one, with its limit"
+    assert repr(str(moved)) in door.refused().stderr
 
 
 def test_join_resumed_under_another_data_set(door: Door) -> None:

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from party.budget import Limit
 from party.executor import Executor
 from party.ledger import Ledger
 from party.ledgerfile import LedgerFile
-from party.lifetime import accounts
+from party.lifetime import accounts, ledger_id, set_limit
 from protocol.agreement import Agreement
 from protocol.errors import BadLedger
 from protocol.privacy import Spent, discreteness
@@ -125,6 +126,17 @@ def test_more_rounds_than_own_releases_are_refused(tmp_path: Path) -> None:
         executed(ledger, agreement)
 
 
+BEFORE_FIXED_LIMITS = """
+DROP TABLE ledger;
+ALTER TABLE limits DROP COLUMN asked;
+ALTER TABLE limits DROP COLUMN accountant;
+ALTER TABLE limits DROP COLUMN factor;
+ALTER TABLE limits DROP COLUMN fixed_epsilon;
+ALTER TABLE limits DROP COLUMN fixed_delta;
+PRAGMA user_version = 5;
+"""
+"""A ledger as version 5 had it."""
+
 BEFORE_THE_RESERVE = """
 ALTER TABLE sessions RENAME COLUMN reserve TO release_epsilon;
 ALTER TABLE sessions RENAME COLUMN release_factor TO release_delta;
@@ -159,7 +171,7 @@ def test_what_whole_ticks_cost_before_is_taken_over(
     record(tmp_path / "ledger", agreed(1.0, rounds=100))
     each = 0.15 / 100
     with closing(sqlite3.connect(tmp_path / "ledger")) as base:
-        base.executescript(BEFORE_THE_RESERVE)
+        base.executescript(BEFORE_FIXED_LIMITS + BEFORE_THE_RESERVE)
         base.execute(
             "UPDATE sessions SET release_mu_squared = ?, release_epsilon = 0.1, release_delta = ?",
             (each, 1.0 / (16.0 * sigma**2)),
@@ -170,14 +182,14 @@ def test_what_whole_ticks_cost_before_is_taken_over(
         needed = discreteness(np.array([sigma]), rounds=100, dearest=each, total=100 * each)
         assert account.spent.discreteness.reserve >= needed.reserve
         least = Spent(100 * each).epsilon(1e-3)
-        assert least < account.spent.epsilon(1e-3) < least * (1.0 + rough)
+        assert least <= account.spent.epsilon(1e-3) < least * (1.0 + rough)
 
 
 def test_ticks_too_coarse_for_any_proof_before_have_none_now(tmp_path: Path) -> None:
     """Below three ticks version 4 counted by the paper's accountant alone, and so it stays."""
     record(tmp_path / "ledger", agreed(1.0, rounds=100))
     with closing(sqlite3.connect(tmp_path / "ledger")) as base:
-        base.executescript(BEFORE_THE_RESERVE)
+        base.executescript(BEFORE_FIXED_LIMITS + BEFORE_THE_RESERVE)
         base.execute("UPDATE sessions SET release_epsilon = 9e999, release_delta = 1.0")
         base.commit()
     (account,) = accounts(tmp_path / "ledger")[0]
@@ -186,13 +198,33 @@ def test_ticks_too_coarse_for_any_proof_before_have_none_now(tmp_path: Path) -> 
     assert account.spent.epsilon(1e-3) == pytest.approx(paper)
 
 
+@pytest.mark.parametrize("releases", [0, 1])
+def test_limits_from_before_are_fixed_if_nothing_was_released(
+    tmp_path: Path, releases: int
+) -> None:
+    """Version 5 did not note when a limit was set: it counts as set just now."""
+    path = tmp_path / "ledger"
+    record(path, agreed(1.0), releases)
+    set_limit(path, "main", Limit(4.0, 1e-3))
+    with closing(sqlite3.connect(path)) as base:
+        base.executescript(BEFORE_FIXED_LIMITS)
+    names = set()
+    for _ in range(2):
+        limit = accounts(path)[1]["main"]
+        assert (limit.epsilon, limit.delta, limit.asked) == (4.0, 1e-3, True)
+        assert limit.fixed == (None if releases else (4.0, 1e-3))
+        names.add(ledger_id(path))
+    assert len(names) == 1, "a ledger has one name"
+
+
 def test_a_ledger_from_before_the_masks_is_taken_over(tmp_path: Path) -> None:
     """Version 3 knew of no masks: everything is there as it was."""
     agreement = make_agreement(rounds=3)
     transcript = recorded(tmp_path / "ledger", agreement)
     with closing(sqlite3.connect(tmp_path / "ledger")) as base:
         base.executescript(
-            BEFORE_THE_RESERVE
+            BEFORE_FIXED_LIMITS
+            + BEFORE_THE_RESERVE
             + "DROP TABLE masks; DROP TABLE keys; DROP TABLE demands; DROP TABLE parts; "
             "ALTER TABLE sessions DROP COLUMN colluders; PRAGMA user_version = 3"
         )
@@ -208,7 +240,7 @@ def test_a_ledger_of_two_versions_before_is_taken_over(tmp_path: Path) -> None:
     agreement = make_agreement(rounds=3)
     transcript = recorded(tmp_path / "ledger", agreement)
     with closing(sqlite3.connect(tmp_path / "ledger")) as base:
-        base.executescript(BEFORE_THE_RESERVE + OLD)
+        base.executescript(BEFORE_FIXED_LIMITS + BEFORE_THE_RESERVE + OLD)
     for _ in range(2):
         with closing(Ledger(tmp_path / "ledger", agreement, "ada")) as ledger:
             assert ledger.transcript() == transcript
@@ -231,7 +263,7 @@ def test_what_the_version_before_called_final_without_proof_is_not(
     agreement = make_agreement(rounds=3)
     recorded(tmp_path / "ledger", agreement)
     with closing(sqlite3.connect(tmp_path / "ledger")) as base:
-        base.executescript(BEFORE_THE_RESERVE + OLD)
+        base.executescript(BEFORE_FIXED_LIMITS + BEFORE_THE_RESERVE + OLD)
         base.execute("UPDATE sessions SET fault_code = ?, fault = 'ben stopped'", (code,))
         base.commit()
     with closing(Ledger(tmp_path / "ledger", agreement, "ada")) as ledger:
