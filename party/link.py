@@ -19,6 +19,7 @@ from zmq.utils.monitor import parse_monitor_message
 from party.identity import Identity
 from party.ledger import Ledger
 from protocol.agreement import Agreement
+from protocol.batch import Batches
 from protocol.errors import BadAgreement, BadCommand
 from protocol.meter import Line, Meter
 from protocol.transport import (
@@ -132,6 +133,7 @@ class Link:
         self._poller = zmq.Poller()
         self._watches: list[Watch] = []
         self._incoming = Line(backlog_bytes(agreement))
+        self._batches = Batches(agreement)
         self._meter = Meter(self._line)
 
     def _line(self, own_port: int, peer_port: int) -> Line | None:
@@ -176,7 +178,7 @@ class Link:
         return ready
 
     def _drained(self, socket: zmq.Socket[bytes]) -> list[bytes]:
-        """What waits at a socket now, or the most of it that is taken at once.
+        """The messages that wait at a socket now, or the most of them that are taken at once.
 
         No message has parts: what has some is taken, and goes nowhere.
         """
@@ -187,7 +189,9 @@ class Link:
                 data = socket.recv(zmq.NOBLOCK)
                 taken += wire_bytes(len(data))
                 if not socket.getsockopt(zmq.RCVMORE):
-                    drained.append(data)
+                    drained += self._batches.messages(data)
+                    if len(drained) >= _TAKEN:
+                        break
                     continue
                 while socket.getsockopt(zmq.RCVMORE):
                     taken += wire_bytes(len(socket.recv(zmq.NOBLOCK)))
