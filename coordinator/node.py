@@ -20,6 +20,7 @@ from protocol.agreement import Agreement
 from protocol.batch import Batches
 from protocol.errors import BadAgreement, BadCommand, Unavailable
 from protocol.meter import Line, Meter
+from protocol.openfiles import coordinator_files, require_files
 from protocol.transport import (
     QUEUE,
     SUBSCRIPTION_BYTES,
@@ -58,6 +59,7 @@ class Coordinator:
         watching: "Watching | None" = None,
     ) -> None:
         require_network(agreement)
+        require_files(coordinator_files(agreement), "the coordinator")
         self._agreement = agreement
         self._secret = secret
         self._say = say

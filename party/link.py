@@ -22,6 +22,7 @@ from protocol.agreement import Agreement
 from protocol.batch import Batches
 from protocol.errors import BadAgreement, BadCommand
 from protocol.meter import Line, Meter
+from protocol.openfiles import SOCKETS_OF_MESH, SPARE, party_files, require_files
 from protocol.transport import (
     SUBSCRIPTION_BYTES,
     Roster,
@@ -127,6 +128,7 @@ class Link:
 
     def __init__(self, agreement: Agreement, identity: Identity) -> None:
         require_network(agreement)
+        require_files(party_files(agreement), f"party {identity.name!r}")
         self._agreement = agreement
         self._identity = identity
         self._context: zmq.Context[Any] = zmq.Context()
@@ -258,6 +260,8 @@ class MeshLink(Link):
         super().__init__(agreement, identity)
         self._ledger = ledger
         self._keys = {m.name: m.transport_key for m in agreement.members}
+        sockets = SPARE + SOCKETS_OF_MESH * len(agreement.members)
+        self._context.max_sockets = max(self._context.max_sockets, sockets)
         self._guard = ThreadAuthenticator(self._context)
         self._guard.start()
         self._guard.configure_curve_callback("*", Roster(agreement, refused))

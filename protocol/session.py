@@ -356,7 +356,7 @@ class Session:
         told = greeting and ours and hello.met == self._said_met
         if hello.asking and not told:
             self._greeting.asked(hello, comparable=ours)
-        self._timers.answer_owed |= (news and greeting) or (hello.asking and not told)
+            self._timers.answer_owed = True
         if news and self._greeting.complete:
             self._timers.all_here()
         return news

@@ -90,9 +90,9 @@ class Timers:
 
         While somebody is awaited without whom nobody can go on, the next one has time.
         """
-        self.answer_owed = False
+        answers, self.answer_owed = self.answer_owed, False
         self._hello_at = now
-        if waiting:
+        if answers and waiting:
             self._gather_seconds = min(2.0 * self._gather_seconds, self._longest_wait)
 
     def all_here(self) -> None:

@@ -18,8 +18,10 @@ import zmq
 from scripts.benches.instruments.alone import Setting
 from scripts.benches.instruments.bytes import relayed
 from scripts.benches.instruments.sessions import Played, play, session
-from scripts.benches.instruments.watch import Watch, cpu_per_round
+from scripts.benches.instruments.watch import Together, Watch, cpu_per_round
 from scripts.processes import LIMIT_SECONDS, environment
+
+CROWD_LIMIT_SECONDS = 7_200.0
 
 WINDOWS = 10
 """A long session is cut into so many stretches, to see whether the last cost more."""
@@ -53,6 +55,26 @@ def network(parties: int, seed: int) -> dict[str, Any]:
         "party_cpu_microseconds": statistics.mean(rates.values()) * 1e6,
         "coordinator_cpu_microseconds": coordinator * 1e6,
         **_held(watch),
+    }
+
+
+def crowd(parties: int, rounds: int, seed: int) -> dict[str, Any]:
+    """A session with as many real parties as this machine can hold: does it end, and alike?"""
+    together = Together()
+    with tempfile.TemporaryDirectory(prefix="sotto-bench-") as name:
+        folder = Path(name) / "session"
+        options = session(parties, rounds, "relay", seed)
+        played = play(folder, options, watch=together, limit_seconds=CROWD_LIMIT_SECONDS)
+        results = [json.loads(path.read_text()) for path in folder.glob("*/out/result.json")]
+    return {
+        "parties": parties,
+        "rounds": len(played.closed),
+        "finished": len(results),
+        "heads": len({result["head"] for result in results}),
+        "start_seconds": played.closed[0],
+        "rounds_per_second": played.rounds_per_second,
+        "seconds": played.seconds,
+        "memory_bytes": together.memory_bytes,
     }
 
 
