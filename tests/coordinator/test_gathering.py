@@ -78,9 +78,7 @@ def test_what_is_not_said_by_all_in_a_round_passes_at_once() -> None:
     """Hellos, halts and whatever is no message."""
     relay = Relay()
     assert relay.hears(b"anything", 0.0) == [b"anything"]
-    seal = Seal(
-        sender="ada", agreement=AGREEMENT.digest, round=20, head=bytes(32), complete=False
-    )
+    seal = Seal(sender="ada", agreement=AGREEMENT.digest, round=20, head=bytes(32), complete=False)
     assert relay.hears(sign(seal).data, 0.0) == [], "but seals are gathered"
 
 

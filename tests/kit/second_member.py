@@ -164,7 +164,7 @@ class Member:
         self._digest = reading.agreement_digest(reading.canonical(self.terms))
         self._sockets = Sockets(table, keys["name"], keys["transport_secret"].encode())
         self._nonce = os.urandom(16)
-        self._nonces = {k: NOBODY for k in range(len(self._names))} | {self._me: self._nonce}
+        self._nonces = dict.fromkeys(range(len(self._names)), NOBODY) | {self._me: self._nonce}
         self._unclear: dict[int, bytes] = {}
         self._asked: dict[int, bytes] = {}
         self._answered: set[int] = set()

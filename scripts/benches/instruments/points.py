@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,9 @@ from scripts.benches.instruments.watch import Together, Watch, cpu_per_round
 from scripts.processes import LIMIT_SECONDS, environment
 
 CROWD_LIMIT_SECONDS = 7_200.0
+
+HELLO_BYTES = 246
+"""The length of a hello that knows nobody's release ahead (SPEC.md §2)."""
 
 WINDOWS = 10
 """A long session is cut into so many stretches, to see whether the last cost more."""
@@ -128,12 +132,28 @@ def endurance(rounds: int, seed: int) -> dict[str, Any]:
 
 
 def wire_bytes(parties: int, seed: int) -> dict[str, Any]:
-    """Bytes a round between one party and the relay, counted on the sockets."""
-    few, many = 20, 120
+    """Bytes a round between one party and the relay, counted on the sockets; messages a round
+    out of the relay; and the bytes of all hellos that came out of it."""
+    few, many = 20, 60
     short, long = relayed(parties, few, seed), relayed(parties, many, seed)
-    return {"parties": parties} | {
-        way: (long[way] - short[way]) / (many - few) / parties for way in ("up", "down")
+    messages = [sum(counted["messages"].values()) for counted in (short, long)]
+    greeting = [_hello_bytes(counted["messages"], parties) for counted in (short, long)]
+    return {
+        "parties": parties,
+        **{way: (long[way] - short[way]) / (many - few) / parties for way in ("up", "down")},
+        "messages": (messages[1] - messages[0]) / (many - few),
+        "greeting_bytes": statistics.mean(greeting),
     }
+
+
+def _hello_bytes(messages: Mapping[int, int], parties: int) -> int:
+    """What of these lengths is hellos: single ones or batches, with and without counts ahead."""
+    lengths = (HELLO_BYTES, HELLO_BYTES + parties)
+    return sum(
+        length * count
+        for length, count in messages.items()
+        if any(length == one or (length - 1) % (one + 4) == 0 for one in lengths)
+    )
 
 
 def curve_microseconds(size: int, count: int = 4_000) -> float:
