@@ -16,6 +16,7 @@ from scripts.agreements import drawn
 from scripts.bench import BENCHES, command_line
 from scripts.benches import nearness
 from scripts.benches.instruments.alone import WIRELESS, Setting
+from scripts.benches.instruments.bytes import MESSAGES, Frames
 from scripts.benches.instruments.fit import Power, line, power, upper
 from scripts.benches.instruments.growth import exponents
 from scripts.benches.instruments.parts import PARTS, PLACES
@@ -349,3 +350,15 @@ def test_growth_is_fitted_to_every_sweep() -> None:
     assert fitted["K: greeting, a party"]["all"]["exponent"] == pytest.approx(2.0)
     assert fitted["T: a round"]["all"]["exponent"] == pytest.approx(0.0)
     assert all(math.isfinite(fit["all"]["high"]) for fit in fitted.values())
+
+
+def test_messages_on_a_connection_are_counted_by_length() -> None:
+    """However the stream is cut: the greeting and commands are none, long frames are."""
+    MESSAGES.clear()
+    short, long = 217 + 33, 5_000 + 33
+    stream = bytes(64) + b"\x04\x05READY" + bytes([0, short]) + bytes(short)
+    stream += b"\x02" + long.to_bytes(8, "big") + bytes(long) + bytes([0, short]) + bytes(short)
+    frames = Frames()
+    for at in range(0, len(stream), 7):
+        frames.count(stream[at : at + 7])
+    assert MESSAGES == {217: 2, 5_000: 1}

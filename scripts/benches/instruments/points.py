@@ -67,7 +67,8 @@ def crowd(parties: int, rounds: int, seed: int) -> dict[str, Any]:
     together = Together()
     with tempfile.TemporaryDirectory(prefix="sotto-bench-") as name:
         folder = Path(name) / "session"
-        options = session(parties, rounds, "relay", seed)
+        patience = ("--patience", str(CROWD_LIMIT_SECONDS / 2.0))  # so many take long to start
+        options = session(parties, rounds, "relay", seed, *patience)
         played = play(folder, options, watch=together, limit_seconds=CROWD_LIMIT_SECONDS)
         results = [json.loads(path.read_text()) for path in folder.glob("*/out/result.json")]
     return {
