@@ -18,8 +18,8 @@ FOLDERS = ("protocol", "party", "coordinator", "scripts", "tests")
 FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 SHELL = {"__main__", "command", "meter", "openfiles", "outputs", "window"}
 """The files of `protocol` that may touch the world: its command line and its outputs, and what
-party and coordinator both need to hold and watch their connections and to be watched. Its pages, which
-read their style, are an edge as well."""
+party and coordinator both need to hold and watch their connections and to be watched. Its
+pages, which read their style, are an edge as well."""
 
 WORLD = {
     "asyncio", "concurrent", "datetime", "fcntl", "glob", "highspy", "io", "logging",

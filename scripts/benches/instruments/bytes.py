@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from protocol.command import read_agreement
+from protocol.wire import release_bytes
 from scripts.benches.instruments.sessions import prepared, session
 from scripts.ports import reserve
 from scripts.processes import coordinator_command, party_command
@@ -100,7 +101,7 @@ def relayed(parties: int, rounds: int, seed: int) -> dict[str, Any]:
             cast.stop("counter")
             counted: dict[str, Any] = json.loads(cast.said("counter"))
             lengths = {int(length): count for length, count in counted["messages"].items()}
-            return counted | {"messages": lengths}
+            return counted | {"messages": lengths, "release_bytes": release_bytes(agreement)}
 
 
 if __name__ == "__main__":

@@ -137,24 +137,26 @@ def wire_bytes(parties: int, seed: int) -> dict[str, Any]:
     out of the relay; and the bytes of all hellos that came out of it."""
     few, many = 20, 60
     short, long = relayed(parties, few, seed), relayed(parties, many, seed)
-    messages = [sum(counted["messages"].values()) for counted in (short, long)]
-    greeting = [_hello_bytes(counted["messages"], parties) for counted in (short, long)]
+    hellos = (HELLO_BYTES, HELLO_BYTES + parties)
+    greeting = [_told(counted["messages"], *hellos)["bytes"] for counted in (short, long)]
+    releases = _told(long["messages"], long["release_bytes"])
     return {
         "parties": parties,
         **{way: (long[way] - short[way]) / (many - few) / parties for way in ("up", "down")},
-        "messages": (messages[1] - messages[0]) / (many - few),
+        "messages": releases["messages"] / many,
         "greeting_bytes": statistics.mean(greeting),
     }
 
 
-def _hello_bytes(messages: Mapping[int, int], parties: int) -> int:
-    """What of these lengths is hellos: single ones or batches, with and without counts ahead."""
-    lengths = (HELLO_BYTES, HELLO_BYTES + parties)
-    return sum(
-        length * count
+def _told(messages: Mapping[int, int], *lengths: int) -> dict[str, int]:
+    """How much came out in messages of these lengths, single ones or batches of one length."""
+    found = {
+        length: count
         for length, count in messages.items()
         if any(length == one or (length - 1) % (one + 4) == 0 for one in lengths)
-    )
+    }
+    sent = sum(length * count for length, count in found.items())
+    return {"messages": sum(found.values()), "bytes": sent}
 
 
 def curve_microseconds(size: int, count: int = 4_000) -> float:
