@@ -15,7 +15,7 @@ from typing import Any
 
 from protocol.errors import BadLedger, PeerHalted
 
-_VERSION = 4
+_VERSION = 5
 _WAL_PAGES = 200  # then the log begins anew: to overwrite is cheaper than to let it grow
 _CHECKSUM_BYTES = 16
 _ACCOUNTS = """
@@ -68,6 +68,19 @@ CREATE TABLE parts (
     checksum BLOB NOT NULL, PRIMARY KEY (session, place)
 );
 """
+_WHOLE_TICKS = """
+ALTER TABLE sessions RENAME COLUMN release_epsilon TO reserve;
+ALTER TABLE sessions RENAME COLUMN release_delta TO release_factor;
+UPDATE sessions SET release_factor = CASE WHEN release_factor = 0 THEN 0.0 ELSE 1e-19 END,
+    reserve = CASE WHEN release_factor = 0 THEN 0.0 WHEN release_factor >= 1 THEN 9e999
+        ELSE 64 * release_factor * release_mu_squared END;
+"""
+"""What whole ticks cost, as it is counted now.
+
+Before, a release cost some ε and some δ for them. That δ was at least 1/16σ² for the smallest σ,
+which was 3 or more, or the δ was 1. PRIVACY.md §6 says why these figures cover such releases.
+"""
+
 _COLUMNS = {
     "releases": ("round", "message"),
     "rounds": ("round", "messages, head"),
@@ -126,12 +139,14 @@ class LedgerFile:
             raise self.damaged("its tables contradict each other")
         version = run("PRAGMA user_version").fetchone()[0]
         if version == 0:
-            self._make(_ACCOUNTS + _SAID + _MASKS)
+            self._make(_ACCOUNTS + _SAID + _MASKS + _WHOLE_TICKS)
         elif version == 2:
             self._add_checksums()
-            self._make(_MASKS)
+            self._make(_MASKS + _WHOLE_TICKS)
         elif version == 3:
-            self._make(_MASKS)
+            self._make(_MASKS + _WHOLE_TICKS)
+        elif version == 4:
+            self._make(_WHOLE_TICKS)
         elif version != _VERSION:
             raise BadLedger(
                 f"the ledger {self.path!r} is of version {version}, this program reads {_VERSION}"

@@ -62,15 +62,15 @@ def enter(file: LedgerFile, account: Account, member: str) -> None:
     each = account.per_release
     file.write(
         "INSERT INTO sessions (agreement, name, member, data_set, rounds, epsilon, "
-        "delta, release_mu_squared, release_epsilon, release_delta, colluders) "
+        "delta, release_mu_squared, reserve, release_factor, colluders) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (agreement) DO UPDATE "
         "SET data_set = excluded.data_set WHERE member = excluded.member "
         "AND NOT EXISTS (SELECT * FROM releases WHERE session = sessions.id)",
         [
             (
                 account.agreement, account.session, member, account.data_set, account.rounds,
-                account.epsilon, account.delta, each.mu_squared, each.discreteness.epsilon,
-                each.discreteness.delta, account.colluders,
+                account.epsilon, account.delta, each.mu_squared, each.discreteness.reserve,
+                each.discreteness.factor, account.colluders,
             )
         ],
     )  # fmt: skip
@@ -91,7 +91,7 @@ def accounts_in(file: LedgerFile) -> tuple[Account, ...]:
     rows = file.rows(
         "SELECT agreement, name, data_set, rounds, "
         "(SELECT count(*) FROM releases WHERE session = sessions.id), "
-        "epsilon, delta, release_mu_squared, release_epsilon, release_delta, colluders "
+        "epsilon, delta, release_mu_squared, reserve, release_factor, colluders "
         "FROM sessions ORDER BY id"
     )
     return tuple(
@@ -103,12 +103,12 @@ def accounts_in(file: LedgerFile) -> tuple[Account, ...]:
             releases=releases,
             epsilon=epsilon,
             delta=delta,
-            per_release=Spent(mu_squared, Discreteness(cost_epsilon, cost_delta)),
+            per_release=Spent(mu_squared, Discreteness(reserve, factor)),
             colluders=colluders,
         )
         for (
-            agreement, name, data_set, rounds, releases, epsilon, delta, mu_squared, cost_epsilon,
-            cost_delta, colluders,
+            agreement, name, data_set, rounds, releases, epsilon, delta, mu_squared, reserve,
+            factor, colluders,
         ) in rows
     )  # fmt: skip
 

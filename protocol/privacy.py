@@ -26,8 +26,8 @@ NOISE_LIMIT = float(1 << 42)
 LEAST_PART = 3.0
 """Noise in ticks below which a member's part may not be, where parts are added up unseen."""
 
-_TAIL = 12.0  # standard deviations beyond which a draw is counted as lost: below 1e-32 each
-_SLACK = 1e-9  # the root found is moved this much to the safe side, to cover float64 rounding
+_SLACK = 1e-9  # a root is moved this much to the safe side: more than its float64 rounding
+_ROUNDING = 2.0**-48  # 32 roundings of float64, as a part of what is rounded
 
 
 def rho(*, epsilon: float, delta: float) -> float:
@@ -43,13 +43,20 @@ def gaussian_delta(*, mu: float, epsilon: float) -> float:
     """The smallest δ with which a Gaussian mechanism of total multiplier μ is (ε, δ)-DP.
 
     Guarantee: exact for the continuous Gaussian, composed adaptively (Balle & Wang,
-    Theorem 8; Dong, Roth & Su, Corollary 2.13). Underflow only makes the answer larger.
+    Theorem 8; Dong, Roth & Su, Corollary 2.13), and never below it: what float64 may have
+    rounded away is added (PRIVACY.md §3). Underflow only makes the answer larger.
     """
     if mu == 0.0:
         return 0.0
-    above = 0.5 * math.erfc((epsilon / mu - mu / 2.0) / math.sqrt(2.0))
-    below = 0.5 * math.erfc((epsilon / mu + mu / 2.0) / math.sqrt(2.0))
-    return above - math.exp(epsilon + math.log(below)) if below > 0.0 else above
+    if math.isinf(mu):
+        return 1.0
+    near = (epsilon / mu - mu / 2.0) / math.sqrt(2.0)
+    far = (epsilon / mu + mu / 2.0) / math.sqrt(2.0)
+    above, below = 0.5 * math.erfc(near), 0.5 * math.erfc(far)
+    if above == 0.0:
+        return 0.0
+    rest = math.exp(epsilon + math.log(below)) if below > 1e-300 else 0.0
+    return above - rest + _ROUNDING * (1.0 + epsilon + far * far) * (above + rest)
 
 
 def gaussian_epsilon(*, mu: float, delta: float) -> float:
@@ -58,6 +65,8 @@ def gaussian_epsilon(*, mu: float, delta: float) -> float:
     def too_small(epsilon: float) -> bool:
         return gaussian_delta(mu=mu, epsilon=epsilon) > delta
 
+    if math.isinf(mu):
+        return math.inf
     return _last_true(too_small) * (1.0 + _SLACK) if too_small(0.0) else 0.0
 
 
@@ -74,33 +83,40 @@ def _last_true(holds: Callable[[float], bool]) -> float:
 
 @dataclass(frozen=True)
 class Discreteness:
-    """What drawing whole ticks instead of real numbers adds to ε and δ."""
+    """What drawing whole ticks instead of real numbers costs: no ε, and no δ of its own.
 
-    epsilon: float
-    delta: float
+    `reserve` is added to μ², once for all releases together; `factor` multiplies δ, by e^factor.
+    """
+
+    reserve: float = 0.0
+    factor: float = 0.0
 
     def __add__(self, other: "Discreteness") -> "Discreteness":
-        return Discreteness(self.epsilon + other.epsilon, self.delta + other.delta)
+        return Discreteness(max(self.reserve, other.reserve), self.factor + other.factor)
 
     def times(self, count: int) -> "Discreteness":
-        return Discreteness(self.epsilon * count, self.delta * count)
+        return Discreteness(self.reserve, self.factor * count)
 
 
-def discreteness(sigma: Floats, *, rounds: int, mu: float) -> Discreteness:
-    """The cost of the discrete Gaussian over the rounded continuous one, in all rounds.
+def discreteness(sigma: Floats, *, rounds: int, dearest: float, total: float) -> Discreteness:
+    """The cost of the discrete Gaussian over the continuous one, in all rounds.
 
-    `sigma` holds the noise of each number of a release, in ticks; none may ever be smaller.
+    `sigma` holds the noise of each number of a release, in ticks; none may ever be smaller. No
+    number may add more than `dearest` to μ², and all of them together no more than `total`.
 
-    Guarantee: if continuous Gaussian noise is (ε, δ)-DP with total multiplier at most μ,
-    discrete noise of the same σ is (ε + cost.epsilon, δ + cost.delta)-DP (PRIVACY.md §4).
+    Guarantee: all releases are (ε, δ)-DP for every ε ≥ 0 with δ = e^factor times that of
+    continuous noise of μ² = total + reserve (PRIVACY.md §4).
     """
     if not sigma.size:
-        return Discreteness(0.0, 0.0)
-    if sigma.min() < 3.0:
-        return Discreteness(math.inf, 1.0)
-    ratio = math.fsum((_TAIL + 1.0 + mu) ** 2 / (24.0 * sigma**2) + 1e-70)
-    lost = math.fsum(1.0 / (16.0 * sigma**2) + math.erfc(_TAIL / math.sqrt(2.0)))
-    return Discreteness(rounds * ratio, rounds * lost)
+        return Discreteness()
+    least, numbers = float(sigma.min()) ** 2, rounds * sigma.size
+    # The proof holds for any exponent: a larger one makes the reserve larger, the factor smaller.
+    exponent = math.log(20.0 * numbers * least * (total / dearest)) if least >= 1.0 else math.inf
+    smooth = exponent / (2.0 * math.pi**2)
+    if smooth >= least:
+        return Discreteness(reserve=math.inf)
+    ripple = 2.0 * math.exp(-exponent) / (1.0 - math.exp(-3.0 * exponent))
+    return Discreteness(dearest * smooth / (least - smooth), numbers * ripple)
 
 
 @dataclass(frozen=True)
@@ -112,7 +128,7 @@ class Spent:
     """
 
     mu_squared: float = 0.0
-    discreteness: Discreteness = Discreteness(0.0, 0.0)
+    discreteness: Discreteness = Discreteness()
 
     def __add__(self, other: "Spent") -> "Spent":
         return Spent(self.mu_squared + other.mu_squared, self.discreteness + other.discreteness)
@@ -129,29 +145,31 @@ class Spent:
         Guarantee: all releases counted here together are (ε, δ)-LDP, in whatever sessions
         and however later ones were chosen in the light of earlier ones (PRIVACY.md §6).
         """
-        mu, rho = math.sqrt(self.mu_squared), self.mu_squared / 2.0
-        if math.isinf(mu):
+        if math.isinf(self.mu_squared):
             return 1.0
-        zcdp = exact = 1.0
+        zcdp, rho = 1.0, self.mu_squared / 2.0
         if epsilon >= rho:
             zcdp = math.exp(-((epsilon - rho) ** 2) / (4.0 * rho)) if rho else 0.0
-        if epsilon >= self.discreteness.epsilon:
-            exact = (
-                gaussian_delta(mu=mu, epsilon=epsilon - self.discreteness.epsilon)
-                + self.discreteness.delta
-            )
-        return min(zcdp, exact, 1.0)
+        return min(zcdp, self.gaussian_delta(epsilon), 1.0)
+
+    def gaussian_delta(self, epsilon: float) -> float:
+        """The smallest δ that the Gaussian curve has for this ε; above 1 it says nothing."""
+        smooth = gaussian_delta(mu=self._multiplier, epsilon=epsilon)
+        return smooth * math.exp(self.discreteness.factor)
 
     def epsilon(self, delta: float) -> float:
         """The smallest ε that goes with this δ; infinite where there is no guarantee."""
-        mu, rho = math.sqrt(self.mu_squared), self.mu_squared / 2.0
-        if math.isinf(mu):
+        if math.isinf(self.mu_squared):
             return math.inf
+        rho = self.mu_squared / 2.0
         zcdp = rho + 2.0 * math.sqrt(rho * math.log(1.0 / delta))
-        rest = delta - self.discreteness.delta
-        if rest <= 0.0:
-            return zcdp
-        return min(zcdp, gaussian_epsilon(mu=mu, delta=rest) + self.discreteness.epsilon)
+        rest = delta * math.exp(-self.discreteness.factor)
+        return min(zcdp, gaussian_epsilon(mu=self._multiplier, delta=rest))
+
+    @property
+    def _multiplier(self) -> float:
+        """μ of the continuous Gaussian that tells no less."""
+        return math.sqrt(self.mu_squared + self.discreteness.reserve)
 
 
 class Calibration:
@@ -204,11 +222,11 @@ class Calibration:
         """The largest μ that keeps (ε, δ), or 0 where there is no noise.
 
         Guarantee: `paper` is prop:diffPriv, which the discrete Gaussian satisfies as it
-        stands (Canonne, Kamath & Steinke, Theorem 4). `exact` is the Gaussian curve less
+        stands (Canonne, Kamath & Steinke, Theorem 4). `exact` is the Gaussian curve with
         the cost of discreteness at the smallest caps, where it is largest; where ticks are
         so coarse that this gives less, it is the paper's, which holds for any noise.
         """
-        privacy, rounds = self.agreement.privacy, self.agreement.rounds
+        privacy = self.agreement.privacy
         if privacy is None:
             return 0.0
         # Moved to the safe side by more than rounding can take back, and by less than 12 digits.
@@ -218,12 +236,8 @@ class Calibration:
         smallest = self._smallest_spread()
 
         def holds(mu: float) -> bool:
-            cost = discreteness(smallest / mu, rounds=rounds, mu=mu)
-            epsilon = privacy.epsilon - cost.epsilon
-            return (
-                epsilon > 0.0
-                and gaussian_delta(mu=mu, epsilon=epsilon) + cost.delta <= privacy.delta
-            )
+            spent = Spent(mu**2, self._discreteness(smallest / mu, mu**2))
+            return spent.gaussian_delta(privacy.epsilon) <= privacy.delta
 
         return max(paper, _last_true(holds) * (1.0 - _SLACK))
 
@@ -236,8 +250,18 @@ class Calibration:
         """
         if not self.mu or self.agreement.rehearsal:
             return Spent(mu_squared=math.inf)
-        cost = discreteness(self._smallest_spread() / self.mu, rounds=1, mu=self.mu)
-        return Spent(self.mu**2 / self.agreement.rounds, cost)
+        rounds, mu_squared = self.agreement.rounds, self.mu**2
+        cost = self._discreteness(self._smallest_spread() / self.mu, mu_squared)
+        each = Discreteness(cost.reserve, cost.factor / rounds)
+        return Spent(mu_squared / rounds, each)
+
+    def _discreteness(self, sigma: Floats, mu_squared: float) -> Discreteness:
+        """What whole ticks cost in all T rounds, if no number ever has less noise than this."""
+        T, m, width = self.agreement.rounds, len(self.agreement.resources), self.agreement.width
+        privacy = self.agreement.privacy
+        # Each number takes an equal part of μ², or one resource may take that of all m.
+        parts = T * width / (1 if privacy is not None and privacy.noise == "component" else m)
+        return discreteness(sigma, rounds=T, dearest=mu_squared / parts, total=mu_squared)
 
     def against(self, colluders: int) -> Spent:
         """What a session tells any so many others together of the member that it tells most of.
@@ -253,8 +277,13 @@ class Calibration:
         part = np.where(hidden, caps, 0.0) ** 2 / np.where(hidden, hiding, 1.0)
         mu_squared = self.agreement.rounds * float(part.sum(axis=1).max())
         smallest = np.sqrt(np.where(hidden, hiding, math.inf).min(axis=0))
-        rounds, mu = self.agreement.rounds, math.sqrt(mu_squared)
-        return Spent(mu_squared, discreteness(smallest, rounds=rounds, mu=mu))
+        cost = discreteness(
+            smallest[np.isfinite(smallest)],
+            rounds=self.agreement.rounds,
+            dearest=float(part.max()),
+            total=mu_squared,
+        )
+        return Spent(mu_squared, cost)
 
     def _smallest_spread(self) -> Floats:
         """The smallest σ·μ that can ever hide each number of a release, where it is hidden."""

@@ -94,15 +94,27 @@ class Noise:
     def kept(self, mu: float, smallest: list[float]) -> bool:
         """Whether so large a μ keeps ε and δ."""
         privacy = self.terms.privacy
-        if privacy is None or any(s / mu < 3.0 for s in smallest):
+        if privacy is None:
             return False
-        T, squares = self.terms.rounds, [(s / mu) ** 2 for s in smallest]
-        epsilon = privacy.epsilon - T * sum((13.0 + mu) ** 2 / (24.0 * q) + 1e-70 for q in squares)
-        lost = T * sum(1.0 / (16.0 * q) + math.erfc(12.0 / math.sqrt(2.0)) for q in squares)
-        if epsilon <= 0.0:
-            return False
+        T, W, m = self.terms.rounds, self.width, self.m
+        reserve = factor = 0.0
+        if smallest:
+            q, n = (min(smallest) / mu) ** 2, T * len(smallest)
+            N = T * W if privacy.noise == "component" else T * W / m
+            if q < 1.0:
+                return False
+            x = math.log(20.0 * n * N * q)
+            k = x / (2.0 * math.pi**2)
+            if k >= q:
+                return False
+            reserve = mu**2 / N * k / (q - k)
+            factor = n * 2.0 * math.exp(-x) / (1.0 - math.exp(-3.0 * x))
+        mu, epsilon = math.sqrt(mu**2 + reserve), privacy.epsilon
         above, below = normal(mu / 2.0 - epsilon / mu), normal(-mu / 2.0 - epsilon / mu)
-        return above - math.exp(epsilon) * below + lost <= privacy.delta
+        rest = math.exp(epsilon) * below
+        far = (epsilon / mu + mu / 2.0) ** 2 / 2.0
+        rounded = 2.0**-48 * (1.0 + epsilon + far) * (above + rest)
+        return (above - rest + rounded) * math.exp(factor) <= privacy.delta
 
 
 def theorem_step(terms: Terms, noise: Noise, caps: Rows) -> float:

@@ -1,5 +1,6 @@
 """A ledger that a disk has changed is refused at home; one that is only large is read anywhere."""
 
+import math
 import random
 import sqlite3
 import subprocess
@@ -8,15 +9,19 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from party.executor import Executor
 from party.ledger import Ledger
 from party.ledgerfile import LedgerFile
+from party.lifetime import accounts
 from protocol.agreement import Agreement
 from protocol.errors import BadLedger
+from protocol.privacy import Spent, discreteness
 from protocol.transcript import Transcript
 from tests.kit import ROOT
+from tests.kit.budgets import agreed, record
 from tests.kit.builders import make_agreement, play, release_at, signer
 from tests.kit.gates import Problem, Shift, gate
 from tests.kit.waiting import LIMIT
@@ -120,6 +125,14 @@ def test_more_rounds_than_own_releases_are_refused(tmp_path: Path) -> None:
         executed(ledger, agreement)
 
 
+BEFORE_THE_RESERVE = """
+ALTER TABLE sessions RENAME COLUMN reserve TO release_epsilon;
+ALTER TABLE sessions RENAME COLUMN release_factor TO release_delta;
+UPDATE sessions SET release_epsilon = 0.0, release_delta = 0.0;
+PRAGMA user_version = 4;
+"""
+"""A ledger without noise as version 4 had it."""
+
 OLD = """
 CREATE TABLE o (session INTEGER, round INTEGER, message BLOB NOT NULL,
     PRIMARY KEY (session, round)) WITHOUT ROWID;
@@ -135,7 +148,42 @@ ALTER TABLE sessions DROP COLUMN colluders;
 ALTER TABLE o RENAME TO releases; ALTER TABLE r RENAME TO rounds; ALTER TABLE s RENAME TO seals;
 PRAGMA user_version = 2
 """
-"""A ledger as version 2 had it."""
+"""From there to a ledger as version 2 had it."""
+
+
+@pytest.mark.parametrize(("sigma", "rough"), [(3.0, 0.01), (1e6, 1e-9)])
+def test_what_whole_ticks_cost_before_is_taken_over(
+    tmp_path: Path, sigma: float, rough: float
+) -> None:
+    """Version 4 set ε and δ aside for ticks; what is counted now covers what it released."""
+    record(tmp_path / "ledger", agreed(1.0, rounds=100))
+    each = 0.15 / 100
+    with closing(sqlite3.connect(tmp_path / "ledger")) as base:
+        base.executescript(BEFORE_THE_RESERVE)
+        base.execute(
+            "UPDATE sessions SET release_mu_squared = ?, release_epsilon = 0.1, release_delta = ?",
+            (each, 1.0 / (16.0 * sigma**2)),
+        )
+        base.commit()
+    for _ in range(2):
+        (account,) = accounts(tmp_path / "ledger")[0]
+        needed = discreteness(np.array([sigma]), rounds=100, dearest=each, total=100 * each)
+        assert account.spent.discreteness.reserve >= needed.reserve
+        least = Spent(100 * each).epsilon(1e-3)
+        assert least < account.spent.epsilon(1e-3) < least * (1.0 + rough)
+
+
+def test_ticks_too_coarse_for_any_proof_before_have_none_now(tmp_path: Path) -> None:
+    """Below three ticks version 4 counted by the paper's accountant alone, and so it stays."""
+    record(tmp_path / "ledger", agreed(1.0, rounds=100))
+    with closing(sqlite3.connect(tmp_path / "ledger")) as base:
+        base.executescript(BEFORE_THE_RESERVE)
+        base.execute("UPDATE sessions SET release_epsilon = 9e999, release_delta = 1.0")
+        base.commit()
+    (account,) = accounts(tmp_path / "ledger")[0]
+    rho = account.spent.mu_squared / 2.0
+    paper = rho + 2.0 * math.sqrt(rho * math.log(1e3))
+    assert account.spent.epsilon(1e-3) == pytest.approx(paper)
 
 
 def test_a_ledger_from_before_the_masks_is_taken_over(tmp_path: Path) -> None:
@@ -144,7 +192,8 @@ def test_a_ledger_from_before_the_masks_is_taken_over(tmp_path: Path) -> None:
     transcript = recorded(tmp_path / "ledger", agreement)
     with closing(sqlite3.connect(tmp_path / "ledger")) as base:
         base.executescript(
-            "DROP TABLE masks; DROP TABLE keys; DROP TABLE demands; DROP TABLE parts; "
+            BEFORE_THE_RESERVE
+            + "DROP TABLE masks; DROP TABLE keys; DROP TABLE demands; DROP TABLE parts; "
             "ALTER TABLE sessions DROP COLUMN colluders; PRAGMA user_version = 3"
         )
     for _ in range(2):
@@ -159,7 +208,7 @@ def test_a_ledger_of_two_versions_before_is_taken_over(tmp_path: Path) -> None:
     agreement = make_agreement(rounds=3)
     transcript = recorded(tmp_path / "ledger", agreement)
     with closing(sqlite3.connect(tmp_path / "ledger")) as base:
-        base.executescript(OLD)
+        base.executescript(BEFORE_THE_RESERVE + OLD)
     for _ in range(2):
         with closing(Ledger(tmp_path / "ledger", agreement, "ada")) as ledger:
             assert ledger.transcript() == transcript
@@ -182,7 +231,7 @@ def test_what_the_version_before_called_final_without_proof_is_not(
     agreement = make_agreement(rounds=3)
     recorded(tmp_path / "ledger", agreement)
     with closing(sqlite3.connect(tmp_path / "ledger")) as base:
-        base.executescript(OLD)
+        base.executescript(BEFORE_THE_RESERVE + OLD)
         base.execute("UPDATE sessions SET fault_code = ?, fault = 'ben stopped'", (code,))
         base.commit()
     with closing(Ledger(tmp_path / "ledger", agreement, "ada")) as ledger:
