@@ -355,6 +355,7 @@ class World:
         self._deceived = {p.name for p in self.honest if self.chance.random() < 0.5}
         self._lies_from = self.chance.randrange(rounds or 4)
         self._two_faced = self.chance.random() < 0.5
+        self._bluff_chance = 0.1
         self._rushes = self.chance.random() < 0.3
         self.bluffs = self.chance.random() < 0.3
         self.boasts = self.chance.random() < 0.3
@@ -720,11 +721,12 @@ class World:
         self._deceived = set()
         self._rushes = False
         self.bluffs = self.boasts = True
+        self._bluff_chance = 0.3
 
     def _lie(self, receiver: Party, signed: Signed) -> bytes:
         """What the liar says to this receiver instead: signed, but not what others hear."""
         message = signed.message
-        if self.faults and self.bluffs and self.chance.random() < 0.1:
+        if self.faults and self.bluffs and self.chance.random() < self._bluff_chance:
             return sign(self._bogus_halt(message)).data
         if self.faults and self.boasts and isinstance(message, Hello):
             return sign(self._boast(receiver, message)).data
