@@ -26,6 +26,10 @@ RUN /build/bin/pip wheel --no-build-isolation --no-deps --wheel-dir /wheel . \
     && /build/bin/pip --python /venv/bin/python install --no-index --no-deps --prefix /own /wheel/*
 
 FROM ${BASE}
+# Nothing here installs anything: what the base could do it with goes.
+RUN find / -xdev -type d \( -name pip -o -name 'pip-*' -o -name ensurepip -o -name setuptools \) \
+        -path '*/python3*' -prune -exec rm -r {} + \
+    && rm -f /usr/bin/pip* /usr/local/bin/pip*
 # A new volume takes the owner of the folder that it is mounted on.
 RUN useradd --uid 1000 --no-create-home sotto \
     && install -d -m 700 -o sotto -g sotto /private /agreed /sent \

@@ -386,7 +386,8 @@ def _serve(options: argparse.Namespace) -> None:
         if options.page is not None:
             from coordinator.watching import Watching
 
-            watching = stack.enter_context(Watching(agreement, options.page))
+            earlier = () if archive is None else archive.recalled()
+            watching = stack.enter_context(Watching(agreement, options.page, earlier=earlier))
             say = watching.also(_say)
             _say(f"the session can be watched at {watching.address}")
         Coordinator(

@@ -66,6 +66,11 @@ class Archive:
         known[place] = data
         self._write(bytes(msgpack.packb([number, place, data])))
 
+    def recalled(self) -> list[bytes]:
+        """What is known already, in the order in which a session says it."""
+        places = (*sorted(self._rounds.items()), *sorted(self._seals.items()))
+        return [data for _, said in places for data in said.values()]
+
     def _wanted(self, seen: Glance, data: bytes) -> bool:
         if seen.kind is Release:
             return len(data) == self._length and seen.round < self._agreement.rounds

@@ -1,20 +1,24 @@
 """How a session stands, as far as that can be told from what is passed on.
 
 Rounds and who is here are taken at the members' word. That the session is over is not: it takes
-the signed and complete seals of all. Nothing here changes what is passed on.
+the signed and complete seals of all. Anybody may pass on the last release and the seals of others:
+they say nothing about who is here. Nothing here changes what is passed on.
 """
 
 from collections.abc import Callable
 
 from protocol.agreement import Agreement
 from protocol.errors import BadMessage
-from protocol.messages import Halt, Release, Seal
+from protocol.messages import Halt, Hello, MaskKey, Release, Seal
 from protocol.wire import Glance, Reader, glance
 
 Say = Callable[[str], None]
 
 QUIET_SECONDS = 30.0
 """After so long without a new round it is said who is missing."""
+
+NAMED = 3
+"""So many members that are missing are named as the others come; more are counted."""
 
 LINGER_SECONDS = 6.0
 """A session that is over is left after so much silence: nobody has to hear anything more."""
@@ -40,7 +44,7 @@ class Standing:
 
     @property
     def here(self) -> tuple[str, ...]:
-        """The members that have been heard."""
+        """The members that have spoken themselves."""
         return tuple(self._here)
 
     @property
@@ -61,9 +65,12 @@ class Standing:
         if name is None:
             return None
         self._heard_at = now
-        self.met(name)
-        if seen.kind is Release:
+        if seen.kind in (Hello, MaskKey):
+            self.met(name)
+        elif seen.kind is Release:
             if self._released[name] <= seen.round < self._agreement.rounds:
+                if self._released[name]:  # of two of its releases one is not its last
+                    self.met(name)
                 self._released[name] = seen.round + 1
                 self._count(now)
         elif seen.kind is Seal and name not in self._complete:
@@ -79,15 +86,19 @@ class Standing:
             return
         self._here[name] = None
         waiting = [n for n in self._names.values() if n not in self._here]
-        then = f"waiting for {', '.join(waiting)}" if waiting else "all members are here"
+        then = "all members are here"
+        if waiting:
+            few = len(waiting) <= NAMED
+            then = f"waiting for {', '.join(waiting) if few else f'{len(waiting)} others'}"
         self._say(f"{name} is here ({len(self._here)} of {len(self._names)}); {then}")
 
     def look(self, now: float) -> None:
         """Say who is missing if nothing has moved for long. The rounds of a mesh pass elsewhere."""
-        if self.over or not self._here or now < self._moved_at + QUIET_SECONDS:
+        missing = [n for n, count in self._released.items() if not count and n not in self._here]
+        nobody = len(missing) == len(self._names)
+        if self.over or nobody or now < self._moved_at + QUIET_SECONDS:
             return
         self._moved_at = now
-        missing = [n for n in self._names.values() if n not in self._here]
         if not missing and self._agreement.transport.topology == "relay":
             missing = [n for n, count in self._released.items() if count <= self._closed]
         if missing:

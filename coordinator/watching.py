@@ -9,7 +9,7 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -35,13 +35,17 @@ _SWITCH_SECONDS = 0.0005  # how long the page may keep the relay waiting, instea
 
 
 class Watching:
-    """Follows a session that is passed on, and shows it, until the `with` block is left."""
+    """Follows a session that is passed on, and shows it, until the `with` block is left.
 
-    def __init__(self, agreement: Agreement, port: int) -> None:
+    `earlier` is what was passed on before, where somebody has kept it.
+    """
+
+    def __init__(self, agreement: Agreement, port: int, *, earlier: Sequence[bytes] = ()) -> None:
         from protocol.course import Course
         from protocol.pages.live import Live
 
         self._agreement = agreement
+        self._earlier = earlier
         self._live = Live(agreement)
         self._window = Window(self._live, port=port)
         self._reader = Reader(agreement)
@@ -107,20 +111,26 @@ class Watching:
             self._live.trouble("The rounds pass faster than this page can follow.")
 
     def _follow(self) -> None:
+        for known in self._earlier:
+            self._look_at(known)
+        self._earlier = ()
         while (data := self._queue.get()) is not None:
-            try:
-                if data:
-                    self._take(self._reader.unpack(data))
-                else:
-                    self._end()
-            except BadMessage:
-                continue  # the members do not listen to it either
-            except SottoError as error:
-                self._live.trouble(str(error))
+            self._look_at(data)
+
+    def _look_at(self, data: bytes) -> None:
+        """A message; or nothing, which is the end."""
+        try:
+            if data:
+                self._take(self._reader.unpack(data))
+            else:
+                self._end()
+        except BadMessage:
+            pass  # the members do not listen to it either
+        except SottoError as error:
+            self._live.trouble(str(error))
 
     def _take(self, signed: Signed) -> None:
         message = signed.message
-        self._live.here([message.sender])
         if isinstance(message, Seal):
             if not message.complete:  # the ones that a transcript has
                 self._seals.setdefault(message.sender, signed.data)

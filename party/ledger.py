@@ -196,9 +196,9 @@ class Ledger:
         Its mask key is destroyed, and what the party asked for as well, unless all rounds are
         closed (`over`): then its quota follows from that, and destroys it.
         """
-        self._write(
-            "UPDATE sessions SET fault_code = ?2, fault = ?3 WHERE id = ?1",
-            [(error.exit_code, str(error))],
+        self._file.write(
+            "UPDATE sessions SET fault_code = ?, fault = ? WHERE id = ?",
+            [(error.exit_code, str(error), self._session)],
         )
         self._replace("heard", tuple(self._open(data) for data in error.evidence))
         if self._agreement.masked:

@@ -1,4 +1,4 @@
-"""A dry run: what a session may bring a company, played with partners that are invented.
+"""A rehearsal: what a session may bring a company, played with partners that are invented.
 
 The company's own model is the real one; the partners are drawn from what the agreement says to
 everybody (capacities, shares, worths, how many there are) and from nothing else. Nothing is sent,
@@ -16,10 +16,11 @@ from party.dataset import DataSet, dense
 from party.playing import players, run
 from party.settle import own_part, settle
 from party.subproblem import USUAL, Effort, subproblem
-from protocol.agreement import Agreement, Pricing
+from protocol.agreement import Agreement
 from protocol.arrays import Floats
 from protocol.caps import first_caps
 from protocol.errors import BadCommand
+from protocol.expectation import without_noise
 from protocol.outcome import Outcome, outcome
 from protocol.privacy import Calibration
 
@@ -68,18 +69,6 @@ def invented(agreement: Agreement, row: int, worth: Floats, rng: np.random.Gener
         row_upper=np.zeros(0),
         lower=np.append(np.zeros(n), 1.0),
         upper=np.append(most, 1.0),
-    )
-
-
-def without_noise(agreement: Agreement) -> Agreement:
-    """The same capacities and companies, in a session that is exact."""
-    return replace(
-        agreement,
-        mode="hidden",
-        privacy=None,
-        truncate=False,
-        objective_limit=None,
-        pricing=Pricing(step="center", tolerance=1e-4, reserve=1e-6, start=agreement.pricing.start),
     )
 
 

@@ -37,7 +37,7 @@ from protocol.pages.page import (
 )
 from protocol.pages.public import WEAK, header, others, public_sections, summary
 from protocol.pages.sharing import money_decimals, own_quota_texts, payment_counts, quota_texts
-from protocol.pages.words import ROWS, amount_text, counted, left_out, titled
+from protocol.pages.words import ROWS, amount_text, counted, decimals_of, left_out, titled
 from protocol.privacy import Spent
 
 VARIABLES = 50
@@ -57,8 +57,13 @@ class Spending:
     def sentences(self) -> tuple[str, str]:
         """The same for people."""
         session, lifetime = (in_words(s, self.delta) for s in (self.session, self.lifetime))
+        told = f"In this session your data spent {session}."
+        if math.isinf(self.session.epsilon(self.delta)):
+            told = (
+                "This session counts as all of a budget: what it told has no guarantee in numbers."
+            )
         return (
-            f"In this session your data spent {session}.",
+            told,
             f"In all sessions together the data set {self.data_set!r} has spent {lifetime}.",
         )
 
@@ -425,6 +430,7 @@ def _uses(known: Outcome, member: str, settlement: Settlement) -> Element:
     equal = amounts(agreement, settlement.endowment_ticks, row)
     own = amounts(agreement, settlement.quota_ticks, row)
     plans = (settlement.within_quota, settlement.at_prices)
+    within, wanted = (None if plan is None else plan.uses for plan in plans)
     uses = [own, equal, *(plan.uses for plan in plans if plan is not None)]
     measures = np.array([r.measure for r in agreement.resources])
     longest = max(0.0, *(float((use / measures).max()) for use in uses)) or 1.0
@@ -435,13 +441,17 @@ def _uses(known: Outcome, member: str, settlement: Settlement) -> Element:
         resource, amount = agreement.resources[j], float(use[j])
         part = amount / resource.measure
         texts = (amount_text(resource, amount), f"{part:.2%}".replace("%", " %"))
-        if use is own and agreement.masked and not agreement.banded:
-            texts = own_quota_texts(known, int(settlement.quota_ticks[j]), j)
-        elif use is own and not agreement.banded:
-            texts = quota_texts(known, row, j)
+        last_decimal = 10.0 ** -decimals_of(resource)
+        all_of_it = use is within and abs(amount - float(own[j])) <= last_decimal
+        if (use is own or all_of_it) and not agreement.banded:
+            # A plan that uses all of its quota must not seem to use more.
+            texts = (
+                own_quota_texts(known, int(settlement.quota_ticks[j]), j)
+                if agreement.masked
+                else quota_texts(known, row, j)
+            )
         return name, bar(max(0.0, part / longest), kind), *map(number, texts)
 
-    within, wanted = (None if plan is None else plan.uses for plan in plans)
     cards = [
         table(
             (),

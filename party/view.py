@@ -14,6 +14,7 @@ from protocol.agreement import Agreement
 from protocol.course import Position, numbers, overrun
 from protocol.messages import Signed
 from protocol.pages.certificate import certified, money
+from protocol.pages.words import per
 from protocol.session import Phase
 
 DROPPED_TOLD = 100
@@ -142,7 +143,7 @@ class TextView:
         for j, (resource, price) in enumerate(
             zip(agreement.resources, public["prices"], strict=True)
         ):
-            cost = f"{money(agreement, f'{price:.6g}')} per {resource.unit or 'unit'}"
+            cost = f"{money(agreement, f'{price:.6g}')} {per(resource)}"
             unit, use = resource.unit or "units", ""
             if not agreement.masked:
                 own = public["quota"][public["member"]]

@@ -27,7 +27,7 @@ def main() -> None:
     plan.add_argument("agreement", type=Path, metavar="AGREEMENT")
     plan.add_argument("--json", action="store_true", help="print the figures as JSON")
     plan.add_argument("--html", type=Path, metavar="FILE",
-        help="write a page to send around, with what rehearsals among invented companies "
+        help="write a page to send around, with what sessions of invented companies "
         "came to")  # fmt: skip
     audit = add_command(
         commands,

@@ -7,6 +7,7 @@ result with the optimum that only an owner of all data could find.
 
 import argparse
 import json
+import shutil
 import tempfile
 import time
 from collections.abc import Callable
@@ -29,7 +30,7 @@ from scripts import story as tale
 from scripts.agreements import drawn, session_options
 from scripts.folders import prepare
 from scripts.instances import Instance, central
-from scripts.processes import Cast
+from scripts.processes import ROOT, Cast
 from scripts.simulate import show, summary
 
 
@@ -58,11 +59,10 @@ def demo(
     """Prepare, play and measure one session."""
     instance = drawn(options)
     agreement = prepare(folder, instance, options)
-    began = time.monotonic()
     with Cast(folder, options) as cast:
         cast.start()
         cast.wait(options.limit, on_round)
-        wall = time.monotonic() - began
+        wall = time.monotonic() - cast.began
     return measure(cast, agreement, instance, wall)
 
 
@@ -73,9 +73,9 @@ def command_line() -> argparse.ArgumentParser:
         description="Play whole sessions over real processes on loopback: one coordinator and all "
         "parties, each with its own keys, data set, noise and ledger. Alone, the command tells a "
         "story: eight companies of a valley, once with only totals to be read and once with noise. "
-        "With --paper, or any option that describes a session, it plays one session of companies "
-        "drawn as in the paper. With --seed the noise is seeded as well: the same figures as "
-        "scripts/simulate, and no privacy.",
+        "With --page it can be watched in a browser. With --paper, or any option that describes a "
+        "session, it plays one session of companies drawn as in the paper. With --seed the noise "
+        "is seeded as well: the same figures as scripts/simulate, and no privacy.",
     )
     session_options(parser)
     parser.set_defaults(mode=None)
@@ -95,7 +95,10 @@ def command_line() -> argparse.ArgumentParser:
     return parser
 
 
-STAGE = {"run", "topology", "dir", "patience", "limit", "json"}
+LEFT = ROOT / "demo"
+"""Where the story leaves a report, in place of the last one; git does not see it."""
+
+STAGE = {"run", "topology", "dir", "patience", "page", "limit", "json"}
 """Options that say where and how long, not what is played."""
 
 
@@ -126,25 +129,35 @@ def _demonstrate(options: argparse.Namespace) -> None:
         folder = options.dir or Path(temporary)
         if options.dir and options.dir.exists():
             raise BadCommand(f"{options.dir} exists already; name a new folder")
-        with Progress(console=console, transient=True) as progress:
+        watched = options.page is not None  # then the bars would only be in the way
+        with Progress(console=console, transient=True, disable=watched) as progress:
             try:
                 figures = (
                     _told(folder, options, progress) if story else _one(folder, options, progress)
                 )
             except (RuntimeError, TimeoutError) as error:
                 raise SottoError(str(error)) from None
-    if story:
-        tale.show(console, figures)
-    else:
-        _show_one(console, options, figures)
-    if options.dir:
-        console.print(f"everything is in {options.dir}")
         if story:
-            console.print(f"what a company sees of it: {figures['sessions']['totals']['report']}")
-    elif story:
-        console.print("with --dir NEW everything stays, the reports of the companies among it")
+            tale.show(console, figures)
+            console.print(where(figures, keep=not options.dir), soft_wrap=True)
+        else:
+            _show_one(console, options, figures)
+    if options.dir:
+        console.print(f"everything is in {options.dir}", soft_wrap=True)
     if options.json:
         options.json.write_text(json.dumps(figures, indent=2) + "\n")
+
+
+def where(figures: dict[str, Any], *, keep: bool) -> str:
+    """Where one company's report is to be read; kept, where all else goes."""
+    session = figures["sessions"]["totals"]
+    if keep:
+        try:
+            LEFT.mkdir(exist_ok=True)
+            session["report"] = str(shutil.copy(session["report"], LEFT / "report.html"))
+        except OSError as error:
+            return f"no report is kept in {LEFT}: {error.strerror}; --dir NEW keeps everything"
+    return f"what a company sees of it, in a browser: {session['report']}"
 
 
 def _told(folder: Path, options: argparse.Namespace, progress: Progress) -> dict[str, Any]:

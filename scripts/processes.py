@@ -175,6 +175,8 @@ class Cast(Processes):
         super().__init__(folder)
         self.options = options
         self.names = list(names or (party_name(k) for k in range(options.parties)))
+        self.began = time.monotonic()
+        """When the parties were started, which is after whoever watches was ready."""
         self._reports = {name: Reports(self._log(name, "out")) for name in self.names}
 
     def start_coordinator(self) -> None:
@@ -189,6 +191,7 @@ class Cast(Processes):
         self.start_coordinator()
         if getattr(self.options, "page", None) is not None:
             self._invite()
+        self.began = time.monotonic()
         for name in self.names:
             self.start_party(name)
 

@@ -21,6 +21,7 @@ from protocol.pages.page import (
 from protocol.pages.words import (
     counted,
     left_out,
+    per,
 )
 
 CHARTS = 8
@@ -68,7 +69,7 @@ def moves(agreement: Agreement) -> str:
 def _price_chart(known: Outcome, j: int) -> Element:
     resource = known.agreement.resources[j]
     price = money(known.agreement, figure(float(known.prices[j])))
-    note = f"price {price} per {resource.unit or 'unit'}"
+    note = f"price {price} {per(resource)}"
     return chart(resource.name, note, [Line(known.path[:, j].tolist())], first=0)
 
 

@@ -20,6 +20,7 @@ from protocol.pages.courses import CHARTS, moves
 from protocol.pages.page import (
     Content,
     Line,
+    aligned,
     bar,
     callout,
     chart,
@@ -33,7 +34,7 @@ from protocol.pages.page import (
     section,
     table,
 )
-from protocol.pages.words import ROWS, amount_text, counted, left_out
+from protocol.pages.words import ROWS, amount_text, capacity_text, counted, left_out, per
 
 POINTS = 256
 """Values of a course that are kept. Of more rounds each value is the mean of some."""
@@ -207,9 +208,9 @@ class Live:
         parts = [
             self._top(),
             *self._wrong(),
+            self._people(),
             *self._resources(),
-            grid([*self._falling(), self._people(), *self._happened()]),
-            *self._course(),
+            *self._moving(),
         ]
         at = f"round {self._round}" if self._round else "waiting"
         return parts, "public", f"{session}: {at}"
@@ -269,14 +270,18 @@ class Live:
         if not overrun:
             return []
         longest = max(1.0, *(1.0 + part for part in overrun[:ROWS]))
+        resources = agreement.resources[:ROWS]
+        asked = aligned(
+            [amount_text(r, (1.0 + overrun[j]) * r.capacity) for j, r in enumerate(resources)]
+        )
         rows = [
             (
-                self._named(resource),
+                _two(resource.name, capacity_text(resource)),
                 bar((1.0 + overrun[j]) / longest, mark=1.0 / longest),
-                _asked(resource, overrun[j]),
+                _two(number(asked[j]), number(_percent(100.0 * overrun[j]))),
                 self._price(resource, prices[j] if prices else None),
             )
-            for j, resource in enumerate(agreement.resources[:ROWS])
+            for j, resource in enumerate(resources)
         ]
         noisy = "" if agreement.privacy is None else ", with noise"
         return [
@@ -291,15 +296,17 @@ class Live:
             )
         ]
 
-    def _named(self, resource: Resource) -> Element:
-        whole = f"{amount_text(resource, resource.capacity)} {resource.unit or 'units'}"
-        return element("div", resource.name, element("br"), element("span", whole))
-
     def _price(self, resource: Resource, price: float | None) -> Content:
         if price is None:
             return "–"
-        amount = number(money(self._agreement, figure(price)))
-        return element("span", amount, f" per {resource.unit or 'unit'}")
+        return _two(number(money(self._agreement, figure(price))), per(resource))
+
+    def _moving(self) -> list[Element]:
+        """What has happened stands beside what is proved, or below everything else."""
+        falling, happened = self._falling(), self._happened()
+        if falling:
+            return [grid([*falling, *happened]), *self._course()]
+        return [*self._course(), *happened]
 
     def _course(self) -> list[Element]:
         each = max(trail.each for trail in self._overrun_trails)
@@ -308,7 +315,7 @@ class Live:
         for j, resource in enumerate(self._agreement.resources[:CHARTS]):
             if values := self._price_trails[j].values():
                 price = money(self._agreement, figure(self._prices[j]))
-                note = f"next price {price} per {resource.unit or 'unit'}"
+                note = f"next price {price} {per(resource)}"
                 prices.append(self._chart(resource, note, values))
             if values := self._overrun_trails[j].values():
                 note = f"last round {_percent(100.0 * self._overrun[j])}"
@@ -359,13 +366,16 @@ class Live:
 
     def _people(self) -> Element:
         members = self._agreement.members
-        rows = [
-            (m.name, "here" if m.name in self._here else "not yet here") for m in members[:ROWS]
+        names = [
+            element("li", m.name, class_="here")
+            if m.name in self._here
+            else element("li", m.name, element("span", " not yet here"), class_="away")
+            for m in members[:ROWS]
         ]
-        return section(
-            "Who is here",
-            table(("Company", "Is"), rows, kind="narrow"),
-            *left_out(len(rows), len(members), "companies", "the agreement"),
+        return element(
+            "div",
+            element("ul", *names, class_="people", aria_label="Who is here"),
+            *left_out(len(names), len(members), "companies", "the agreement"),
         )
 
     def _happened(self) -> list[Element]:
@@ -383,11 +393,9 @@ def _listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
-def _asked(resource: Resource, over: float) -> Element:
-    """How much of a resource, and how far that is off the capacity."""
-    amount = amount_text(resource, (1.0 + over) * resource.capacity)
-    off = element("span", number(_percent(100.0 * over)), class_="soft")
-    return element("div", number(amount), element("br"), off)
+def _two(first: Content, second: Content) -> Element:
+    """Two lines of a cell: what matters, and what it is beside."""
+    return element("div", first, element("br"), element("span", second, class_="soft"))
 
 
 def _percent(value: float) -> str:

@@ -148,14 +148,21 @@ def table(
 def bar(part: float, kind: str = "full", *, mark: float | None = None) -> Element:
     """A bar filled to a part from 0 to 1; the figure that it shows stands beside it.
 
-    A mark stands for another part, to compare.
+    A mark stands for another part, to compare; what is above it looks different.
     """
-    length, *place = (f"{100.0 * min(max(p, 0.0), 1.0):.2f}" for p in (part, mark) if p is not None)
-    parts = [
-        element("rect", class_="track", width="100", height="8"),
-        element("rect", class_=kind, width=length, height="8"),
-        *(element("line", class_="mark", x1=x, x2=x, y1="0", y2="8") for x in place),
-    ]
+    end = min(max(part, 0.0), 1.0)
+    within = end if mark is None else min(max(mark, 0.0), end)
+
+    def rect(kind: str, left: float, right: float) -> Element:
+        x, width = f"{100.0 * left:.2f}", f"{100.0 * (right - left):.2f}"
+        return element("rect", class_=kind, x=x, width=width, height="8")
+
+    parts = [rect("track", 0.0, 1.0), rect(kind, 0.0, within)]
+    if within < end:
+        parts.append(rect("above", within, end))
+    if mark is not None:
+        x = f"{100.0 * min(max(mark, 0.0), 1.0):.2f}"
+        parts.append(element("line", class_="mark", x1=x, x2=x, y1="0", y2="8"))
     return element(
         "svg", *parts, viewBox="0 0 100 8", preserveAspectRatio="none", class_="bar",
         aria_hidden="true",

@@ -11,6 +11,7 @@ from typing import Any
 from xml.etree.ElementTree import Element
 
 from protocol.agreement import Agreement
+from protocol.expectation import Expected, expected, without_noise
 from protocol.forecast import CLEAR, FAINT, statement
 from protocol.pages.certificate import money
 from protocol.pages.courses import moves
@@ -30,7 +31,6 @@ from protocol.pages.page import (
 from protocol.pages.public import plain_words
 from protocol.pages.words import ROWS, amount_text, counted, left_out, part_range, titled
 from protocol.payments import endowment
-from protocol.rehearsal import Expected, expected, without_noise
 
 _MEASURES: tuple[tuple[str, Callable[[Expected], float]], ...] = (
     ("All earn more than alone by", lambda e: e.gain),
@@ -42,7 +42,7 @@ _MEASURES: tuple[tuple[str, Callable[[Expected], float]], ...] = (
 
 @dataclass(frozen=True)
 class Variant:
-    """An agreement that was rehearsed, in words, and what came of it."""
+    """An agreement that was tried, in words, and what came of it."""
 
     words: str
     expected: Expected | None
@@ -64,7 +64,7 @@ def variants(agreement: Agreement, figures: dict[str, Any]) -> list[Variant]:
 
 
 def plan_page(agreement: Agreement, figures: dict[str, Any], played: Sequence[Variant]) -> str:
-    """The page. `figures` are those of the forecast, `played` what was rehearsed."""
+    """The page. `figures` are those of the forecast, `played` what was tried."""
     return page(
         f"{agreement.session}: before you sign",
         _top(agreement, figures, played[0].expected),
@@ -112,9 +112,9 @@ def _top(agreement: Agreement, figures: dict[str, Any], found: Expected | None) 
 
 
 def _in_short(found: Expected | None) -> str:
-    """What a rehearsal says, in a sentence that is so for what it found."""
+    """What invented companies make of it, in a sentence that is so for what it found."""
     if found is None:
-        return "What that might bring is not rehearsed here: there are too many rounds to play."
+        return "What that might bring is not tried here: there are too many rounds to play."
     most = f"{_percent(found.possible)} more than alone"
     if found.kept > 0.5 and found.kept > 2.0 * found.placebo_kept:
         return (
@@ -138,7 +138,7 @@ def _brings(agreement: Agreement, played: Sequence[Variant]) -> Element:
     if not known:
         return section(
             heading,
-            paragraph("Nothing was rehearsed: sessions of so many rounds take too long to play."),
+            paragraph("Nothing was tried: sessions of so many rounds take too long to play."),
         )
     expectations = [e for _, e in known]
     rows: list[tuple[Content, ...]] = [
@@ -303,7 +303,7 @@ def _terms(agreement: Agreement) -> Element:
     ]
     brought = endowment(agreement) / agreement.ticks
     members = [
-        (m.name, f"at most {part_range(m.share)}", part_range(row))
+        (m.name, number(f"at most {part_range(m.share)}"), number(part_range(row)))
         for m, row in zip(agreement.members[:ROWS], brought.tolist(), strict=False)
     ]
     return section(

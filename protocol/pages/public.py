@@ -35,6 +35,7 @@ from protocol.pages.words import (
     counted,
     left_out,
     part_range,
+    per,
     titled,
 )
 
@@ -151,7 +152,7 @@ def _terms(known: Outcome) -> Element:
 
 
 def _price(resource: Resource, price: str) -> Element:
-    return element("span", number(price), f" per {resource.unit or 'unit'}")
+    return element("span", number(price), f" {per(resource)}")
 
 
 def _brought(agreement: Agreement) -> str:
@@ -175,18 +176,18 @@ def _meaning(known: Outcome) -> str:
     return "where the rounds have come to so far."
 
 
-def _members(known: Outcome) -> list[tuple[str, str, str]]:
+def _members(known: Outcome) -> list[tuple[Content, ...]]:
     agreement = known.agreement
-    rows = []
+    rows = list[tuple[Content, ...]]()
     for member, ticks in zip(agreement.members[:ROWS], known.endowment.tolist(), strict=False):
         brings = part_range([tick / agreement.ticks for tick in ticks])
         if agreement.banded:
             own = amounts(agreement, np.array(ticks), agreement.place(member.name)).tolist()
             parts = zip(own, agreement.resources, strict=True)
             brings = part_range([amount / r.measure for amount, r in parts])
-        claim = f"at most {part_range(member.share)}"
+        claim: Content = number(f"at most {part_range(member.share)}")
         if member.floor:
-            claim = f"at least {part_range(member.floor)}, {claim}"
+            claim = element("span", f"at least {part_range(member.floor)}, ", claim)
         rows.append((member.name, claim, brings))
     if len(agreement.members) > ROWS:
         rows.append((f"and {len(agreement.members) - ROWS} more", "", ""))

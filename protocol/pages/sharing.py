@@ -32,7 +32,7 @@ from protocol.pages.words import (
     titled,
     whole_units,
 )
-from protocol.payments import UNITS, balanced
+from protocol.payments import balanced
 
 _HUNDREDTHS = 10_000  # of a percent, in a whole
 
@@ -66,9 +66,8 @@ def own_parts(known: Outcome) -> Element:
         paragraph(
             "For what its quota is worth above what it brings a company pays at the prices of the "
             "outcome; below 0 it is paid. Each works out its own payment, and nobody knows "
-            "another’s. All of them together are zero, but for half a unit of money each: "
-            f"{len(agreement.members)} companies, and "
-            f"{fixed(UNITS, 0)} to {fixed(2 * UNITS, 0)} units to what all capacities are worth."
+            "another’s. All of them together are zero, but for rounding: less than a "
+            "hundred-millionth of what all capacities are worth."  # at most K / UNITS
         ),
     )
 

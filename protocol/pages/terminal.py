@@ -9,6 +9,7 @@ from protocol.agreement import Agreement
 from protocol.forecast import CLEAR, FAINT, statement
 from protocol.outcome import Outcome
 from protocol.pages.certificate import certificate_figures, certified, money
+from protocol.pages.words import per
 from protocol.toml import MOST_EPSILON
 
 
@@ -149,7 +150,7 @@ def audit_text(known: Outcome) -> str:
     ]
     for resource, price in zip(agreement.resources, known.prices.tolist(), strict=True):
         amount = money(agreement, repr(price))
-        lines.append(f"price      {resource.name}: {amount} per {resource.unit or 'unit'}")
+        lines.append(f"price      {resource.name}: {amount} {per(resource)}")
     if agreement.masked:
         return "\n".join([*lines, *_only_totals(known)])
     exactly = "fill exactly" if known.certificate is None else "do not exceed"

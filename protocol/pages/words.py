@@ -4,6 +4,7 @@ Rounded so that columns still add up, and no longer than a person reads. Nothing
 """
 
 import math
+import re
 from collections.abc import Sequence
 from fractions import Fraction
 from xml.etree.ElementTree import Element
@@ -13,6 +14,8 @@ from protocol.pages.page import (
     element,
     fixed,
 )
+
+_MANY = re.compile(r"([A-Za-z ]+(?:x|ss|ch|sh))es|([A-Za-z ]{2,}[^isu\W])s")  # not ms, gas, class
 
 ROWS = 40
 """Rows of a table. What the others have is one more row, so that totals stay totals."""
@@ -28,6 +31,21 @@ def amount_text(resource: Resource, amount: float) -> str:
     """An amount of a resource, to as many decimals as its capacity."""
     decimals = decimals_of(resource)
     return fixed(round(Fraction(amount) * 10**decimals), decimals)
+
+
+def capacity_text(resource: Resource) -> str:
+    """A whole capacity in its unit, without decimals where it has none."""
+    capacity = resource.capacity
+    whole = capacity == round(capacity)
+    amount = fixed(round(capacity), 0) if whole else amount_text(resource, capacity)
+    return f"{amount} {resource.unit or 'units'}"
+
+
+def per(resource: Resource) -> str:
+    """What a price is for: one of whatever the capacity is counted in."""
+    unit = resource.unit or "unit"
+    many = _MANY.fullmatch(unit)
+    return f"per {many[1] or many[2] if many else unit}"
 
 
 def whole_units(resource: Resource) -> int:

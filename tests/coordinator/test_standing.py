@@ -2,15 +2,19 @@
 
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
 
+from coordinator.standing import QUIET_SECONDS, Standing
 from protocol.command import INTERRUPTED
 from protocol.errors import BadCommand, Unavailable
-from protocol.messages import Release
+from protocol.messages import Echo, Hello, Release
 from protocol.transcript import load, replay
 from scripts import processes
+from tests.kit.builders import make_agreement
+from tests.kit.builders import play as scripted
 from tests.kit.holding import Brake, kill
 from tests.kit.processes import Play, assert_undisturbed, options, play
 from tests.kit.relay import speaking
@@ -26,6 +30,13 @@ def serve(session: Play, *more: str) -> None:
 
 def told(session: Play) -> str:
     return session.cast.complained("coordinator")
+
+
+def shown(session: Play) -> str:
+    """What the coordinator's page shows now."""
+    with urllib.request.urlopen(session.cast.page(), timeout=LIMIT) as answer:  # noqa: S310
+        text: str = answer.read().decode()
+        return text
 
 
 def health(session: Play, *more: str) -> int:
@@ -98,7 +109,7 @@ def test_health(tmp_path: Path, topology: str) -> None:
 def test_it_keeps_the_transcript_through_a_crash(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reveal: str
 ) -> None:
-    """What it kept, over a kill and against forgeries, is the transcript that members have."""
+    """Over a kill and against forgeries it keeps what members have; its page goes on from that."""
     kept = tmp_path / "kept.transcript"
     with play(tmp_path / "s", options("--reveal", reveal, rounds=ROUNDS)) as session:
         brake = Brake(session, monkeypatch, name="party1", furthest=6)
@@ -111,7 +122,9 @@ def test_it_keeps_the_transcript_through_a_crash(
         part = kept.with_name("kept.transcript.part")
         until(lambda: part.stat().st_size > 6 * 3 * 100, "the journal is written")
         kill(session, "coordinator")
-        serve(session, "--transcript", str(kept))
+        serve(session, "--transcript", str(kept), "--page")
+        until(lambda: session.cast.page(), "the coordinator says where its page is")
+        until(lambda: "How the prices move" in shown(session), "the page has the earlier rounds")
         brake.let_go()
         session.cast.wait(LIMIT)
         assert session.cast.processes["coordinator"].wait(LIMIT) == 0
@@ -142,6 +155,42 @@ def forged(session: Play, name: str, number: int) -> bytes:
     return pack(message, key=member.signing_key, sign=lambda _: bytes(64)).data
 
 
+def hello(session: Play, name: str) -> bytes:
+    """A greeting in a member's name; whether it is signed, only members look at."""
+    from protocol.wire import pack
+
+    [member] = [m for m in session.agreement.members if m.name == name]
+    message = Hello(
+        sender=name,
+        agreement=session.agreement.digest,
+        round=0,
+        head=bytes(32),
+        nonce=bytes(16),
+        asking=False,
+        echoes=(Echo(),) * len(session.agreement.members),
+    )
+    return pack(message, key=member.signing_key, sign=lambda _: bytes(64)).data
+
+
+def test_who_is_only_passed_on_is_not_here() -> None:
+    """The last release and the seal of a member may come from others; two releases do not."""
+    agreement = make_agreement(rounds=4)
+    transcript, _ = scripted(agreement)
+    first, *_ = (m.name for m in agreement.members)
+    said: list[str] = []
+    standing = Standing(agreement, said.append, 0.0)
+    for signed in (transcript.rounds[-1][0], transcript.rounds[-1][0], transcript.seals[0]):
+        standing.hear(signed.data, 0.0)
+    assert standing.here == ()
+    standing = Standing(agreement, said.append, 0.0)
+    for signed in (transcript.rounds[1][0], transcript.rounds[2][0]):
+        standing.hear(signed.data, 0.0)
+    assert standing.here == (first,)
+    standing.look(QUIET_SECONDS)
+    others = ", ".join(m.name for m in agreement.members[1:])
+    assert f"waiting for {others}" in said[-1]
+
+
 def test_forged_seals_do_not_end_it(tmp_path: Path) -> None:
     """A member that says in the name of all that the session is over ends nothing."""
     from protocol.messages import Seal
@@ -159,7 +208,9 @@ def test_forged_seals_do_not_end_it(tmp_path: Path) -> None:
                     complete=True,
                 )
                 mouth.send(pack(seal, key=member.signing_key, sign=lambda _: bytes(64)).data)
+            mouth.send(hello(session, "party3"))
             until(lambda: "party3 is here" in told(session), "the seals have passed")
+        assert "party1 is here" not in told(session), "its seal came from somebody else"
         for name in session.cast.names:
             session.cast.start_party(name)
         session.cast.wait(LIMIT)

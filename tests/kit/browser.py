@@ -116,12 +116,16 @@ class Browser:
         """The same for a page that is there already."""
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": mobile}
         self.call("Emulation.setDeviceMetricsOverride", **size)
+        self._go("about:blank")  # what the last page still asks for is not this one's
+        self._go(address)
+        return self.asked
+
+    def _go(self, address: str) -> None:
         self._events.clear()
         self.call("Page.navigate", url=address)
         until = time.monotonic() + LIMIT
         while not any(e.get("method") == "Page.loadEventFired" for e in self._events):
             self._events.append(self._next(until, "Page.navigate"))
-        return self.asked
 
     @property
     def asked(self) -> set[str]:
@@ -132,9 +136,14 @@ class Browser:
             if event.get("method") == "Network.requestWillBeSent"
         }
 
-    def picture(self) -> bytes:
-        """What is to be seen of the page, all of it, as a PNG file."""
-        taken = self.call("Page.captureScreenshot", captureBeyondViewport=True)
+    def picture(self, *, height: int | None = None) -> bytes:
+        """The page as it looks, all of it or so much from its top, as a WebP file."""
+        clip: dict[str, Any] = {}
+        if height is not None:
+            width = self.measure("innerWidth")
+            clip = {"clip": {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}}
+        how = {"format": "webp", "quality": 90, "captureBeyondViewport": True}
+        taken = self.call("Page.captureScreenshot", **how, **clip)
         return base64.b64decode(taken["data"])
 
     def measure(self, expression: str) -> Any:

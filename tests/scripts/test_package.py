@@ -1,14 +1,18 @@
 """What is handed out: the wheel, and the source that it is built from."""
 
+import os
 import subprocess
 import sys
 import tarfile
+import tomllib
+import venv
 import zipfile
 from pathlib import Path
 
 import pytest
 
 from protocol import __version__
+from scripts.processes import environment
 from tests.kit import ROOT
 from tests.kit.waiting import LIMIT
 
@@ -77,3 +81,23 @@ def test_the_wheel_runs_where_nothing_else_of_the_project_is(
     )  # fmt: skip
     assert (said.returncode, said.stdout) == (0, f"{program} of sotto {__version__}\n")
     assert not said.stderr
+
+
+@pytest.mark.skipif("SOTTO_LOWEST" not in os.environ, reason="SOTTO_LOWEST=1 downloads 150 MB")
+@pytest.mark.timeout(900)
+def test_the_lowest_versions_suffice(tmp_path: Path) -> None:
+    """A session of real processes is played with the oldest of everything that is declared."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lowest = [needed.replace(">=", "==") for needed in project["dependencies"]]
+    assert all("==" in needed for needed in lowest)
+    venv.create(tmp_path / "venv", with_pip=True)
+    python = str(tmp_path / "venv" / "bin" / "python")
+    for command in (
+        [python, "-m", "pip", "install", "--quiet", *lowest],
+        [python, "-m", "scripts.demo", "--mode", "hidden", "--parties", "3", "--rounds", "40"],
+        [python, "-m", "scripts.demo", "--epsilon", "8", "--parties", "3", "--rounds", "5"],
+    ):
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=600
+        )
+        assert done.returncode == 0, done.stdout + done.stderr

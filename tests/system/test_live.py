@@ -119,6 +119,11 @@ def shown(browser: Browser, text: str) -> Callable[[], bool]:
     return lambda: bool(browser.measure(f"document.body.innerText.includes({words})"))
 
 
+def counted(browser: Browser, which: str) -> int:
+    """How many such elements the page has now."""
+    return int(browser.measure(f"document.querySelectorAll({json.dumps(which)}).length"))
+
+
 STICKS_OUT = """[...document.querySelectorAll('body, body *')]
   .filter(e => e.getBoundingClientRect().right > innerWidth + 0.5).map(e => e.tagName)"""
 
@@ -126,7 +131,7 @@ STICKS_OUT = """[...document.querySelectorAll('body, body *')]
 @WIDTHS
 def test_page_moves_with_the_session(browser: Browser, width: int, mobile: bool) -> None:
     """Who comes, rounds, prices, certificate and troubles appear without another look."""
-    agreement, positions, _ = course()
+    agreement, positions, rounds = course()
     live = Live(agreement)
     with opened(live) as window:
         asked = browser.visit(window.address, width=width, height=844, mobile=mobile)
@@ -134,15 +139,18 @@ def test_page_moves_with_the_session(browser: Browser, width: int, mobile: bool)
         browser.measure("window.kept = 1")
         live.here(["ada"])
         until(shown(browser, "Waiting for ben and cyd."), "the page says who is here")
+        assert counted(browser, ".people .here") == 1
+        assert counted(browser, ".people .away") == 2
         advance(live, 0, 6)
         until(shown(browser, "Round 6 is closed."), "the rounds are on the page")
-        charts = browser.measure("document.querySelectorAll('svg.chart').length")
-        assert charts == 5, "certificate, two prices, two totals"
+        assert counted(browser, "svg.chart") == 5, "certificate, two prices, two totals"
         live.trouble("Waiting for ben.")
         until(shown(browser, "Waiting for ben."), "the trouble is on the page")
         advance(live, 6, 9)
         until(shown(browser, "Round 9 is closed."), "the rounds go on")
         assert not shown(browser, "Waiting for ben.")()
+        asked_for = overrun(agreement, rounds[8])
+        assert counted(browser, ".bar .above") == int((asked_for > 0.0).sum())
         price = positions[9].prices.current.tolist()[1]
         assert shown(browser, f"{figure(price)} EUR")()
         assert browser.measure(STICKS_OUT) == []

@@ -90,7 +90,7 @@ def test_page_says_that_only_totals_are_seen() -> None:
 
 
 def test_page_names_no_figure_that_was_not_played() -> None:
-    """Sessions that are too long to rehearse are said to be, and nothing is made up."""
+    """Sessions that are too long to play are said to be, and nothing is made up."""
     agreement = agreed("private", rounds=100_000)
     figures = forecast(agreement)
     played = variants(agreement, figures)[:1]

@@ -25,7 +25,7 @@ from party.playing import players, run
 from party.report import Spending, private_page
 from party.result import plan_csv, result
 from party.settle import Plan, Settlement, settle
-from protocol.agreement import TICKS, Agreement
+from protocol.agreement import TICKS, Agreement, Resource
 from protocol.course import Course
 from protocol.errors import BadTranscript, Incomplete, Unsealed
 from protocol.outcome import Outcome, outcome
@@ -35,7 +35,7 @@ from protocol.pages.page import Line, aligned, chart, figure, fixed, round_numbe
 from protocol.pages.public import public_page
 from protocol.pages.sheet import public_csv
 from protocol.pages.terminal import audit_figures, audit_text
-from protocol.pages.words import ROWS
+from protocol.pages.words import ROWS, capacity_text, per
 from protocol.privacy import Spent
 from protocol.toml import from_table, written
 from scripts.agreements import agreement_table, drawn
@@ -191,6 +191,28 @@ def test_quotas_add_up_as_they_are_shown(capacity: float) -> None:
     assert sum(value(row[2]) for row in members) == value(total[1])
     assert sum(value(row[3]) for row in members) == value(total[2]) == 100
     assert float(value(total[1])) == pytest.approx(capacity, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("unit", "one"),
+    [
+        ("", "unit"), ("h", "h"), ("hours", "hour"), ("pallets", "pallet"), ("tonnes", "tonne"),
+        ("boxes", "box"), ("batches", "batch"), ("truck hours", "truck hour"),
+        ("ms", "ms"), ("gas", "gas"), ("class", "class"), ("m³", "m³"),
+    ],
+)  # fmt: skip
+def test_a_price_is_for_one_of_what_is_counted(unit: str, one: str) -> None:
+    """Units that are said as many are one in a price; anything else is left as it is."""
+    assert per(Resource(name="r", capacity=1.0, unit=unit)) == f"per {one}"
+
+
+@pytest.mark.parametrize(
+    ("capacity", "text"), [(1800.0, "1\u202f800 units"), (2.5, "2.5000 units"), (1e15, None)]
+)
+def test_whole_capacities_have_no_decimals(capacity: float, text: str | None) -> None:
+    """A capacity is written as short as it is."""
+    written = capacity_text(Resource(name="r", capacity=capacity))
+    assert written == text if text else "." not in written
 
 
 def test_quotas_on_the_page_are_those_of_the_result() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts import story, valley
+from scripts import demo, story, valley
 from scripts.demo import command_line, tells_story
 from scripts.instances import central
 from scripts.processes import environment
@@ -76,13 +76,60 @@ def test_the_report_is_where_it_is_said_to_be(told: tuple[str, dict[str, object]
     assert os.stat(report).st_mode & 0o077 == 0
 
 
+def test_a_report_stays_where_nothing_else_does(
+    told: tuple[str, dict[str, object], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a folder to keep, one report is left, in place of the last; or it is said why not."""
+    _, figures, _ = told
+    monkeypatch.setattr(demo, "LEFT", tmp_path / "demo")
+    for _ in range(2):
+        kept = json.loads(json.dumps(figures))
+        said = demo.where(kept, keep=True)
+        left = tmp_path / "demo" / "report.html"
+        assert str(left) in said
+        assert json.loads(json.dumps(kept))["sessions"]["totals"]["report"] == str(left)
+        assert os.stat(left).st_mode & 0o077 == 0
+    monkeypatch.setattr(demo, "LEFT", left / "nowhere")
+    assert "--dir NEW" in demo.where(json.loads(json.dumps(figures)), keep=True)
+
+
+def test_no_plan_seems_to_use_more_than_its_quota(
+    told: tuple[str, dict[str, object], Path],
+) -> None:
+    """As the reports round them, a plan that uses all of its quota uses that much and no more."""
+    _, _, stay = told
+    row = r"<th[^>]*>{}</th><td>.*?</td><td><span[^>]*>([^<]*)</span>"
+    for name in valley.NAMES:
+        page = (stay / "totals" / name / "out" / "report.html").read_text(encoding="utf-8")
+        quotas, uses = (
+            [float(text.replace("\u202f", "")) for text in re.findall(row.format(words), page)]
+            for words in ("Your quota", "Your plan uses")
+        )
+        assert len(quotas) == len(uses) == len(valley.RESOURCES)
+        assert all(use <= quota for use, quota in zip(uses, quotas, strict=True)), name
+
+
 def test_any_word_about_a_session_plays_that_one() -> None:
     """Only where nothing is said about the session there is a story."""
     parser = command_line()
-    for arguments in ([], ["--topology", "mesh"], ["--limit", "9"]):
+    for arguments in ([], ["--topology", "mesh"], ["--limit", "9"], ["--page"]):
         assert tells_story(parser, parser.parse_args(arguments))
     for arguments in (["--paper"], ["--mode", "private"], ["--parties", "3"], ["--seed", "1"]):
         assert not tells_story(parser, parser.parse_args(arguments))
+
+
+def test_readme_shows_what_the_command_prints(told: tuple[str, dict[str, object], Path]) -> None:
+    """Every company's line of the session without noise, and a picture that is there and small."""
+    said, _, _ = told
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for name in (*valley.NAMES, "all together"):
+        printed, shown = (
+            next(line for line in text.splitlines() if re.match(rf"\s+{name}\s", line)).split()
+            for text in (said, readme)
+        )
+        assert printed[:6] == shown[:6]
+    (picture,) = re.findall(r"!\[[^]]+\]\(([^)]+)\)", readme)
+    assert 10_000 < len((ROOT / picture).read_bytes()) < 150_000
 
 
 def test_quotas_of_the_valley_fit(told: tuple[str, dict[str, object], Path]) -> None:

@@ -1,4 +1,4 @@
-"""Rehearsals with invented companies: drawn from public numbers, honest about noise and placebo."""
+"""What invented companies may expect: drawn from public numbers, honest about noise and placebo."""
 
 from dataclasses import replace
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from protocol.agreement import Agreement
-from protocol.rehearsal import MOST_ROUNDS, Companies, expected, without_noise
+from protocol.expectation import MOST_ROUNDS, Companies, expected, without_noise
 from tests.kit.builders import make_agreement, public_key
 
 
@@ -59,7 +59,7 @@ def test_less_noise_in_totals_keeps_more() -> None:
 
 
 def test_noise_that_drowns_the_data_brings_no_more_than_a_placebo() -> None:
-    """With a small budget and few companies the rehearsal says that nothing is left."""
+    """With a small budget and few companies it says that nothing is left."""
     found = expected(agreed("private", epsilon=0.5), sessions=6)
     assert found is not None
     assert found.kept < 0.1
@@ -105,7 +105,7 @@ def test_invented_companies_keep_to_their_shares() -> None:
     assert (np.diff(companies.values, axis=2) <= 0.0).all()
 
 
-def test_too_many_rounds_are_not_rehearsed() -> None:
+def test_too_many_rounds_are_not_played() -> None:
     """Where it would take too long nothing is said instead of something wrong."""
     assert expected(agreed("private", rounds=MOST_ROUNDS)) is None
     found = expected(agreed("private", rounds=MOST_ROUNDS // 3))
@@ -114,7 +114,7 @@ def test_too_many_rounds_are_not_rehearsed() -> None:
 
 
 @pytest.mark.parametrize("truncate", [False, True])
-def test_caps_that_adapt_are_rehearsed_too(truncate: bool) -> None:
+def test_caps_that_adapt_are_played_too(truncate: bool) -> None:
     """Every mode that an agreement may have is played as it would be."""
     privacy = {"epsilon": 8.0, "delta": 1e-3, "truncate": truncate}
     found = expected(agreed("clipped", privacy=privacy, rounds=30), sessions=2)
