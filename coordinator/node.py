@@ -5,6 +5,7 @@ they signed, and knows no private number. All it can do is be silent, and then t
 say so.
 """
 
+import math
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +14,13 @@ import zmq
 from zmq.auth.thread import ThreadAuthenticator
 
 from coordinator.archive import Archive
+from coordinator.gathering import Gathering
 from coordinator.standing import Say, Standing
 from protocol.agreement import Agreement
+from protocol.batch import Batches
 from protocol.errors import BadAgreement, BadCommand, Unavailable
 from protocol.meter import Line, Meter
+from protocol.openfiles import coordinator_files, require_files
 from protocol.transport import (
     QUEUE,
     SUBSCRIPTION_BYTES,
@@ -55,6 +59,7 @@ class Coordinator:
         watching: "Watching | None" = None,
     ) -> None:
         require_network(agreement)
+        require_files(coordinator_files(agreement), "the coordinator")
         self._agreement = agreement
         self._secret = secret
         self._say = say
@@ -62,6 +67,8 @@ class Coordinator:
         self._archive = archive
         self._watching = watching
         self._standing = Standing(agreement, say, time.monotonic())
+        self._gathering = Gathering(agreement)
+        self._batches = Batches(agreement)
         self._context: zmq.Context[Any] = zmq.Context()
         port = agreement.transport.coordinator.rpartition(":")[2]
         self._base = listening(listen or f"tcp://*:{port}")
@@ -129,20 +136,37 @@ class Coordinator:
         poller.register(outgoing, zmq.POLLIN)
         look_at = time.monotonic()
         while True:  # not zmq.proxy, which misses signals while it is busy
-            ready = dict(poller.poll(_LOOK_UP_MILLISECONDS))
+            ready = dict(poller.poll(self._pause_milliseconds()))
             if incoming in ready:
                 self._carry(incoming, outgoing)
             if outgoing in ready:
                 _discard(outgoing)
             now = time.monotonic()
+            self._pass_on(self._gathering.due(now), outgoing)
             if now >= look_at:
                 look_at = now + 1.0
                 if not self._goes_on():
                     return
 
+    def _pause_milliseconds(self) -> int:
+        """Until something that is kept back is due."""
+        due = self._gathering.deadline
+        if due is None:
+            return _LOOK_UP_MILLISECONDS
+        wait = math.ceil(max(0.0, due - time.monotonic()) * 1000.0)
+        return min(_LOOK_UP_MILLISECONDS, wait)
+
+    def _pass_on(self, messages: list[bytes], sink: zmq.Socket[bytes]) -> None:
+        for frame in self._batches.frames(messages):
+            sink.send(frame)
+
     def _carry(self, source: zmq.Socket[bytes], sink: zmq.Socket[bytes]) -> None:
-        """Pass on what waits now. No message of a session has parts: what has some goes nowhere."""
+        """Take in what waits now, and pass it on together, but for what is gathered.
+
+        No message of a session has parts: what has some goes nowhere.
+        """
         now, taken = time.monotonic(), 0
+        released: list[bytes] = []
         try:
             for _ in range(QUEUE):
                 data = source.recv(zmq.NOBLOCK)
@@ -150,8 +174,8 @@ class Coordinator:
                 if source.getsockopt(zmq.RCVMORE):
                     taken += _rest(source)
                     continue
-                sink.send(data)
                 seen = self._standing.hear(data, now)
+                released += self._gathering.hear(seen, data, now)
                 if seen is not None and self._archive is not None:
                     self._archive.keep(seen, data)
                 if seen is not None and self._watching is not None:
@@ -159,6 +183,7 @@ class Coordinator:
         except zmq.Again:
             pass
         self._incoming.taken += taken
+        self._pass_on(released, sink)
         if self._archive is not None:
             # What members do not send again, which is all but their newest two, is safe by then.
             self._archive.flush()

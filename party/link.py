@@ -19,8 +19,10 @@ from zmq.utils.monitor import parse_monitor_message
 from party.identity import Identity
 from party.ledger import Ledger
 from protocol.agreement import Agreement
+from protocol.batch import Batches
 from protocol.errors import BadAgreement, BadCommand
 from protocol.meter import Line, Meter
+from protocol.openfiles import SOCKETS_OF_MESH, SPARE, party_files, require_files
 from protocol.transport import (
     SUBSCRIPTION_BYTES,
     Roster,
@@ -126,12 +128,14 @@ class Link:
 
     def __init__(self, agreement: Agreement, identity: Identity) -> None:
         require_network(agreement)
+        require_files(party_files(agreement), f"party {identity.name!r}")
         self._agreement = agreement
         self._identity = identity
         self._context: zmq.Context[Any] = zmq.Context()
         self._poller = zmq.Poller()
         self._watches: list[Watch] = []
         self._incoming = Line(backlog_bytes(agreement))
+        self._batches = Batches(agreement)
         self._meter = Meter(self._line)
 
     def _line(self, own_port: int, peer_port: int) -> Line | None:
@@ -176,7 +180,7 @@ class Link:
         return ready
 
     def _drained(self, socket: zmq.Socket[bytes]) -> list[bytes]:
-        """What waits at a socket now, or the most of it that is taken at once.
+        """The messages that wait at a socket now, or the most of them that are taken at once.
 
         No message has parts: what has some is taken, and goes nowhere.
         """
@@ -187,7 +191,9 @@ class Link:
                 data = socket.recv(zmq.NOBLOCK)
                 taken += wire_bytes(len(data))
                 if not socket.getsockopt(zmq.RCVMORE):
-                    drained.append(data)
+                    drained += self._batches.messages(data)
+                    if len(drained) >= _TAKEN:
+                        break
                     continue
                 while socket.getsockopt(zmq.RCVMORE):
                     taken += wire_bytes(len(socket.recv(zmq.NOBLOCK)))
@@ -254,6 +260,8 @@ class MeshLink(Link):
         super().__init__(agreement, identity)
         self._ledger = ledger
         self._keys = {m.name: m.transport_key for m in agreement.members}
+        sockets = SPARE + SOCKETS_OF_MESH * len(agreement.members)
+        self._context.max_sockets = max(self._context.max_sockets, sockets)
         self._guard = ThreadAuthenticator(self._context)
         self._guard.start()
         self._guard.configure_curve_callback("*", Roster(agreement, refused))

@@ -64,6 +64,12 @@ class BadTranscript(LocalError):
     exit_code = 9
 
 
+class TooFewFiles(LocalError):
+    """This system lets a process hold fewer files open than a session of this size needs."""
+
+    exit_code = 31
+
+
 class PeerError(SottoError):
     """Another party did something that the protocol does not allow.
 

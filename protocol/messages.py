@@ -15,6 +15,9 @@ HEAD_BYTES = 32
 KEY_BYTES = 32
 NO_NONCE = bytes(NONCE_BYTES)
 
+FURTHEST = 2
+"""Nobody honest is more releases ahead of the rounds that somebody has closed."""
+
 VALUE_LIMIT = 1 << 48
 """No released number is larger before it is masked; ten thousand add up within 64 bits."""
 
@@ -26,13 +29,6 @@ class Reason(IntEnum):
 
     EQUIVOCATION = 1
     HEADS_DIFFER = 2
-
-
-class Echo(NamedTuple):
-    """What one party has heard from another: its newest nonce, and how many releases."""
-
-    nonce: bytes = NO_NONCE
-    heard: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,24 +53,36 @@ class Message:
 class Hello(Message):
     """I am here, at this round and head.
 
-    `nonce` is fresh for each start of the process. `asking` wants an answer. `echoes` has
-    an entry for each member in roster order, so that a peer sees that this Hello is newer
-    than its own start and how many of its releases are known.
+    `nonce` is fresh for each start of the process. `asking` wants an answer. `recorded` is how
+    many releases of its own the sender's ledger holds. `met` is a digest of the newest nonces
+    of all members, and `answer` may be one of these: from either a peer sees that this Hello is
+    newer than its own start. `ahead` has for each member how many of its releases are known
+    beyond the rounds that the sender has closed, and is empty where that is none of anybody.
     """
 
     nonce: bytes
     asking: bool
-    echoes: tuple[Echo, ...]
+    recorded: int
+    met: bytes
+    answer: bytes = NO_NONCE
+    ahead: bytes = b""
+
+    def beyond(self, place: int) -> int:
+        """How many releases of the member at this place are known beyond the closed rounds."""
+        return self.ahead[place] if self.ahead else 0
 
     def __post_init__(self) -> None:
         Message.__post_init__(self)
         if len(self.nonce) != NONCE_BYTES:
             raise BadMessage("the nonce has a wrong length")
-        for echo in self.echoes:
-            if len(echo.nonce) != NONCE_BYTES:
-                raise BadMessage("an echoed nonce has a wrong length")
-            if not 0 <= echo.heard <= MAX_ROUND:
-                raise BadMessage("an echo counts out of range")
+        if not 0 <= self.recorded <= MAX_ROUND:
+            raise BadMessage("a hello counts its own releases out of range")
+        if len(self.met) != HEAD_BYTES:
+            raise BadMessage("the digest of the nonces has a wrong length")
+        if len(self.answer) != NONCE_BYTES:
+            raise BadMessage("the answered nonce has a wrong length")
+        if self.ahead and not 0 < max(self.ahead) <= FURTHEST:
+            raise BadMessage("a hello says of whom it knows one or two releases ahead, or nothing")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

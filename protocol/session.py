@@ -25,9 +25,8 @@ from protocol.errors import (
     Unavailable,
     Unsealed,
 )
+from protocol.greeting import Greeting
 from protocol.messages import (
-    NO_NONCE,
-    Echo,
     Halt,
     Hello,
     MaskKey,
@@ -130,7 +129,9 @@ class Session:
         agreement.place(me)
         self._own_count = len(own)
         self._newest: tuple[Signed, ...] = own[-2:]
-        self._nonces: dict[str, bytes] = {}
+        self._greeting = Greeting(self._names, me, nonce)
+        self._said_met = b""
+        self._unclear: dict[str, Signed] = {}
         self._answered: set[str] = set()
         self._claimed: set[str] = set()
         self._foreign: dict[str, bytes] = {}
@@ -165,6 +166,7 @@ class Session:
         elif proof:
             self.phase = Phase.HALTED
             self._newest = self._halts(proof)
+        self._timers.greeting = self.phase is Phase.GREETING
 
     # What the executor may ask
 
@@ -295,48 +297,91 @@ class Session:
 
     def _greet(self, now: float) -> list[Effect]:
         """A hello to all; and with it, to whoever may have lost it, its own newest release."""
-        asking, echoes = self.phase is Phase.GREETING, tuple(map(self._echo, self._names))
-        self._timers.greeted(now)
+        asking, ahead = self.phase is Phase.GREETING, bytes(map(self._beyond, self._names))
+        self._timers.greeted(now, waiting=asking and not self._greeting.complete)
         if asking:
             self._timers.sent(now)  # an answer must not put off what is due to be sent again
-        hello = self._signed(Hello, nonce=self._nonce, asking=asking, echoes=echoes)
+        self._said_met = self._greeting.met
+        hello = self._signed(
+            Hello,
+            nonce=self._nonce,
+            asking=asking,
+            recorded=self._own_count,
+            met=self._said_met,
+            answer=self._greeting.answer(),
+            ahead=ahead if any(ahead) else b"",
+        )
         lost = tuple(self._lost.values())
         self._lost.clear()
         return [Send(signed) for signed in (hello, *lost)]
 
-    def _echo(self, name: str) -> Echo:
-        said = self._seals if self.position.over else self._now_releases
-        heard = self._closed + (name in said)
+    def _beyond(self, name: str) -> int:
+        """How many releases of a peer are known beyond the closed rounds; at the end its seal."""
         if name == self.me:
-            heard = self._own_count
-        elif not self.position.over and name in self._next_releases:
-            heard = self._closed + 2
-        return Echo(self._nonces.get(name, NO_NONCE), heard)
+            return 0
+        if self.position.over:
+            return int(name in self._seals)
+        return 2 if name in self._next_releases else int(name in self._now_releases)
 
     def _receive_hello(self, signed: Signed, hello: Hello, now: float) -> list[Effect]:
-        self._nonces[hello.sender] = hello.nonce
-        self._timers.answer_owed |= hello.asking
-        if hello.agreement != self.agreement.digest:
+        ours = hello.agreement == self.agreement.digest
+        news = self._meet(hello, ours, now)
+        if not ours:
             return self._receive_foreign(hello)
-        mine = hello.echoes[self.agreement.place(self.me)]
+        claim = self._claim(hello)
         most = self.agreement.rounds + self.agreement.masked
-        if hello.round > self.agreement.rounds or mine.heard > most + 1:
+        if hello.round > self.agreement.rounds or claim > most + 1:
             return []  # there are not so many: nonsense
         self._look_what_lacks(hello, now)
-        if mine.nonce != self._nonce or self.phase is Phase.FINISHED:
-            return []  # an old hello, or one from before this party was heard: proves nothing
+        if self.phase is Phase.FINISHED:
+            return []
+        self._unclear[hello.sender] = signed
+        effects: list[Effect] = []
+        # What could not be told of others' hellos may be clear with this nonce.
+        for one in tuple(self._unclear.values()) if news else (signed,):
+            if isinstance(one.message, Hello) and self._greeting.known_by(one.message):
+                del self._unclear[one.message.sender]
+                effects += self._receive_answer(one, one.message, now)
+        if self.phase is not Phase.GREETING:
+            self._unclear.clear()
+        return effects
+
+    def _meet(self, hello: Hello, ours: bool, now: float) -> bool:
+        """Remember who is there; whether that start of it is news."""
+        greeting = self.phase is Phase.GREETING
+        if greeting and self._greeting.first(hello.sender):
+            self._timers.excused(now)
+        news = self._greeting.heard(hello)
+        # Who has heard what we said last needs no answer while we go on saying it.
+        told = greeting and ours and hello.met == self._said_met
+        if hello.asking and not told:
+            self._greeting.asked(hello, comparable=ours)
+            self._timers.answer_owed = True
+        if news and self._greeting.complete:
+            self._timers.all_here()
+        return news
+
+    def _claim(self, hello: Hello) -> int:
+        """How many releases of ours its sender says to know. A seal may count too."""
+        return self._index(hello) + hello.beyond(self.agreement.place(self.me))
+
+    def _receive_answer(self, signed: Signed, hello: Hello, now: float) -> list[Effect]:
+        """A hello that was made after our start. All others prove nothing."""
         if not self._ahead(hello) and hello.head != self.position.head:
             return self._dispute(signed, now)
         if self.phase is not Phase.GREETING:
             return []
-        claim = max(min(mine.heard, most), self._index(hello))  # a seal may count too
+        claim = min(self._claim(hello), self.agreement.rounds + self.agreement.masked)
         if claim > self._own_count:
             return self._doubt(hello.sender, claim)
         if hello.sender in self._answered:
             return []
         self._foreign.pop(hello.sender, None)
         self._answered.add(hello.sender)
-        self._timers.progressed(now)
+        if self._greeting.complete:
+            self._timers.progressed(now)
+        else:
+            self._timers.excused(now)  # nobody can go on yet: no reason to ask sooner
         if self._answered != self._peers:
             return []
         # The last to answer must hear that it was answered: an asker's hello is due first.
@@ -354,8 +399,7 @@ class Session:
         last = self._last_releases[row(sender) : row(sender) + 1]
         boxes = (self._now_releases, self._next_releases)
         said = [*last, *(box[sender] for box in boxes if sender in box)]
-        recorded = hello.echoes[row(sender)].heard
-        if hello.asking and said and self._index(said[-1].message) >= recorded:
+        if hello.asking and said and self._index(said[-1].message) >= hello.recorded:
             self._lost[sender] = said[-1]
         if not self.position.over or self._ahead(hello) not in (-1, 0):
             return
@@ -365,7 +409,7 @@ class Session:
         lacked = tuple(
             signed
             for name, signed in held.items()
-            if name not in (self.me, sender) and hello.echoes[row(name)].heard <= stands
+            if name not in (self.me, sender) and not hello.beyond(row(name))
         )
         self._lacked[sender] = lacked
         if lacked and (sender, stands) not in self._helped:
@@ -387,7 +431,7 @@ class Session:
 
     def _receive_foreign(self, hello: Hello) -> list[Effect]:
         """Somebody holds another agreement: the few who differ from the most must stop."""
-        if self._nonce not in (e.nonce for e in hello.echoes) or self.phase is not Phase.GREETING:
+        if hello.answer != self._nonce or self.phase is not Phase.GREETING:
             return []
         news = self._foreign.get(hello.sender) != hello.agreement
         self._foreign[hello.sender] = hello.agreement
@@ -731,6 +775,7 @@ class Session:
             self.phase = TRANSITIONS[self.phase, event]
         except KeyError:
             raise BrokenInvariant(f"{event.name} cannot happen while {self.phase.name}") from None
+        self._timers.greeting = self.phase is Phase.GREETING
 
     def _signed(self, kind: type[Message], **body: Any) -> Signed:
         """A message from where this party stands."""

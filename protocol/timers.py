@@ -12,26 +12,39 @@ HELLO_SECONDS = 0.05
 RESEND_SECONDS = (0.1, 1.6)
 """The first wait without progress before re-sending, and the longest: it doubles in between."""
 
-CROWD_SECONDS = 0.01
-"""With many members both are longer, so much for each: what is sent again costs everybody."""
+GREETING_SECONDS = 0.01
+"""With many members hellos come slower, so much for each."""
+
+CROWD_SECONDS = 0.0005
+"""And what is sent again, so much for each pair: all send it, and all hear it."""
 
 LINGER_SECONDS = 5.0
-"""How long a party that is done stays to answer peers that are not."""
+"""How long a party that is done stays to answer peers that are not; with many members, as long
+as it takes to hear four times from one."""
+
+
+def first_wait(agreement: Agreement) -> float:
+    """How many seconds without progress pass before anything is sent again."""
+    crowd = CROWD_SECONDS * len(agreement.members) ** 2
+    return max(RESEND_SECONDS[0], min(crowd, agreement.transport.patience_seconds / 8.0))
 
 
 class Timers:
     """All the waits of one party."""
 
     def __init__(self, agreement: Agreement, now: float) -> None:
-        crowd = CROWD_SECONDS * len(agreement.members)
+        crowd = GREETING_SECONDS * len(agreement.members)
         # Nobody is silent, and nothing lost, before a release can be there.
         pace = agreement.pace_seconds or 0.0
-        self._gather_seconds = max(HELLO_SECONDS, crowd)
-        self._first_wait = max(RESEND_SECONDS[0], crowd) + pace
-        self._longest_wait = max(RESEND_SECONDS[1], crowd) + pace
-        self._patience = agreement.transport.patience_seconds + pace
-        self._linger = LINGER_SECONDS + pace
-        self._wait = self._first_wait
+        patience, wait = agreement.transport.patience_seconds, first_wait(agreement)
+        self._patience = patience + pace
+        self._shortest_gather = self._gather_seconds = max(HELLO_SECONDS, crowd)
+        self._hello_wait = max(RESEND_SECONDS[0], crowd) + pace
+        self._round_wait = wait + pace
+        self._longest_wait = max(RESEND_SECONDS[1], min(16.0 * wait, patience / 4.0)) + pace
+        self._linger = max(LINGER_SECONDS, 4.0 * wait) + pace
+        self._wait = self._hello_wait
+        self.greeting = True
         self._progress_at = self._sent_at = self._hello_at = now
         self.answer_owed = False
 
@@ -74,10 +87,24 @@ class Timers:
     def sent(self, now: float) -> None:
         self._sent_at = now
 
-    def greeted(self, now: float) -> None:
-        """A hello went out, which answers all that came in."""
-        self.answer_owed = False
+    def greeted(self, now: float, *, waiting: bool) -> None:
+        """A hello went out, which answers all that came in.
+
+        While somebody is awaited without whom nobody can go on, the next one has time.
+        """
+        answers, self.answer_owed = self.answer_owed, False
         self._hello_at = now
+        if answers and waiting:
+            self._gather_seconds = min(2.0 * self._gather_seconds, self._longest_wait)
+
+    def all_here(self) -> None:
+        """Everybody has been heard: from now on hellos are worth their while."""
+        self._gather_seconds = self._shortest_gather
+        self._wait = min(self._wait, self._first_wait)
+
+    @property
+    def _first_wait(self) -> float:
+        return self._hello_wait if self.greeting else self._round_wait
 
     @property
     def _resend_at(self) -> float:

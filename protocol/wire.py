@@ -16,7 +16,6 @@ from protocol.errors import BadMessage
 from protocol.messages import (
     HEAD_BYTES,
     NONCE_BYTES,
-    Echo,
     Halt,
     Hello,
     MaskKey,
@@ -34,7 +33,10 @@ CONTEXT = b"sotto 1\n"
 SIGNATURE_BYTES = 64
 HARD_LIMIT = 1 << 24
 
-MASK_KEY_BYTES = 177 + 32
+SHORTEST_BYTES = 177
+"""A message without a body has so many; none has fewer."""
+
+MASK_KEY_BYTES = SHORTEST_BYTES + 32
 """The length of a message with a mask key."""
 
 REMEMBERED = 256
@@ -42,8 +44,8 @@ REMEMBERED = 256
 
 _KINDS: dict[int, type[Message]] = {1: Hello, 2: Release, 3: Seal, 4: Halt, 5: MaskKey}
 _CODES = {kind: code for code, kind in _KINDS.items()}
-_HELLO = struct.Struct(f">{NONCE_BYTES}s?")
-_ECHO = struct.Struct(f">{NONCE_BYTES}sI")
+_HELLO = struct.Struct(f">{NONCE_BYTES}s?I{HEAD_BYTES}s{NONCE_BYTES}s")
+_SHOWN_BYTES = 28  # what a message may take in a Halt beside a release of its own
 
 Sign = Callable[[bytes], bytes]
 """Makes the Ed25519 signature (64 bytes) of some bytes."""
@@ -70,7 +72,7 @@ def release_bytes(agreement: Agreement) -> int:
 def longest(agreement: Agreement) -> int:
     """No message of this session is longer: a Halt that shows a whole round and one more."""
     shown = len(agreement.members) + 1
-    return min(HARD_LIMIT, 512 + shown * (release_bytes(agreement) + _ECHO.size + 8))
+    return min(HARD_LIMIT, 512 + shown * (release_bytes(agreement) + _SHOWN_BYTES))
 
 
 class Glance(NamedTuple):
@@ -240,8 +242,8 @@ def _body(message: Message) -> bytes:
     if isinstance(message, Seal):
         return b"\1" if message.complete else b"\0"
     if isinstance(message, Hello):
-        echoes = (_ECHO.pack(e.nonce, e.heard) for e in message.echoes)
-        return _HELLO.pack(message.nonce, message.asking) + b"".join(echoes)
+        said = (message.nonce, message.asking, message.recorded, message.met, message.answer)
+        return _HELLO.pack(*said) + message.ahead
     if isinstance(message, MaskKey):
         return message.key
     if isinstance(message, Halt):
@@ -250,12 +252,21 @@ def _body(message: Message) -> bytes:
 
 
 def _read_hello(body: bytes, members: int | None) -> dict[str, Any]:
-    count, left = divmod(len(body) - _HELLO.size, _ECHO.size)
-    if left or count < 0 or members not in (None, count):
-        raise BadMessage("a hello echoes every member once")
-    nonce, asking = _HELLO.unpack_from(body)
-    echoes = tuple(Echo(*e) for e in _ECHO.iter_unpack(body[_HELLO.size :]))
-    return {"nonce": nonce, "asking": asking, "echoes": echoes}
+    """`members` is how many there are, where that is known."""
+    if len(body) < _HELLO.size:
+        raise BadMessage("a hello is cut off")
+    nonce, asking, recorded, met, answer = _HELLO.unpack_from(body)
+    ahead = body[_HELLO.size :]
+    if ahead and members not in (None, len(ahead)):
+        raise BadMessage("a hello says of every member how much it knows ahead, or of none")
+    return {
+        "nonce": nonce,
+        "asking": asking,
+        "recorded": recorded,
+        "met": met,
+        "answer": answer,
+        "ahead": ahead,
+    }
 
 
 def _read_halt(body: bytes, members: int) -> dict[str, Any]:

@@ -16,10 +16,10 @@ from tests.kit.waiting import LIMIT
 
 FOLDERS = ("protocol", "party", "coordinator", "scripts", "tests")
 FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
-SHELL = {"__main__", "command", "meter", "outputs", "window"}
+SHELL = {"__main__", "command", "meter", "openfiles", "outputs", "window"}
 """The files of `protocol` that may touch the world: its command line and its outputs, and what
-party and coordinator both need to watch their connections and to be watched. Its pages, which
-read their style, are an edge as well."""
+party and coordinator both need to hold and watch their connections and to be watched. Its
+pages, which read their style, are an edge as well."""
 
 WORLD = {
     "asyncio", "concurrent", "datetime", "fcntl", "glob", "highspy", "io", "logging",
@@ -71,7 +71,7 @@ PURE = [path for path in modules("protocol") if path not in EDGE]
 @pytest.mark.parametrize("path", PURE, ids=named)
 def test_protocol_is_pure(path: Path) -> None:
     """What all parties agree on has no socket, clock, disk or randomness, and no edge."""
-    edges = ("command", "meter", "outputs", "pages", "window")
+    edges = ("command", "meter", "openfiles", "outputs", "pages", "window")
     assert not imported(path, "importlib", *(f"protocol.{edge}" for edge in edges))
     assert not imported(path, *WORLD, "party", "coordinator", "scripts", "tests")
     touched = {"open", "print", "input", "exec", "eval", "__import__"} & set(calls(path))
@@ -104,7 +104,8 @@ def test_coordinator_is_only_a_relay(path: Path) -> None:
     """The coordinator knows the agreement and the transport, and no mathematics or data."""
     assert not imported(path, "party", "scripts", "tests")
     assert not imported(path, "highspy", "opendp", "numpy", "scipy", "sqlite3")
-    allowed = ["agreement", "command", "errors", "messages", "meter", "transport", "wire"]
+    allowed = ["agreement", "batch", "command", "errors", "messages", "meter", "openfiles"]
+    allowed += ["timers", "transport", "wire"]
     if path.stem == "__main__":  # writes agreements, the next one from a public transcript
         allowed += ["outcome", "toml", "transcript"]
     if path.stem == "watching":  # follows the rounds, in a thread and only where it is asked to

@@ -22,6 +22,7 @@ from scripts.benches.instruments.fit import Power
 from scripts.benches.instruments.growth import curves, exponents
 from scripts.benches.instruments.points import (
     alone,
+    crowd,
     curve_microseconds,
     endurance,
     mesh,
@@ -45,6 +46,8 @@ class Plan:
     bytes_for: tuple[int, ...]
     long: int
     turns: int
+    crowd: int = 0
+    """Real parties of one session of 40 rounds: as many as this machine can hold."""
     far: tuple[Setting, ...] = ()
     """Single points beyond what a session on this machine could be, computed by one party."""
 
@@ -53,9 +56,10 @@ FULL = Plan(
     parties=(2, 5, 10, 20, 50, 100, 200, 500, 1000),
     resources=(1, 2, 5, 10, 20, 50, 100, 200, 500, 1000),
     columns=(15, 30, 60, 125, 250, 500, 1000, 2000),
-    processes=(2, 3, 5, 10, 20, 40),
+    processes=(2, 3, 5, 10, 20, 40, 60),
     meshes=(3, 5, 10, 20),
-    bytes_for=(3, 5, 10, 20),
+    bytes_for=(3, 5, 10, 20, 40, 60),
+    crowd=200,
     long=5_000,
     turns=3,
     far=(
@@ -100,6 +104,7 @@ def measure(plan: Plan, seed: int, console: Console) -> dict[str, Any]:
     with console.status("scale: real processes"):
         processes = [network(parties, seed) for parties in plan.processes]
         meshes = [mesh(parties, seed) for parties in plan.meshes]
+        crowds = [crowd(plan.crowd, 40, seed)] if plan.crowd else []
     with console.status(f"scale: {plan.long} rounds"):
         long = endurance(plan.long, seed)
     with console.status("scale: bytes"):
@@ -109,6 +114,7 @@ def measure(plan: Plan, seed: int, console: Console) -> dict[str, Any]:
         **alone_figures,
         "processes": processes,
         "meshes": meshes,
+        "crowds": crowds,
         "long": long,
         "bytes": carried,
         "curve_microseconds": curve,

@@ -29,7 +29,8 @@ def page(figures: dict[str, Any]) -> str:
     words = WORDS.read_text()
     if not beyond:
         words = words.partition("\n## ")[0]
-    return filled(words, {**growth(figures), **lasting(figures["long"]), **far(figures, beyond)})
+    told = {**growth(figures), **lasting(figures["long"]), **crowded(figures["crowds"])}
+    return filled(words, {**told, **far(figures, beyond)})
 
 
 def filled(words: str, values: Mapping[str, str]) -> str:
@@ -92,6 +93,24 @@ def lasting(long: dict[str, Any]) -> dict[str, str]:
     return told
 
 
+def crowded(crowds: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """The largest session that was played."""
+    if not crowds:
+        return {}
+    most = max(crowds, key=lambda figures: int(figures["parties"]))
+    heads = int(most["heads"])
+    return {
+        "crowd_parties": f"{most['parties']:,}",
+        "crowd_finished": "All" if most["finished"] == most["parties"] else f"{most['finished']:,}",
+        "crowd_rounds": f"{most['rounds']:,}",
+        "crowd_heads": "one head" if heads == 1 else f"{heads} heads",
+        "crowd_seconds": seconds(most["seconds"]),
+        "crowd_start": seconds(most["start_seconds"]),
+        "crowd_memory": size(most["memory_bytes"]),
+        "crowd_each": size(most["memory_bytes"] / (most["parties"] + 1)),
+    }
+
+
 def far(figures: dict[str, Any], beyond: Sequence[Case]) -> dict[str, str]:
     """What is said about sizes beyond this machine."""
     if not beyond:
@@ -107,6 +126,9 @@ def far(figures: dict[str, Any], beyond: Sequence[Case]) -> dict[str, str]:
         "greeting": size(first.greeting_bytes),
         "most_greeting": size(most.greeting_bytes),
         "fan_out": size(first.fan_out),
+        "message": size(first.message),
+        "down": size(first.down),
+        "tree_fan_out": size(first.message * first.parties),
         "relaying": seconds(first.relaying),
         "link": seconds(first.fan_out / GIGABIT),
         "party": seconds(first.computing + first.hearing),

@@ -10,7 +10,7 @@ import pytest
 from coordinator.standing import QUIET_SECONDS, Standing
 from protocol.command import INTERRUPTED
 from protocol.errors import BadCommand, Unavailable
-from protocol.messages import Echo, Hello, Release
+from protocol.messages import Hello, Release
 from protocol.transcript import load, replay
 from scripts import processes
 from tests.kit.builders import make_agreement
@@ -167,7 +167,8 @@ def hello(session: Play, name: str) -> bytes:
         head=bytes(32),
         nonce=bytes(16),
         asking=False,
-        echoes=(Echo(),) * len(session.agreement.members),
+        recorded=0,
+        met=bytes(32),
     )
     return pack(message, key=member.signing_key, sign=lambda _: bytes(64)).data
 

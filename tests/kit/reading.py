@@ -46,8 +46,32 @@ def signed_text(payload: bytes) -> bytes:
     return b"sotto 1\n" + payload
 
 
-def hello_body(nonce: bytes, asking: bool, echoes: list[tuple[bytes, int]]) -> bytes:
-    return nonce + bytes([asking]) + b"".join(n + struct.pack(">I", h) for n, h in echoes)
+def met(nonces: list[bytes]) -> bytes:
+    """The digest of the newest nonces of all members, in roster order."""
+    return hashlib.sha256(b"sotto nonces\n" + b"".join(nonces)).digest()
+
+
+def hello_body(
+    nonce: bytes, asking: bool, recorded: int, met: bytes, answer: bytes, ahead: list[int]
+) -> bytes:
+    start = nonce + bytes([asking]) + struct.pack(">I", recorded) + met + answer
+    return start + bytes(ahead if any(ahead) else [])
+
+
+def batch(messages: list[bytes]) -> bytes:
+    return b"\0" + b"".join(struct.pack(">I", len(data)) + data for data in messages)
+
+
+def unbatched(frame: bytes) -> list[bytes]:
+    """The messages of a frame that is well-formed."""
+    if frame[:1] != b"\0":
+        return [frame]
+    at, messages = 1, []
+    while at < len(frame):
+        size = struct.unpack(">I", frame[at : at + 4])[0]
+        messages.append(frame[at + 4 : at + 4 + size])
+        at += 4 + size
+    return messages
 
 
 def release_body(values: list[int]) -> bytes:

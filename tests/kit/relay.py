@@ -8,6 +8,7 @@ from pathlib import Path
 import zmq
 
 from party import identity
+from protocol.batch import Batches
 from protocol.transport import address
 from tests.kit.processes import Play
 from tests.kit.waiting import LIMIT
@@ -39,7 +40,7 @@ def recording(session: Play, name: str = "party2") -> Iterator[list[bytes]]:
             ear.connect(address(session.agreement.transport.coordinator, 1))
             while not over.is_set():
                 if ear.poll(50):
-                    heard.append(ear.recv())
+                    heard.extend(Batches(session.agreement).messages(ear.recv()))
 
     thread = threading.Thread(target=listen)
     thread.start()

@@ -109,7 +109,7 @@ class Sockets:
             if socket is self._desk:
                 self._meet(frames[0])
             elif len(frames) == 1:
-                heard.append(frames[0])
+                heard += reading.unbatched(frames[0])
         self._introduce()
         return heard
 
@@ -164,7 +164,9 @@ class Member:
         self._digest = reading.agreement_digest(reading.canonical(self.terms))
         self._sockets = Sockets(table, keys["name"], keys["transport_secret"].encode())
         self._nonce = os.urandom(16)
-        self._nonces: dict[int, bytes] = {}
+        self._nonces = dict.fromkeys(range(len(self._names)), NOBODY) | {self._me: self._nonce}
+        self._unclear: dict[int, bytes] = {}
+        self._asked: dict[int, bytes] = {}
         self._answered: set[int] = set()
         self._owed = False
         self._hello_at = 0.0
@@ -188,16 +190,26 @@ class Member:
         self._sockets.say(data, seal=seal)
 
     def _hello(self, *, asking: bool) -> None:
-        echoes = [(self._nonces.get(k, NOBODY), self._known(k)) for k in range(len(self._names))]
-        echoes[self._me] = (NOBODY, self._known(self._me))
+        met = self._met()
+        apart = [k for k, theirs in self._asked.items() if theirs != met]
+        answer = self._nonces[apart[0]] if apart else NOBODY
+        self._asked = {k: self._asked[k] for k in apart[1:]}
+        recorded = sum(self._me in found for found in self._releases.values())
+        ahead = [0 if k == self._me else self._ahead(k) for k in range(len(self._names))]
         self._owed, self._hello_at = False, time.monotonic()
-        self._say(self._signed(HELLO, reading.hello_body(self._nonce, asking, echoes)))
+        body = reading.hello_body(self._nonce, asking, recorded, met, answer, ahead)
+        self._say(self._signed(HELLO, body))
 
-    def _known(self, member: int) -> int:
-        """How many releases of a member are known."""
-        heard = [number + 1 for number, found in self._releases.items() if member in found]
-        sealed = self.course.over and member in self._seals and member != self._me
-        return max([len(self.transcript), *heard]) + sealed
+    def _met(self) -> bytes:
+        return reading.met([self._nonces[k] for k in range(len(self._names))])
+
+    def _ahead(self, member: int) -> int:
+        """How many releases of a member are known beyond the closed rounds, or its seal."""
+        if self.course.over:
+            return int(member in self._seals)
+        closed = len(self.transcript)
+        later = [n + 1 - closed for n, found in self._releases.items() if member in found]
+        return max([0, *later])
 
     def _release(self) -> None:
         number = len(self.transcript)
@@ -298,10 +310,15 @@ class Member:
         ahead = heard.round - len(self.transcript)
         if heard.kind == HELLO:
             self._nonces[heard.sender] = heard.body[:16]
-            self._owed |= heard.body[16] == 1
-            mine = heard.body[17 + 20 * self._me :][:16]
-            if mine == self._nonce:
-                self._answered.add(heard.sender)
+            if heard.body[16] == 1:
+                self._owed = True
+                self._asked.pop(heard.sender, None)
+                self._asked[heard.sender] = heard.body[21:53]
+            self._unclear[heard.sender] = heard.body
+            met = self._met()
+            for sender, body in list(self._unclear.items()):
+                if met == body[21:53] or self._nonce == body[53:69]:
+                    self._answered.add(sender)
         elif heard.kind == RELEASE and ahead in (0, 1):
             values = struct.unpack(f">{len(heard.body) // 8}q", heard.body)
             self._values[heard.data] = list(values)

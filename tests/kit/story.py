@@ -6,7 +6,7 @@ from protocol.agreement import Agreement
 from protocol.course import Position
 from protocol.effects import Effect, Fail, Finish, Leave, Record, Respond, Send, Warn
 from protocol.errors import PeerError, SottoError
-from protocol.messages import NO_NONCE, Echo, Halt, Hello, Message, Reason, Release, Seal, Signed
+from protocol.messages import NO_NONCE, Halt, Hello, Message, Reason, Release, Seal, Signed
 from protocol.session import Session
 from protocol.timers import RESEND_SECONDS
 from protocol.transcript import Transcript
@@ -141,14 +141,24 @@ class Story:
         head: bytes | None = None,
         nonce: bytes | None = None,
         echo: bytes | None = None,
+        met: bytes | None = None,
         heard: int | None = None,
         asking: bool = False,
         agreement: Agreement | None = None,
         has: dict[str, int] | None = None,
     ) -> Hello:
-        """That a peer is at a round; `has` says what it has heard of whom, if not that much."""
-        known = round if heard is None else heard
+        """That a peer is at a round, in answer to `echo`, or to this start.
+
+        `has` says what it has heard of whom, if not so many as rounds, and `heard` what of us; at
+        its own place, how many of its own releases its ledger holds.
+        """
         theirs = agreement or self.agreement
+        known = {self.me: round if heard is None else heard, **(has or {})}
+        known.setdefault(sender, round)
+        ahead = bytes(
+            max(0, known.get(m.name, round) - round) if m.name != sender else 0
+            for m in theirs.members
+        )
         return Hello(
             sender=sender,
             agreement=theirs.digest,
@@ -156,12 +166,10 @@ class Story:
             head=self.positions[round].head if head is None else head,
             nonce=NONCE[sender] if nonce is None else nonce,
             asking=asking,
-            echoes=tuple(
-                Echo(NONCE[self.me] if echo is None else echo, known)
-                if m.name == self.me
-                else Echo(NO_NONCE, (has or {}).get(m.name, round))
-                for m in theirs.members
-            ),
+            recorded=known[sender],
+            met=bytes(32) if met is None else met,
+            answer=NO_NONCE if met else NONCE[self.me] if echo is None else echo,
+            ahead=ahead if any(ahead) else b"",
         )
 
     def release(

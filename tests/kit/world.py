@@ -39,7 +39,7 @@ from protocol.errors import (
     SottoError,
     Unavailable,
 )
-from protocol.messages import Halt, Hello, MaskKey, Message, Reason, Release, Seal, Signed
+from protocol.messages import FURTHEST, Halt, Hello, MaskKey, Message, Reason, Release, Seal, Signed
 from protocol.session import Phase
 from protocol.transcript import Transcript, replay
 from protocol.wire import Reader, pack
@@ -355,6 +355,7 @@ class World:
         self._deceived = {p.name for p in self.honest if self.chance.random() < 0.5}
         self._lies_from = self.chance.randrange(rounds or 4)
         self._two_faced = self.chance.random() < 0.5
+        self._bluff_chance = 0.1
         self._rushes = self.chance.random() < 0.3
         self.bluffs = self.chance.random() < 0.3
         self.boasts = self.chance.random() < 0.3
@@ -720,11 +721,12 @@ class World:
         self._deceived = set()
         self._rushes = False
         self.bluffs = self.boasts = True
+        self._bluff_chance = 0.3
 
     def _lie(self, receiver: Party, signed: Signed) -> bytes:
         """What the liar says to this receiver instead: signed, but not what others hear."""
         message = signed.message
-        if self.faults and self.bluffs and self.chance.random() < 0.1:
+        if self.faults and self.bluffs and self.chance.random() < self._bluff_chance:
             return sign(self._bogus_halt(message)).data
         if self.faults and self.boasts and isinstance(message, Hello):
             return sign(self._boast(receiver, message)).data
@@ -755,10 +757,10 @@ class World:
     def _boast(self, receiver: Party, hello: Hello) -> Hello:
         """The liar claims to know more than there is, or than it can show."""
         place, claim = self.agreement.place(receiver.name), self.chance.choice((1, 2, 10**6))
-        echoes = list(hello.echoes)
-        echoes[place] = echoes[place]._replace(heard=echoes[place].heard + claim)
-        ahead = claim if self.chance.random() < 0.3 else 0
-        return replace(hello, round=hello.round + ahead, echoes=tuple(echoes))
+        ahead = bytearray(hello.ahead or bytes(len(self.agreement.members)))
+        ahead[place] = min(FURTHEST, ahead[place] + claim)
+        further = claim if self.chance.random() < 0.3 else 0
+        return replace(hello, round=hello.round + further, ahead=bytes(ahead))
 
     def _bogus_halt(self, message: Message) -> Halt:
         shown = self.chance.sample(self._said, self.chance.randrange(min(3, len(self._said) + 1)))
@@ -833,9 +835,9 @@ class World:
 def _brief(message: Message) -> str:
     text = f"{type(message).__name__} {message.round} on {message.head.hex()[:8]}"
     if isinstance(message, Hello):
-        text += f" asking={message.asking} echoes=" + ",".join(
-            f"{e.nonce.hex()[:4]}:{e.heard}" for e in message.echoes
-        )
+        text += f" of {message.nonce.hex()[:4]} asking={message.asking} met={message.met.hex()[:4]}"
+        text += f" answer={message.answer.hex()[:4]} recorded={message.recorded}"
+        text += f" ahead={message.ahead.hex()}"
     elif isinstance(message, Release):
         text += f" values={message.values}"
     elif isinstance(message, Seal):

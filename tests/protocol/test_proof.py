@@ -17,7 +17,7 @@ HERE, ELSEWHERE, NONE = bytes(32), b"x" * 32, b""
 def said(kind: type[Message], head: bytes, *, sender: str = "ben", round: int = 1) -> Signed:  # noqa: A002
     """A message of some kind that stands on a head."""
     body: dict[type[Message], dict[str, object]] = {
-        Hello: {"nonce": bytes(16), "asking": False, "echoes": ()},
+        Hello: {"nonce": bytes(16), "asking": False, "recorded": 0, "met": bytes(32)},
         Release: {"values": (1, 2)},
         Seal: {"complete": False},
         Halt: {"reason": Reason.HEADS_DIFFER, "evidence": ()},

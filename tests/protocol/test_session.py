@@ -23,7 +23,6 @@ from protocol.errors import (
 )
 from protocol.messages import (
     NO_NONCE,
-    Echo,
     Halt,
     Hello,
     Message,
@@ -33,6 +32,7 @@ from protocol.messages import (
 from protocol.session import TRANSITIONS, Event, Phase, Session
 from protocol.timers import HELLO_SECONDS, LINGER_SECONDS
 from protocol.wire import longest
+from tests.kit import reading
 from tests.kit.builders import make_agreement, release_at, sign
 from tests.kit.story import (
     FIRST,
@@ -47,6 +47,11 @@ from tests.kit.story import (
 )
 
 Row = tuple[Phase, Event]
+
+
+def met(*nonces: bytes) -> bytes:
+    """What somebody says who has heard these, in roster order."""
+    return reading.met(list(nonces))
 
 
 @pytest.fixture(autouse=True)
@@ -89,7 +94,8 @@ def test_the_last_asker_is_answered_before_the_round_begins() -> None:
     assert story.hears(story.hello("cyd", asking=True)) == ["send asking hello 0", "respond 0"]
     answer = story.sent[-1].message
     assert isinstance(answer, Hello)
-    assert answer.echoes == (Echo(heard=0), Echo(NONCE["ben"], 0), Echo(NONCE["cyd"], 0))
+    assert answer.met == met(*(NONCE[name] for name in ("ada", "ben", "cyd")))
+    assert answer.answer == NONCE["cyd"], "whose own digest does not show that it was heard"
 
 
 def test_greeting_repeats_itself_with_longer_and_longer_pauses() -> None:
@@ -123,10 +129,75 @@ def test_a_burst_of_hellos_gets_one_answer() -> None:
     assert story.waits(0.0) == ["send hello 0"]
     answer = story.sent[-1].message
     assert isinstance(answer, Hello)
-    assert [e.nonce for e in answer.echoes[1:]] == [h.nonce for h in hellos]
+    assert answer.met == met(NONCE["ada"], *(h.nonce for h in hellos))
+    assert answer.answer == hellos[0].nonce
     assert story.hears(*hellos) == []
     assert story.waits(0.5 * HELLO_SECONDS) == []
     assert story.waits(0.5 * HELLO_SECONDS) == ["send hello 0"]
+
+
+def test_a_digest_that_rests_on_this_start_is_an_answer() -> None:
+    """Who says the digest of all nonces has heard them all, ours among them."""
+    story = Story()
+    story.begins()
+    here = met(*(NONCE[name] for name in ("ada", "ben", "cyd")))
+    assert story.hears(story.hello("ben", met=here)) == [], "cyd's nonce is not known yet"
+    assert story.missing == ["ben", "cyd"]
+    assert story.hears(story.hello("cyd", met=here)) == ["respond 0"]
+
+
+def test_a_digest_from_before_this_start_proves_nothing() -> None:
+    """However often it is played again: it rests on another nonce of ours, or on none."""
+    story = Story()
+    story.begins()
+    for mine in (NO_NONCE, b"ada in life one!"):
+        old = met(mine, NONCE["ben"], NONCE["cyd"])
+        assert story.hears(*(story.hello(p, met=old) for p in ("ben", "cyd", "ben"))) == []
+    assert story.missing == ["ben", "cyd"]
+
+
+def test_a_digest_counts_again_when_a_peer_has_started_anew() -> None:
+    """A hello that came before the nonce it speaks of is understood when that is heard."""
+    story = Story()
+    story.begins()
+    story.hears(story.hello("cyd", nonce=b"cyd in life one!", met=bytes(32)))
+    here = met(NONCE["ada"], NONCE["ben"], NONCE["cyd"])
+    assert story.hears(story.hello("ben", met=here)) == []
+    story.hears(story.hello("cyd", met=bytes(32)))
+    assert story.missing == ["cyd"], "ben had heard of that start of cyd's before this party"
+
+
+def test_whose_digest_differs_is_told_one_by_one() -> None:
+    """One in each hello, who asked first comes first; whose digest is ours needs no word."""
+    story = Story(members=4).gathering()
+    story.waits(HELLO_SECONDS)
+    ours = met(*(NONCE[name] for name in ("ada", "ben", "cyd", "dan")))
+    story.hears(*(story.hello(p, met=bytes(32), asking=True) for p in ("cyd", "ben")))
+    story.hears(story.hello("dan", met=ours, asking=True))
+    for _ in range(3):
+        assert "send hello 0" in story.waits(HELLO_SECONDS)
+        story.hears(story.hello("dan", met=ours, asking=True))
+    told = [s.message.answer for s in story.sent if isinstance(s.message, Hello)][-3:]
+    assert told == [NONCE["cyd"], NONCE["ben"], NO_NONCE]
+
+
+def test_hellos_take_their_time_while_somebody_is_missing() -> None:
+    """Nobody can go on without the last: until it is heard, answers come later and later."""
+    story = Story(members=4)
+    story.begins()
+    pauses, since = [], story.now
+    for life in range(1, 7):
+        anew = bytes([life])
+        story.hears(story.hello("ben", nonce=anew * 16, met=anew * 32, asking=True))
+        while story.waits(0.01) == []:
+            pass
+        pauses.append(story.now - since)
+        since = story.now
+    assert pauses[0] == pytest.approx(HELLO_SECONDS)
+    assert pauses == sorted(pauses)
+    assert pauses[-1] > 8.0 * HELLO_SECONDS
+    story.hears(*(story.hello(p, met=bytes(32), asking=True) for p in ("cyd", "dan")))
+    assert story.waits(HELLO_SECONDS) == ["send asking hello 0"]
 
 
 def test_an_answer_is_not_answered() -> None:
@@ -275,7 +346,7 @@ def test_a_restarted_party_goes_on_from_its_ledger() -> None:
     hello = story.sent[-1].message
     assert hello.head == story.positions[1].head
     assert isinstance(hello, Hello)
-    assert [e.heard for e in hello.echoes] == [2, 1, 1]
+    assert (hello.recorded, hello.ahead) == (2, b"")
     assert story.hears(*(story.hello(p, round=1, heard=2) for p in story.peers)) == ["respond 1"]
     assert story.answers() == ["send release 1"]
     assert story.waits(FIRST) == ["send release 0", "send release 1"]
@@ -317,7 +388,7 @@ def test_an_old_ledger_is_refused_before_anything_is_released(round: int, heard:
 
 
 @pytest.mark.parametrize(
-    ("round", "heard"), [(0, 1), (1, 0), (2, 2), (0, 3)], ids=["heard", "closed", "both", "most"]
+    ("round", "heard"), [(0, 1), (1, 0), (2, 2), (1, 3)], ids=["heard", "closed", "both", "most"]
 )
 def test_a_claim_without_proof_makes_no_ledger_old(round: int, heard: int) -> None:  # noqa: A002
     """Who says that it knows more releases of ours, and shows none, has not answered: no more."""
@@ -332,12 +403,12 @@ def test_a_claim_without_proof_makes_no_ledger_old(round: int, heard: int) -> No
     assert story.hears(story.hello("ben")) == ["respond 0"], "the truth is an answer"
 
 
-@pytest.mark.parametrize(("round", "heard"), [(0, 5), (0, 10**6), (4, 0), (10**6, 10**6)])
-def test_a_claim_of_more_than_there_are_is_nonsense(round: int, heard: int) -> None:  # noqa: A002
+@pytest.mark.parametrize(("round", "ahead"), [(3, 2), (4, 0), (10**6, 2)])
+def test_a_claim_of_more_than_there_are_is_nonsense(round: int, ahead: int) -> None:  # noqa: A002
     """Nobody can know more releases than there are rounds: not even a warning comes of it."""
     story = Story(rounds=3)
     story.begins()
-    assert story.hears(replace(story.hello("ben", heard=heard), round=round)) == []
+    assert story.hears(replace(story.hello("ben", heard=ahead), round=round)) == []
     assert story.missing == ["ben", "cyd"]
 
 
@@ -555,7 +626,8 @@ def test_a_finished_party_answers_late_peers() -> None:
     assert story.waits(HELLO_SECONDS) == ["send hello 2"]
     answer = story.sent[-1].message
     assert isinstance(answer, Hello)
-    assert answer.echoes[2] == Echo(b"cyd in life two!", 3), "two releases and a seal"
+    assert answer.answer == b"cyd in life two!"
+    assert answer.ahead == bytes([0, 1, 1]), "all rounds, and the seals of both"
     story.waits(LONGEST)
     story.hears(story.seal("cyd"))
     assert story.waits(FIRST) == ["send release 1", "send seal 2", "send complete seal 2"]
@@ -571,7 +643,7 @@ def test_what_all_have_sealed_stays_finished() -> None:
         story.halt("cyd", 2, *story.transcript.rounds[1], head=bytes(32)),
         story.seal("ben", head=bytes(32)),
         story.hello("ben", round=2, head=bytes(32)),
-        story.hello("ben", round=2, heard=99),
+        story.hello("ben", round=2, heard=4),
         story.release("ben", 0),
     )
     assert story.hears(*late) == []
@@ -802,7 +874,7 @@ def test_another_agreement_is_answered_so_that_the_other_side_can_see_it() -> No
     assert story.waits(HELLO_SECONDS) == ["send hello 0"]
     answer = story.sent[-1].message
     assert isinstance(answer, Hello)
-    assert answer.echoes[1].nonce == b"ben in life two!"
+    assert answer.answer == b"ben in life two!"
     assert answer.agreement == story.agreement.digest
 
 

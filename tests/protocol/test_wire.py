@@ -17,8 +17,8 @@ from nacl.signing import VerifyKey
 from protocol.agreement import canonical
 from protocol.errors import BadMessage
 from protocol.messages import (
+    FURTHEST,
     VALUE_LIMIT,
-    Echo,
     Halt,
     Hello,
     Message,
@@ -106,7 +106,7 @@ def _vector_key(name: str) -> bytes:
 def _plain(message: Message) -> dict[str, Any]:
     fields: dict[str, Any] = {"kind": type(message).__name__, **asdict(message)}
     if isinstance(message, Hello):
-        fields["echoes"] = [[e.nonce.hex(), e.heard] for e in message.echoes]
+        fields["ahead"] = list(message.ahead)
     elif isinstance(message, Release):
         fields.pop("masked")
         fields["values"] = list(message.values)
@@ -118,8 +118,9 @@ def _plain(message: Message) -> dict[str, Any]:
 
 def _body(message: dict[str, Any]) -> bytes:
     if message["kind"] == "Hello":
-        echoes = [(bytes.fromhex(nonce), heard) for nonce, heard in message["echoes"]]
-        return reading.hello_body(bytes.fromhex(message["nonce"]), message["asking"], echoes)
+        nonce, met, answer = (bytes.fromhex(message[k]) for k in ("nonce", "met", "answer"))
+        asking, recorded, ahead = (message[k] for k in ("asking", "recorded", "ahead"))
+        return reading.hello_body(nonce, asking, recorded, met, answer, ahead)
     if message["kind"] == "Release":
         return reading.release_body(message["values"])
     if message["kind"] == "Seal":
@@ -128,6 +129,21 @@ def _body(message: dict[str, Any]) -> bytes:
 
 
 # There and back
+
+
+def _hello(**changes: Any) -> Hello:
+    fields: dict[str, Any] = {
+        "sender": "ada",
+        "agreement": AGREEMENT.digest,
+        "round": 0,
+        "head": bytes(32),
+        "nonce": bytes(16),
+        "asking": True,
+        "recorded": 0,
+        "met": bytes(32),
+    }
+    return Hello(**{**fields, **changes})
+
 
 digests = st.binary(min_size=32, max_size=32)
 nonces = st.binary(min_size=16, max_size=16)
@@ -142,13 +158,21 @@ COMMON: dict[str, Any] = {
 }
 
 
-def echoes(count: int) -> st.SearchStrategy[tuple[Echo, ...]]:
-    one = st.builds(Echo, nonce=nonces, heard=rounds)
-    return st.lists(one, min_size=count, max_size=count).map(tuple)
+def ahead(count: int) -> st.SearchStrategy[bytes]:
+    """Of so many members; nothing where nobody is ahead."""
+    each = st.lists(st.integers(0, FURTHEST), min_size=count, max_size=count)
+    return each.map(lambda counts: bytes(counts) if any(counts) else b"")
 
 
 values = st.tuples(*[st.integers(-VALUE_LIMIT, VALUE_LIMIT)] * AGREEMENT.width)
-hellos = st.builds(Hello, **COMMON, nonce=nonces, asking=st.booleans(), echoes=echoes(3))
+GREETS: dict[str, Any] = {
+    "nonce": nonces,
+    "asking": st.booleans(),
+    "recorded": rounds,
+    "met": digests,
+    "answer": nonces,
+}
+hellos = st.builds(Hello, **COMMON, **GREETS, ahead=ahead(3))
 releases = st.builds(Release, **COMMON, values=values)
 seals = st.builds(Seal, **COMMON, complete=st.booleans())
 halts = st.builds(
@@ -170,7 +194,7 @@ EDGES: tuple[dict[str, Any], ...] = (
 @given(message=messages)
 @example(Release(**EDGES[0], values=(-VALUE_LIMIT, 0)))
 @example(Release(**EDGES[1], values=(-1, VALUE_LIMIT)))
-@example(Hello(**EDGES[1], nonce=bytes(16), asking=True, echoes=(Echo(b"n" * 16, 2**32 - 1),) * 3))
+@example(_hello(**EDGES[1], recorded=2**32 - 1, met=b"\xff" * 32, ahead=b"\0\1\2"))
 @example(Halt(**EDGES[1], reason=Reason.HEADS_DIFFER, evidence=()))
 @example(Halt(**EDGES[0], reason=Reason.HEADS_DIFFER, evidence=(b"", bytes(256), bytes(300))))
 @example(Seal(**EDGES[1], complete=True))
@@ -180,20 +204,12 @@ def test_every_message_comes_back(message: Message) -> None:
     assert READER.unpack(signed.data) == signed
 
 
-@given(count=st.integers(0, 20).flatmap(echoes), digest=digests, asking=st.booleans())
+@given(counts=st.integers(0, 20).flatmap(ahead), digest=digests, asking=st.booleans())
 def test_a_hello_of_another_agreement_comes_back(
-    count: tuple[Echo, ...], digest: bytes, asking: bool
+    counts: bytes, digest: bytes, asking: bool
 ) -> None:
     """A hello is read whatever its agreement and however many members that has."""
-    hello = Hello(
-        sender="ben",
-        agreement=digest,
-        round=3,
-        head=bytes(32),
-        nonce=bytes(16),
-        asking=asking,
-        echoes=count,
-    )
+    hello = _hello(sender="ben", agreement=digest, round=3, asking=asking, ahead=counts)
     assert READER.unpack(sign(hello).data).message == hello
 
 
@@ -222,7 +238,7 @@ def test_the_longest_message_that_a_session_sends_is_read(members: int, resource
         "head": b"\xff" * 32,
     }
     shown = [sign(Release(sender=m.name, values=largest, **common)) for m in agreement.members]
-    hello = Hello(sender="ada", nonce=bytes(16), asking=True, echoes=(Echo(),) * members, **common)
+    hello = _hello(**common, ahead=b"\2" * members)
     for last in (shown[0], sign(hello)):
         evidence = tuple(signed.data for signed in (*shown, last))
         halt = Halt(sender="ben", reason=Reason.HEADS_DIFFER, evidence=evidence, **common)
@@ -271,28 +287,18 @@ def _release(**changes: Any) -> Release:
         (lambda: _release(values=(0, VALUE_LIMIT + 1)), "a released number is out of range"),
         (lambda: _release(values=(-VALUE_LIMIT - 1, 0)), "a released number is out of range"),
         (lambda: _hello(nonce=bytes(15)), "the nonce has a wrong length"),
-        (lambda: _hello(echoes=(Echo(bytes(17)),)), "an echoed nonce has a wrong length"),
-        (lambda: _hello(echoes=(Echo(heard=-1),)), "an echo counts out of range"),
-        (lambda: _hello(echoes=(Echo(heard=1 << 32),)), "an echo counts out of range"),
+        (lambda: _hello(answer=bytes(17)), "the answered nonce has a wrong length"),
+        (lambda: _hello(met=bytes(31)), "the digest of the nonces has a wrong length"),
+        (lambda: _hello(recorded=-1), "counts its own releases out of range"),
+        (lambda: _hello(recorded=1 << 32), "counts its own releases out of range"),
+        (lambda: _hello(ahead=bytes(3)), "one or two releases ahead, or nothing"),
+        (lambda: _hello(ahead=b"\1\3\0"), "one or two releases ahead, or nothing"),
     ],
 )
 def test_a_malformed_message_cannot_be_made(make: Callable[[], Message], error: str) -> None:
     """Every field is checked when a message is made, by whomever."""
     with pytest.raises(BadMessage, match=error):
         make()
-
-
-def _hello(**changes: Any) -> Hello:
-    fields: dict[str, Any] = {
-        "sender": "ada",
-        "agreement": AGREEMENT.digest,
-        "round": 0,
-        "head": bytes(32),
-        "nonce": bytes(16),
-        "asking": True,
-        "echoes": (Echo(),) * 3,
-    }
-    return Hello(**{**fields, **changes})
 
 
 # Any bytes at all

@@ -16,6 +16,7 @@ from scripts.agreements import drawn
 from scripts.bench import BENCHES, command_line
 from scripts.benches import nearness
 from scripts.benches.instruments.alone import WIRELESS, Setting
+from scripts.benches.instruments.bytes import MESSAGES, Frames
 from scripts.benches.instruments.fit import Power, line, power, upper
 from scripts.benches.instruments.growth import exponents
 from scripts.benches.instruments.parts import PARTS, PLACES
@@ -237,7 +238,7 @@ def measured(parties: int, resources: int = 5) -> dict[str, Any]:
         "cpu_microseconds": 100.0 * parties,
         "parts": dict.fromkeys(WIRELESS, 10.0 * parties),
         "release_bytes": 177 + 8 * resources,
-        "hello_bytes": 200 + 20 * parties,
+        "hello_bytes": 246,
         "agreement_bytes": 100 * parties,
         "agreement_seconds": 1e-4 * parties,
         "greeting_seconds": 1e-6 * parties**2 if parties <= 1_000 else None,
@@ -283,7 +284,28 @@ def figures_of_a_run() -> dict[str, Any]:
                 for w in range(10)
             ],
         },
-        "bytes": [{"parties": 5, "up": 252.0, "down": 1_260.0}],
+        "bytes": [
+            {
+                "parties": k,
+                "up": 252.0,
+                "down": 35.0 + 221.0 * k,
+                "messages": 1.0 * k,
+                "greeting_bytes": 3.0 * 246 * k * k,
+            }
+            for k in (5, 10, 20)
+        ],
+        "crowds": [
+            {
+                "parties": 200,
+                "rounds": 40,
+                "finished": 200,
+                "heads": 1,
+                "start_seconds": 200.0,
+                "rounds_per_second": 0.25,
+                "seconds": 400.0,
+                "memory_bytes": 12_000_000_000,
+            }
+        ],
         "curve_microseconds": {"217": 20.0, "8178": 40.0},
     }
     return figures | {"exponents": exponents(figures)}
@@ -298,7 +320,10 @@ def test_the_page_extrapolates_what_was_measured() -> None:
         if row.startswith("| ")
     }
     assert cells["the relay's CPU, a round"][0] == "5 s"
-    assert cells["the relay sends, a round"][0] == "252 MB"
+    assert cells["the relay sends, a round"][0] == "221 MB"
+    assert cells["K: messages out of the relay"][1].startswith("1.00")
+    assert cells["K: bytes of the greeting, all"][1].startswith("2.00")
+    assert "200 real parties" in text
     assert cells["a party computes, a round"] == ["100 ms", "1 s", "1 ms", "100 ms"]
     assert cells["K: the coordinator"][1].startswith("2.00")
     assert "503 parties" in text
@@ -325,3 +350,15 @@ def test_growth_is_fitted_to_every_sweep() -> None:
     assert fitted["K: greeting, a party"]["all"]["exponent"] == pytest.approx(2.0)
     assert fitted["T: a round"]["all"]["exponent"] == pytest.approx(0.0)
     assert all(math.isfinite(fit["all"]["high"]) for fit in fitted.values())
+
+
+def test_messages_on_a_connection_are_counted_by_length() -> None:
+    """However the stream is cut: the greeting and commands are none, long frames are."""
+    MESSAGES.clear()
+    short, long = 217 + 33, 5_000 + 33
+    stream = bytes(64) + b"\x04\x05READY" + bytes([0, short]) + bytes(short)
+    stream += b"\x02" + long.to_bytes(8, "big") + bytes(long) + bytes([0, short]) + bytes(short)
+    frames = Frames()
+    for at in range(0, len(stream), 7):
+        frames.count(stream[at : at + 7])
+    assert MESSAGES == {217: 2, 5_000: 1}

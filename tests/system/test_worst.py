@@ -24,7 +24,7 @@ from party.identity import Identity
 from party.ledger import Ledger
 from protocol.course import Course
 from protocol.errors import BadAgreement, BadCommand
-from protocol.messages import NONCE_BYTES, Echo, Halt, Hello, Reason, Release
+from protocol.messages import FURTHEST, HEAD_BYTES, NONCE_BYTES, Halt, Hello, Reason, Release
 from protocol.toml import parse
 from protocol.transport import address
 from protocol.wire import Reader, longest
@@ -337,14 +337,16 @@ def unproven(session: Play, round: int, head: bytes, shown: list[bytes]) -> Iter
         yield who.pack(
             Halt(**common, **at, reason=draw.choice(list(Reason)), evidence=tuple(evidence))
         ).data
-        heard = draw.choice((round + 1, agreement.rounds, 10**6))
         yield who.pack(
             Hello(
                 **common,
                 **at,
                 nonce=draw.randbytes(NONCE_BYTES),
                 asking=draw.random() < 0.5,
-                echoes=(Echo(draw.randbytes(NONCE_BYTES), heard),) * len(agreement.members),
+                recorded=draw.choice((0, round + 1, 10**6)),
+                met=draw.randbytes(HEAD_BYTES),
+                answer=draw.randbytes(NONCE_BYTES),
+                ahead=bytes([draw.randint(1, FURTHEST)]) * len(agreement.members),
             )
         ).data
 
@@ -396,11 +398,14 @@ def test_a_hello_that_claims_a_million_releases_makes_no_ledger_old(tmp_path: Pa
             boast = Hello(
                 sender=LIAR,
                 agreement=agreement.digest,
-                round=0,
+                round=claim - 1,
                 head=opening.head,
                 nonce=bytes([claim % 256]) * NONCE_BYTES,
                 asking=True,
-                echoes=(Echo(hello.nonce, claim),) * len(agreement.members),
+                recorded=0,
+                met=bytes(HEAD_BYTES),
+                answer=hello.nonce,
+                ahead=bytes([1]) * len(agreement.members),
             )
             mouth.send(who.pack(boast).data)
         until_told(session, "party1", "says that it knows 1 releases of 'party1'")

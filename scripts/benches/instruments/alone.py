@@ -25,7 +25,7 @@ from party.ledger import Ledger
 from party.noise import DRAWN_AHEAD, DiscreteGaussian
 from party.subproblem import subproblem
 from protocol.agreement import TICKS, Agreement
-from protocol.messages import Echo, Hello, Message, Release, Signed
+from protocol.messages import Hello, Message, Release, Signed
 from protocol.privacy import Calibration
 from protocol.toml import from_table, parse, written
 from protocol.wire import SIGNATURE_BYTES, Reader, pack
@@ -135,7 +135,6 @@ class Peers:
         """Answers to the party's hello; of too many only the last is really given."""
         if not isinstance(hello, Hello):
             raise TypeError("the party begins with a hello")
-        echoes = tuple(Echo(hello.nonce) for _ in self._agreement.members)
         given = self._keys
         if len(given) > GREETED:
             given = given[-1:]
@@ -149,7 +148,9 @@ class Peers:
                     head=self._session.position.head,
                     nonce=bytes(16),
                     asking=False,
-                    echoes=echoes,
+                    recorded=0,
+                    met=bytes(32),
+                    answer=hello.nonce,
                 )
             ).data
             for keys in given

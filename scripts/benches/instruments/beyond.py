@@ -17,8 +17,11 @@ GIGABIT = 125e6
 OPEN_FILES = 1_024
 """What many systems allow a process unless told otherwise."""
 
-ECHO_BYTES = 28.0
+SHOWN_BYTES = 28.0
 """Beside the release itself, a release takes so much more in the evidence of a halt."""
+
+BATCHED_BYTES = 4.0
+"""And so much more in a batch of the relay."""
 
 
 @dataclass(frozen=True)
@@ -111,12 +114,15 @@ class Case:
 
     @property
     def message(self) -> float:
-        """Bytes of a release on the wire."""
+        """Bytes of a release on its way to the relay."""
         return float(self.alone["release_bytes"] + self.network.framing)
 
     @property
     def down(self) -> float:
-        return self.message * self.parties
+        """Bytes of a round on their way to a party, as one message."""
+        return self.network.framing + self.parties * float(
+            self.alone["release_bytes"] + BATCHED_BYTES
+        )
 
     @property
     def fan_out(self) -> float:
@@ -150,7 +156,7 @@ class Case:
     @property
     def parties_in_evidence(self) -> float:
         """With how many parties a whole round no longer fits into the largest message."""
-        return HARD_LIMIT / (float(self.alone["release_bytes"]) + ECHO_BYTES)
+        return HARD_LIMIT / (float(self.alone["release_bytes"]) + SHOWN_BYTES)
 
     def part(self, name: str) -> float:
         """How much of what a party computes one part of it is."""

@@ -2,7 +2,7 @@
 
 `python -m scripts.benches.instruments.bytes PORT TARGET` forwards the two ports from PORT on to
 those from TARGET on, and when told to end prints how many bytes went up to the relay and down
-from it: encryption, framing and heartbeats included.
+from it, encryption and framing included, and how many messages of which length came out of it.
 """
 
 import asyncio
@@ -10,29 +10,63 @@ import json
 import signal
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from protocol.command import read_agreement
+from protocol.wire import release_bytes
 from scripts.benches.instruments.sessions import prepared, session
 from scripts.ports import reserve
 from scripts.processes import coordinator_command, party_command
 
 COUNTED = {"up": 0, "down": 0}
+MESSAGES: Counter[int] = Counter()
+
+_GREETING_BYTES = 64  # of a connection (ZMTP 3)
+_LONG, _COMMAND = 0x02, 0x04
+_SEALED_BYTES = 33  # CURVE puts so much around a message
 
 
-async def _pour(source: asyncio.StreamReader, sink: asyncio.StreamWriter, way: str) -> None:
+class Frames:
+    """The messages in one direction of a connection, by length, without a look inside."""
+
+    def __init__(self) -> None:
+        self._waiting = bytearray()
+        self._skip = _GREETING_BYTES
+
+    def count(self, data: bytes) -> None:
+        self._waiting += data
+        while True:
+            skipped = min(self._skip, len(self._waiting))
+            del self._waiting[:skipped]
+            self._skip -= skipped
+            head = 9 if self._waiting and self._waiting[0] & _LONG else 2
+            if self._skip or len(self._waiting) < head:
+                return
+            self._skip = head + int.from_bytes(self._waiting[1:head], "big")
+            if not self._waiting[0] & _COMMAND:
+                MESSAGES[self._skip - head - _SEALED_BYTES] += 1
+
+
+async def _pour(
+    source: asyncio.StreamReader, sink: asyncio.StreamWriter, way: str, frames: Frames | None = None
+) -> None:
     while data := await source.read(1 << 16):
         COUNTED[way] += len(data)
+        if frames is not None:
+            frames.count(data)
         sink.write(data)
         await sink.drain()
     sink.close()
 
 
-async def _forward(port: int, target: int, stopped: asyncio.Event) -> None:
+async def _forward(port: int, target: int, stopped: asyncio.Event, *, publishes: bool) -> None:
     async def connected(above: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
         try:
             below, forth = await asyncio.open_connection("127.0.0.1", target)
-            await asyncio.gather(_pour(above, forth, "up"), _pour(below, back, "down"))
+            down = _pour(below, back, "down", Frames() if publishes else None)
+            await asyncio.gather(_pour(above, forth, "up"), down)
         except OSError:  # the coordinator is not there yet, or no longer: the party asks again
             back.close()
 
@@ -43,11 +77,13 @@ async def _forward(port: int, target: int, stopped: asyncio.Event) -> None:
 async def _serve(port: int, target: int) -> None:
     stopped = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
-    await asyncio.gather(*(_forward(port + k, target + k, stopped) for k in (0, 1)))
+    await asyncio.gather(
+        *(_forward(port + k, target + k, stopped, publishes=k == 1) for k in (0, 1))
+    )
 
 
-def relayed(parties: int, rounds: int, seed: int) -> dict[str, int]:
-    """The bytes of a whole session over the relay."""
+def relayed(parties: int, rounds: int, seed: int) -> dict[str, Any]:
+    """The bytes of a whole session over the relay, and its messages by length."""
     options = session(parties, rounds, "relay", seed)
     with tempfile.TemporaryDirectory(prefix="sotto-bench-") as name:
         folder = Path(name)
@@ -63,12 +99,13 @@ def relayed(parties: int, rounds: int, seed: int) -> dict[str, int]:
             cast.done(*cast.names)
             cast.stop("coordinator")
             cast.stop("counter")
-            counted: dict[str, int] = json.loads(cast.said("counter"))
-            return counted
+            counted: dict[str, Any] = json.loads(cast.said("counter"))
+            lengths = {int(length): count for length, count in counted["messages"].items()}
+            return counted | {"messages": lengths, "release_bytes": release_bytes(agreement)}
 
 
 if __name__ == "__main__":
     try:
         asyncio.run(_serve(int(sys.argv[1]), int(sys.argv[2])))
     finally:
-        print(json.dumps(COUNTED))
+        print(json.dumps({**COUNTED, "messages": MESSAGES}))

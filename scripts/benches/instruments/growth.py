@@ -31,6 +31,8 @@ def curves(figures: dict[str, Any]) -> list[tuple[str, list[float], list[float]]
         ("K: greeting, a party", of("parties", "parties", "greeting_seconds")),
         ("K: memory, a party", of("parties", "parties", "memory_bytes")),
         ("K: bytes down, a party", of("bytes", "parties", "down")),
+        ("K: messages out of the relay", of("bytes", "parties", "messages")),
+        ("K: bytes of the greeting, all", of("bytes", "parties", "greeting_bytes")),
         ("m: what a party computes", of("resources", "resources", spent)),
         ("m: of that, noise", of("resources", "resources", "parts", "noise")),
         ("m: of that, solving", of("resources", "resources", "parts", "solve")),

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,13 @@ import zmq
 from scripts.benches.instruments.alone import Setting
 from scripts.benches.instruments.bytes import relayed
 from scripts.benches.instruments.sessions import Played, play, session
-from scripts.benches.instruments.watch import Watch, cpu_per_round
+from scripts.benches.instruments.watch import Together, Watch, cpu_per_round
 from scripts.processes import LIMIT_SECONDS, environment
+
+CROWD_LIMIT_SECONDS = 7_200.0
+
+HELLO_BYTES = 246
+"""The length of a hello that knows nobody's release ahead (SPEC.md §2)."""
 
 WINDOWS = 10
 """A long session is cut into so many stretches, to see whether the last cost more."""
@@ -53,6 +59,27 @@ def network(parties: int, seed: int) -> dict[str, Any]:
         "party_cpu_microseconds": statistics.mean(rates.values()) * 1e6,
         "coordinator_cpu_microseconds": coordinator * 1e6,
         **_held(watch),
+    }
+
+
+def crowd(parties: int, rounds: int, seed: int) -> dict[str, Any]:
+    """A session with as many real parties as this machine can hold: does it end, and alike?"""
+    together = Together()
+    with tempfile.TemporaryDirectory(prefix="sotto-bench-") as name:
+        folder = Path(name) / "session"
+        patience = ("--patience", str(CROWD_LIMIT_SECONDS / 2.0))  # so many take long to start
+        options = session(parties, rounds, "relay", seed, *patience)
+        played = play(folder, options, watch=together, limit_seconds=CROWD_LIMIT_SECONDS)
+        results = [json.loads(path.read_text()) for path in folder.glob("*/out/result.json")]
+    return {
+        "parties": parties,
+        "rounds": len(played.closed),
+        "finished": len(results),
+        "heads": len({result["head"] for result in results}),
+        "start_seconds": played.closed[0],
+        "rounds_per_second": played.rounds_per_second,
+        "seconds": played.seconds,
+        "memory_bytes": together.memory_bytes,
     }
 
 
@@ -106,12 +133,30 @@ def endurance(rounds: int, seed: int) -> dict[str, Any]:
 
 
 def wire_bytes(parties: int, seed: int) -> dict[str, Any]:
-    """Bytes a round between one party and the relay, counted on the sockets."""
-    few, many = 20, 120
+    """Bytes a round between one party and the relay, counted on the sockets; messages a round
+    out of the relay; and the bytes of all hellos that came out of it."""
+    few, many = 20, 60
     short, long = relayed(parties, few, seed), relayed(parties, many, seed)
-    return {"parties": parties} | {
-        way: (long[way] - short[way]) / (many - few) / parties for way in ("up", "down")
+    hellos = (HELLO_BYTES, HELLO_BYTES + parties)
+    greeting = [_told(counted["messages"], *hellos)["bytes"] for counted in (short, long)]
+    releases = _told(long["messages"], long["release_bytes"])
+    return {
+        "parties": parties,
+        **{way: (long[way] - short[way]) / (many - few) / parties for way in ("up", "down")},
+        "messages": releases["messages"] / many,
+        "greeting_bytes": statistics.mean(greeting),
     }
+
+
+def _told(messages: Mapping[int, int], *lengths: int) -> dict[str, int]:
+    """How much came out in messages of these lengths, single ones or batches of one length."""
+    found = {
+        length: count
+        for length, count in messages.items()
+        if any(length == one or (length - 1) % (one + 4) == 0 for one in lengths)
+    }
+    sent = sum(length * count for length, count in found.items())
+    return {"messages": sum(found.values()), "bytes": sent}
 
 
 def curve_microseconds(size: int, count: int = 4_000) -> float:

@@ -13,7 +13,7 @@ from pathlib import Path
 from scripts.agreements import drawn
 from scripts.demo import demo_options
 from scripts.folders import prepare
-from scripts.processes import PARTY, Cast, party_command
+from scripts.processes import LIMIT_SECONDS, PARTY, Cast, party_command
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,7 @@ def play(
     *,
     first: Sequence[str] = PARTY,
     watch: Callable[[Mapping[str, int]], None] = lambda _: None,
+    limit_seconds: float = LIMIT_SECONDS,
 ) -> Played:
     """Prepare and play one session in a new folder.
 
@@ -72,7 +73,7 @@ def play(
             role, log = (first, "json") if one else (PARTY, "text")
             cast.launch(name, party_command(folder, name, options, log=log, role=role))
         watch({name: process.pid for name, process in cast.processes.items()})
-        cast.done(*cast.names)
+        cast.done(*cast.names, seconds=limit_seconds)
         seconds = time.time() - launched
         told = cast.events[cast.names[0]]
     closed = [event["at"] - launched for event in told if event["event"] == "round"]

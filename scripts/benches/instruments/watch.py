@@ -59,6 +59,36 @@ class Watch:
         return max((getattr(s, what) for s in self.samples.get(name, ())), default=None)
 
 
+@dataclass
+class Together:
+    """Looks now and then at what all processes of a session hold together.
+
+    What they share counts once: the proportional set size, which adds up over processes.
+    """
+
+    every_seconds: float = 20.0
+    memory_bytes: int = 0
+
+    def __call__(self, ids: Mapping[str, int]) -> None:
+        parties = [number for name, number in ids.items() if name != "coordinator"]
+        while any(_runs(number) for number in parties):
+            self.memory_bytes = max(self.memory_bytes, sum(map(_proportional, ids.values())))
+            time.sleep(self.every_seconds)
+
+
+def _runs(number: int) -> bool:
+    sample = look(number)
+    return sample is not None
+
+
+def _proportional(number: int) -> int:
+    try:
+        lines = Path(f"/proc/{number}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) << 10 for line in lines if line.startswith("Pss:"))
+
+
 def cpu_per_round(samples: Sequence[Sample], closed: Sequence[float]) -> float | None:
     """CPU seconds a round between the first and the last look, if there were two."""
     if len(samples) < 2:
