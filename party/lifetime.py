@@ -76,12 +76,13 @@ def require_only(key: Path, path: Path, id: bytes | None) -> None:  # noqa: A002
             "Bring back a copy, or delete it and name the ledger that was used last"
         ) from None
     if id != counts:
+        new = f"there is no ledger {str(path)!r}, and a new one would not be the one"
         raise BadLedger(
-            f"the ledger {str(path)!r} is not the one in which this key's sessions are counted: "
-            f"that was last at {where!r}. Two ledgers are two budgets, and neither knows what the "
-            "other has spent. Name that one with --ledger, or where it is now. If it is lost, "
-            f"bring back the newest copy; without any, delete {str(beside)!r} on purpose: what was "
-            "released before is then counted nowhere"
+            (f"the ledger {str(path)!r} is not the one" if id else new)
+            + f" in which this key's sessions are counted: that was last at {where!r}. Two ledgers "
+            "are two budgets, and neither knows what the other has spent. Name that one with "
+            "--ledger, or where it is now. If it is lost, bring back the newest copy; without any, "
+            f"delete {str(beside)!r} on purpose: what was released before is then counted nowhere"
         )
 
 
