@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 
@@ -28,6 +29,9 @@ _NUMBER = struct.Struct("=Q?d")
 """What an answer begins with: to which question, whether there is a plan, its objective."""
 
 _QUESTION = struct.Struct("=Q")
+
+_HERE = str(Path(__file__).parents[1])
+"""Where the packages of this very program are, installed or not."""
 
 _SEARCHING = 0.9
 """Whole numbers: what part of its time a solver may search, so that the answer is there in time."""
@@ -101,7 +105,7 @@ class Solver:
                 [sys.executable, "-P", "-m", "party.solver", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 process_group=0,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [_HERE, *sys.path]))},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,  # whatever a solver has to say is secret
                 stderr=subprocess.DEVNULL,

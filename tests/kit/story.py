@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from protocol.agreement import Agreement
-from protocol.course import Position
+from protocol.course import Course, Position
 from protocol.effects import Effect, Fail, Finish, Leave, Record, Respond, Send, Warn
 from protocol.errors import PeerError, SottoError
 from protocol.messages import NO_NONCE, Halt, Hello, Message, Reason, Release, Seal, Signed
@@ -153,17 +153,21 @@ class Story:
         its own place, how many of its own releases its ledger holds.
         """
         theirs = agreement or self.agreement
-        known = {self.me: round if heard is None else heard, **(has or {})}
-        known.setdefault(sender, round)
+        stands = self.positions[round].head if head is None else head
+        # Whoever stands behind the mask keys has closed their exchange, too.
+        paired = theirs.masked and (round > 0 or stands != Course(theirs).opening.head)
+        closed = round + paired
+        known = {self.me: closed if heard is None else heard, **(has or {})}
+        known.setdefault(sender, closed)
         ahead = bytes(
-            max(0, known.get(m.name, round) - round) if m.name != sender else 0
+            max(0, known.get(m.name, closed) - closed) if m.name != sender else 0
             for m in theirs.members
         )
         return Hello(
             sender=sender,
             agreement=theirs.digest,
             round=round,
-            head=self.positions[round].head if head is None else head,
+            head=stands,
             nonce=NONCE[sender] if nonce is None else nonce,
             asking=asking,
             recorded=known[sender],
