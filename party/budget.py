@@ -187,12 +187,20 @@ def require_room(
     before, after = _before_and_after([a for a in accounts if a.data_set == data_set], this)
     if not limit.allows(after):
         origin = "" if limit.asked else ", as its first session could, for no other was asked for"
+        if math.isinf(after.mu_squared):
+            way = (
+                "No limit covers a session without noise: agree on noise, or, if this model is "
+                "about other data, name them with --data-set"
+            )
+        else:
+            way = "Agree on less, or raise the limit on purpose with --max-epsilon" + (
+                "" if limit.fixed is None or not before.mu_squared else "; " + RAISED
+            )
         raise BudgetExceeded(
             f"with this session the data set {data_set!r} would have spent "
             f"{in_words(after, limit.delta)}, and its limit is epsilon {limit.epsilon:g} at that "
             f"delta{origin}; so far it has spent {in_words(before, limit.delta)}. Nothing was "
-            "sent. Agree on less, or raise the limit on purpose with --max-epsilon"
-            + ("" if limit.fixed is None or not before.mu_squared else "; " + RAISED)
+            f"sent. {way}"
         )
 
 
