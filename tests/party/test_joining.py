@@ -152,3 +152,34 @@ def test_what_is_wrong_is_raised(tmp_path: Path) -> None:
     with pytest.raises(BadData, match="no row named 'hours'"):
         join(tmp_path / "agreement.toml", highspy.Highs(), key=tmp_path / "acme.key")
     assert not (tmp_path / "acme.ledger").exists()
+
+
+LOUD = """
+import sys
+did = []
+def note(event, arguments):
+    writes = event == "open" and isinstance(arguments[1], str) and set(arguments[1]) & set("wax+")
+    if writes or event.split(".")[0] in ("socket", "subprocess", "sqlite3") or event == "os.fork":
+        did.append((event, *map(str, arguments[:1])))
+sys.addaudithook(note)
+import party.joining
+import signal, threading
+kept = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+print(did, threading.active_count(), kept)
+"""
+
+
+def test_nothing_happens_on_import(tmp_path: Path) -> None:
+    """No file is written, nothing started or spoken to, and Ctrl-C stays the program's own."""
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", LOUD],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (done.stdout, done.stderr) == ("[] 1 True\n", "")
+    assert not list(tmp_path.iterdir())
