@@ -24,6 +24,7 @@ from protocol.errors import BadCommand
 from scripts.studies import tables
 from scripts.studies.cells import EXPERIMENTS
 from scripts.studies.page import results
+from scripts.studies.play import play
 from scripts.studies.work import Clock, Work, cost, units, write
 from scripts.studies.workers import cluster, local, versions
 
@@ -132,7 +133,7 @@ def _play(options: argparse.Namespace, console: Console) -> None:
     if len(missing) < len(order):
         console.print(f"going on: {len(order) - len(missing)} of {len(order)} units are done")
     played = (
-        local(missing, options.processes)
+        local(missing, play, options.processes)
         if options.dask is None
         else cluster(missing, options.dask)
     )

@@ -15,12 +15,10 @@ nothing.
 
 import argparse
 import math
-import multiprocessing
 import os
 import textwrap
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -50,7 +48,7 @@ from protocol.toml import from_table
 from protocol.wire import SIGNATURE_BYTES, pack
 from scripts.agreements import players, table
 from scripts.attacks import page
-from scripts.studies.workers import follow_parent
+from scripts.studies.workers import local
 
 EPSILONS = (1.0, 4.0)
 DELTA = 0.01
@@ -103,7 +101,7 @@ def epsilon(chosen: argparse.Namespace, console: Console) -> list[dict[str, Any]
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("sessions", total=len(work))
         with suppress(KeyboardInterrupt):
-            for unit, part in _played(work, chosen.processes):
+            for unit, part in local(work, play, chosen.processes):
                 found[unit.case, unit.twin] += part
                 progress.advance(task)
     rows = [figures(case, gate=found[case, False], twin=found[case, True]) for case in cases()]
@@ -416,18 +414,6 @@ def _honest(agreement: Agreement) -> list[int]:
 def _log_ratio(read: Ticks, cap: Ticks, variance: Floats) -> Any:
     """ln of the likelihood of what was read with `cap` beneath the noise, over that with 0."""
     return (cap * (read - cap / 2.0) / variance).sum(axis=-1)
-
-
-def _played(work: Sequence[Unit], processes: int) -> Iterator[tuple[Unit, Seen]]:
-    """Units as they end. Processes are new ones: a copy would draw the same noise as another."""
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(processes, mp_context=context, initializer=follow_parent)
-    try:
-        futures = {pool.submit(play, unit): unit for unit in work}
-        for future in as_completed(futures):
-            yield futures.pop(future), future.result()
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 
 def figures(case: Case, *, gate: Seen, twin: Seen) -> dict[str, Any]:

@@ -9,9 +9,10 @@ import os
 import platform
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from typing import TypeVar
 
 from protocol.errors import BadCommand, SottoError, Unavailable
 from scripts.studies.play import Rows, Unit, play
@@ -20,12 +21,21 @@ WORKER_SECONDS = 30
 """How long the first worker of a Dask cluster is waited for: it may just be starting."""
 
 
-def local(work: Sequence[Unit], processes: int) -> Iterator[tuple[Unit, Rows]]:
-    """Units as they end, on the cores of this machine."""
+Piece = TypeVar("Piece")
+Done = TypeVar("Done")
+
+
+def local(
+    work: Sequence[Piece], play: Callable[[Piece], Done], processes: int
+) -> Iterator[tuple[Piece, Done]]:
+    """Pieces of work as they end, on the cores of this machine.
+
+    Processes are new ones: a copy of this one would draw the same noise as another.
+    """
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(processes, mp_context=context, initializer=follow_parent)
     try:
-        futures = {pool.submit(play, unit): unit for unit in work}
+        futures = {pool.submit(play, piece): piece for piece in work}
         for future in as_completed(futures):
             yield futures.pop(future), future.result()
     except BrokenProcessPool:

@@ -314,7 +314,7 @@ def test_one_replication_of_every_cell_is_as_committed() -> None:
     work = [
         replace(unit, seed=1 + 37 * place % 100) for place, unit in enumerate(units(NAMES, [1]))
     ]
-    for unit, rows in local(work, os.cpu_count() or 1):
+    for unit, rows in local(work, play, os.cpu_count() or 1):
         for table, played in rows.tables.items():
             expected = committed_rows(unit, table)
             assert len(played) == len(expected)
