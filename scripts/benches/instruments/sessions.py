@@ -36,9 +36,14 @@ class Played:
 
 
 def session(parties: int, rounds: int, topology: str, seed: int, *more: str) -> argparse.Namespace:
-    """The options of a session: the paper's problems, everything on, and ε = 1 unless told."""
+    """The options of a session: the paper's problems, and all rounds played.
+
+    Without noise unless told: where there is noise the agreed pace decides how long a round takes,
+    and not what is measured here.
+    """
+    free = () if "--mode" in more else ("--mode", "hidden", "--step", "dog")
     options = demo_options(
-        ["--parties", str(parties), "--rounds", str(rounds), "--topology", topology, *more]
+        ["--parties", str(parties), "--rounds", str(rounds), "--topology", topology, *free, *more]
     )
     options.seed = seed  # of the instance; the noise is the real one
     return options
