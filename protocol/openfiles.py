@@ -12,9 +12,9 @@ from protocol.errors import TooFewFiles
 SPARE = 64
 """Beside the members: standard streams, the ledger, a page, ZeroMQ's own."""
 
-_OF_RELAY, _OF_DESK, _OF_MESH = 2, 2, 5
-"""For each member: what it says and what it hears; with room for a connection that comes anew;
-and in a mesh both ways, a socket, and two that tell of trouble."""
+_OF_COORDINATOR, _OF_MESH = 2, 5
+"""For each member. At the coordinator: what it says and what it hears, or its connection and room
+for one that comes anew; at a party of a mesh both ways, a socket, and two that tell of trouble."""
 
 SOCKETS_OF_MESH = 3
 """ZeroMQ sockets for each peer of a mesh: to hear it, and two that tell of trouble."""
@@ -22,8 +22,7 @@ SOCKETS_OF_MESH = 3
 
 def coordinator_files(agreement: Agreement) -> int:
     """How many files the coordinator of this session may come to hold open."""
-    mesh = agreement.transport.topology == "mesh"
-    return SPARE + (_OF_DESK if mesh else _OF_RELAY) * len(agreement.members)
+    return SPARE + _OF_COORDINATOR * len(agreement.members)
 
 
 def party_files(agreement: Agreement) -> int:
