@@ -33,6 +33,22 @@ _QUESTION = struct.Struct("=Q")
 _HERE = str(Path(__file__).parents[1])
 """Where the packages of this very program are, installed or not."""
 
+_BEGIN = """
+import os, sys
+if sys.platform == "linux":
+    import ctypes
+    ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG, SIGKILL
+if os.getppid() != int(sys.argv[2]):
+    sys.exit()
+import runpy
+runpy.run_module("party.solver", run_name="__main__")
+"""
+"""How the other side begins: it ends with the thread that started it, even while it is stopped.
+A stopped process cannot see for itself that nobody is left, and that the system ends stopped
+orphans is not to be relied on: it does so neither where the stop was still on its way nor where
+who adopts them belongs to the same session, as in many a container. Before anything else is
+read, since from then on it may be stopped at any time."""
+
 _SEARCHING = 0.9
 """Whole numbers: what part of its time a solver may search, so that the answer is there in time."""
 
@@ -99,10 +115,9 @@ class Solver:
         self._talk, theirs = socket.socketpair()
         self._heard = bytearray()
         with theirs:
-            # A group of its own: the keys that end the party do not reach it, and if the party is
-            # killed while it is stopped, it is ended as a stopped orphan is.
+            # A group of its own: the keys that end the party do not reach it.
             self._process = subprocess.Popen(  # noqa: S603 - this very program
-                [sys.executable, "-P", "-m", "party.solver", str(theirs.fileno())],
+                [sys.executable, "-P", "-c", _BEGIN, str(theirs.fileno()), str(os.getpid())],
                 pass_fds=[theirs.fileno()],
                 process_group=0,
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [_HERE, *sys.path]))},
