@@ -53,7 +53,7 @@ _COLUMNS = ("topology", "columns", "rounds", "same answer", "new answer", "accur
 _MEANING = (
     "Accuracy: how often one round's time tells a new answer from the same as before, with the "
     "best threshold of the other half of the rounds. 0.5 is a coin, and by chance alone it is off "
-    "by less than 1 over the root of the rounds in 95 of 100 runs. The times are medians."
+    "by less than 1.25 over the root of the rounds in 95 of 100 cells. The times are medians."
 )
 _NEAR = 0.1  # of the way to anywhere: how far a move goes that is to change nothing, at first
 _TRIES = 60

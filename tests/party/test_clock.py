@@ -200,6 +200,14 @@ def test_the_attack_tells_what_can_be_told(apart: float, low: float, high: float
     assert low <= accuracy(Timed(-timed.seconds, new)) <= high
 
 
+def test_chance_takes_the_attack_as_far_as_its_page_says() -> None:
+    """Of times that say nothing 19 cells in 20 are within 1.25 over the root of the rounds."""
+    rng, rounds = np.random.default_rng(4), 400
+    cells = [Timed(rng.random(rounds), rng.random(rounds) < 0.5) for _ in range(1_000)]
+    within = np.mean([abs(accuracy(cell) - 0.5) < 1.25 * rounds**-0.5 for cell in cells])
+    assert within == pytest.approx(0.95, abs=0.02)
+
+
 def test_no_release_of_a_party_leaves_before_its_time() -> None:
     """A real party, timed by a member that sets every price: none of its answers is early."""
     timed = attacked(60, "relay", pace=PACE, rounds=10, seed=2)
