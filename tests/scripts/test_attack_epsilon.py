@@ -11,19 +11,9 @@ from party.noise import DiscreteGaussian
 from protocol.arrays import Floats, Ticks
 from protocol.privacy import Calibration
 from scripts.attacks import page
-from scripts.attacks.epsilon import (
-    DELTA,
-    KINDS,
-    Audit,
-    Case,
-    Seen,
-    cases,
-    play,
-    seen,
-    thresholds,
-    twin_ratios,
-    units,
-)
+from scripts.attacks.audit import DELTA, KINDS, Audit, Case, cases, twin_ratios
+from scripts.attacks.epsilon import play, units
+from scripts.attacks.guesses import Seen, seen, thresholds
 
 TWINS, SESSIONS = 400_000, 120
 TOO_LITTLE = 0.8
@@ -46,7 +36,7 @@ class Quieter(DiscreteGaussian):
 def audited(case: Case, *, scale: float = 1.0) -> float:
     """The part of ε that the twin proves, with this part of its noise."""
     agreement, rng = case.agreement(), np.random.default_rng(7)
-    tried = thresholds(Calibration(agreement).mu, TWINS // 2)
+    tried = thresholds(Calibration(agreement).mu, DELTA, TWINS // 2)
     nothing, everything = (
         twin_ratios(agreement, rng, TWINS // 2, everything=asked, scale=scale)
         for asked in (False, True)
@@ -102,7 +92,7 @@ def test_few_sessions_of_the_gate_prove_too_little_noise(mode: str, reveal: str)
         assert abs(right - expected) < 5.0 * math.sqrt(0.25 / SESSIONS), (
             "guesses are right so often"
         )
-        part = found.noise_epsilon(mu, DELTA) / case.epsilon
+        part = found.noise_epsilon(mu, DELTA, at_once=len(cases())) / case.epsilon
         assert part > 1.0 if size < 1.0 else 0.2 < part < 1.1
 
 
