@@ -155,7 +155,8 @@ def test_what_is_wrong_is_raised(tmp_path: Path) -> None:
 
 
 LOUD = """
-import sys
+import signal, sys, threading
+before = signal.getsignal(signal.SIGINT)
 did = []
 def note(event, arguments):
     writes = event == "open" and isinstance(arguments[1], str) and set(arguments[1]) & set("wax+")
@@ -163,9 +164,7 @@ def note(event, arguments):
         did.append((event, *map(str, arguments[:1])))
 sys.addaudithook(note)
 import party.joining
-import signal, threading
-kept = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-print(did, threading.active_count(), kept)
+print(did, threading.active_count(), signal.getsignal(signal.SIGINT) is before)
 """
 
 
