@@ -197,13 +197,13 @@ def fix_limit(
 
 
 def _keep(file: LedgerFile, data_set: str, limit: Limit | None) -> None:
-    file.write("DELETE FROM limits WHERE data_set = ?", [(data_set,)])
-    if limit is not None:
-        kept = limit.epsilon, limit.delta, limit.asked, limit.accountant, limit.factor
-        row = data_set, *kept, *(limit.fixed or (None, None))
-        file.write(
-            "INSERT INTO limits (data_set, epsilon, delta, asked, accountant, factor, "
-            "fixed_epsilon, fixed_delta) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            [row],
-        )
-    file.commit()
+    with file.whole():
+        file.write("DELETE FROM limits WHERE data_set = ?", [(data_set,)])
+        if limit is not None:
+            kept = limit.epsilon, limit.delta, limit.asked, limit.accountant, limit.factor
+            row = data_set, *kept, *(limit.fixed or (None, None))
+            file.write(
+                "INSERT INTO limits (data_set, epsilon, delta, asked, accountant, factor, "
+                "fixed_epsilon, fixed_delta) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                [row],
+            )
