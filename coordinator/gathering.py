@@ -10,12 +10,10 @@ from dataclasses import dataclass, field
 from protocol.agreement import Agreement
 from protocol.messages import MaskKey, Message, Release, Seal
 from protocol.timers import first_wait
-from protocol.wire import Glance
+from protocol.wire import MASK_KEY_BYTES, SEAL_BYTES, Glance, release_bytes
 
 EXCHANGES = 4
 """Rounds that are gathered at once. Honest members are in one, or on the step to the next."""
-
-_GATHERED = (Release, MaskKey, Seal)
 
 
 @dataclass
@@ -31,17 +29,23 @@ class Gathering:
     """Gathers what all members say once in a round.
 
     It goes out when all have spoken, or half as long after the first as members wait before
-    they send anything again. What is said a second time waits for nobody.
+    they send anything again. What is said a second time waits for nobody, and nothing is kept
+    that is longer or shorter than what it claims to be: nobody would read it.
     """
 
     def __init__(self, agreement: Agreement) -> None:
         self._members = len(agreement.members)
         self._hold_seconds = 0.5 * first_wait(agreement)
+        self._lengths: dict[type[Message], int] = {
+            Release: release_bytes(agreement),
+            MaskKey: MASK_KEY_BYTES,
+            Seal: SEAL_BYTES,
+        }
         self._exchanges: dict[tuple[type[Message], int], _Exchange] = {}
 
     def hear(self, seen: Glance | None, data: bytes, now: float) -> list[bytes]:
         """What is to be passed on now that this has come in."""
-        if seen is None or seen.kind not in _GATHERED:
+        if seen is None or self._lengths.get(seen.kind) != len(data):
             return [data]
         at, released = (seen.kind, seen.round), list[bytes]()
         exchange = self._exchanges.get(at)

@@ -136,8 +136,10 @@ class Ledger:
     def record_part(self, part: Part) -> None:
         """Keep the own quota and payment, and destroy what the party asked for."""
         content = part.quota.astype(">i8").tobytes(), struct.pack(">d", part.payment)
-        self._file.keep("parts", self._session, {0: content})
-        self._file.forget(self._session, "demands")
+        with self._file.whole():
+            self._file.keep("parts", self._session, {0: content})
+            self._file.forget(self._session, "demands")
+        self._file.scrub()
 
     def release(self, round: int) -> Signed | None:  # noqa: A002
         """What was released in this round, or None."""
@@ -159,11 +161,11 @@ class Ledger:
             raise BrokenInvariant(
                 f"release {release.message.round} would follow {self._released} recorded ones"
             )
-        self._file.keep("releases", self._session, {release.message.round: (release.data,)})
-        if demand is not None:
-            content = [ticks.astype(">i8").tobytes() for ticks in demand]
-            self._file.keep("demands", self._session, {release.message.round: content})
-        self.commit()
+        with self._file.whole():
+            self._file.keep("releases", self._session, {release.message.round: (release.data,)})
+            if demand is not None:
+                content = [ticks.astype(">i8").tobytes() for ticks in demand]
+                self._file.keep("demands", self._session, {release.message.round: content})
         self._released += 1
 
     def record_round(self, round: int, releases: tuple[Signed, ...], head: bytes) -> None:  # noqa: A002
@@ -176,9 +178,11 @@ class Ledger:
 
     def record_seals(self, seals: tuple[Signed, ...]) -> None:
         """Keep the seals of all members: the session is over, and its mask key is destroyed."""
-        self._replace("seals", seals)
-        if self._agreement.masked:
+        with self._file.whole():
+            self._replace("seals", seals)
             self._file.forget(self._session, "masks")
+        if self._agreement.masked:
+            self._file.scrub()
 
     def record_heard(self, said: tuple[Signed, ...]) -> None:
         """Keep what peers have released in rounds that are not closed, or have sealed, and no more.
@@ -188,12 +192,12 @@ class Ledger:
         """
         if self._file.failed:
             return  # the disk that failed before is why this party ends
-        self._replace("heard", said)
+        with self._file.whole():
+            self._replace("heard", said)
 
     def _replace(self, table: str, said: tuple[Signed, ...]) -> None:
-        self._write(f"DELETE FROM {table} WHERE session = ?", [()])  # noqa: S608 - ours
+        self._file.forget(self._session, table)
         self._file.keep(table, self._session, {i: (s.data,) for i, s in enumerate(said)})
-        self.commit()
 
     def record_fault(self, error: PeerError, *, over: bool = False) -> None:
         """Remember why this session is over for good, and the messages that prove it.
@@ -201,13 +205,16 @@ class Ledger:
         Its mask key is destroyed, and what the party asked for as well, unless all rounds are
         closed (`over`): then its quota follows from that, and destroys it.
         """
-        self._file.write(
-            "UPDATE sessions SET fault_code = ?, fault = ? WHERE id = ?",
-            [(error.exit_code, str(error), self._session)],
-        )
-        self._replace("heard", tuple(self._open(data) for data in error.evidence))
-        if self._agreement.masked:
+        proof = tuple(self._open(data) for data in error.evidence)
+        with self._file.whole():
+            self._file.write(
+                "UPDATE sessions SET fault_code = ?, fault = ? WHERE id = ?",
+                [(error.exit_code, str(error), self._session)],
+            )
+            self._replace("heard", proof)
             self._file.forget(self._session, "masks", *([] if over else ["demands"]))
+        if self._agreement.masked:
+            self._file.scrub()
 
     @property
     def fault(self) -> PeerError | None:

@@ -9,8 +9,8 @@ disk that gives back other bytes than it got is found out here, and never by oth
 import hashlib
 import os
 import sqlite3
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +138,7 @@ class LedgerFile:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = str(path)
         self.failed = False
+        self._halfway = False
         if self.path != ":memory:":
             _keep_to_owner(self.path)
         try:
@@ -238,13 +239,15 @@ class LedgerFile:
         return [tuple(content) for _, _, *content in rows]
 
     def forget(self, session: int, *tables: str) -> None:
-        """Destroy what a session has in these tables, durably, as well as a file system lets.
+        """Take away what a session has in these tables. Durable with the next `commit`."""
+        for table in tables:
+            self.write(f"DELETE FROM {table} WHERE session = ?", [(session,)])  # noqa: S608 - ours
+
+    def scrub(self) -> None:
+        """Destroy what was forgotten, as well as a file system lets.
 
         The pages of the file are overwritten, and then the log, in which they were before.
         """
-        for table in tables:
-            self.write(f"DELETE FROM {table} WHERE session = ?", [(session,)])  # noqa: S608 - ours
-        self.commit()
         log = Path(f"{self.path}-wal")
         if not log.exists():
             return
@@ -278,11 +281,25 @@ class LedgerFile:
         except sqlite3.Error as error:
             raise self._broken_by(error) from None
 
+    @contextmanager
+    def whole(self) -> Iterator[None]:
+        """Make durable, together, what is written within.
+
+        Guarantee: where it is cut short, by a signal say, nothing of it is ever committed, though
+        the process may go on to write down how it ends.
+        """
+        if self._halfway:
+            self.commit()
+        self._halfway = True
+        yield
+        self._halfway = False
+        self.commit()
+
     def commit(self) -> None:
-        """Make everything written so far durable."""
+        """Make everything written so far durable; undo what was left halfway."""
         try:
             if self._base.in_transaction:
-                self._base.execute("COMMIT")
+                self._base.execute("ROLLBACK" if self._halfway else "COMMIT")
         except sqlite3.Error as error:
             raise self._broken_by(error) from None
 

@@ -5,6 +5,7 @@ or made smaller: what a data set has spent stays spent. Two ledgers are two budg
 knows of the other: so a mark beside the key says which one counts. Public numbers only.
 """
 
+import fcntl
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -68,8 +69,13 @@ def require_only(key: Path, path: Path, id: bytes | None) -> None:  # noqa: A002
     try:
         said = json.loads(beside.read_text())
         counts, where = bytes.fromhex(said["id"]), str(said["ledger"])
-    except OSError:
+    except FileNotFoundError:
         return
+    except OSError as error:
+        raise BadLedger(
+            f"{str(beside)!r} says which ledger counts for this key, and cannot be read: "
+            f"{error.strerror}"
+        ) from None
     except (ValueError, KeyError, TypeError):
         raise BadLedger(
             f"{str(beside)!r} is not as it was written; it says which ledger counts for this key. "
@@ -87,13 +93,16 @@ def require_only(key: Path, path: Path, id: bytes | None) -> None:  # noqa: A002
 
 
 def count_here(key: Path, path: Path, id: bytes) -> None:  # noqa: A002
-    """Refuse a second ledger for a key, and mark the first."""
-    require_only(key, path, id)
-    said = {"ledger": str(path.resolve()), "id": id.hex()}
-    beside, text = mark(key), json.dumps(said, indent=2) + "\n"
-    with suppress(OSError):  # a folder that is closed to writing cannot have a mark
-        if not beside.exists() or beside.read_text() != text:
-            replace_private(beside, text)
+    """Refuse a second ledger for a key, and mark the first. Of two that come at once one is it."""
+    with key.open("rb") as alone:
+        with suppress(OSError):  # some file systems have no locks
+            fcntl.flock(alone, fcntl.LOCK_EX)
+        require_only(key, path, id)
+        said = {"ledger": str(path.resolve()), "id": id.hex()}
+        beside, text = mark(key), json.dumps(said, indent=2) + "\n"
+        with suppress(OSError):  # a folder that is closed to writing cannot have a mark
+            if not beside.exists() or beside.read_text() != text:
+                replace_private(beside, text)
 
 
 @contextmanager
@@ -197,13 +206,13 @@ def fix_limit(
 
 
 def _keep(file: LedgerFile, data_set: str, limit: Limit | None) -> None:
-    file.write("DELETE FROM limits WHERE data_set = ?", [(data_set,)])
-    if limit is not None:
-        kept = limit.epsilon, limit.delta, limit.asked, limit.accountant, limit.factor
-        row = data_set, *kept, *(limit.fixed or (None, None))
-        file.write(
-            "INSERT INTO limits (data_set, epsilon, delta, asked, accountant, factor, "
-            "fixed_epsilon, fixed_delta) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            [row],
-        )
-    file.commit()
+    with file.whole():
+        file.write("DELETE FROM limits WHERE data_set = ?", [(data_set,)])
+        if limit is not None:
+            kept = limit.epsilon, limit.delta, limit.asked, limit.accountant, limit.factor
+            row = data_set, *kept, *(limit.fixed or (None, None))
+            file.write(
+                "INSERT INTO limits (data_set, epsilon, delta, asked, accountant, factor, "
+                "fixed_epsilon, fixed_delta) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                [row],
+            )

@@ -57,7 +57,8 @@ class Solver:
     """Answers prices as a `Subproblem` does, but beside the party that asks.
 
     A model that cannot be used is refused here, before anybody is spoken to. A process that
-    has died is started again with the next question; what it was asked has no answer.
+    has died is started again with the next question, or when the system lets it; what it was
+    asked has no answer.
     """
 
     def __init__(
@@ -82,12 +83,14 @@ class Solver:
 
     def ask(self, prices: Floats) -> None:
         """Let the other process run, with these prices. Returns at once."""
-        if self._process.poll() is not None:
-            self.close()
-            self._start()
         self._asked += 1
-        with suppress(OSError):  # it has just died, or its questions are full: no answer
-            self._talk.send(_QUESTION.pack(self._asked) + prices.tobytes(), socket.MSG_DONTWAIT)
+        question = _QUESTION.pack(self._asked) + prices.tobytes()
+        with suppress(OSError):  # no room for a process, it has just died, or it is full: no answer
+            if self._process.poll() is not None:
+                self.close()
+                self._start()
+            if self._talk.send(question, socket.MSG_DONTWAIT) < len(question):
+                self._process.kill()  # what comes after half a question would be misread for ever
         self._process.send_signal(signal.SIGCONT)
 
     def answer(self, prices: Floats) -> Answer | None:  # noqa: ARG002 - those that were asked
@@ -125,7 +128,11 @@ class Solver:
                 stdout=subprocess.DEVNULL,  # whatever a solver has to say is secret
                 stderr=subprocess.DEVNULL,
             )
-        threading.Thread(target=self._hand_over, args=(self._process,), daemon=True).start()
+        try:
+            threading.Thread(target=self._hand_over, args=(self._process,), daemon=True).start()
+        except RuntimeError:  # no room for a thread: it ends without its model
+            if self._process.stdin is not None:
+                self._process.stdin.close()
 
     def _hand_over(self, process: "subprocess.Popen[bytes]") -> None:
         """Give the model to the other process: beside, for it may be large."""

@@ -23,11 +23,17 @@ class Batches:
         self._most = len(agreement.members)
 
     def frames(self, messages: Iterable[bytes]) -> list[bytes]:
-        """These messages in order, in as few frames as can be. What is alone stays as it is."""
+        """These messages in order, in as few frames as can be. What is alone stays as it is.
+
+        So does what is too short for a message: nobody would read a batch that it is in.
+        """
         frames: list[bytes] = []
         waiting: list[bytes] = []
         size = len(_MARK)
         for data in messages:
+            if len(data) < SHORTEST_BYTES:
+                frames.append(data)
+                continue
             more = _LENGTH.size + len(data)
             if waiting and (size + more > self._longest or len(waiting) == self._most):
                 frames.append(_frame(waiting))

@@ -142,6 +142,8 @@ def replace_private(path: Path, text: str) -> None:
     draft.unlink(missing_ok=True)
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(text.encode())
+        file.flush()
+        os.fsync(file.fileno())  # or a power cut may leave an empty file in its place
     draft.replace(path)
 
 

@@ -34,9 +34,9 @@ class Greeting:
         return not self._unheard
 
     def heard(self, hello: Hello) -> bool:
-        """Remember the nonce of a peer; whether that is new."""
+        """Remember the nonce of a peer; whether that is new. Zeros are nobody's."""
         before = self._nonces[hello.sender]
-        if before == hello.nonce:
+        if hello.nonce in (before, NO_NONCE):
             return False
         self._unheard -= before == NO_NONCE
         self._nonces[hello.sender] = hello.nonce

@@ -39,6 +39,9 @@ SHORTEST_BYTES = 177
 MASK_KEY_BYTES = SHORTEST_BYTES + 32
 """The length of a message with a mask key."""
 
+SEAL_BYTES = SHORTEST_BYTES + 1
+"""The length of a seal."""
+
 REMEMBERED = 256
 """Messages of each sender, and forgeries of all, whose signature is not verified once more."""
 

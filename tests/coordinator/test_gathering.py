@@ -4,9 +4,9 @@ import random
 from collections import Counter
 
 from coordinator.gathering import EXCHANGES, Gathering
-from protocol.messages import Release, Seal
+from protocol.messages import MaskKey, Release, Seal
 from protocol.timers import first_wait
-from protocol.wire import glance
+from protocol.wire import glance, longest
 from tests.kit.builders import make_agreement, sign
 
 AGREEMENT = make_agreement(members=4, rounds=20)
@@ -80,6 +80,20 @@ def test_what_is_not_said_by_all_in_a_round_passes_at_once() -> None:
     assert relay.hears(b"anything", 0.0) == [b"anything"]
     seal = Seal(sender="ada", agreement=AGREEMENT.digest, round=20, head=bytes(32), complete=False)
     assert relay.hears(sign(seal).data, 0.0) == [], "but seals are gathered"
+
+
+def test_what_has_another_length_than_it_claims_is_not_kept() -> None:
+    """A member that says long things in the name of all cannot fill the relay with them."""
+    relay = Relay()
+    for name in NAMES:
+        data = release(name, 0)
+        swollen = data + bytes(longest(AGREEMENT) - len(data))
+        assert relay.hears(swollen, 0.0) == [swollen]
+    assert relay.gathering.deadline is None
+    key = MaskKey(sender="ada", agreement=AGREEMENT.digest, round=0, head=bytes(32), key=bytes(32))
+    seal = Seal(sender="ada", agreement=AGREEMENT.digest, round=20, head=bytes(32), complete=True)
+    for said in (release("ada", 0), sign(key).data, sign(seal).data):
+        assert relay.hears(said, 0.0) == [], "what is as long as it should be is gathered"
 
 
 def test_nothing_is_lost_and_little_is_kept_whatever_is_said() -> None:

@@ -5,8 +5,11 @@ another library's accountant.
 """
 
 import math
+import os
 import re
-from contextlib import closing
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +19,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from party import lifetime
 from party.budget import (
     Account,
     Limit,
@@ -439,3 +443,70 @@ def test_no_story_of_sessions_passes_the_limit(
         curve = stats.norm.cdf(mu / 2 - epsilon / mu)
         curve -= math.exp(epsilon) * stats.norm.cdf(-mu / 2 - epsilon / mu)
         assert curve <= DELTA * (1.0 + 1e-6)
+
+
+# Which ledger counts
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> Path:
+    (tmp_path / "ada.key").write_text("secret")
+    return tmp_path / "ada.key"
+
+
+def test_of_two_ledgers_that_come_at_once_one_counts(
+    key: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither finds a mark when it looks, unless the other has to wait until there is one."""
+    both, look = threading.Barrier(2), lifetime.require_only
+
+    def looked(key: Path, path: Path, id: bytes) -> None:  # noqa: A002
+        look(key, path, id)
+        with suppress(threading.BrokenBarrierError):
+            both.wait(0.2)
+
+    def comes(one: bytes) -> bool:
+        try:
+            lifetime.count_here(key, key.with_name(f"{one.hex()}.ledger"), one)
+        except BadLedger:
+            return False
+        return True
+
+    monkeypatch.setattr(lifetime, "require_only", looked)
+    with ThreadPoolExecutor(2) as pool:
+        came = dict(zip((b"a", b"b"), pool.map(comes, (b"a", b"b")), strict=True))
+    assert sorted(came.values()) == [False, True]
+    assert {one: comes(one) for one in came} == came
+
+
+def test_a_mark_that_cannot_be_read_lets_no_second_ledger_in(key: Path) -> None:
+    """It is there: whatever keeps it from being read, it does not say that any ledger will do."""
+    lifetime.count_here(key, key.with_name("a.ledger"), b"a")
+    mark = lifetime.mark(key)
+    mark.unlink()
+    mark.symlink_to(mark)
+    for other in (b"b", None):
+        with pytest.raises(BadLedger, match="and cannot be read"):
+            lifetime.require_only(key, key.with_name("b.ledger"), other)
+
+
+def test_a_mark_is_on_the_disk_before_it_is_in_its_place(
+    key: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or a power cut could leave an empty one, which lets no ledger in."""
+    done: list[str] = []
+    sync, replace_file = os.fsync, Path.replace
+
+    def synced(file: int) -> None:
+        done.append(f"{os.fstat(file).st_size} bytes synchronised")
+        sync(file)
+
+    def replaced(draft: Path, path: Path) -> Path:
+        done.append(f"{draft.stat().st_size} bytes in place")
+        return replace_file(draft, path)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(Path, "replace", replaced)
+    lifetime.count_here(key, key.with_name("a.ledger"), b"a")
+    size = lifetime.mark(key).stat().st_size
+    assert done == [f"{size} bytes synchronised", f"{size} bytes in place"]

@@ -107,6 +107,44 @@ def test_a_solver_that_dies_has_no_answer_and_the_next_has(solver: Solver) -> No
     assert answered(solver, np.ones(3)).demand == pytest.approx(before.demand)
 
 
+def test_a_question_that_is_cut_off_spoils_no_later_one(
+    solver: Solver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where many resources meet a slow solver only half a question may find room."""
+    before = answered(solver, np.ones(3))
+    whole = solver._talk
+
+    class Narrow:
+        def send(self, data: bytes, flags: int) -> int:
+            return whole.send(data[:20], flags)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(solver, "_talk", Narrow())
+        solver.ask(np.ones(3))
+    assert solver.answer(np.ones(3)) is None
+    assert answered(solver, np.ones(3)).demand == pytest.approx(before.demand)
+
+
+@pytest.mark.parametrize("lacking", ["socket.socketpair", "subprocess.Popen", "threading.Thread"])
+def test_a_solver_that_cannot_be_started_again_has_no_answer(
+    solver: Solver, monkeypatch: pytest.MonkeyPatch, lacking: str
+) -> None:
+    """A system without room for it costs rounds, not the party; with room it is there again."""
+    before = answered(solver, np.ones(3))
+    solver._process.kill()
+    solver._process.wait()
+
+    def no_room(*_: object, **__: object) -> None:
+        raise RuntimeError if "Thread" in lacking else BlockingIOError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(lacking, no_room)
+        for _ in range(2):
+            solver.ask(np.ones(3))
+            assert solver.answer(np.ones(3)) is None
+    assert answered(solver, np.ones(3)).demand == pytest.approx(before.demand)
+
+
 def test_a_model_that_cannot_be_used_is_refused_with_the_same_words() -> None:
     """What the check of a model says, it says from beside as well."""
     data = replace(INSTANCE.data[0], lower=INSTANCE.data[0].lower + 1e6)

@@ -5,19 +5,25 @@ import random
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing
+from collections.abc import Callable
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from party.budget import Limit
 from party.ledger import Ledger
+from party.ledgerfile import LedgerFile
 from protocol.agreement import Agreement
+from protocol.command import Interrupted
 from protocol.errors import BadLedger, BrokenInvariant, Equivocation, PeerHalted
-from protocol.messages import Release
+from protocol.messages import Release, Seal
+from protocol.parts import Part
 from protocol.transcript import Transcript, replay
 from tests.kit import ROOT
-from tests.kit.builders import make_agreement, play
+from tests.kit.builders import make_agreement, play, sign
 from tests.kit.ledgers import in_memory, release
 from tests.kit.waiting import LIMIT
 
@@ -236,6 +242,63 @@ def test_killed_processes_lose_nothing(tmp_path: Path) -> None:
         assert own[round_] == (trial, round_)
     assert len(ledger.transcript().rounds) == len(own) - 1
     ledger.close()
+
+
+MASKED = make_agreement(mode="hidden", reveal="totals")
+NUMBERS = np.arange(MASKED.width)
+SEAL = sign(Seal(sender="ben", agreement=MASKED.digest, round=3, head=bytes(32), complete=False))
+FAULT = Equivocation("ben signed two messages", sender="ben", evidence=(SEAL.data,))
+STEPS: dict[str, Callable[[Ledger], object]] = {
+    "a release": lambda ledger: ledger.record_release(release(MASKED, 1), (NUMBERS, NUMBERS)),
+    "the part": lambda ledger: ledger.record_part(Part(NUMBERS, 1.0)),
+    "the seals": lambda ledger: ledger.record_seals((SEAL,)),
+    "a fault": lambda ledger: ledger.record_fault(FAULT),
+    "the limit": lambda ledger: ledger.fix_limit(Limit(2.0, 1e-3)),
+}
+
+
+def content(path: Path) -> list[str]:
+    """All that is on the disk."""
+    with closing(sqlite3.connect(path)) as base:
+        return list(base.iterdump())
+
+
+@pytest.mark.parametrize("step", STEPS.values(), ids=STEPS.keys())
+def test_a_signal_in_the_middle_leaves_no_half(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: Callable[[Ledger], object]
+) -> None:
+    """Whichever write it comes after: a process that ends in order writes down no half of a step.
+
+    Half a release would be a ledger that seems damaged, half a limit none at all, and of a part
+    or the end of a session what should have been destroyed would stay.
+    """
+    path, write, done = tmp_path / "ledger", LedgerFile.write, 0
+    with closing(Ledger(path, MASKED, "ada")) as ledger:
+        ledger.fix_limit(Limit(4.0, 1e-3))
+        ledger.record_mask_key(bytes(32), SEAL)
+        ledger.record_release(release(MASKED, 0), (NUMBERS, NUMBERS))
+    before, kept = content(path), path.read_bytes()
+
+    def interrupted(self: LedgerFile, statement: str, rows: Any) -> None:
+        nonlocal done
+        write(self, statement, rows)
+        done += 1
+        if done == last:
+            raise Interrupted
+
+    for last in range(1, 9):
+        path.write_bytes(kept)
+        with closing(Ledger(path, MASKED, "ada")) as ledger:
+            done = 0
+            with suppress(Interrupted), monkeypatch.context() as patch:
+                patch.setattr(LedgerFile, "write", interrupted)
+                step(ledger)
+            ledger.record_heard(())
+        if done < last:
+            break
+        assert content(path) == before
+    assert last > 2
+    assert content(path) != before
 
 
 FULL = """

@@ -35,6 +35,17 @@ def test_a_round_is_one_frame_and_one_message_stays_as_it_is() -> None:
     assert BATCHES.frames([]) == []
 
 
+@given(said=st.lists(messages | st.binary(max_size=SHORTEST_BYTES - 1), max_size=12))
+def test_a_crumb_takes_no_message_with_it(said: list[bytes]) -> None:
+    """What a member says that is no message travels alone, and what others say arrives."""
+    frames = BATCHES.frames(said)
+    heard = [data for frame in frames for data in BATCHES.messages(frame)]
+    whole = [data for data in said if len(data) >= SHORTEST_BYTES]
+    assert [data for data in heard if len(data) >= SHORTEST_BYTES] == whole
+    crumbs = [data for data in said if len(data) < SHORTEST_BYTES]
+    assert [frame for frame in frames if len(frame) < SHORTEST_BYTES] == crumbs
+
+
 GOOD = reading.batch([b"\x97" * SHORTEST_BYTES] * 2)
 WRONG = {
     "cut off in a message": GOOD[:-1],

@@ -21,6 +21,7 @@ from protocol.errors import (
     Unavailable,
     Unsealed,
 )
+from protocol.greeting import Greeting
 from protocol.messages import (
     NO_NONCE,
     Halt,
@@ -179,6 +180,31 @@ def test_whose_digest_differs_is_told_one_by_one() -> None:
         story.hears(story.hello("dan", met=ours, asking=True))
     told = [s.message.answer for s in story.sent if isinstance(s.message, Hello)][-3:]
     assert told == [NONCE["cyd"], NONCE["ben"], NO_NONCE]
+
+
+def test_zeros_are_nobodys_nonce() -> None:
+    """Who says them after a nonce of its own is not counted twice, and nobody in its place."""
+    hello = Hello(
+        sender="ben",
+        agreement=bytes(32),
+        round=0,
+        head=bytes(32),
+        nonce=NONCE["ben"],
+        asking=True,
+        recorded=0,
+        met=bytes(32),
+    )
+
+    def heard(sender: str, nonce: bytes) -> bool:
+        return greeting.heard(replace(hello, sender=sender, nonce=nonce))
+
+    greeting = Greeting(("ada", "ben", "cyd"), "ada", NONCE["ada"])
+    for _ in range(2):
+        heard("ben", NONCE["ben"])
+        assert not heard("ben", NO_NONCE)
+    assert not greeting.complete
+    assert heard("cyd", NONCE["cyd"])
+    assert greeting.complete
 
 
 def test_hellos_take_their_time_while_somebody_is_missing() -> None:
