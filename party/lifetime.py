@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from party.budget import Account, Limit, limited, released, wished
+from party.budget import Account, Limit, limited, released, require_limitable, spent, wished
 from party.ledgerfile import LedgerFile
 from protocol.agreement import Agreement
 from protocol.command import replace_private
@@ -27,6 +27,7 @@ def accounts(path: Path) -> tuple[tuple[Account, ...], dict[str, Limit]]:
 def set_limit(path: Path, data_set: str, asked: Limit) -> None:
     """Remember how much a data set may ever spend."""
     with _existing(path) as file:
+        require_limitable(spent(accounts_in(file), data_set), data_set)
         begun = released(accounts_in(file), data_set)
         _keep(file, data_set, wished(asked, limits_in(file).get(data_set), released=begun))
 
