@@ -67,7 +67,7 @@ def require_only(key: Path, path: Path, id: bytes | None) -> None:  # noqa: A002
     """
     beside = mark(key)
     try:
-        said = json.loads(beside.read_text())
+        said = json.loads(beside.read_text(encoding="utf-8"))
         counts, where = bytes.fromhex(said["id"]), str(said["ledger"])
     except OSError:
         return
@@ -93,7 +93,7 @@ def count_here(key: Path, path: Path, id: bytes) -> None:  # noqa: A002
     said = {"ledger": str(path.resolve()), "id": id.hex()}
     beside, text = mark(key), json.dumps(said, indent=2) + "\n"
     with suppress(OSError):  # a folder that is closed to writing cannot have a mark
-        if not beside.exists() or beside.read_text() != text:
+        if not beside.exists() or beside.read_text(encoding="utf-8") != text:
             replace_private(beside, text)
 
 

@@ -104,7 +104,7 @@ def read_agreement(path: Path) -> "Agreement":
     from protocol import toml
 
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # some editors begin a file with a mark
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise BadAgreement(f"the agreement {str(path)!r} cannot be read: {reason}") from None
