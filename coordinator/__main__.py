@@ -357,10 +357,12 @@ def _member_table(argument: str) -> dict[str, Any]:
 
 
 def _secret(path: Path) -> bytes:
-    text = read_private(path).strip()
-    if len(text) != 40 or not text.isascii():
-        raise BadKey(f"{str(path)!r} is not a key file of `coordinator new`")
-    return text.encode()
+    def parsed(text: str) -> bytes:
+        if len(text.strip()) != 40 or not text.isascii():
+            raise BadKey(f"{str(path)!r} is not a key file of `coordinator new`")
+        return text.strip().encode()
+
+    return read_private(path, parsed)
 
 
 def _own_secret(options: argparse.Namespace, agreement: Agreement) -> bytes:
