@@ -764,6 +764,27 @@ def test_private_page_promises_nothing_with_noise() -> None:
         assert said in Page(it.private(replace(it.settlement, alone=alone))).text
 
 
+@pytest.mark.parametrize(("loss", "ticks"), [(1.0, 1), (1.0, 2), (5e3, 1)])
+def test_private_page_takes_rounding_for_what_it_is(loss: float, ticks: int) -> None:
+    """Nobody is told to have lost who has what it brings, but for a tick that costs little."""
+    it = played()
+    plan = it.settlement.within_quota
+    assert plan is not None
+    secret = replace(
+        it.settlement,
+        quota_ticks=it.settlement.endowment_ticks - ticks,
+        within_quota=replace(plan, utility=1e6),
+        alone=replace(plan, utility=1e6 - it.settlement.payment + loss),
+    )
+    text, rounding = Page(it.private(secret)).text, (loss, ticks) == (1.0, 1)
+    rounded = "Your quota is what you bring: but for rounding you are as well off as alone."
+    assert (rounded in text) == ("Here it is not so, but for rounding." in text) == rounding
+    assert (
+        ("You are worse off than alone by" in text) == ("Here it is so." in text) == (not rounding)
+    )
+    assert amount(text, "You are worse off by") == pytest.approx(Decimal(loss), abs=Decimal("0.03"))
+
+
 def test_private_page_promises_nothing_where_quotas_were_cut() -> None:
     """A certificate whose demands do not fit says nothing about the quotas; nor does the page."""
     it = certain()
