@@ -547,7 +547,11 @@ def test_report_refuses_what_an_audit_refuses(files: Files) -> None:
     data = bytearray(files.transcript.read_bytes())
     data[-1] ^= 1
     files.transcript.write_bytes(data)
-    protocol("report", *files.arguments(), code=9)
+    said = protocol("report", *files.arguments(), code=9).stderr
+    assert said.startswith(f"error: {files.transcript}: ")
+    files.transcript.write_bytes(data[:-9])
+    said = protocol("audit", *files.arguments(), code=9).stderr
+    assert said.startswith(f"error: {files.transcript}: the transcript is cut off or damaged")
     assert not files.transcript.with_suffix(".html").exists()
 
 
