@@ -67,6 +67,10 @@ def test_a_check_says_what_the_company_has_alone(tmp_path: Path) -> None:
         earned = float(told.partition("it earns ")[2].split(",")[0])
         assert earned > 0.0
         assert "its minimum fits" in told
+        assert "`protocol plan` says what the noise will do" in told
+    with play(tmp_path / "u", options("--mode", "hidden", "--no-demands")) as session:
+        code, told = check(session, "party1", "party1")
+        assert (code, "noise" in told) == (0, False)
 
 
 @pytest.mark.parametrize("name", ["../x", 'a"b', "a b", "", ".x", "x" * 65, "é"])
