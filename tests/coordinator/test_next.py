@@ -280,7 +280,7 @@ def missing(earlier: Earlier, folder: Path) -> dict[str, Path]:  # noqa: ARG001
     [
         (other_agreement, "the transcript is of agreement "),
         (changed_byte, "round "),
-        (cut_short, "the transcript is damaged"),
+        (cut_short, "the transcript is cut off or damaged"),
         (missing, "cannot be read"),
     ],
 )
