@@ -153,7 +153,7 @@ def _new(options: argparse.Namespace) -> None:
         write_private(options.key, secret.decode() + "\n")
         print(f"{options.key}: secret, stays here")
     try:
-        options.out.write_text(text)
+        options.out.write_text(text, encoding="utf-8")
     except OSError as error:
         raise BadCommand(f"{str(options.out)!r} cannot be written: {error.strerror}") from None
     print(f"{options.out}: send it to all members; its digest is {agreement.digest.hex()}")
@@ -343,7 +343,7 @@ def _member_table(argument: str) -> dict[str, Any]:
         path, _, band = argument.rpartition(":")
     floor, _, share = band.rpartition("..")
     try:
-        [member] = tomllib.loads(Path(path).read_text())["member"]
+        [member] = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))["member"]
         member = dict(member) | ({"share": float(share)} if share else {})
         member |= {"floor": float(floor)} if floor else {}
     except (OSError, KeyError, ValueError, TypeError):
@@ -357,10 +357,12 @@ def _member_table(argument: str) -> dict[str, Any]:
 
 
 def _secret(path: Path) -> bytes:
-    text = read_private(path).strip()
-    if len(text) != 40 or not text.isascii():
-        raise BadKey(f"{str(path)!r} is not a key file of `coordinator new`")
-    return text.encode()
+    def parsed(text: str) -> bytes:
+        if len(text.strip()) != 40 or not text.isascii():
+            raise BadKey(f"{str(path)!r} is not a key file of `coordinator new`")
+        return text.strip().encode()
+
+    return read_private(path, parsed)
 
 
 def _own_secret(options: argparse.Namespace, agreement: Agreement) -> bytes:

@@ -18,7 +18,7 @@ from coordinator.gathering import Gathering
 from coordinator.standing import Say, Standing
 from protocol.agreement import Agreement
 from protocol.batch import Batches
-from protocol.errors import BadAgreement, BadCommand, Unavailable
+from protocol.errors import BadCommand, Unavailable
 from protocol.meter import Line, Meter
 from protocol.openfiles import coordinator_files, require_files
 from protocol.transport import (
@@ -114,7 +114,10 @@ class Coordinator:
         try:
             socket.bind(place)
         except zmq.ZMQError as error:
-            raise BadAgreement(f"cannot listen at {place}: {error}") from None
+            raise BadCommand(
+                f"cannot listen at {place}: {zmq.strerror(error.errno or 0)}. End what listens "
+                "there, this very command perhaps, or name another place with --listen"
+            ) from None
         return socket
 
     def _goes_on(self) -> bool:

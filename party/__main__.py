@@ -186,7 +186,7 @@ def _keygen(options: argparse.Namespace) -> None:
         raise BadCommand(f"{str(member)!r} exists already and is not overwritten")
     identity.save(new, key)
     try:
-        member.write_text(new.member_table())
+        member.write_text(new.member_table(), encoding="utf-8")
     except OSError as error:
         raise BadCommand(f"{str(member)!r} cannot be written: {error.strerror}") from None
     print(f"{key}: secret, stays here\n{member}: send this to the convener")

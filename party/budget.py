@@ -151,6 +151,17 @@ def wished(asked: Limit, kept: Limit | None, *, released: bool) -> Limit:
     return (kept or asked).changed(asked)
 
 
+def require_limitable(spent: Spent, data_set: str) -> None:
+    """Refuse a limit that no session could keep: it would bar all of them, and for ever."""
+    if math.isinf(spent.mu_squared):
+        raise BudgetExceeded(
+            f"the data set {data_set!r} can have no limit: with what is released of it without "
+            "noise it spends everything. Nothing was sent, and no limit is set. Leave "
+            "--max-epsilon out; data that are to keep a limit need a name of their own, with "
+            "--data-set"
+        )
+
+
 def limited(
     accounts: Sequence[Account], agreement: bytes, *, asked: Limit | None, kept: Limit | None
 ) -> Limit | None:
@@ -161,6 +172,8 @@ def limited(
     """
     this = next(a for a in accounts if a.agreement == agreement)
     begun = released(accounts, this.data_set)
+    if asked is not None:
+        require_limitable(_before_and_after(accounts, this)[1], this.data_set)
     limit = kept if asked is None else wished(asked, kept, released=begun)
     if not begun and (limit is None or not limit.asked):
         if this.epsilon is None or this.delta is None or math.isinf(this.agreed.mu_squared):

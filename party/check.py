@@ -63,7 +63,8 @@ def check(
         lifetime.require_only(key, ledger, lifetime.ledger_id(ledger) if found else None)
     if ledger and found:
         yield from _budget(ledger, agreement, data_set)
-    yield "nothing known to be wrong; `protocol plan` says what the noise will do"
+    told = "what all can see" if agreement.privacy is None else "what the noise will do"
+    yield f"nothing known to be wrong; `protocol plan` says {told}"
 
 
 def _kind(data: DataSet) -> str:

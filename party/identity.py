@@ -80,16 +80,21 @@ def save(identity: Identity, path: Path) -> None:
 
 def load(path: Path) -> Identity:
     """Read a key file."""
-    text = read_private(path)
-    try:
-        content = json.loads(text)
-        return _identity(
-            content["name"],
-            bytes.fromhex(content["signing_secret"]),
-            content["transport_secret"].encode(),
-        )
-    except Exception:  # whatever is wrong inside, its text must not reach a message
-        raise BadKey(f"{str(path)!r} is not a key file of `party keygen`") from None
+
+    def parsed(text: str) -> Identity:
+        try:
+            content = json.loads(text)
+            return _identity(
+                content["name"],
+                bytes.fromhex(content["signing_secret"]),
+                content["transport_secret"].encode(),
+            )
+        except Exception:  # whatever is wrong inside, its text must not reach a message
+            raise BadKey(
+                f"{str(path)!r} is not a key file of `party keygen`, which is called NAME.key"
+            ) from None
+
+    return read_private(path, parsed)
 
 
 def _identity(name: str, seed: bytes, transport_secret: bytes) -> Identity:

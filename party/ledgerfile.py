@@ -302,6 +302,7 @@ class LedgerFile:
                 self._base.execute("ROLLBACK" if self._halfway else "COMMIT")
         except sqlite3.Error as error:
             raise self._broken_by(error) from None
+        self._halfway = False
 
     def close(self) -> None:
         """Let go of the file. What was not committed is lost."""

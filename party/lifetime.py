@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from party.budget import Account, Limit, limited, released, wished
+from party.budget import Account, Limit, limited, released, require_limitable, spent, wished
 from party.ledgerfile import LedgerFile
 from protocol.agreement import Agreement
 from protocol.command import replace_private
@@ -28,6 +28,7 @@ def accounts(path: Path) -> tuple[tuple[Account, ...], dict[str, Limit]]:
 def set_limit(path: Path, data_set: str, asked: Limit) -> None:
     """Remember how much a data set may ever spend."""
     with _existing(path) as file:
+        require_limitable(spent(accounts_in(file), data_set), data_set)
         begun = released(accounts_in(file), data_set)
         _keep(file, data_set, wished(asked, limits_in(file).get(data_set), released=begun))
 
@@ -67,14 +68,14 @@ def require_only(key: Path, path: Path, id: bytes | None) -> None:  # noqa: A002
     """
     beside = mark(key)
     try:
-        said = json.loads(beside.read_text())
+        said = json.loads(beside.read_text(encoding="utf-8"))
         counts, where = bytes.fromhex(said["id"]), str(said["ledger"])
     except FileNotFoundError:
         return
     except OSError as error:
         raise BadLedger(
             f"{str(beside)!r} says which ledger counts for this key, and cannot be read: "
-            f"{error.strerror}"
+            f"{error.strerror}. Make it readable, and give the same command again"
         ) from None
     except (ValueError, KeyError, TypeError):
         raise BadLedger(
@@ -101,7 +102,7 @@ def count_here(key: Path, path: Path, id: bytes) -> None:  # noqa: A002
         said = {"ledger": str(path.resolve()), "id": id.hex()}
         beside, text = mark(key), json.dumps(said, indent=2) + "\n"
         with suppress(OSError):  # a folder that is closed to writing cannot have a mark
-            if not beside.exists() or beside.read_text() != text:
+            if not beside.exists() or beside.read_text(encoding="utf-8") != text:
                 replace_private(beside, text)
 
 

@@ -297,7 +297,10 @@ class MeshLink(Link):
         try:
             self._out.bind(listening(place))
         except zmq.ZMQError as error:
-            raise BadAgreement(f"cannot listen at {place}: {error}") from None
+            raise BadCommand(
+                f"cannot listen at {place}: {zmq.strerror(error.errno or 0)}. End what listens "
+                "there, this very command perhaps, or name another place with --listen"
+            ) from None
         bound = bytes(self._out.getsockopt(zmq.LAST_ENDPOINT)).decode().rstrip("\0")
         self._own_port = _port(bound)
         if not fixed and not reachable(bound):

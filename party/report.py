@@ -176,7 +176,10 @@ def _worth(
     return section(
         "What the session is worth to you",
         element(
-            "p", *_gained(account, told, part), *_plans(account, earns, told, sign), class_="lead"
+            "p",
+            *_gained(account, settlement, told, part),
+            *_plans(account, earns, told, sign),
+            class_="lead",
         ),
         verdicts(
             ("Payment", element("span", *_paid(account, told))),
@@ -197,12 +200,16 @@ def _worth(
     )
 
 
-def _gained(account: Account, told: Callable[..., str], part: str) -> Iterator[Content]:
+def _gained(
+    account: Account, settlement: Settlement, told: Callable[..., str], part: str
+) -> Iterator[Content]:
     """The answer, for the case that this company is in."""
     if account.within is None:
         yield "Within your quota your model has no plan: what is missing is said below. "
     elif account.gain is None:
         yield "Without the others you could not work at all; together with them you can. "
+    elif account.gain and settlement.alike:
+        yield "Your quota is what you bring: but for rounding you are as well off as alone. "
     elif account.gain:
         yield f"You are {'worse' if account.gain < 0 else 'better'} off than alone by "
         yield from (element("strong", number(f"{told(abs(account.gain))} {part}".strip())), ". ")
@@ -335,6 +342,8 @@ def _certain(known: Outcome, data: DataSet, settlement: Settlement) -> Element:
     gain, told = settlement.gain, ""
     if gain is not None:
         told = " Here it is not so." if gain >= 0.0 else " Here it is so."
+        if settlement.alike:
+            told = " Here it is not so, but for rounding."
     made.append(
         paragraph(
             "There is no promise that nobody loses by joining, because "

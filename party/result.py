@@ -200,7 +200,7 @@ def keep_evidence(error: PeerError, folder: Path) -> bool:
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(content, indent=2) + "\n")
+        path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     except OSError as failed:
         print(
             f"the evidence cannot be written to {path}: {failed.strerror}; `party result` "

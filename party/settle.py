@@ -90,6 +90,14 @@ class Settlement:
         return self.within_quota.utility - self.payment - self.alone.utility
 
     @property
+    def alike(self) -> bool:
+        """Whether the quota is what the company brings, and the gain what rounding makes of it."""
+        if self.gain is None or self.alone is None:
+            return False
+        off = int(np.abs(self.quota_ticks - self.endowment_ticks).max())
+        return off <= 1 and 1000.0 * abs(self.gain) <= abs(self.alone.utility)
+
+    @property
     def paid(self) -> float | None:
         """What the plan at the prices of the outcome costs at these prices.
 

@@ -164,7 +164,7 @@ class TextView:
             quota = "quota, " if agreement.masked else ""
             print(f"give the same command with --out DIR for your {quota}plan and a report")
         else:
-            print(f"written to {folder}: report.html, plan.csv, result.json (all three PRIVATE), ")
+            print(f"written to {folder}: report.html, plan.csv, result.json (all three PRIVATE),")
             print("and session.transcript and public.csv, which anybody may see")
 
     def _say(self, text: str) -> None:
@@ -227,7 +227,8 @@ def show_budget(figures: dict[str, Any]) -> None:
         )
     limit = figures["limit"]
     if limit is None:
-        console.print("no limit is set: say --max-epsilon E to set one", highlight=False)
+        way = "" if figures["spent_epsilon"] is None else ": say --max-epsilon E to set one"
+        console.print(f"no limit is set{way}", highlight=False)
     else:
         console.print(
             f"limit ε = {limit['epsilon']:g} at δ = {limit['delta']:g}; room for one more session "

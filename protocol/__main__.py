@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from protocol.command import add_command, command_line, read_agreement, read_transcript, run
-from protocol.errors import BadCommand, Incomplete, Unsealed
+from protocol.errors import BadCommand, BadTranscript, Incomplete, Unsealed
 
 if TYPE_CHECKING:  # each command imports what it needs, so that it starts fast
     from protocol.outcome import Outcome
@@ -118,8 +118,11 @@ def _known(options: argparse.Namespace) -> "Outcome":
     from protocol.outcome import outcome
     from protocol.transcript import load
 
-    agreement = read_agreement(options.agreement)
-    return outcome(agreement, load(agreement, read_transcript(options.transcript)))
+    agreement, data = read_agreement(options.agreement), read_transcript(options.transcript)
+    try:
+        return outcome(agreement, load(agreement, data))
+    except BadTranscript as error:
+        raise BadTranscript(f"{options.transcript}: {error}") from None
 
 
 if __name__ == "__main__":

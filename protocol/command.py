@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from protocol import __version__
 from protocol.errors import BadAgreement, BadCommand, BadKey, BadTranscript, SottoError
@@ -22,6 +22,8 @@ if TYPE_CHECKING:  # it takes time to load, and until then nobody listens to sig
     from protocol.agreement import Agreement
 
 INTERRUPTED = 130
+
+T = TypeVar("T")
 
 
 class Interrupted(BaseException):
@@ -43,6 +45,7 @@ def run(parser: argparse.ArgumentParser, arguments: Sequence[str] | None = None)
         if lost and not code and not getattr(options, "beyond_output", False):
             raise BadCommand(f"standard output cannot be written: {lost.strerror}")
     except SottoError as error:
+        sys.stdout.flush()  # what was told before comes before it, wherever both go
         print(f"error: {error}", file=sys.stderr)
         code = error.exit_code
     except Interrupted:
@@ -104,7 +107,7 @@ def read_agreement(path: Path) -> "Agreement":
     from protocol import toml
 
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # some editors begin a file with a mark
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise BadAgreement(f"the agreement {str(path)!r} cannot be read: {reason}") from None
@@ -147,16 +150,20 @@ def replace_private(path: Path, text: str) -> None:
     draft.replace(path)
 
 
-def read_private(path: Path) -> str:
-    """The text of a file that only its owner can read; refused if others can."""
+def read_private(path: Path, parse: Callable[[str], T]) -> T:
+    """What is in a file that only its owner can read; refused if others can.
+
+    `parse` comes first: a file without a secret is not open to others, but the wrong one.
+    """
     try:
         mode = path.stat().st_mode
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         raise BadKey(f"the key file {str(path)!r} cannot be read") from None
+    secret = parse(text)
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise BadKey(
             f"the key file {str(path)!r} can be read by others; say: chmod 600 {path}, "
             "and make a new key if somebody may have seen it"
         )
-    return text
+    return secret

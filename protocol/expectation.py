@@ -119,15 +119,20 @@ class Expected:
         return self.placebo_gain / self.possible if self.possible > 0.0 else 0.0
 
 
-def expected(agreement: Agreement, *, sessions: int = SESSIONS) -> Expected | None:
-    """Rehearse. None where that would be too many rounds or numbers."""
+def expected(
+    agreement: Agreement, *, sessions: int = SESSIONS, among: Agreement | None = None
+) -> Expected | None:
+    """Rehearse. None where that would be too many rounds or numbers.
+
+    The companies are those of the agreement, or of another one that it is compared with.
+    """
     numbers = agreement.rounds * len(agreement.members) * agreement.width
     count = min(sessions, MOST_ROUNDS // agreement.rounds, MOST_NUMBERS // numbers)
     if agreement.pricing.step == "center":
         count = min(sessions, MOST_NUMBERS // numbers)  # it ends long before its last round
     if count < 2 or agreement.objective_limit is not None:
         return None
-    tables = [Companies.drawn(agreement, number) for number in range(count)]
+    tables = [Companies.drawn(among or agreement, number) for number in range(count)]
     known = [_played(agreement, table, number) for number, table in enumerate(tables)]
     splits = [_split(session, asked) for session, asked in known]
     brought = endowment(agreement) / agreement.ticks

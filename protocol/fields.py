@@ -78,6 +78,8 @@ class Fields:
 
     def text(self, key: str, form: tuple[str, str]) -> str:
         value = self._rest.pop(key, "")
+        if isinstance(value, str) and re.search("[\ud800-\udfff]", value):
+            raise self._wrong(key, value, "text in UTF-8; this came in another encoding")
         if not isinstance(value, str) or (value and not re.fullmatch(form[0], value)):
             raise self._wrong(key, value, form[1])
         return value

@@ -50,7 +50,9 @@ def load(agreement: Agreement, data: bytes) -> Transcript:
         content = msgpack.unpackb(data[len(MAGIC) :], max_ext_len=0, max_map_len=0)
         digest, rounds, seals, *masks = content
     except Exception:  # msgpack raises many kinds; a damaged file is all they mean here
-        raise BadTranscript("the transcript is damaged: its frame cannot be read") from None
+        raise BadTranscript(
+            "the transcript is cut off or damaged: its frame cannot be read"
+        ) from None
     lists = [rounds, seals, *masks, *(rounds if isinstance(rounds, list) else ())]
     whole = len(masks) <= 1 and all(isinstance(part, list) for part in lists)
     whole = whole and all(isinstance(d, bytes) for part in [[digest], *lists[1:]] for d in part)

@@ -173,7 +173,7 @@ def session_options(parser: argparse.ArgumentParser) -> None:
     add("--rounds", type=int, default=150, metavar="T", help="releases of each (%(default)s)")
     add("--pace", type=float, metavar="SECONDS",
         help="from the opening of a round to a release; a simulation does not wait")  # fmt: skip
-    add("--mode", choices=MODES, default="private", help="%(default)s by default")
+    add("--mode", choices=MODES, default="private", help="private by default")
     add("--reveal", choices=REVEALS, default="each", help="%(default)s by default")
     add("--colluders", type=int, help="private totals: members that may tell each other all (1)")
     add("--overrun", type=float, help="private totals: risk that quotas exceed a capacity (0.05)")

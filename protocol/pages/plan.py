@@ -11,7 +11,7 @@ from typing import Any
 from xml.etree.ElementTree import Element
 
 from protocol.agreement import Agreement
-from protocol.expectation import Expected, expected, without_noise
+from protocol.expectation import SESSIONS, Expected, expected, without_noise
 from protocol.forecast import CLEAR, FAINT, statement
 from protocol.pages.certificate import money
 from protocol.pages.courses import moves
@@ -49,17 +49,24 @@ class Variant:
 
 
 def variants(agreement: Agreement, figures: dict[str, Any]) -> list[Variant]:
-    """The agreement as it is, with the budgets that would make it better, and without noise."""
-    found = [Variant("as agreed", expected(agreement))]
+    """The agreement as it is, with the budgets that would make it better, and without noise.
+
+    All among the same companies, in as many sessions.
+    """
+    first = expected(agreement)
+    found = [Variant("as agreed", first)]
     if agreement.privacy is None:
         return found
+    sessions = SESSIONS if first is None else first.sessions
     for word, limit in (("faint", FAINT), ("clear", CLEAR)):
         epsilon = figures["needed"][word]["epsilon"]
         if epsilon and figures["total_average"] > limit:
             privacy = replace(agreement.privacy, epsilon=epsilon)
             other = replace(agreement, privacy=privacy)
-            found.append(Variant(f"with ε = {epsilon:g}, {word} noise", expected(other)))
-    found.append(Variant("without noise", expected(without_noise(agreement))))
+            tried = expected(other, sessions=sessions, among=agreement)
+            found.append(Variant(f"with ε = {epsilon:g}, {word} noise", tried))
+    exact = expected(without_noise(agreement), sessions=sessions, among=agreement)
+    found.append(Variant("without noise", exact))
     return found
 
 

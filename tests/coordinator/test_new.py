@@ -90,6 +90,19 @@ def test_only_totals_are_proposed_where_they_can_be(
     assert read_agreement(tmp_path / "agreement.toml").reveal == reveal
 
 
+def test_files_that_an_editor_has_marked(tmp_path: Path) -> None:
+    """What some editors put before the first letter of UTF-8 changes nothing."""
+    assert new(tmp_path, *HIDDEN, "--currency", "€").returncode == 0
+    path, member = tmp_path / "agreement.toml", tmp_path / "acme.member.toml"
+    before = read_agreement(path)
+    for file in (path, member):
+        file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
+    assert read_agreement(path) == before
+    path.unlink()
+    assert new(tmp_path, *HIDDEN, "--currency", "€").returncode == 0
+    assert read_agreement(path) == before
+
+
 def test_colluders_and_risk_are_in_the_agreement(tmp_path: Path) -> None:
     """What the options say of totals with noise is in the file."""
     names = ("acme", "bolt", "coil", "dyna")
@@ -113,6 +126,8 @@ def test_colluders_and_risk_are_in_the_agreement(tmp_path: Path) -> None:
         (("--endowment", "acme=0.4"), 3, "'bolt' has none"),
         (("--endowment", "acme=0.4", "--endowment", "bolt=0.4"), 3, "add up to 0.8"),
         (("--currency", "a" * 9), 3, "at most 8 characters, like EUR"),
+        (("--currency", os.fsdecode(b"\xa3")), 3, "it must be text in UTF-8"),
+        (("--unit", "hours=" + os.fsdecode(b"St\xfcck")), 3, "it must be text in UTF-8"),
         (("--tolerance", "0.1", "--mode", "private"), 2, "--tolerance belongs to the certificate"),
         (("--reserve", "0.1", "--mode", "clipped"), 2, "--reserve belongs to the certificate"),
         (("--resource", "trucks=3", "--mode", "private"), 3, "'trucks=3' has no worth"),

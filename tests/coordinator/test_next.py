@@ -32,12 +32,12 @@ from tests.kit.waiting import LIMIT
 STEP, MOMENTUM, ROUNDS = 0.05, 0.25, 6
 
 
-def coordinator_new(*arguments: Any) -> subprocess.CompletedProcess[str]:
-    """Run the real command."""
+def coordinator_new(*arguments: Any, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run the real command, with more in its environment."""
     return subprocess.run(
         [sys.executable, "-m", "coordinator", "new", *map(str, arguments)],
         cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        env=os.environ | {"PYTHONPATH": str(ROOT)} | more,
         capture_output=True,
         text=True,
         timeout=LIMIT,
@@ -197,23 +197,24 @@ def test_unfinished_session_gives_the_prices_it_reached(earlier: Earlier, tmp_pa
 def test_next_session_of_one_that_ended_by_itself(tmp_path: Path) -> None:
     """It starts with the weighted prices, keeps the terms of the centre rule, and says nothing."""
     old = make_agreement(
-        members=3, rounds=9, prices={"step": "center", "tolerance": 0.001}, currency="EUR"
+        members=3, rounds=9, prices={"step": "center", "tolerance": 0.001}, currency="€"
     )
     played = whole_session(old)[0]
     assert len(played.rounds) < old.rounds
-    (tmp_path / "old.toml").write_text(written(old))
+    (tmp_path / "old.toml").write_text(written(old), encoding="utf-8")
     (tmp_path / "old.transcript").write_bytes(dump(old, played))
     made = coordinator_new(
         "--session", "later", "--from", tmp_path / "old.transcript",
         "--agreement", tmp_path / "old.toml", "--key", tmp_path / "coordinator.key",
         "--out", tmp_path / "next.toml",
+        LC_ALL="C", PYTHONCOERCECLOCALE="0", PYTHONUTF8="0",  # whatever letters the system has
     )  # fmt: skip
     assert (made.returncode, made.stderr) == (0, "")
     new, known = read_agreement(tmp_path / "next.toml"), outcome(old, played)
     assert known.certificate is not None
     assert list(new.pricing.start) == known.prices.tolist() != known.last_prices.tolist()
     assert replace(new.pricing, start=old.pricing.start) == old.pricing
-    assert new.currency == "EUR"
+    assert new.currency == "€"
     assert Course(new).opening.prices.current == pytest.approx(known.prices, rel=1e-15)
 
 
@@ -279,7 +280,7 @@ def missing(earlier: Earlier, folder: Path) -> dict[str, Path]:  # noqa: ARG001
     [
         (other_agreement, "the transcript is of agreement "),
         (changed_byte, "round "),
-        (cut_short, "the transcript is damaged"),
+        (cut_short, "the transcript is cut off or damaged"),
         (missing, "cannot be read"),
     ],
 )

@@ -221,6 +221,21 @@ def test_hidden_session_passes_no_limit() -> None:
         require_room([played(hidden(), 0)], hidden().digest, "main", Limit(1e6, 0.5))
 
 
+def test_limit_for_a_hidden_session_is_not_kept(tmp_path: Path) -> None:
+    """A limit that its own session cannot keep is refused, and does not bar that session later."""
+    path = tmp_path / "ledger"
+    for releases in (0, 1):
+        with closing(Ledger(path, hidden(), "ada")) as ledger:
+            with pytest.raises(BudgetExceeded, match="can have no limit"):
+                ledger.fix_limit(Limit(20.0, DELTA))
+            require_room(ledger.accounts(), hidden().digest, "main", ledger.fix_limit())
+        record(path, hidden(), 1 - releases)
+    with closing(Ledger(path, agreed(1.0), "ada")) as ledger:
+        with pytest.raises(BudgetExceeded, match="can have no limit"):
+            ledger.fix_limit(Limit(20.0, DELTA))
+        require_room(ledger.accounts(), agreed(1.0).digest, "main", ledger.fix_limit())
+
+
 def test_other_data_sets_do_not_count() -> None:
     """A data set has room whatever others have spent."""
     fresh = replace(played(agreed(1.0, session="two"), 0), data_set="spring")

@@ -151,8 +151,19 @@ def test_budget_of_a_data_set_of_any_name(tmp_path: Path) -> None:
     assert (told.returncode, told.stderr) == (0, "")
     assert told.stdout.startswith("data set [/b] spring [1]: what its sessions have spent")
     assert re.search(r"bare +│ +no privacy │ +3 of 3 │ +no guarantee", told.stdout)
-    assert "no limit is set: say --max-epsilon E" in told.stdout
+    assert "no limit is set\n" in told.stdout
     assert "Something of the data set '[/b] spring [1]' was released without noise" in told.stdout
+
+
+def test_budget_of_what_no_limit_can_cover(tmp_path: Path) -> None:
+    """Where something was released without noise a limit would bar every session: none is set."""
+    ledger = tmp_path / "ledger"
+    record(ledger, hidden())
+    refused = party("budget", ledger, "--max-epsilon", "20")
+    assert (refused.returncode, refused.stdout) == (7, "")
+    assert "the data set 'main' can have no limit" in refused.stderr
+    assert accounts(ledger)[1] == {}
+    assert party("budget", ledger, "--max-epsilon", "20", "--data-set", "spring").returncode == 0
 
 
 def test_budget_at_another_delta(session: Session) -> None:

@@ -8,6 +8,8 @@ import pytest
 
 from protocol.agreement import Agreement
 from protocol.expectation import MOST_ROUNDS, Companies, expected, without_noise
+from protocol.forecast import forecast
+from protocol.pages.plan import variants
 from tests.kit.builders import make_agreement, public_key
 
 
@@ -129,3 +131,12 @@ def test_without_noise_is_the_same_companies() -> None:
     assert (exact.members, exact.resources) == (agreement.members, agreement.resources)
     assert exact.privacy is None
     assert exact.pricing.step == "center"
+
+
+@pytest.mark.parametrize("rounds", [100, 1000])
+def test_all_that_is_compared_is_played_among_the_same_companies(rounds: int) -> None:
+    """No column of the page shows more than the most that its companies could earn."""
+    agreement = agreed("private", epsilon=8.0, rounds=rounds)
+    tried = [variant.expected for variant in variants(agreement, forecast(agreement))]
+    assert len(tried) > 1
+    assert len({(found.possible, found.sessions) for found in tried if found is not None}) == 1

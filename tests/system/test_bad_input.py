@@ -1,5 +1,6 @@
 """What people give by mistake is refused in words, where they give it, by the real commands."""
 
+import socket
 import subprocess
 import sys
 import tomllib
@@ -12,6 +13,7 @@ import pytest
 from party.ledger import Ledger
 from party.lifetime import accounts
 from protocol.command import read_agreement
+from scripts.ports import reserve
 from scripts.processes import environment, party_command
 from tests.kit.processes import Play, options, play
 from tests.kit.waiting import LIMIT
@@ -65,6 +67,10 @@ def test_a_check_says_what_the_company_has_alone(tmp_path: Path) -> None:
         earned = float(told.partition("it earns ")[2].split(",")[0])
         assert earned > 0.0
         assert "its minimum fits" in told
+        assert "`protocol plan` says what the noise will do" in told
+    with play(tmp_path / "u", options("--mode", "hidden", "--no-demands")) as session:
+        code, told = check(session, "party1", "party1")
+        assert (code, "noise" in told) == (0, False)
 
 
 @pytest.mark.parametrize("name", ["../x", 'a"b', "a b", "", ".x", "x" * 65, "é"])
@@ -124,6 +130,55 @@ def test_ports_that_there_are_not(tmp_path: Path, port: int, why: str) -> None:
     assert not out.exists()
     assert convened(tmp_path, "--address", "tcp://h:65534", "--out", out)[0] == 0
     assert read_agreement(out).transport.coordinator == "tcp://h:65534"
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o644])
+def test_another_file_than_the_key(tmp_path: Path, mode: int) -> None:
+    """A file that is no key is said to be none, and nobody is told to hide it."""
+    assert convened(tmp_path, "--address", "tcp://h:5555", "--out", tmp_path / "a.toml")[0] == 0
+    public = tmp_path / "acme.member.toml"
+    public.chmod(mode)
+    for command in (
+        ("party", "join", "--data", "model.mps"),
+        ("coordinator", "serve"),
+    ):
+        code, told = said(*command, "--agreement", tmp_path / "a.toml", "--key", public)
+        assert (code, "is not a key file of " in told, "chmod" in told) == (5, True, False)
+
+
+@pytest.mark.parametrize("offset", [0, 1])
+def test_a_port_that_is_taken(tmp_path: Path, offset: int) -> None:
+    """The place is named, with why and what to do, and no fault is found with the agreement."""
+    out = tmp_path / "agreement.toml"
+    port = reserve(2)
+    with socket.create_server(("", port + offset)):
+        assert convened(tmp_path, "--address", f"tcp://127.0.0.1:{port}", "--out", out)[0] == 0
+        code, told = said(
+            "coordinator", "serve", "--agreement", out, "--key", tmp_path / "coordinator.key"
+        )
+    assert code == 2
+    assert f"cannot listen at tcp://*:{port + offset}: Address already in use. End what" in told
+
+
+def test_what_was_told_comes_before_the_error(tmp_path: Path) -> None:
+    """In a file that has both, the lines are in the order in which they were said."""
+    with play(tmp_path / "s", options()) as session:
+        folder = session.cast.folder
+        done = subprocess.run(
+            [
+                *(sys.executable, "-m", "party", "check", "--as", "party1"),
+                *("--agreement", folder / "agreement.toml", "--data", tmp_path / "none.mps"),
+            ],
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=LIMIT,
+            check=False,
+        )
+    assert done.returncode == 4
+    assert done.stdout.startswith("agreement ")
+    assert done.stdout.splitlines()[-1].startswith("error: there is no model file ")
 
 
 def test_a_join_refused_for_its_budget_pins_nothing(tmp_path: Path) -> None:

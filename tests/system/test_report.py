@@ -547,7 +547,11 @@ def test_report_refuses_what_an_audit_refuses(files: Files) -> None:
     data = bytearray(files.transcript.read_bytes())
     data[-1] ^= 1
     files.transcript.write_bytes(data)
-    protocol("report", *files.arguments(), code=9)
+    said = protocol("report", *files.arguments(), code=9).stderr
+    assert said.startswith(f"error: {files.transcript}: ")
+    files.transcript.write_bytes(data[:-9])
+    said = protocol("audit", *files.arguments(), code=9).stderr
+    assert said.startswith(f"error: {files.transcript}: the transcript is cut off or damaged")
     assert not files.transcript.with_suffix(".html").exists()
 
 
@@ -762,6 +766,27 @@ def test_private_page_promises_nothing_with_noise() -> None:
     for utility, said in ((plan.utility + 1e6, "Here it is so."), (-1e6, "Here it is not so.")):
         alone = replace(plan, utility=utility)
         assert said in Page(it.private(replace(it.settlement, alone=alone))).text
+
+
+@pytest.mark.parametrize(("loss", "ticks"), [(1.0, 1), (1.0, 2), (5e3, 1)])
+def test_private_page_takes_rounding_for_what_it_is(loss: float, ticks: int) -> None:
+    """Nobody is told to have lost who has what it brings, but for a tick that costs little."""
+    it = played()
+    plan = it.settlement.within_quota
+    assert plan is not None
+    secret = replace(
+        it.settlement,
+        quota_ticks=it.settlement.endowment_ticks - ticks,
+        within_quota=replace(plan, utility=1e6),
+        alone=replace(plan, utility=1e6 - it.settlement.payment + loss),
+    )
+    text, rounding = Page(it.private(secret)).text, (loss, ticks) == (1.0, 1)
+    rounded = "Your quota is what you bring: but for rounding you are as well off as alone."
+    assert (rounded in text) == ("Here it is not so, but for rounding." in text) == rounding
+    assert (
+        ("You are worse off than alone by" in text) == ("Here it is so." in text) == (not rounding)
+    )
+    assert amount(text, "You are worse off by") == pytest.approx(Decimal(loss), abs=Decimal("0.03"))
 
 
 def test_private_page_promises_nothing_where_quotas_were_cut() -> None:

@@ -110,8 +110,9 @@ def test_no_plan_seems_to_use_more_than_its_quota(
 
 
 def test_any_word_about_a_session_plays_that_one() -> None:
-    """Only where nothing is said about the session there is a story."""
+    """Only where nothing is said about the session there is a story; the help says what is not."""
     parser = command_line()
+    assert "None" not in parser.format_help()
     for arguments in ([], ["--topology", "mesh"], ["--limit", "9"], ["--page"]):
         assert tells_story(parser, parser.parse_args(arguments))
     for arguments in (["--paper"], ["--mode", "private"], ["--parties", "3"], ["--seed", "1"]):
