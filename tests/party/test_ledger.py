@@ -244,7 +244,9 @@ def test_killed_processes_lose_nothing(tmp_path: Path) -> None:
     ledger.close()
 
 
-MASKED = make_agreement(mode="hidden", reveal="totals")
+MASKED = make_agreement(
+    mode="private", reveal="totals", privacy={"epsilon": 1.0, "delta": 1e-3}, rounds=3
+)
 NUMBERS = np.arange(MASKED.width)
 SEAL = sign(Seal(sender="ben", agreement=MASKED.digest, round=3, head=bytes(32), complete=False))
 FAULT = Equivocation("ben signed two messages", sender="ben", evidence=(SEAL.data,))
