@@ -349,9 +349,10 @@ class Session:
     def _meet(self, hello: Hello, ours: bool, now: float) -> bool:
         """Remember who is there; whether that start of it is news."""
         greeting = self.phase is Phase.GREETING
-        if greeting and self._greeting.first(hello.sender):
-            self._timers.excused(now)
+        first = self._greeting.first(hello.sender)
         news = self._greeting.heard(hello)
+        if greeting and first and news:
+            self._timers.excused(now)
         # Who has heard what we said last needs no answer while we go on saying it.
         told = greeting and ours and hello.met == self._said_met
         if hello.asking and not told:
@@ -378,6 +379,8 @@ class Session:
             return []
         self._foreign.pop(hello.sender, None)
         self._answered.add(hello.sender)
+        if hello.sender in self._claimed and self._answered != self._peers:
+            return []  # to claim something and take it back, again and again, buys no patience
         if self._greeting.complete:
             self._timers.progressed(now)
         else:

@@ -429,6 +429,25 @@ def test_a_claim_without_proof_makes_no_ledger_old(round: int, heard: int) -> No
     assert story.hears(story.hello("ben")) == ["respond 0"], "the truth is an answer"
 
 
+@pytest.mark.parametrize("trick", ["claims", "zeros"])
+def test_patience_is_not_bought_by_talking(trick: str) -> None:
+    """Who claims and takes it back, or never names its start, does not keep us from giving up."""
+    story = Story(rounds=3)
+    story.begins()
+    told = [story.hello("ben", heard=1), story.hello("ben")]
+    if trick == "zeros":
+        told = [story.hello("ben", nonce=NO_NONCE, met=bytes(32))]
+    ended: list[str] = []
+    for _ in range(12):
+        ended += story.waits(PATIENCE / 8)
+        if "fail: Unavailable" in ended:
+            break
+        story.hears(*told)
+    assert ended[-1] == "fail: Unavailable"
+    assert "nothing from" in str(story.error)
+    assert "'cyd'" in str(story.error)
+
+
 @pytest.mark.parametrize(("round", "ahead"), [(3, 2), (4, 0), (10**6, 2)])
 def test_a_claim_of_more_than_there_are_is_nonsense(round: int, ahead: int) -> None:  # noqa: A002
     """Nobody can know more releases than there are rounds: not even a warning comes of it."""
