@@ -27,6 +27,7 @@ from protocol.transport import (
     Roster,
     address,
     backlog_bytes,
+    cannot_listen,
     listening,
     publisher_options,
     require_network,
@@ -114,10 +115,7 @@ class Coordinator:
         try:
             socket.bind(place)
         except zmq.ZMQError as error:
-            raise BadCommand(
-                f"cannot listen at {place}: {zmq.strerror(error.errno or 0)}. End what listens "
-                "there, this very command perhaps, or name another place with --listen"
-            ) from None
+            raise cannot_listen(place, zmq.strerror(error.errno or 0)) from None
         return socket
 
     def _goes_on(self) -> bool:

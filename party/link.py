@@ -28,6 +28,7 @@ from protocol.transport import (
     Roster,
     address,
     backlog_bytes,
+    cannot_listen,
     listening,
     publisher_options,
     reachable,
@@ -297,10 +298,7 @@ class MeshLink(Link):
         try:
             self._out.bind(listening(place))
         except zmq.ZMQError as error:
-            raise BadCommand(
-                f"cannot listen at {place}: {zmq.strerror(error.errno or 0)}. End what listens "
-                "there, this very command perhaps, or name another place with --listen"
-            ) from None
+            raise cannot_listen(place, zmq.strerror(error.errno or 0)) from None
         bound = bytes(self._out.getsockopt(zmq.LAST_ENDPOINT)).decode().rstrip("\0")
         self._own_port = _port(bound)
         if not fixed and not reachable(bound):

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 
 from protocol.agreement import Agreement
-from protocol.errors import BadAgreement
+from protocol.errors import BadAgreement, BadCommand
 from protocol.wire import longest
 
 QUEUE = 4_000
@@ -98,6 +98,14 @@ def listening(base: str, offset: int = 0) -> str:
     port, for any that is free."""
     host, port = _parts(base, offset)
     return f"tcp://{host}:{port}"
+
+
+def cannot_listen(place: str, why: str) -> BadCommand:
+    """What to tell where the system does not let this process listen."""
+    return BadCommand(
+        f"cannot listen at {place}: {why}. End what listens there, this very command perhaps, "
+        "or name another place with --listen"
+    )
 
 
 def reachable(place: str) -> bool:
