@@ -379,12 +379,11 @@ class Session:
             return []
         self._foreign.pop(hello.sender, None)
         self._answered.add(hello.sender)
-        if hello.sender in self._claimed and self._answered != self._peers:
-            return []  # to claim something and take it back, again and again, buys no patience
-        if self._greeting.complete:
-            self._timers.progressed(now)
-        else:
-            self._timers.excused(now)  # nobody can go on yet: no reason to ask sooner
+        if hello.sender not in self._claimed:  # to claim, and take it back, buys no patience
+            if self._greeting.complete:
+                self._timers.progressed(now)
+            else:
+                self._timers.excused(now)  # nobody can go on yet: no reason to ask sooner
         if self._answered != self._peers:
             return []
         # The last to answer must hear that it was answered: an asker's hello is due first.
