@@ -1,19 +1,25 @@
-"""The masks of one party: what it adds to its releases so that only the sum of all can be read.
+"""The masks of one party: numbers that it adds to its releases, so that only totals can be read.
 
-Every two members share a secret, from keys made for this session alone, and with it a stream of
-numbers for each round that the earlier of the two adds and the later takes away: in the sum of
-all releases nothing is left of them, and anything less than all says nothing (SPEC.md §18).
-X25519, BLAKE2b and the stream are libsodium's and the standard library's. The secret key is in
-the ledger until the session is sealed; neither it nor a mask goes into any log, error or message.
+Every two members share a secret, made from keys for this session alone. It gives a stream of
+numbers for each round, which the earlier of the two adds and the later subtracts. In the sum of
+all releases the streams cancel; a sum over fewer members tells nothing (SPEC.md §18).
+Ed25519, X25519 and the stream are libsodium's, BLAKE2b is the standard library's. The secret key
+is in the ledger until the session is sealed. Neither it nor a mask goes into a log, an error or a
+message.
 """
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from nacl.bindings import (
     crypto_scalarmult,
-    crypto_scalarmult_base,
+    crypto_sign,
+    crypto_sign_BYTES,
+    crypto_sign_ed25519_pk_to_curve25519,
+    crypto_sign_ed25519_sk_to_curve25519,
+    crypto_sign_seed_keypair,
     randombytes_buf_deterministic,
 )
 from nacl.utils import random as random_bytes
@@ -22,21 +28,52 @@ from party.ledger import Ledger
 from protocol.agreement import Agreement
 from protocol.arrays import Ticks
 from protocol.course import Position, mask_keys
-from protocol.messages import KEY_BYTES, MaskKey, Message, Signed
+from protocol.messages import KEY_BYTES, MaskKey, Message, Signed, possession
 from protocol.totals import session_id
 
 
-def pair_secret(secret: bytes, theirs: bytes, session: bytes) -> bytes:
-    """What a member shares with another in this session; the other one finds the same."""
-    shared = crypto_scalarmult(secret, theirs)
-    return hashlib.blake2b(b"sotto pair\n" + session, key=shared, digest_size=32).digest()
+@dataclass(frozen=True)
+class MaskSecret:
+    """The secret mask key of one member, as the 32 bytes that it is made from. Secret."""
+
+    seed: bytes
+
+    def __repr__(self) -> str:
+        return "<secret mask key>"
+
+    @property
+    def public(self) -> bytes:
+        return bytes(crypto_sign_seed_keypair(self.seed)[0])
+
+    def sign(self, text: bytes) -> bytes:
+        """The Ed25519 signature of a text."""
+        return bytes(crypto_sign(text, crypto_sign_seed_keypair(self.seed)[1])[:crypto_sign_BYTES])
+
+    def shared(self, theirs: bytes) -> bytes:
+        """X25519 between the images of both keys on the Montgomery curve."""
+        own = crypto_sign_ed25519_sk_to_curve25519(crypto_sign_seed_keypair(self.seed)[1])
+        return bytes(crypto_scalarmult(own, crypto_sign_ed25519_pk_to_curve25519(theirs)))
+
+
+def pair_secret(secret: MaskSecret, keys: list[bytes], own: int, other: int, head: bytes) -> bytes:
+    """What the members at the places `own` and `other` share. Both compute the same.
+
+    `head` is the session id, to which all `keys` lead.
+
+    Guarantee: the hash names both places and both announced keys. So two different pairs have
+    different secrets, whatever keys a member announces (PRIVACY.md §10.1).
+    """
+    first, last = sorted((own, other))
+    pair = first.to_bytes(4, "big") + last.to_bytes(4, "big") + keys[first] + keys[last]
+    text = b"sotto pair 2\n" + head + pair
+    return hashlib.blake2b(text, key=secret.shared(keys[other]), digest_size=32).digest()
 
 
 def stream(pair: bytes, position: Position, width: int) -> bytes:
     """The numbers of two members for a round, 8 bytes each, big-endian.
 
-    Guarantee: a round and the head below it have a stream of their own, and no two pairs share
-    any. So a mask is used twice only for the same round on the same head.
+    Guarantee: each pair, round and head has a stream of its own. A mask is used twice only for
+    the same round on the same head, and a party makes one release for each round.
     """
     return _stream(pair, _place(position), 8 * width)
 
@@ -48,6 +85,26 @@ def _place(position: Position) -> bytes:
 def _stream(pair: bytes, place: bytes, size: int) -> bytes:
     seed = hashlib.blake2b(place, key=pair, digest_size=32).digest()
     return randombytes_buf_deterministic(size, seed)
+
+
+def announcement(agreement: Agreement, member: str, head: bytes, secret: MaskSecret) -> MaskKey:
+    """The message in which a member announces its mask key and proves that it owns it."""
+    place = agreement.place(member)
+    text = possession(
+        agreement=agreement.digest,
+        head=head,
+        place=place,
+        signing_key=agreement.members[place].signing_key,
+        key=secret.public,
+    )
+    return MaskKey(
+        sender=member,
+        agreement=agreement.digest,
+        round=0,
+        head=head,
+        key=secret.public,
+        proof=secret.sign(text),
+    )
 
 
 class Masks:
@@ -72,29 +129,21 @@ class Masks:
         recorded = self._ledger.mask_key()
         if recorded is not None:
             return recorded
-        secret = self._secret()
-        said = self._pack(
-            MaskKey(
-                sender=self._member,
-                agreement=self._agreement.digest,
-                round=position.round,
-                head=position.head,
-                key=crypto_scalarmult_base(secret),
-            )
-        )
-        self._ledger.record_mask_key(secret, said)
+        secret = MaskSecret(self._random())
+        said = self._pack(announcement(self._agreement, self._member, position.head, secret))
+        self._ledger.record_mask_key(secret.seed, said)
         return said
 
-    def _secret(self) -> bytes:
+    def _random(self) -> bytes:
         return random_bytes(KEY_BYTES)
 
     def masked(self, values: Ticks, position: Position) -> Ticks:
         """Values as they are released, modulo 2^64.
 
-        Guarantee: whoever does not hold the secret key of this party, nor those of all others,
-        sees numbers that do not depend on the values, but for their sum with the numbers of all
-        whose keys it does not hold (as long as X25519, BLAKE2b and ChaCha20 are what they are
-        taken for).
+        Guarantee: an adversary that controls the network and some members, but not this party and
+        at least one other, learns the sum of the values of the members that it does not control,
+        and nothing else about this party's values. This holds as long as X25519, BLAKE2b and
+        ChaCha20 are secure, whatever the adversary's members announce or send.
         """
         self._pairs = self._pairs or self._shared()
         width, place = len(values), _place(position)
@@ -106,8 +155,9 @@ class Masks:
 
     def _shared(self) -> list[bytes]:
         """The secrets that are shared with the others, in roster order."""
-        said, secret = self._ledger.mask_keys(), self._ledger.mask_secret()
-        keys = mask_keys(said)
-        session = session_id(said[0].message.head, keys)
-        others = keys[: self._row] + keys[self._row + 1 :]
-        return [pair_secret(secret, theirs, session) for theirs in others]
+        said, secret = self._ledger.mask_keys(), MaskSecret(self._ledger.mask_secret())
+        announced = mask_keys(said)
+        session = session_id(announced[0].head, announced)
+        keys = [mask_key.key for mask_key in announced]
+        others = (place for place in range(len(keys)) if place != self._row)
+        return [pair_secret(secret, keys, self._row, other, session) for other in others]

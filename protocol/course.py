@@ -91,7 +91,7 @@ class Course:
             unpaired=self.agreement.masked,
         )
 
-    def pair(self, position: Position, keys: Sequence[bytes]) -> Position:
+    def pair(self, position: Position, keys: Sequence[MaskKey]) -> Position:
         """Close the exchange of mask keys, in roster order. Only the head moves."""
         return replace(position, head=session_id(position.head, keys), unpaired=False)
 
@@ -169,9 +169,9 @@ def numbers(releases: tuple[Signed, ...]) -> Ticks:
     return np.array(rows, dtype=np.int64)
 
 
-def mask_keys(keys: tuple[Signed, ...]) -> list[bytes]:
-    """The mask keys of all members."""
-    return [k.message.key for k in keys if isinstance(k.message, MaskKey)]
+def mask_keys(keys: tuple[Signed, ...]) -> list[MaskKey]:
+    """The mask keys of all members, as they announced them."""
+    return [k.message for k in keys if isinstance(k.message, MaskKey)]
 
 
 def overrun(agreement: Agreement, values: Ticks) -> Floats:

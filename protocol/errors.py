@@ -70,6 +70,12 @@ class TooFewFiles(LocalError):
     exit_code = 31
 
 
+class UnsafeLibrary(LocalError):
+    """A library on this machine has a known flaw on which the masks of a session would rest."""
+
+    exit_code = 33
+
+
 class PeerError(SottoError):
     """Another party did something that the protocol does not allow.
 

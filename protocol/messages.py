@@ -13,6 +13,7 @@ from protocol.errors import BadMessage
 NONCE_BYTES = 16
 HEAD_BYTES = 32
 KEY_BYTES = 32
+PROOF_BYTES = 64
 NO_NONCE = bytes(NONCE_BYTES)
 
 FURTHEST = 2
@@ -87,16 +88,35 @@ class Hello(Message):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MaskKey(Message):
-    """My public key for the masks of this session: what a party says before its first release."""
+    """My public key for the masks of this session, which I send before my first release.
+
+    `key` is an Ed25519 key made for this session alone. `proof` is a signature that `key` itself
+    makes of `possession`: only the owner of a key can announce it.
+    """
 
     key: bytes
+    proof: bytes
 
     def __post_init__(self) -> None:
         Message.__post_init__(self)
         if len(self.key) != KEY_BYTES:
             raise BadMessage("the mask key has a wrong length")
+        if len(self.proof) != PROOF_BYTES:
+            raise BadMessage("the proof of the mask key has a wrong length")
         if self.round:
             raise BadMessage("a mask key stands before the first round")
+
+
+def possession(
+    *, agreement: bytes, head: bytes, place: int, signing_key: bytes, key: bytes
+) -> bytes:
+    """What the owner of a mask key signs with it.
+
+    It names the session, the member and its place in the roster. So a proof is of no use to any
+    other member, nor in any other session.
+    """
+    where = agreement + head + place.to_bytes(4, "big")
+    return b"sotto mask key 1\n" + where + signing_key + key
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

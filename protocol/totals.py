@@ -11,16 +11,18 @@ from collections.abc import Sequence
 from protocol.agreement import Agreement
 from protocol.arrays import Ticks
 from protocol.errors import ImpossibleTotal
-from protocol.messages import VALUE_LIMIT
+from protocol.messages import VALUE_LIMIT, MaskKey
 
 
-def session_id(head: bytes, keys: Sequence[bytes]) -> bytes:
-    """What names a session with its mask keys, in roster order: the head that they lead to.
+def session_id(head: bytes, keys: Sequence[MaskKey]) -> bytes:
+    """The chain hash after the exchange of mask keys, which are in roster order.
 
-    `head` is the one before it, which covers the agreement and the first prices. All later heads
-    and all masks rest on it, so that parties with different keys never agree by accident.
+    `head` is the hash before it, which covers the agreement and the first prices. All later hashes
+    and all masks depend on the session id. So parties that hold different keys, or different
+    proofs, find out in the first round.
     """
-    return hashlib.sha256(b"sotto session\n" + head + b"".join(keys)).digest()
+    said = b"".join(k.key + k.proof for k in keys)
+    return hashlib.sha256(b"sotto session 2\n" + head + said).digest()
 
 
 class Possible:

@@ -15,7 +15,9 @@ from protocol.agreement import Agreement
 from protocol.errors import BadMessage
 from protocol.messages import (
     HEAD_BYTES,
+    KEY_BYTES,
     NONCE_BYTES,
+    PROOF_BYTES,
     Halt,
     Hello,
     MaskKey,
@@ -26,8 +28,8 @@ from protocol.messages import (
     Signed,
 )
 
-VERSION = 1
-CONTEXT = b"sotto 1\n"
+VERSION = 2
+CONTEXT = b"sotto 2\n"
 """Stands before every payload that is signed, so that no other signature can be one."""
 
 SIGNATURE_BYTES = 64
@@ -36,7 +38,7 @@ HARD_LIMIT = 1 << 24
 SHORTEST_BYTES = 177
 """A message without a body has so many; none has fewer."""
 
-MASK_KEY_BYTES = SHORTEST_BYTES + 32
+MASK_KEY_BYTES = SHORTEST_BYTES + KEY_BYTES + PROOF_BYTES
 """The length of a message with a mask key."""
 
 SEAL_BYTES = SHORTEST_BYTES + 1
@@ -73,9 +75,10 @@ def release_bytes(agreement: Agreement) -> int:
 
 
 def longest(agreement: Agreement) -> int:
-    """No message of this session is longer: a Halt that shows a whole round and one more."""
+    """No message of this session is longer: a Halt that shows a whole exchange and one more."""
     shown = len(agreement.members) + 1
-    return min(HARD_LIMIT, 512 + shown * (release_bytes(agreement) + _SHOWN_BYTES))
+    each = max(release_bytes(agreement), MASK_KEY_BYTES if agreement.masked else 0)
+    return min(HARD_LIMIT, 512 + shown * (each + _SHOWN_BYTES))
 
 
 class Glance(NamedTuple):
@@ -88,7 +91,7 @@ class Glance(NamedTuple):
 
 
 _GLANCE = struct.Struct(">2sB2s32s2s32s2sI2s")
-_FRAME = (b"\x97\x01", b"\xc4\x20", b"\xc4\x20", b"\xc4\x04", b"\xc4\x20")
+_FRAME = (bytes([0x97, VERSION]), b"\xc4\x20", b"\xc4\x20", b"\xc4\x04", b"\xc4\x20")
 
 
 def glance(data: bytes) -> Glance | None:
@@ -114,10 +117,12 @@ class Reader:
     """
 
     def __init__(self, agreement: Agreement) -> None:
-        from protocol.signatures import require_usable, verify
+        from protocol.signatures import require_owned, require_safe_library, verify
 
+        if agreement.masked:
+            require_safe_library()
         self._verify = verify
-        self._require_usable = require_usable
+        self._require_owned = require_owned
         self._agreement = agreement
         self._longest = longest(agreement)
         self._names = {m.signing_key: m.name for m in agreement.members if m.signing_key}
@@ -207,8 +212,10 @@ class Reader:
         if kind is MaskKey:
             if not self._agreement.masked:
                 raise BadMessage("nothing is masked in this session")
-            said = MaskKey(**common, key=body)
-            self._require_usable(said.key)
+            said = MaskKey(**common, key=body[:KEY_BYTES], proof=body[KEY_BYTES:])
+            place = self._agreement.place(sender)
+            signing_key = self._agreement.members[place].signing_key
+            self._require_owned(said, place=place, signing_key=signing_key)
             return said
         if kind is Seal:
             if body not in (b"\0", b"\1"):
@@ -248,7 +255,7 @@ def _body(message: Message) -> bytes:
         said = (message.nonce, message.asking, message.recorded, message.met, message.answer)
         return _HELLO.pack(*said) + message.ahead
     if isinstance(message, MaskKey):
-        return message.key
+        return message.key + message.proof
     if isinstance(message, Halt):
         return bytes(msgpack.packb([int(message.reason), list(message.evidence)]))
     raise TypeError(f"{type(message).__name__} is not a message of the protocol")

@@ -90,7 +90,14 @@ def test_what_has_another_length_than_it_claims_is_not_kept() -> None:
         swollen = data + bytes(longest(AGREEMENT) - len(data))
         assert relay.hears(swollen, 0.0) == [swollen]
     assert relay.gathering.deadline is None
-    key = MaskKey(sender="ada", agreement=AGREEMENT.digest, round=0, head=bytes(32), key=bytes(32))
+    key = MaskKey(
+        sender="ada",
+        agreement=AGREEMENT.digest,
+        round=0,
+        head=bytes(32),
+        key=bytes(32),
+        proof=bytes(64),
+    )
     seal = Seal(sender="ada", agreement=AGREEMENT.digest, round=20, head=bytes(32), complete=True)
     for said in (release("ada", 0), sign(key).data, sign(seal).data):
         assert relay.hears(said, 0.0) == [], "what is as long as it should be is gathered"

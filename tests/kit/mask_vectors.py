@@ -56,6 +56,13 @@ def message(name: str, kind: int, digest: bytes, number: int, head: bytes, body:
     return payload + key.sign(reading.signed_text(payload)).signature
 
 
+def announced(name: str, digest: bytes, head: bytes) -> bytes:
+    """A mask key and the proof that its member owns it."""
+    place, signing = NAMES.index(name), bytes(signing_key(name).verify_key)
+    proof = reading_masks.proof(secret(name), digest, head, place, signing)
+    return reading_masks.public(secret(name)) + proof
+
+
 def numbers(place: int, number: int) -> list[int]:
     """What a member asks for in a round: something within its share that differs everywhere."""
     limits = [int(share * reading.TICKS) for share in SHARES[place]]
@@ -67,7 +74,8 @@ def played(digest: bytes) -> dict[str, Any]:
     market = reading.Market(capacity=[16.0, 3.0], start=[0.0, 0.0], rule="constant", size=0.5)
     keys = [reading_masks.public(secret(name)) for name in NAMES]
     before = reading.first_head(digest, market.now)
-    head = session = reading_masks.session_id(before, keys)
+    bodies = [announced(name, digest, before) for name in NAMES]
+    head = session = reading_masks.session_id(before, bodies)
     rounds, totals, path = [], [], []
     for number in range(ROUNDS):
         own = [numbers(place, number) for place in range(len(NAMES))]
@@ -121,8 +129,8 @@ def played(digest: bytes) -> dict[str, Any]:
         "head_before": before.hex(),
         "keys": [key.hex() for key in keys],
         "announced": [
-            message(name, 5, digest, 0, before, key).hex()
-            for name, key in zip(NAMES, keys, strict=True)
+            message(name, 5, digest, 0, before, body).hex()
+            for name, body in zip(NAMES, bodies, strict=True)
         ],
         "session_id": session.hex(),
         "rounds": rounds,
@@ -133,19 +141,41 @@ def played(digest: bytes) -> dict[str, Any]:
 
 def invalid(digest: bytes, head: bytes) -> list[dict[str, str]]:
     """Mask keys that must be refused, and why."""
-    good = reading_masks.public(secret("ada"))
-    lost = "the mask key is none that keeps a secret"
-    low = (325606250916557431795983626356110631294008115727848805560023387167927233504).to_bytes(
-        32, "little"
-    )
+    own, theirs = (reading_masks.public(secret(name)) for name in ("ada", "ben"))
+    good, copied = announced("ada", digest, head), announced("ben", digest, head)
+    later = announced("ada", digest, bytes(31) + b"\1")
+    elsewhere = announced("ada", bytes(31) + b"\1", head)
+    proof = good[32:]
+    unowned = "it does not prove that it owns its mask key"
+    low = "the mask key is not a point of prime order"
+    point = reading_masks.decoded(theirs)
+    assert point is not None
+    x, y = point
+    negated = reading_masks.encoded((reading_masks.PRIME - x, y))
+    shifted = reading_masks.encoded(reading_masks.add(point, (0, reading_masks.PRIME - 1)))
+    order_8 = bytes.fromhex("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05")
     cases = [
-        ("a key of 31 bytes", 0, good[:31], "the mask key has a wrong length"),
-        ("a key of 33 bytes", 0, good + b"\0", "the mask key has a wrong length"),
+        ("a key without its last byte", 0, good[:31], "the mask key has a wrong length"),
+        ("a key without a proof", 0, own, "the proof of the mask key has a wrong length"),
+        (
+            "a proof and a byte more",
+            0,
+            good + b"\0",
+            "the proof of the mask key has a wrong length",
+        ),
         ("a key in round 1", 1, good, "a mask key stands before the first round"),
-        ("the key 0", 0, bytes(32), lost),
-        ("the key 1", 0, (1).to_bytes(32, "little"), lost),
-        ("a key of order 8", 0, low, lost),
-        ("a key that is p", 0, reading_masks.PRIME.to_bytes(32, "little"), lost),
+        ("the key of another member with its proof", 0, copied, unowned),
+        ("the key of another member with the own proof", 0, theirs + proof, unowned),
+        ("the key of another member with its proof, negated", 0, negated + copied[32:], unowned),
+        ("a key with a proof for another head", 0, later, unowned),
+        ("a key with a proof for another agreement", 0, elsewhere, unowned),
+        ("a key and no signature", 0, own + bytes(64), unowned),
+        ("a key shifted by the point of order 2", 0, shifted + copied[32:], low),
+        ("the key 0, of order 4", 0, bytes(32) + proof, low),
+        ("the key 1, which is the neutral point", 0, b"\1" + bytes(31) + proof, low),
+        ("a key of order 8", 0, order_8 + proof, low),
+        ("a key that is no point", 0, b"\2" + bytes(31) + proof, low),
+        ("a key that is p + 1", 0, (reading_masks.PRIME + 1).to_bytes(32, "little") + proof, low),
     ]
     return [
         {
@@ -168,7 +198,7 @@ def main() -> None:
         "about": "A session of which only totals can be read: secret keys, what each asks for, "
         "what it releases, and what everybody, and each for itself, must make of that. Floats are "
         "hexadecimal. SPEC.md §18; written by python -m tests.kit.mask_vectors. Signing keys are "
-        "Ed25519 with the seed SHA-256('sotto vector key of NAME'), secret mask keys are "
+        "Ed25519 with the seed SHA-256('sotto vector key of NAME'), mask keys with the seed "
         "SHA-256('sotto vector mask key of NAME').",
         "agreement": agreement,
         "canonical": canonical,

@@ -34,7 +34,7 @@ def array(items: list[bytes]) -> bytes:
 
 
 def payload(
-    kind: int, key: bytes, digest: bytes, number: int, head: bytes, body: bytes, version: int = 1
+    kind: int, key: bytes, digest: bytes, number: int, head: bytes, body: bytes, version: int = 2
 ) -> bytes:
     """All of a message but its signature."""
     fields = [key, digest, struct.pack(">I", number), head, body]
@@ -43,7 +43,7 @@ def payload(
 
 def signed_text(payload: bytes) -> bytes:
     """What an Ed25519 signature is made of."""
-    return b"sotto 1\n" + payload
+    return b"sotto 2\n" + payload
 
 
 def met(nonces: list[bytes]) -> bytes:

@@ -1,7 +1,8 @@
 """A second reading of SPEC.md §18, from the text alone: masks, totals, own quotas and payments.
 
-Slow and plain: X25519 by RFC 7748 and ChaCha20 by RFC 8439 in whole numbers, nothing of libsodium
-and nothing of ours. What the program computes is compared with this, and both with the vectors.
+Slow and plain: X25519 by RFC 7748, Ed25519 by RFC 8032 and ChaCha20 by RFC 8439 in whole numbers,
+nothing of libsodium and nothing of ours. What the program computes is compared with this, and both
+with the vectors.
 """
 
 import hashlib
@@ -10,6 +11,88 @@ import struct
 from fractions import Fraction
 
 PRIME = 2**255 - 19
+
+
+ORDER = 2**252 + 27742317777372353535851937790883648493
+D = -121665 * pow(121666, -1, PRIME) % PRIME
+Point = tuple[int, int]
+"""x and y of a point of the Edwards curve −x² + y² = 1 + d·x²·y²."""
+
+
+def add(one: Point, other: Point) -> Point:
+    """RFC 8032 §5.1.4, in plain coordinates."""
+    (x1, y1), (x2, y2) = one, other
+    t = D * x1 * x2 * y1 * y2
+    x = (x1 * y2 + x2 * y1) * pow(1 + t, -1, PRIME)
+    y = (y1 * y2 + x1 * x2) * pow(1 - t, -1, PRIME)
+    return x % PRIME, y % PRIME
+
+
+def times(scalar: int, point: Point) -> Point:
+    total: Point = (0, 1)
+    for bit in f"{scalar:b}":
+        total = add(total, total)
+        if bit == "1":
+            total = add(total, point)
+    return total
+
+
+def decoded(data: bytes) -> Point | None:
+    """RFC 8032 §5.1.3: the point in these bytes; None where they are not its only encoding."""
+    number = int.from_bytes(data, "little")
+    sign, y = number >> 255, number & (1 << 255) - 1
+    if len(data) != 32 or y >= PRIME:
+        return None
+    square = (y * y - 1) * pow(D * y * y + 1, -1, PRIME) % PRIME
+    x = pow(square, (PRIME + 3) // 8, PRIME)
+    if x * x % PRIME != square:
+        x = x * pow(2, (PRIME - 1) // 4, PRIME) % PRIME
+    if x * x % PRIME != square or (x == 0 and sign):
+        return None
+    return (PRIME - x if x % 2 != sign else x), y
+
+
+def encoded(point: Point) -> bytes:
+    return (point[1] | (point[0] & 1) << 255).to_bytes(32, "little")
+
+
+BASE = decoded(bytes([0x58]) + 31 * bytes([0x66]))
+
+
+def scalar(secret: bytes) -> int:
+    """RFC 8032 §5.1.5: the secret scalar, which is that of X25519 too."""
+    digest = hashlib.sha512(secret).digest()[:32]
+    return int.from_bytes(digest, "little") & ~7 & ~(1 << 255) & (1 << 255) - 1 | 1 << 254
+
+
+def public(secret: bytes) -> bytes:
+    """RFC 8032 §5.1.5: the public mask key of the 32 secret bytes."""
+    assert BASE is not None
+    return encoded(times(scalar(secret), BASE))
+
+
+def ed25519(secret: bytes, text: bytes) -> bytes:
+    """RFC 8032 §5.1.6: a signature."""
+    assert BASE is not None
+    key, prefix = public(secret), hashlib.sha512(secret).digest()[32:]
+    r = int.from_bytes(hashlib.sha512(prefix + text).digest(), "little") % ORDER
+    point = encoded(times(r, BASE))
+    k = int.from_bytes(hashlib.sha512(point + key + text).digest(), "little")
+    return point + ((r + k * scalar(secret)) % ORDER).to_bytes(32, "little")
+
+
+def proof(secret: bytes, digest: bytes, head: bytes, place: int, signing_key: bytes) -> bytes:
+    """What shows that a member owns its mask key."""
+    where = digest + head + struct.pack(">I", place) + signing_key
+    return ed25519(secret, b"sotto mask key 1\n" + where + public(secret))
+
+
+def shared(secret: bytes, key: bytes) -> bytes:
+    """X25519 between the images of two Ed25519 keys."""
+    point = decoded(key)
+    assert point is not None
+    u = (1 + point[1]) * pow(1 - point[1], -1, PRIME) % PRIME
+    return x25519(scalar(secret).to_bytes(32, "little"), u.to_bytes(32, "little"))
 
 
 def x25519(secret: bytes, point: bytes) -> bytes:
@@ -30,10 +113,6 @@ def x25519(secret: bytes, point: bytes) -> bytes:
     if swap:
         x2, x3, z2, z3 = x3, x2, z3, z2
     return (x2 * pow(z2, PRIME - 2, PRIME) % PRIME).to_bytes(32, "little")
-
-
-def public(secret: bytes) -> bytes:
-    return x25519(secret, (9).to_bytes(32, "little"))
 
 
 def _quarter(s: list[int], a: int, b: int, c: int, d: int) -> None:
@@ -59,8 +138,9 @@ def chacha20(key: bytes, nonce: bytes, size: int) -> bytes:
     return out[:size]
 
 
-def session_id(head: bytes, keys: list[bytes]) -> bytes:
-    return hashlib.sha256(b"sotto session\n" + head + b"".join(keys)).digest()
+def session_id(head: bytes, announced: list[bytes]) -> bytes:
+    """From the keys of all members, each with its proof."""
+    return hashlib.sha256(b"sotto session 2\n" + head + b"".join(announced)).digest()
 
 
 def _keyed(key: bytes, text: bytes) -> bytes:
@@ -82,7 +162,9 @@ def masked(
     for other, key in enumerate(keys):
         if other == place:
             continue
-        pair = _keyed(x25519(secret, key), b"sotto pair\n" + session)
+        k, low = min(place, other), max(place, other)
+        names = struct.pack(">II", k, low) + keys[k] + keys[low]
+        pair = _keyed(shared(secret, key), b"sotto pair 2\n" + session + names)
         seed = _keyed(pair, b"sotto mask\n" + struct.pack(">I", number) + head)
         stream = chacha20(seed, b"LibsodiumDRG", 8 * len(numbers))
         sign = 1 if other > place else -1

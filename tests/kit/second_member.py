@@ -293,7 +293,7 @@ class Member:
 
     def _read(self, data: bytes) -> Heard | None:
         """§2, for messages of this agreement; a Halt is not expected, and fails."""
-        if len(data) < 178 or data[:2] != b"\x97\x01":
+        if len(data) < 178 or data[:2] != b"\x97\x02":
             return None
         kind, key, digest = data[2], data[5:37], data[39:71]
         number, head = struct.unpack(">I", data[73:77])[0], data[79:111]

@@ -10,18 +10,18 @@ import hashlib
 import heapq
 import itertools
 import random
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any, cast
 
 import numpy as np
-from nacl.bindings import crypto_scalarmult_base
 
 from party.executor import Executor
 from party.gate import Gate
 from party.ledger import Ledger
-from party.masks import Masks
+from party.masks import Masks, MaskSecret, announcement
 from party.noise import Noise
 from party.subproblem import Answer, Subproblem
 from protocol.agreement import Agreement
@@ -273,7 +273,7 @@ class SeededMasks(Masks):
 
     chance: random.Random
 
-    def _secret(self) -> bytes:
+    def _random(self) -> bytes:
         return self.chance.randbytes(32)
 
 
@@ -359,6 +359,8 @@ class World:
         self._rushes = self.chance.random() < 0.3
         self.bluffs = self.chance.random() < 0.3
         self.boasts = self.chance.random() < 0.3
+        self.copies = faults.liar and masked and self.chance.random() < 0.3
+        """The liar announces the mask key of another member as its own, and never another one."""
         self.withheld: tuple[str, str] | None = None
         if faults.withhold:
             a, b = self.chance.sample(self.parties, 2)
@@ -658,7 +660,9 @@ class World:
             data = signed.data
             if sender is self.liar and receiver is not sender and own:
                 data = self._lie(receiver, signed)
-            self._said.append(data)
+            kept = self.copies and sender is self.liar and isinstance(signed.message, MaskKey)
+            if not kept or receiver is not sender:  # what a copier does not say cannot be replayed
+                self._said.append(data)
             if isinstance(signed.message, Hello):
                 self._greetings.setdefault(sender.name, []).append(data)
             self._carry(sender, receiver, data, type(signed.message))
@@ -726,6 +730,8 @@ class World:
     def _lie(self, receiver: Party, signed: Signed) -> bytes:
         """What the liar says to this receiver instead: signed, but not what others hear."""
         message = signed.message
+        if self.copies and isinstance(message, MaskKey):
+            return self._copied(signed, message)
         if self.faults and self.bluffs and self.chance.random() < self._bluff_chance:
             return sign(self._bogus_halt(message)).data
         if self.faults and self.boasts and isinstance(message, Hello):
@@ -737,12 +743,27 @@ class World:
         fields: dict[str, Any] = {}
         if isinstance(message, Release):
             fields["values"] = tuple(value + 1 for value in message.values)
-        if isinstance(message, MaskKey):
-            fields["key"] = crypto_scalarmult_base(hashlib.sha256(message.key).digest())
         here = receiver.executor and receiver.executor.session.position
         if self._two_faced and here and here.round == message.round:
             fields["head"] = here.head
+        if isinstance(message, MaskKey):
+            other = MaskSecret(hashlib.sha256(message.key).digest())
+            head = fields.get("head", message.head)
+            return sign(announcement(self.agreement, message.sender, head, other)).data
         return sign(replace(message, **fields)).data
+
+    def _copied(self, signed: Signed, own: MaskKey) -> bytes:
+        """The key of another member, under one of the proofs that the liar can have."""
+        known = [key for name, key in self._keys.items() if name != own.sender]
+        if not known:
+            return bytes(len(signed.data))  # it waits until there is something to copy
+        theirs = self.chance.choice(known)
+        key = theirs.key
+        if self.chance.random() < 0.3:  # the same point of X25519 in another encoding
+            key = key[:-1] + bytes([key[-1] ^ 0x80])
+        proof = self.chance.choice((own.proof, theirs.proof))
+        self._tell(f"{own.sender} copies the mask key of {theirs.sender}")
+        return sign(replace(own, key=key, proof=proof)).data
 
     def _claimed_end(self, message: Release) -> Seal:
         """Where the liar should release it says that the session is over."""
@@ -788,6 +809,8 @@ class World:
                 raise Violation(f"{party.name} gave out two mask keys")
             return
         if isinstance(message, Release):
+            if self.copies:
+                raise Violation(f"{party.name} released beside a copied mask key")
             known = self._released.setdefault((party.name, message.round), message)
             if known != message:
                 raise Violation(f"{party.name} gave out round {message.round} twice")
@@ -828,8 +851,16 @@ class World:
                 raise Violation(f"{party.name} has another transcript than those before it")
         elif self.liar is None:
             raise Violation(f"{party.name} did not finish")
+        elif self.copies and silent(party.error) == self.liar.name:
+            return  # the copier has lost its place, and nothing was released
         elif not stored.fault and not isinstance(party.error, ImpossibleTotal):
             raise Violation(f"{party.name} neither finished nor has a proof: {party.error}")
+
+
+def silent(error: SottoError | None) -> str:
+    """Who is named as silent, where exactly one is."""
+    found = re.match(r"nothing from '(\w+)' for ", str(error))
+    return found[1] if found and isinstance(error, Unavailable) else ""
 
 
 def _brief(message: Message) -> str:

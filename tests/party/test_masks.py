@@ -1,7 +1,9 @@
 """Masks: that they fall out of the sum and out of nothing else, and that they are as specified."""
 
 import hashlib
+import itertools
 import json
+import random
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
@@ -12,12 +14,13 @@ import numpy as np
 import pytest
 
 from party.ledger import Ledger
-from party.masks import Masks
+from party.masks import Masks, MaskSecret, pair_secret
+from protocol import signatures
 from protocol.agreement import Agreement
 from protocol.arrays import Ticks
 from protocol.course import Course, Position, mask_keys
-from protocol.errors import BadLedger, BadMessage, BrokenInvariant
-from protocol.messages import MaskKey, Release, Signed
+from protocol.errors import BadLedger, BadMessage, BrokenInvariant, UnsafeLibrary
+from protocol.messages import Halt, MaskKey, Reason, Release, Signed
 from protocol.outcome import outcome
 from protocol.parts import part
 from protocol.toml import from_table
@@ -73,7 +76,7 @@ def test_the_session_of_the_vectors_is_played_bit_for_bit() -> None:
     """Keys, session id, releases, totals, prices, heads, quotas and payments are those beside."""
     agreement, ledgers, keys = vector_ledgers()
     assert agreement.digest.hex() == VECTORS["digest"]
-    assert [k.hex() for k in mask_keys(keys)] == VECTORS["keys"]
+    assert [k.key.hex() for k in mask_keys(keys)] == VECTORS["keys"]
     course = Course(agreement)
     assert course.opening.head.hex() == VECTORS["head_before"]
     position = course.pair(course.opening, mask_keys(keys))
@@ -143,7 +146,7 @@ def test_masks_are_those_of_the_second_reading() -> None:
     """For keys that nobody chose, member by member."""
     agreement = masked_agreement(3)
     masks, position, ledgers = paired(agreement)
-    keys = mask_keys(ledgers[0].mask_keys())
+    keys = [k.key for k in mask_keys(ledgers[0].mask_keys())]
     for place, (mask, ledger) in enumerate(zip(masks, ledgers, strict=True)):
         values = [7 + place, -(1 << 48)]
         assert mask.masked(np.array(values), position).tolist() == reading_masks.masked(
@@ -182,6 +185,109 @@ def test_sessions_with_other_keys_have_other_masks() -> None:
         masks, position, _ = paired(agreement)
         rows.append(masks[0].masked(zero, position).tobytes())
     assert len(set(rows)) == 4
+
+
+# What an active member can do
+
+
+def hostile_keys(members: int, seed: int) -> tuple[list[MaskSecret], list[bytes], list[int]]:
+    """Honest secrets, and keys of which some are copies: as they are, or negated.
+
+    At least two members are honest. Each liar copies the key of an honest member or of a liar.
+    """
+    chance = random.Random(seed)
+    secrets = [MaskSecret(chance.randbytes(32)) for _ in range(members)]
+    keys = [secret.public for secret in secrets]
+    honest = chance.sample(range(members), 2)
+    liars = [p for p in range(members) if p not in honest and chance.random() < 0.6]
+    for place in liars:
+        copied = keys[chance.randrange(members)]
+        negated = copied[:-1] + bytes([copied[-1] ^ 0x80])
+        keys[place] = chance.choice((copied, negated))
+    return secrets, keys, liars
+
+
+@pytest.mark.parametrize("members", [3, 4, 5, 8])
+def test_no_two_pairs_share_a_secret_whatever_keys_are_announced(members: int) -> None:
+    """Copied and negated keys, which have one image of X25519, give every pair its own secret."""
+    images = set()
+    for seed in range(20):
+        secrets, keys, liars = hostile_keys(members, seed)
+        seen: dict[bytes, tuple[int, int]] = {}
+        for own, secret in enumerate(secrets):
+            for other in range(members):
+                if own in liars or other == own:
+                    continue
+                pair = pair_secret(secret, keys, own, other, bytes(32))
+                both = min(own, other), max(own, other)
+                assert seen.setdefault(pair, both) == both
+                images.add((seed, both, secret.shared(keys[other])))
+    shared = [image for _, _, image in images]
+    assert len(set(shared)) < len(shared), "some of these pairs do share a secret of X25519"
+
+
+def test_two_honest_members_still_find_the_same_secret() -> None:
+    """Whatever the others announce, the masks of the honest ones cancel between them."""
+    for seed in range(20):
+        secrets, keys, liars = hostile_keys(5, seed)
+        honest = [place for place in range(5) if place not in liars]
+        for one in honest:
+            for other in honest:
+                if one != other:
+                    assert pair_secret(secrets[one], keys, one, other, b"x") == pair_secret(
+                        secrets[other], keys, other, one, b"x"
+                    )
+
+
+@pytest.mark.parametrize("members", [3, 4, 5])
+def test_no_subset_of_releases_is_unmasked_by_a_copied_key(
+    members: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even if proofs were not checked: the last member copies the first one's key, and no sum
+    over fewer than all honest members is free of masks. (It was, while pairs had no names.)"""
+    monkeypatch.setattr(signatures, "require_owned", lambda *_, **__: None)
+    agreement = masked_agreement(members)
+    masks, _, ledgers = paired(agreement)
+    said = ledgers[0].mask_keys()
+    first, last = mask_keys(said)[0], mask_keys(said)[-1]
+    copied = (*said[:-1], sign(replace(last, key=first.key)))
+    course = Course(agreement)
+    position = course.pair(course.opening, mask_keys(copied))
+    values = np.arange(2 * members).reshape(members, 2)
+    for ledger in ledgers:
+        ledger._file.forget(ledger._session, "keys")
+        ledger.record_mask_keys(copied)
+    rows = [m.masked(row, position) for m, row in zip(masks, values, strict=True)]
+    honest = range(members - 1)
+    for size in range(1, members):
+        for some in itertools.combinations(honest, size):
+            left = np.sum([rows[place] - values[place] for place in some], axis=0)
+            assert (np.abs(left.astype(float)) > 2.0**40).all(), some
+
+
+def test_a_halt_can_show_all_mask_keys() -> None:
+    """Mask keys are longer than releases of few numbers; what shows them is read all the same."""
+    for members in (3, 9):
+        agreement = masked_agreement(members, resources=1)
+        _, _, ledgers = paired(agreement)
+        keys = ledgers[0].mask_keys()
+        halt = Halt(
+            sender="ada",
+            agreement=agreement.digest,
+            round=0,
+            head=bytes(32),
+            reason=Reason.HEADS_DIFFER,
+            evidence=tuple(k.data for k in (*keys, keys[0])),
+        )
+        assert Reader(agreement).unpack(sign(halt).data).message == halt
+
+
+def test_a_library_that_accepts_unsafe_points_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where points of mixed order pass for good ones, no masked session begins."""
+    monkeypatch.setattr(signatures, "crypto_core_ed25519_is_valid_point", lambda _: True)
+    with pytest.raises(UnsafeLibrary, match="accepts unsafe keys"):
+        Reader(masked_agreement(3))
+    Reader(make_agreement(members=3))
 
 
 # What the ledger keeps, and for how long

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from party.gate import Gate
-from party.masks import pair_secret, stream
+from party.masks import MaskSecret, pair_secret, stream
 from party.subproblem import Subproblem
 from protocol.arrays import Ticks
 from protocol.course import Course, Position, mask_keys, numbers
@@ -86,14 +86,15 @@ def session(
 def stripped(heard: Heard, name: str) -> list[Ticks]:
     """What is left of a member's releases when all masks are taken off that somebody knows."""
     names = [m.name for m in AGREEMENTS["totals"].members]
-    keys, me = mask_keys(heard.keys), names.index(name)
+    keys, me = [k.key for k in mask_keys(heard.keys)], names.index(name)
     left = []
     for position, said in heard.rounds:
         numbers_left = said[me].copy()
         for other, secret in heard.colluding.items():
-            pair = pair_secret(secret, keys[me], heard.rounds[0][0].head)
+            place = names.index(other)
+            pair = pair_secret(MaskSecret(secret), keys, place, me, heard.rounds[0][0].head)
             known = np.frombuffer(stream(pair, position, 2), dtype=">i8").astype(np.int64)
-            numbers_left -= known if names.index(other) > me else -known
+            numbers_left -= known if place > me else -known
         left.append(numbers_left)
     return left
 
@@ -181,9 +182,9 @@ def test_no_number_on_the_wire_comes_twice() -> None:
 def test_masks_do_not_follow_from_public_keys() -> None:
     """A relay that takes public keys for secret ones finds nothing that cancels."""
     heard = sessions("one")[0]
-    keys = mask_keys(heard.keys)
+    keys = [k.key for k in mask_keys(heard.keys)]
     position, said = heard.rounds[0]
-    guess = pair_secret(hashlib.sha256(keys[0]).digest(), keys[2], position.head)
+    guess = pair_secret(MaskSecret(hashlib.sha256(keys[0]).digest()), keys, 0, 2, position.head)
     known = np.frombuffer(stream(guess, position, 2), dtype=">i8").astype(np.int64)
     left = stripped(heard, "ada")[0] - known
     assert not set(left.tolist()) & {3 << 17, 1 << 17}

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
+from party.masks import MaskSecret, announcement
 from protocol.course import Course, mask_keys
 from protocol.effects import Fail, Record
 from protocol.errors import BadLedger, DifferentPrices, Equivocation, ImpossibleTotal
-from protocol.messages import Halt, MaskKey, Message, Reason, Release, Signed
+from protocol.messages import Halt, Message, Reason, Release, Signed
 from protocol.session import Phase, Session
 from protocol.totals import session_id
 from protocol.transcript import Transcript, replay
 from tests.kit.builders import make_agreement, sign, signer
-from tests.kit.reading_masks import public
 from tests.kit.story import NONCE, Story
 
 AGREEMENT = make_agreement(members=3, rounds=2, reveal="totals")
@@ -22,15 +22,8 @@ BEFORE = COURSE.opening.head
 
 def key(name: str, seed: int = 0, head: bytes = BEFORE) -> Signed:
     """A mask key that a member signs."""
-    return sign(
-        MaskKey(
-            sender=name,
-            agreement=AGREEMENT.digest,
-            round=0,
-            head=head,
-            key=public(bytes([NAMES.index(name) + 1, seed]) * 16),
-        )
-    )
+    secret = MaskSecret(bytes([NAMES.index(name) + 1, seed]) * 16)
+    return sign(announcement(AGREEMENT, name, head, secret))
 
 
 KEYS = tuple(key(name) for name in NAMES)

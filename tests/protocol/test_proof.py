@@ -21,7 +21,7 @@ def said(kind: type[Message], head: bytes, *, sender: str = "ben", round: int = 
         Release: {"values": (1, 2)},
         Seal: {"complete": False},
         Halt: {"reason": Reason.HEADS_DIFFER, "evidence": ()},
-        MaskKey: {"key": bytes(32)},
+        MaskKey: {"key": bytes(32), "proof": bytes(64)},
     }
     common = {"sender": sender, "agreement": AGREEMENT.digest, "round": round, "head": head}
     return sign(kind(**common, **body[kind]))  # type: ignore[arg-type]

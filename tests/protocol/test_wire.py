@@ -28,7 +28,7 @@ from protocol.messages import (
     Signed,
 )
 from protocol.toml import from_table
-from protocol.wire import CONTEXT, HARD_LIMIT, Reader, longest, pack, release_bytes
+from protocol.wire import CONTEXT, HARD_LIMIT, VERSION, Reader, longest, pack, release_bytes
 from tests.kit import ROOT, reading
 from tests.kit.builders import NAMES, make_agreement, public_key, sign, signing_key
 
@@ -397,7 +397,14 @@ def structure(chance: random.Random, depth: int = 0) -> Any:
 
 def frame(chance: random.Random) -> list[Any]:
     """The seven fields of a message, most of them as they should be."""
-    right = [1, chance.randrange(1, 5), public_key("ada"), AGREEMENT.digest, bytes(4), bytes(32)]
+    right = [
+        VERSION,
+        chance.randrange(1, 5),
+        public_key("ada"),
+        AGREEMENT.digest,
+        bytes(4),
+        bytes(32),
+    ]
     fields = [*right, chance.randbytes(chance.choice((0, 1, 16, 17, 77)))]
     for place in range(7):
         if chance.random() < 0.15:
@@ -418,7 +425,7 @@ def test_any_signed_structure_is_a_message_or_bad() -> None:
         found = read(signed(bytes(msgpack.packb(content))))
         if found is not None:
             opened += 1
-            assert content[:2] == [1, KINDS[type(found.message).__name__]]
+            assert content[:2] == [VERSION, KINDS[type(found.message).__name__]]
     assert opened > 0, "some of it is meant to be right"
 
 
