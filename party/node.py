@@ -20,7 +20,7 @@ from party.noise import Noise
 from party.subproblem import Answering
 from party.view import View
 from protocol.agreement import Agreement
-from protocol.errors import BadMessage, PeerError, SottoError, Unsealed
+from protocol.errors import BadMessage, Malformed, PeerError, SottoError, Unsealed
 from protocol.messages import NONCE_BYTES, Seal, Signed
 from protocol.outcome import Outcome, outcome
 from protocol.session import Phase
@@ -46,6 +46,7 @@ class Node:
         self._ledger = ledger
         self._view = view
         self._said = b""
+        self._malformed: set[str] = set()
         self._reader = Reader(agreement)
         self._inbox = Inbox(agreement)
         self._executor = Executor(
@@ -120,6 +121,9 @@ class Node:
             signed = self._reader.unpack(data)
         except BadMessage as error:
             self._view.dropped(str(error))
+            if isinstance(error, Malformed) and error.sender not in self._malformed:
+                self._malformed.add(error.sender)
+                self._view.warn(f"dropped a message {error}")
         else:
             self._publish(self._executor.receive(signed, time.monotonic()))
 

@@ -94,6 +94,10 @@ class BadMessage(PeerError):
     """Bytes that are not a message of this session. They are dropped, never obeyed."""
 
 
+class Malformed(BadMessage):
+    """What a member has signed, and still is not a message of this session."""
+
+
 class Equivocation(PeerError):
     """A party signed two different messages for the same round."""
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgpack
 
 from protocol.agreement import Agreement
-from protocol.errors import BadMessage
+from protocol.errors import BadMessage, Malformed
 from protocol.messages import (
     HEAD_BYTES,
     KEY_BYTES,
@@ -150,9 +150,9 @@ class Reader:
         try:
             message = self._message(kind, sender, fields)
         except BadMessage as error:
-            raise BadMessage(f"from {sender!r}: {error}", sender=sender) from None
+            raise Malformed(f"from {sender!r}: {error}", sender=sender) from None
         if _payload(message, key) != payload:
-            raise BadMessage(f"from {sender!r}: not in canonical form", sender=sender)
+            raise Malformed(f"from {sender!r}: not in canonical form", sender=sender)
         return Signed(message, data)
 
     def _check(self, data: bytes, payload: bytes, sender: str, key: bytes) -> None:

@@ -17,6 +17,7 @@ from scripts.bench import WIDTH, machine
 
 ATTACKS = {
     "clock": "a member that answers last sets every price and times a real party",
+    "masks": "members that copy mask keys read what others release",
     "epsilon": "two data sets as different as can be, told apart by what the gate releases",
 }
 """Each is a function of its name in the file of its name, and `options` there adds its own."""

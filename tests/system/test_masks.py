@@ -1,0 +1,49 @@
+"""Members that copy mask keys, against real processes: they read nothing, and lose their place.
+
+The same attack succeeds against parties without the defences, so that these tests can fail.
+"""
+
+from typing import Any
+
+import pytest
+
+from scripts.attacks.masks import CASES, Case, attacked
+
+pytestmark = [pytest.mark.timeout(600), pytest.mark.slow]
+
+ONE, TWO, DIFFERENCE = CASES[0], CASES[5], CASES[6]
+
+
+def named(cases: tuple[Case, ...]) -> list[Any]:
+    return [pytest.param(case, id=case.name.replace(" ", "-").replace(",", "")) for case in cases]
+
+
+@pytest.mark.parametrize("case", named(CASES))
+def test_a_copied_key_is_refused_and_nothing_is_released(case: Case) -> None:
+    """Every honest member drops the key, even if the relay passes it on, and says so."""
+    figures = attacked(case, "relay", "nothing", seed=1)
+    honest = [name for name in case.roster if name not in case.copies]
+    assert figures["refused"] == sorted(honest)
+    assert figures["numbers"] == figures["read"] == 0
+
+
+def test_a_copied_key_is_refused_in_a_mesh_too() -> None:
+    """No relay is needed for that: each member checks for itself."""
+    figures = attacked(ONE, "mesh", "nothing", seed=1)
+    assert figures["refused"] == ["o", "v"]
+    assert figures["numbers"] == 0
+
+
+@pytest.mark.parametrize("case", named((ONE, TWO, DIFFERENCE)))
+def test_without_proofs_the_names_of_pairs_still_hide_every_number(case: Case) -> None:
+    """The session ends, and no number of a victim is among what the attackers add up."""
+    figures = attacked(case, "relay", "proof", seed=1)
+    assert figures["numbers"] == 12
+    assert figures["read"] == 0
+
+
+@pytest.mark.parametrize("case", named(CASES))
+def test_without_both_defences_the_attack_reads_every_number(case: Case) -> None:
+    """The control: this is what the attack is worth where pairs have no names."""
+    figures = attacked(case, "relay", "both", seed=1)
+    assert figures["numbers"] == figures["read"] == 12
