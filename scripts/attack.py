@@ -18,6 +18,7 @@ from scripts.bench import WIDTH, machine
 ATTACKS = {
     "clock": "a member that answers last sets every price and times a real party",
     "epsilon": "two data sets as different as can be, told apart by what the gate releases",
+    "totals": "a member that answers last steers prices and takes totals without noise apart",
 }
 """Each is a function of its name in the file of its name, and `options` there adds its own."""
 
