@@ -171,6 +171,18 @@ class Spent:
         return min(zcdp, gaussian_epsilon(mu=self._multiplier, delta=rest))
 
     @property
+    def guessed(self) -> float:
+        """How often, at most, a guess between two data sets that are equally likely is right.
+
+        The one who guesses knows everything else. Guarantee: this is ½ + ½·(the largest
+        difference in the probability of any event), which is Φ(μ/2) for Gaussian noise; where
+        ticks are too coarse for that curve, it is Pinsker's bound for zCDP (PRIVACY.md §3).
+        """
+        if math.isinf(self.mu_squared):
+            return 1.0
+        return 0.5 + 0.5 * min(self.gaussian_delta(0.0), 0.5 * math.sqrt(self.mu_squared), 1.0)
+
+    @property
     def _multiplier(self) -> float:
         """μ of the continuous Gaussian that tells no less."""
         return math.sqrt(self.mu_squared + self.discreteness.reserve)
