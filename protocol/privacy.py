@@ -280,10 +280,11 @@ class Calibration:
         return discreteness(sigma, rounds=T, dearest=mu_squared / parts, total=mu_squared)
 
     def against(self, colluders: int) -> Spent:
-        """What a session tells any so many others together of the member that it tells most of.
+        """Worst-case privacy cost of any member against `colluders` colluding members.
 
         Where only totals are read. Guarantee: up to the agreed number it is no more than the
-        agreement's ε and δ; beyond, it is what the noise of the others still hides.
+        agreement's ε and δ; beyond, it is what the noise of the others still hides. All others
+        together (K − 1) are also the bound for the one who moves a payment (PRIVACY.md §11).
         """
         caps = self.agreement.share_ticks
         if self.colluders is None or not self.mu or self.agreement.rehearsal:

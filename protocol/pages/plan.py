@@ -202,7 +202,7 @@ def _revealed(agreement: Agreement) -> Element:
         ("Every other company", told),
         (
             "The coordinator",
-            "the same, because it carries the messages"
+            "the same, because it carries the messages, and from where they come"
             if relayed
             else "where each company can be reached, and that the session is over",
         ),
@@ -210,7 +210,7 @@ def _revealed(agreement: Agreement) -> Element:
         *_own_part(agreement),
         (
             "Everybody on the network",
-            "that messages are sent, when and between whom; they are encrypted",
+            "that messages are sent, when, how large and between whom; they are encrypted",
         ),
         (
             "Sent to nobody",

@@ -70,7 +70,7 @@ def summary(known: Outcome) -> list[Element]:
         element(
             "p",
             f"{members} companies share {counted(resources, 'capacity', 'capacities')}. Of its "
-            f"books each has told the others nothing but {told}.",
+            f"books each has sent the others nothing but {told}.",
             class_="lead",
         ),
         facts(

@@ -244,9 +244,9 @@ def _only_totals(known: Outcome) -> list[str]:
         f"totals     asked for by all together, averaged{noisy}",
         *asked,
         *_risked(known),
-        "masked     every total was recomputed, and can be one. Single releases cannot be read, so",
-        "           that they cannot be checked: whether one is true, and who has which quota and",
-        "           payment, nobody knows but its member",
+        "masked     every total was recomputed, and can be one. Single releases are masked, and",
+        "           cannot be checked: an audit says neither whether one is true nor which quota",
+        "           and payment a member has",
     ]
 
 
