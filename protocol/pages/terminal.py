@@ -84,6 +84,8 @@ def _paid(agreement: Agreement, totals: dict[str, Any]) -> str:
     """What a payment tells, beside what was agreed."""
     if totals["quota_by_shares"] == 1.0:
         return "nothing more"
+    if totals["payment_epsilon"] is None:
+        return "no guarantee, as in all of a rehearsal"
     guesses = f"right at most {in_guesses(totals['payment_guessed'])} times"
     agreed = "" if agreement.privacy is None else f" instead of {agreement.privacy.epsilon:g}"
     return f"up to epsilon {at_most(totals['payment_epsilon'])}{agreed}, {guesses}"

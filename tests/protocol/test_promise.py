@@ -196,4 +196,6 @@ def test_noisy_releases_that_can_be_read_cover_quotas_and_payments() -> None:
     assert "Prices, quotas and payments follow from the noisy numbers alone" in " ".join(
         unprotected(agreement)
     )
-    assert unprotected(replace(agreement, rehearsal=True)) == []
+    rehearsed = replace(crowd(10, 4.0), rehearsal=True)
+    assert unprotected(rehearsed) == []
+    assert "no guarantee, as in all of a rehearsal" in plan_text(rehearsed, forecast(rehearsed))
