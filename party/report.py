@@ -281,7 +281,7 @@ def _there(known: Outcome) -> str:
 
 def _no_promise(known: Outcome) -> str:
     if known.agreement.privacy is not None:
-        return "prices and quotas follow from numbers with noise"
+        return "prices follow from numbers with noise"
     if known.certificate is not None:
         return "quotas were cut, and may be less than what a company asked for"
     return "the rounds were not played by the rule that has a certificate"

@@ -1,8 +1,12 @@
 """The attack on exact totals: it finds steps of one company, and what it claims is so."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from party.playing import players, run
+from protocol.outcome import outcome
 from scripts.attacks.totals import Attacker, Step, answering, attacked, steps, terms, true_steps
 from scripts.instances import draw
 
@@ -35,6 +39,24 @@ def test_claims_are_steps_of_one_company() -> None:
         changed = [c / instance.capacity for c in changes if np.abs(c).max() > 1e-5]
         assert len(changed) == 1
         np.testing.assert_allclose(changed[0], claim.size, atol=1e-5)
+
+
+def test_the_last_to_answer_knows_what_all_others_ask_for() -> None:
+    """In a real session: the masked releases of the others and the own masks add up to it.
+
+    A mask does not depend on what it hides, so that this is known before the own answer is made.
+    """
+    instance = draw(1, parties=3, demands=False)
+    agreement = replace(terms(instance, 3, "center"), rehearsal=True)  # it is only played
+    with players(agreement, instance.subproblems(), 1) as members:
+        run(members)
+        known = outcome(agreement, members[0].ledger.transcript())
+        said = [member.ledger.demands()[1] for member in members]
+    masks = known.released[:, 0] - said[0]
+    others = known.released[:, 1:].sum(axis=1) + masks
+    assert known.rounds > 5
+    np.testing.assert_array_equal(others, said[1] + said[2])
+    assert not (known.released[:, 1:] == np.stack(said[1:], axis=1)).any(), "they are masked"
 
 
 def test_steps_of_a_known_demand() -> None:

@@ -759,7 +759,7 @@ def test_private_page_promises_nothing_with_noise() -> None:
     """With noise the page says that there is no promise, why, and whether it came to that."""
     it = played()
     text = Page(it.private()).text
-    assert "no promise that nobody loses by joining, because prices and quotas follow from" in text
+    assert "no promise that nobody loses by joining, because prices follow from" in text
     assert "nobody loses by joining: for no company" not in text
     assert "Nothing is certified: with noise" in text
     plan = it.settlement.within_quota
