@@ -1,6 +1,6 @@
 """What an adversary finds out: attacks on real parts of this project, measured.
 
-Each attack knows more than any adversary should, and says how much that helps. Nothing here is
+Each attack names what its adversary knows, and says how much it finds out. Nothing here is
 asserted, and all data are invented.
 """
 
