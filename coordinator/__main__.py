@@ -74,11 +74,12 @@ def main() -> None:
         "for all members or for none (in proportion to shares)")  # fmt: skip
     add("--mode", choices=agreements.MODES,
         help="private: noise that keeps epsilon and delta; clipped: the same with caps that adapt; "
-        "hidden: no noise and no guarantee, everybody sees exactly what each would take at the "
-        "prices asked, and in return the prices are exact and certified (private)")  # fmt: skip
+        "hidden: no noise and no guarantee, the answers to many prices may tell much of a "
+        "company's data, and in return the prices are exact and certified (private)")  # fmt: skip
     add("--reveal", choices=agreements.REVEALS,
-        help="totals: releases are masked so that nobody can read one, only their sum, from three "
-        "members on; each: every release can be read (totals where it can be)")  # fmt: skip
+        help="totals: releases are masked so that only their sum can be read, from three members "
+        "on, and without noise the sum can still tell one company's answers; each: every release "
+        "can be read (totals where it can be)")  # fmt: skip
     add("--colluders", type=int, metavar="T",
         help="private and totals: members that may tell each other all they know (1)")  # fmt: skip
     add("--overrun", type=float, metavar="RISK",

@@ -1,8 +1,7 @@
 """The coordinator: carries bytes between the members, or tells them where to find each other.
 
-Nobody has to trust it. It cannot read more than the members make public, cannot alter what
-they signed, and knows no private number. All it can do is be silent, and then the members
-say so.
+Nobody has to trust it. It reads what every member reads, which without noise can tell much of a
+company, and cannot alter what they signed. It can be silent, or slow; then the members say so.
 """
 
 import math

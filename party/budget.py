@@ -40,7 +40,8 @@ class Limit:
 
     Guarantee: with `fixed`, all that the data set ever releases in sessions that `require_room`
     lets pass is (ε, δ)-LDP for these ε and δ, however later sessions are chosen in the light of
-    earlier ones, and whenever there are no more (PRIVACY.md §6).
+    earlier ones, and whenever there are no more (PRIVACY.md §6). With totals that is computational,
+    and against at most the agreed colluders in each session (§10).
     """
 
     epsilon: float
@@ -94,7 +95,7 @@ class Account:
     """What one session may cost its data set, and how much of that was released.
 
     Where releases were masked, it costs no more as long as at most so many members are
-    `colluders`, and nobody can break the masks.
+    `colluders`, the others add their noise, and nobody can break the masks.
     """
 
     agreement: bytes
@@ -234,8 +235,24 @@ def _before_and_after(accounts: Iterable[Account], this: Account | None) -> tupl
     return before, after
 
 
-def statement(data_set: str, limit: Limit | None, *, everything: bool = False) -> str:
-    """What can be said of all releases of a data set together, for people."""
+def colluding(accounts: Iterable[Account], data_set: str) -> tuple[int, ...]:
+    """How many colluders the sessions of a data set allow for, where only totals are read."""
+    counts = {a.colluders for a in accounts if a.data_set == data_set and a.colluders}
+    return tuple(sorted(counts))
+
+
+def statement(
+    data_set: str,
+    limit: Limit | None,
+    *,
+    everything: bool = False,
+    colluders: Sequence[int] = (),
+) -> str:
+    """What can be said of all releases of a data set together, for people.
+
+    `colluders` are those that its sessions with totals allow for: what is said of them rests on
+    more than noise.
+    """
     name = f"the data set {data_set!r}"
     if everything:
         return f"Something of {name} was released without noise: there is no guarantee for it."
@@ -245,12 +262,26 @@ def statement(data_set: str, limit: Limit | None, *, everything: bool = False) -
         return (
             f"Its limit was {made} before anything was released: all that is ever released of "
             f"{name} is covered by epsilon {epsilon:g} at delta {delta:g}, however later sessions "
-            "are chosen."
+            f"are chosen.{_rests_on(colluders)}"
         )
     what = "No limit was fixed" if limit is None else "The limit was set or raised after, not fixed"
     return (
         f"{what} before the first release of {name}: what it has spent covers its releases only if "
         "it was not decided in the light of earlier ones how many sessions there are."
+        f"{_rests_on(colluders)}"
+    )
+
+
+def _rests_on(colluders: Sequence[int]) -> str:
+    """What else must hold for sessions in which only totals can be read."""
+    if not colluders:
+        return ""
+    few = " or ".join(map(str, colluders))
+    many = "member tells" if few == "1" else "members tell"
+    return (
+        f" For sessions with totals this holds if in each of them at most {few} other {many} what "
+        "they know, the rest add their noise, and nobody breaks the ciphers. It does not count "
+        "what payments, quotas and the use of capacities tell."
     )
 
 
@@ -308,7 +339,12 @@ def figures(
         "covered_by": limit
         and limit.fixed
         and {"epsilon": limit.fixed[0], "delta": limit.fixed[1]},
-        "statement": statement(data_set, limit, everything=math.isinf(total.mu_squared)),
+        "statement": statement(
+            data_set,
+            limit,
+            everything=math.isinf(total.mu_squared),
+            colluders=colluding(mine, data_set),
+        ),
     }
 
 

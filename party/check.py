@@ -126,4 +126,6 @@ def _budget(path: Path, agreement: Agreement, data_set: str | None) -> Iterator[
     after = budget.spent([a for a in accounts if a is not this], this.data_set) + this.agreed
     yield f"           and with all of this session {budget.in_words(after, delta)}"
     everything = math.isinf(after.mu_squared)
-    yield f"           {budget.statement(this.data_set, limit, everything=everything)}"
+    colluders = budget.colluding(accounts, this.data_set)
+    told = budget.statement(this.data_set, limit, everything=everything, colluders=colluders)
+    yield f"           {told}"

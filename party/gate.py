@@ -57,7 +57,9 @@ class Gate:
     Guarantee: all that ever comes out for one session is (ε, δ)-LDP in the data set, for
     the ε and δ of the agreement (PRIVACY.md §3): every release is a function of the data
     clamped to public caps, plus the noise of `Calibration`, and there are at most T of them.
-    In `hidden` mode there is no noise and no guarantee.
+    Where only totals can be read a release carries the member's part of the noise and a mask, and
+    the promise is that of §10: computational, and against at most the agreed colluders.
+    In `hidden` mode there is no noise and no guarantee; masked totals can tell one member (§13).
     """
 
     def __init__(

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from party import dataset, identity, lifetime
-from party.budget import Limit, require_room, statement
+from party.budget import Limit, colluding, require_room, statement
 from party.clock import solving_seconds
 from party.dataset import DataSet, Model
 from party.ledger import Ledger
@@ -234,7 +234,8 @@ def take_part(
                 if seen := dataset.seen_by_others(model):
                     view.warn(seen)
                 if fixed is not None and fixed != kept:
-                    view.warn(statement(memory.data_set, fixed))
+                    colluders = colluding(memory.accounts(), memory.data_set)
+                    view.warn(statement(memory.data_set, fixed, colluders=colluders))
                 Node(
                     agreement,
                     who,

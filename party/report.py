@@ -35,10 +35,11 @@ from protocol.pages.page import (
     table,
     verdicts,
 )
-from protocol.pages.public import WEAK, header, others, public_sections, summary
+from protocol.pages.public import header, public_sections, summary
 from protocol.pages.sharing import money_decimals, own_quota_texts, payment_counts, quota_texts
 from protocol.pages.words import ROWS, amount_text, counted, decimals_of, left_out, titled
 from protocol.privacy import Spent
+from protocol.promise import WEAK, at_most, in_guesses, moved, others, totals_tell
 
 VARIABLES = 50
 """Variables of the plan that the page shows. `plan.csv` has all."""
@@ -53,6 +54,7 @@ class Spending:
     session: Spent
     lifetime: Spent
     limit: Limit | None = None
+    colluders: tuple[int, ...] = ()
 
     @property
     def sentences(self) -> tuple[str, str, str]:
@@ -66,7 +68,12 @@ class Spending:
         return (
             told,
             f"In all sessions together the data set {self.data_set!r} has spent {lifetime}.",
-            statement(self.data_set, self.limit, everything=math.isinf(self.lifetime.mu_squared)),
+            statement(
+                self.data_set,
+                self.limit,
+                everything=math.isinf(self.lifetime.mu_squared),
+                colluders=self.colluders,
+            ),
         )
 
 
@@ -274,7 +281,7 @@ def _there(known: Outcome) -> str:
 
 def _no_promise(known: Outcome) -> str:
     if known.agreement.privacy is not None:
-        return "prices and quotas follow from numbers with noise"
+        return "prices follow from numbers with noise"
     if known.certificate is not None:
         return "quotas were cut, and may be less than what a company asked for"
     return "the rounds were not played by the rule that has a certificate"
@@ -285,8 +292,9 @@ def _privacy(known: Outcome, spending: Spending) -> Content:
     agreement, rounds = known.agreement, counted(known.rounds, "round", "rounds")
     if agreement.masked and agreement.privacy is None:
         return (
-            "Nobody can read what you would take, only what all companies together would, exactly, "
-            f"at the prices of {rounds}. All the others together could work out your part of it."
+            "The others can read what all companies together would take, exactly, at the prices of "
+            f"{rounds}. {totals_tell(agreement)} Your quota and payment are exact too: a person "
+            "who sees them learns what you would take on average."
         )
     if agreement.privacy is None or agreement.rehearsal:
         noise = "repeatable noise hides nothing" if agreement.privacy is not None else "no noise"
@@ -294,14 +302,21 @@ def _privacy(known: Outcome, spending: Spending) -> Content:
             f"There is no guarantee ({noise}): the others can know what you would take at the "
             f"prices of {rounds}, and what follows from it."
         )
-    epsilon = spending.session.epsilon(spending.delta)
-    weak = ", which promises next to nothing" if epsilon > WEAK else ""
-    factor = figure(math.exp(min(epsilon, 700.0)), digits=2)
-    return (
-        f"Of {others(agreement)}, whatever they know besides, the odds between any two data sets "
-        f"that you might have shift by a factor of at most {factor}{weak}, but for a chance of "
-        f"about {spending.delta:g}."
+    cost = spending.session
+    weak = ", which promises next to nothing" if cost.guessed > WEAK else ""
+    told = (
+        f"If you might have either of two data sets, both equally likely, {others(agreement)} "
+        f"guess right in at most {in_guesses(cost.guessed)} cases instead of 50, whatever else "
+        f"they know{weak}."
     )
+    paid = moved(agreement)
+    if paid is not None:
+        told += (
+            " The one who moves your payment may learn more, and be right in "
+            f"{in_guesses(paid.guessed)} cases (ε = {at_most(paid.epsilon(spending.delta))}). "
+            "Your quota follows from your demands without noise: show it only where you must."
+        )
+    return told
 
 
 def _certain(known: Outcome, data: DataSet, settlement: Settlement) -> Element:

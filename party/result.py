@@ -89,6 +89,7 @@ def spent(ledger: Ledger, agreement: bytes) -> Spending:
         session=this.spent,
         lifetime=budget.spent(accounts, ledger.data_set),
         limit=ledger.limit(),
+        colluders=budget.colluding(accounts, ledger.data_set),
     )
 
 

@@ -110,7 +110,7 @@ class Settlement:
 
 
 def own_part(known: Outcome, member: str, ledger: Ledger) -> Part | None:
-    """What a member may use and pays where nobody else knows that, else None. Secret.
+    """What a member may use and pays where it alone works that out, else None. Secret.
 
     Worked out once, from what the ledger holds of its own demands, which are destroyed then.
     """

@@ -221,8 +221,8 @@ def show_budget(figures: dict[str, Any]) -> None:
     for count in sorted({row["colluders"] for row in figures["sessions"] if row["colluders"]}):
         who = "member tells" if count == 1 else "members tell"
         console.print(
-            f"*{count}: only totals could be read; it holds as long as at most {count} {who} what "
-            "they know, and nobody breaks the masks",
+            f"*{count}: only totals could be read; it holds as long as at most {count} other {who} "
+            "what they know, the rest add their noise, and nobody breaks the ciphers",
             highlight=False,
         )
     limit = figures["limit"]

@@ -1,4 +1,4 @@
-"""What an agreement means before anybody joins: its noise, its promises, and both in plain words.
+"""What an agreement means before anybody joins: its noise in figures, and whether it is too much.
 
 Needs the agreement and nothing else. Nothing that was released, and nothing private, may
 ever change what is said here.
@@ -16,6 +16,7 @@ from protocol.agreement import Agreement, Member, Privacy
 from protocol.caps import first_caps
 from protocol.errors import BadAgreement
 from protocol.hedge import hedge
+from protocol.promise import moved, session_cost
 from protocol.toml import (
     COLLUDERS,
     LEAST_EPSILON,
@@ -48,6 +49,7 @@ def forecast(agreement: Agreement) -> dict[str, Any]:
         "total_average": noise.total / math.sqrt(T),
         "party_average_over_share": None if agreement.masked else noise.share / math.sqrt(T),
         **_theorem(agreement),
+        "guessed": None if agreement.privacy is None else session_cost(agreement).guessed,
         "needed": needed(agreement),
         "reveal": agreement.reveal,
         "each": readable(agreement),
@@ -109,7 +111,7 @@ def unreadable(agreement: Agreement) -> dict[str, Any] | None:
         noise, calibration = Noise.of(masked), privacy.Calibration(masked)
     except BadAgreement:
         return None
-    kept, delta = hedge(masked), masked.privacy.delta
+    kept, delta, paid = hedge(masked), masked.privacy.delta, moved(masked)
     agreed, most = masked.privacy.colluders or COLLUDERS, len(masked.members) - 1
     return {
         "total_release": noise.total,
@@ -120,6 +122,8 @@ def unreadable(agreement: Agreement) -> dict[str, Any] | None:
             str(count): _stated(calibration.against(count).epsilon(delta))
             for count in sorted({agreed, min(agreed + 1, most), most})
         },
+        "payment_epsilon": _stated(paid.epsilon(delta)) if paid else masked.privacy.epsilon,
+        "payment_guessed": (paid or session_cost(masked)).guessed,
         "overrun": masked.privacy.overrun,
         "quota_kept": kept.kept,
         "quota_by_shares": float(kept.shares),
@@ -296,8 +300,8 @@ def verdict(agreement: Agreement) -> str:
     if agreement.privacy is None and agreement.masked:
         return (
             "Verdict: no noise, so that prices and totals are exact, and no guarantee in numbers. "
-            "Nobody can read a single company's demand, only what all would take together; all "
-            "the others together could take theirs away from it."
+            "Single demands are masked, and what all would take together can be read. With few "
+            "companies, or over several sessions, that can tell what one of them would take."
         )
     if agreement.privacy is None:
         return (
@@ -339,30 +343,4 @@ def _quota_words(agreement: Agreement) -> str:
     return (
         f"quotas leave about {100.0 * kept.kept:.0f} % of a capacity unused, so that noise does "
         f"not make them exceed it{partly}."
-    )
-
-
-def statement(agreement: Agreement) -> str:
-    """The privacy statement of a session, for people."""
-    if agreement.rehearsal and agreement.privacy is not None:
-        return "none: this is a rehearsal with noise that can be repeated"
-    if agreement.privacy is None:
-        if agreement.masked:
-            return (
-                "none in numbers: totals are shown without noise. Nothing can be read of a single "
-                "demand, as long as one more member keeps its own to itself"
-            )
-        return "none: mode 'hidden' shows the demands without noise"
-    p = agreement.privacy
-    if agreement.masked:
-        others = "any one other member" if p.colluders == 1 else f"any {p.colluders} other members"
-        return (
-            f"all that a session tells {others}, the coordinator and everybody outside of a "
-            f"party's data is (ε={p.epsilon:g}, δ={p.delta:g})-differentially private "
-            f"({p.accountant} accountant, {p.noise} noise), if the remaining members add their "
-            "noise as agreed and nobody can break X25519, BLAKE2b or ChaCha20"
-        )
-    return (
-        f"all releases of each party together are (ε={p.epsilon:g}, δ={p.delta:g})-locally "
-        f"differentially private ({p.accountant} accountant, {p.noise} noise)"
     )

@@ -1,7 +1,7 @@
-"""What a member makes of totals that nobody can take apart: its own quota and its own payment.
+"""What a member makes of the totals where releases are masked: its own quota and payment.
 
 The rule by which they follow from its own numbers comes from totals alone and is everybody's.
-Each member applies it for itself, to numbers that nobody else has. SPEC.md §18. Exact integers
+Each member applies it for itself, to its own numbers. SPEC.md §18. Exact integers
 and fractions. Nothing computed here from a member's own numbers may go into any message.
 
 Symbols: N ticks to a capacity, A all shares together, θ what demands are scaled by, β what is
@@ -83,7 +83,11 @@ def noisy_rule(agreement: Agreement, totals: Ticks) -> Rule:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Part:
-    """What one member may use, in ticks, and what it pays. Nobody else knows either. Secret."""
+    """What one member may use, in ticks, and what it pays. Secret: no ε covers either.
+
+    The quota tells the member's demand without noise, the payment as much as all other members
+    together could know (PRIVACY.md §11).
+    """
 
     quota: Ticks
     payment: float

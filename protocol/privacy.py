@@ -171,6 +171,18 @@ class Spent:
         return min(zcdp, gaussian_epsilon(mu=self._multiplier, delta=rest))
 
     @property
+    def guessed(self) -> float:
+        """How often, at most, a guess between two data sets that are equally likely is right.
+
+        The one who guesses knows everything else. Guarantee: this is ½ + ½·(the largest
+        difference in the probability of any event), which is Φ(μ/2) for Gaussian noise; where
+        ticks are too coarse for that curve, it is Pinsker's bound for zCDP (PRIVACY.md §3).
+        """
+        if math.isinf(self.mu_squared):
+            return 1.0
+        return 0.5 + 0.5 * min(self.gaussian_delta(0.0), 0.5 * math.sqrt(self.mu_squared), 1.0)
+
+    @property
     def _multiplier(self) -> float:
         """μ of the continuous Gaussian that tells no less."""
         return math.sqrt(self.mu_squared + self.discreteness.reserve)
@@ -268,10 +280,11 @@ class Calibration:
         return discreteness(sigma, rounds=T, dearest=mu_squared / parts, total=mu_squared)
 
     def against(self, colluders: int) -> Spent:
-        """What a session tells any so many others together of the member that it tells most of.
+        """Worst-case privacy cost of any member against `colluders` colluding members.
 
         Where only totals are read. Guarantee: up to the agreed number it is no more than the
-        agreement's ε and δ; beyond, it is what the noise of the others still hides.
+        agreement's ε and δ; beyond, it is what the noise of the others still hides. All others
+        together (K − 1) are also the bound for the one who moves a payment (PRIVACY.md §11).
         """
         caps = self.agreement.share_ticks
         if self.colluders is None or not self.mu or self.agreement.rehearsal:

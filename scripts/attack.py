@@ -1,6 +1,6 @@
 """What an adversary finds out: attacks on real parts of this project, measured.
 
-Each attack knows more than any adversary should, and says how much that helps. Nothing here is
+Each attack names what its adversary knows, and says how much it finds out. Nothing here is
 asserted, and all data are invented.
 """
 
@@ -19,6 +19,7 @@ ATTACKS = {
     "clock": "a member that answers last sets every price and times a real party",
     "masks": "members that copy mask keys read what others release",
     "epsilon": "two data sets as different as can be, told apart by what the gate releases",
+    "totals": "a member that answers last steers prices and takes totals without noise apart",
 }
 """Each is a function of its name in the file of its name, and `options` there adds its own."""
 

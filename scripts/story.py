@@ -165,7 +165,7 @@ def verdict(figures: dict[str, Any]) -> str:
     count = len(figures["companies"])
     better, still = (sum(g is not None and g > 0.5 for g in s["gains"]) for s in (quiet, noisy))
     who = "every company is" if better == count else f"{better} of {count} companies are"
-    first = f"Verdict: with nobody seeing more than totals, {who} better off than alone"
+    first = f"Verdict: with only totals to be read, {who} better off than alone"
     kept = _sum(noisy["gains"]) / (_sum(quiet["gains"]) or math.inf)
     if still:
         return (

@@ -12,7 +12,7 @@ from xml.etree.ElementTree import Element
 
 from protocol.agreement import Agreement
 from protocol.expectation import SESSIONS, Expected, expected, without_noise
-from protocol.forecast import CLEAR, FAINT, statement
+from protocol.forecast import CLEAR, FAINT
 from protocol.pages.certificate import money
 from protocol.pages.courses import moves
 from protocol.pages.page import (
@@ -31,6 +31,7 @@ from protocol.pages.page import (
 from protocol.pages.public import plain_words
 from protocol.pages.words import ROWS, amount_text, counted, left_out, part_range, titled
 from protocol.payments import endowment
+from protocol.promise import by_shares, statement
 
 _MEASURES: tuple[tuple[str, Callable[[Expected], float]], ...] = (
     ("All earn more than alone by", lambda e: e.gain),
@@ -193,41 +194,62 @@ def _revealed(agreement: Agreement) -> Element:
     told = f"{demand}; when it answers; its quota and its payment"
     if agreement.masked:
         told = (
-            "when it answers, and nothing that can be read by itself: what all companies together "
-            f"would take at the prices of every round can be{', with noise' if noisy else ''}"
+            "when it answers. Its answers are masked: what can be read is what all companies "
+            "together would take at the prices of every round, "
+            f"{'with noise' if noisy else 'exactly'}"
         )
     rows: list[tuple[Content, Content]] = [
         ("Every other company", told),
         (
             "The coordinator",
-            "the same, because it carries the messages"
+            "the same, because it carries the messages, and from where they come"
             if relayed
             else "where each company can be reached, and that the session is over",
         ),
-        ("Whoever is given the transcript", "the same as the companies"),
+        ("A person with the transcript", "the same as the companies"),
+        *_own_part(agreement),
         (
             "Everybody on the network",
-            "that messages are sent, when and between whom; they are encrypted",
+            "that messages are sent, when, how large and between whom; they are encrypted",
         ),
         (
-            "Nobody",
+            "Sent to nobody",
             "the model, its plan, what it earns"
-            + (", what it would take, its quota and its payment" if agreement.masked else "")
-            + (", what it would take without the noise" if noisy and not agreement.masked else ""),
+            + (", its quota, its payment" if agreement.masked else "")
+            + (", what it would take without noise" if noisy else "")
+            + ("" if noisy else ". The answers can tell something of all of these"),
         ),
     ]
     made = section(
         "What is revealed of a company, and to whom",
         table(("Who", "Sees of each company"), rows, kind="text"),
     )
-    if not noisy and not agreement.masked:
+    if not noisy:
+        totals = ", also where only totals can be read" if agreement.masked else ""
         made.append(
             callout(
-                "Without noise, the answers to many prices may tell much of a company’s data. "
-                "Choose this among companies that may know it."
+                "Without noise, the answers to many prices may tell much of a company’s data"
+                f"{totals}. Choose this among companies that may know it, or agree on noise."
             )
         )
     return made
+
+
+def _own_part(agreement: Agreement) -> list[tuple[Content, Content]]:
+    """What is seen of a quota and a payment that only their company knows."""
+    if not agreement.masked or by_shares(agreement):
+        return []
+    noise = "" if agreement.privacy is None else ", with its own part of the noise only"
+    return [
+        (
+            "A person who sees what it may use, or uses",
+            "its quota, which tells what it would take on average, without noise",
+        ),
+        (
+            "A person who moves its payment",
+            f"what that is worth in money{noise}",
+        ),
+    ]
 
 
 def _guarantee(agreement: Agreement, figures: dict[str, Any]) -> Element:
@@ -240,8 +262,7 @@ def _guarantee(agreement: Agreement, figures: dict[str, Any]) -> Element:
         made.append(
             paragraph(
                 "It does not hide that a company takes part, nor what it says or does outside of "
-                "the session. Prices and quotas follow from the noisy numbers alone, and cost no "
-                "further privacy."
+                "the session."
             )
         )
     if agreement.privacy is not None:
@@ -249,7 +270,7 @@ def _guarantee(agreement: Agreement, figures: dict[str, Any]) -> Element:
         left = f"{figure(figures['total_average'], digits=2)} times"
         made.append(
             paragraph(
-                f"For that each release of a company carries noise of up to {noise} a capacity; "
+                f"For the guarantee each release carries noise of up to {noise} a capacity; "
                 f"of the total of all companies, averaged over all rounds, {left} a capacity are "
                 "left."
             )

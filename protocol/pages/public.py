@@ -1,16 +1,15 @@
 """The public page about a session: what anybody with the agreement and a transcript can know.
 
-Everything on it is recomputed from signed releases and costs no privacy, so that it can be
-handed to anybody. No private number may ever come here.
+Everything on it is recomputed from signed releases, so that it tells no more than the transcript
+does. No private number may ever come here.
 """
 
-import math
 from xml.etree.ElementTree import Element
 
 import numpy as np
 
 from protocol.agreement import Agreement, Resource
-from protocol.forecast import statement, verdict
+from protocol.forecast import verdict
 from protocol.outcome import Outcome, amounts
 from protocol.pages.certificate import certificate_figures, certified, money
 from protocol.pages.courses import courses
@@ -38,9 +37,7 @@ from protocol.pages.words import (
     per,
     titled,
 )
-
-WEAK = 10.0
-"""Above this ε the odds may shift by a factor of over 20,000, and the page says what that means."""
+from protocol.promise import plain, statement, unprotected
 
 
 def public_page(known: Outcome) -> str:
@@ -73,7 +70,7 @@ def summary(known: Outcome) -> list[Element]:
         element(
             "p",
             f"{members} companies share {counted(resources, 'capacity', 'capacities')}. Of its "
-            f"books each has told the others nothing but {told}.",
+            f"books each has sent the others nothing but {told}.",
             class_="lead",
         ),
         facts(
@@ -232,42 +229,8 @@ def _privacy(known: Outcome) -> Element:
 
 
 def plain_words(agreement: Agreement) -> list[Element]:
-    """What the guarantee means, for people."""
-    if agreement.masked and agreement.privacy is None:
-        return [
-            paragraph(
-                "In plain words: nobody can read what a single company asked for, not even all "
-                "others but one together. What can be read is what all asked for together, "
-                "exactly, round by round. Who knows what all others but one asked for knows the "
-                "last one’s numbers too: all the others together can find them."
-            )
-        ]
-    if agreement.rehearsal or agreement.privacy is None:
-        return [
-            paragraph(
-                "In plain words: nothing here hides a company’s answers from the others. Whatever "
-                "its data has to do with them can be learned."
-            )
-        ]
-    epsilon, delta = agreement.privacy.epsilon, agreement.privacy.delta
-    weak = " So large a factor promises next to nothing." if epsilon > WEAK else ""
-    return [
-        paragraph(
-            f"In plain words: {others(agreement)}, with whatever else they know, learn only so "
-            "much about a company’s data. Their odds between any two data sets that it might "
-            f"have shift by a factor of at most {figure(math.exp(epsilon), digits=2)}, which is "
-            f"e to the power of ε, but for a chance of about {delta:g}.{weak}"
-        ),
-    ]
-
-
-def others(agreement: Agreement) -> str:
-    """Who may put together all they know, and still learn no more than the guarantee allows."""
-    colluders = None if agreement.privacy is None else agreement.privacy.colluders
-    if colluders is None:
-        return "all the others together"
-    count = "any one other company" if colluders == 1 else f"any {colluders} other companies"
-    return f"{count}, the coordinator and everybody outside together"
+    """What the guarantee means, and what quotas and payments tell beyond it, for people."""
+    return [paragraph(text) for text in (plain(agreement), *unprotected(agreement))]
 
 
 def _unhidden(agreement: Agreement) -> list[Element]:

@@ -1,7 +1,7 @@
 """The part of the public page about who gets what of each capacity, and who pays whom for it.
 
 All figures follow from the outcome; those of a column add up as they are shown. Where only totals
-can be read nobody's quota and payment is here, because nobody else knows them.
+can be read no quota and no payment is here: each company works out its own, and sends it to nobody.
 """
 
 import math
@@ -57,17 +57,18 @@ def own_parts(known: Outcome) -> Element:
         "The quotas and who pays whom",
         paragraph(
             "A quota is the part of a capacity that a company may use. Only totals can be read in "
-            "this session, so that each company knows its own quota, and nobody another’s. It "
-            "works it out from what it asked for itself and from the totals, by a rule that is the "
-            "same for all. " + _rule_in_words(known)
+            "this session, so that each company works out its own quota and sends it to nobody. It "
+            "follows from what the company asked for itself and from the totals, by a rule that is "
+            "the same for all. " + _rule_in_words(known)
         ),
         table(("Resource", "Capacity", asking, "Of the capacity"), rows),
         *left_out(shown, len(agreement.resources), "resources"),
         paragraph(
             "For what its quota is worth above what it brings a company pays at the prices of the "
-            "outcome; below 0 it is paid. Each works out its own payment, and nobody knows "
-            "another’s. All of them together are zero, but for rounding: less than a "
-            "hundred-millionth of what all capacities are worth."  # at most K / UNITS
+            "outcome; below 0 it is paid. Each works out its own payment and sends it to nobody; "
+            "the person who moves the money sees it. All of them together are zero, but for "
+            "rounding: less than a hundred-millionth of what all capacities are worth."
+            # at most K / UNITS
         ),
     )
 

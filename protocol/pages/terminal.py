@@ -6,10 +6,11 @@ Makes texts and prints none. Public numbers only.
 from typing import Any
 
 from protocol.agreement import Agreement
-from protocol.forecast import CLEAR, FAINT, statement
+from protocol.forecast import CLEAR, FAINT
 from protocol.outcome import Outcome
 from protocol.pages.certificate import certificate_figures, certified, money
 from protocol.pages.words import per
+from protocol.promise import at_most, in_guesses, statement
 from protocol.toml import MOST_EPSILON, RESERVE
 
 
@@ -37,6 +38,9 @@ def _noise(figures: dict[str, Any]) -> list[str]:
         f"  its average over all rounds    {figures['party_average']:.4g}",
         f"  one round's total of all       {figures['total_release']:.4g}",
         f"  its average over all rounds    {figures['total_average']:.4g}",
+        "a guess between two data sets, equally likely, by one who knows everything else",
+        "  is right without the session   50 of 100 times",
+        f"  and after it, at most          {in_guesses(figures['guessed'])} times",
     ]
 
 
@@ -46,7 +50,7 @@ def _reveals(agreement: Agreement, figures: dict[str, Any]) -> list[str]:
     if totals is None:
         return []
     if agreement.privacy is None:
-        reason = "the same prices, and nobody sees what one company would take"
+        reason = "the same prices, and single answers are masked; totals can still tell them"
         return [f"reveal: better is                {better} ({reason})"]
     against = [
         f"epsilon {epsilon:.3g} against {count}" if epsilon else f"nothing against {count}"
@@ -57,6 +61,9 @@ def _reveals(agreement: Agreement, figures: dict[str, Any]) -> list[str]:
         quota = "would be by shares: too much of a capacity had to be kept back"
     elif totals["quota_by_shares"]:
         quota += f", and are by shares for {100.0 * totals['quota_by_shares']:.0f} %"
+    seen = "the average demand, without noise"
+    if totals["quota_by_shares"] == 1.0:
+        seen = "nothing more"
     reason = (
         f"{each['total_average'] / totals['total_average']:.2g} times less noise in totals"
         if better == "totals"
@@ -66,9 +73,22 @@ def _reveals(agreement: Agreement, figures: dict[str, Any]) -> list[str]:
         f"reveal = 'each': total's average {each['total_average']:.4g}",
         f"reveal = 'totals': the same      {totals['total_average']:.4g}",
         f"  promised against colluders     {', '.join(against)}",
+        f"  to the one who moves a payment {_paid(agreement, totals)}",
+        f"  to the one who sees a quota    {seen}",
         f"  private quotas                 {quota}",
         f"reveal: better is                {better} ({reason})",
     ]
+
+
+def _paid(agreement: Agreement, totals: dict[str, Any]) -> str:
+    """What a payment tells, beside what was agreed."""
+    if totals["quota_by_shares"] == 1.0:
+        return "nothing more"
+    if totals["payment_epsilon"] is None:
+        return "no guarantee, as in all of a rehearsal"
+    guesses = f"right at most {in_guesses(totals['payment_guessed'])} times"
+    agreed = "" if agreement.privacy is None else f" instead of {agreement.privacy.epsilon:g}"
+    return f"up to epsilon {at_most(totals['payment_epsilon'])}{agreed}, {guesses}"
 
 
 def _promise(agreement: Agreement, figures: dict[str, Any]) -> list[str]:
@@ -112,7 +132,8 @@ def _end(agreement: Agreement) -> list[str]:
     if agreement.masked:
         revealed = [
             "revealed to all members          exactly what all companies together would take at",
-            "                                 the prices of every round, and of no single one more",
+            "                                 the prices of every round: with few companies, or in",
+            "                                 several sessions, that may tell much of one of them",
         ]
     return [
         "ends by itself                   once all companies together are proved to miss no more",
@@ -225,9 +246,9 @@ def _only_totals(known: Outcome) -> list[str]:
         f"totals     asked for by all together, averaged{noisy}",
         *asked,
         *_risked(known),
-        "masked     every total was recomputed, and can be one. Single releases cannot be read, so",
-        "           that they cannot be checked: whether one is true, and who has which quota and",
-        "           payment, nobody knows but its member",
+        "masked     every total was recomputed, and can be one. Single releases are masked, and",
+        "           cannot be checked: an audit says neither whether one is true nor which quota",
+        "           and payment a member has",
     ]
 
 

@@ -23,6 +23,7 @@ from party import lifetime
 from party.budget import (
     Account,
     Limit,
+    colluding,
     figures,
     opened,
     require_room,
@@ -525,3 +526,25 @@ def test_a_mark_is_on_the_disk_before_it_is_in_its_place(
     lifetime.count_here(key, key.with_name("a.ledger"), b"a")
     size = lifetime.mark(key).stat().st_size
     assert done == [f"{size} bytes synchronised", f"{size} bytes in place"]
+
+
+def test_what_a_budget_says_of_totals_names_what_it_rests_on() -> None:
+    """With totals: so many colluders in each session, the others' noise, and ciphers."""
+    each, one, two = (
+        replace(opened(agreed(1.0)), colluders=count, agreement=bytes([index]) * 32)
+        for index, count in enumerate((None, 1, 2))
+    )
+    name = each.data_set
+    limit = Limit(4.0, DELTA, fixed=(4.0, DELTA))
+    assert colluding([each], name) == ()
+    assert "ciphers" not in statement(name, limit, colluders=colluding([each], name))
+    for counted, words in (
+        ([each, one], "at most 1 other member tells"),
+        ([each, one, two], "at most 1 or 2 other members tell"),
+    ):
+        for kept in (limit, None):
+            told = figures(counted, name, kept, delta=DELTA)["statement"]
+            assert f"in each of them {words} what they know" in told
+            assert "the rest add their noise, and nobody breaks the ciphers" in told
+            assert "does not count what payments, quotas" in told
+    assert colluding([one, two], "another") == ()

@@ -30,7 +30,9 @@ def test_a_log_tells_no_time_finer_than_the_pace() -> None:
     assert json.loads(out.getvalue())["at"] % 64.0 == 0.0
 
 
-@pytest.mark.parametrize(("count", "who"), [(1, "1 member tells"), (2, "2 members tell")])
+@pytest.mark.parametrize(
+    ("count", "who"), [(1, "1 other member tells"), (2, "2 other members tell")]
+)
 def test_a_budget_of_totals_names_what_it_assumes(
     capsys: pytest.CaptureFixture[str], count: int, who: str
 ) -> None:
@@ -46,4 +48,5 @@ def test_a_budget_of_totals_names_what_it_assumes(
     show_budget(figures([account], account.data_set, None, delta=1e-3))
     told = " ".join(capsys.readouterr().out.split())
     assert f"*{count}" in told
-    assert f"at most {who} what they know, and nobody breaks the masks" in told
+    assert f"at most {who} what they know, the rest add their noise, and nobody breaks" in told
+    assert "It does not count what payments, quotas and the use of capacities tell" in told

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from protocol.agreement import Agreement
-from protocol.forecast import forecast, statement
+from protocol.forecast import forecast
 from protocol.pages.terminal import plan_text
+from protocol.promise import statement
 from tests.kit.builders import NAMES, make_agreement
 
 
@@ -261,8 +262,10 @@ def test_plan_of_totals_without_noise() -> None:
     figures = forecast(agreement)
     text = plan_text(agreement, figures)
     assert figures["better"] == "totals"
-    assert "Nobody can read a single company's demand" in text
-    assert "none in numbers: totals are shown without noise" in statement(agreement)
+    assert "With few companies, or over several sessions, that can tell what one" in text
+    assert "none in numbers: single demands are masked, but totals are shown" in statement(
+        agreement
+    )
 
 
 @pytest.mark.parametrize(

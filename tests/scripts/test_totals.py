@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from party.playing import players, run
+from party.report import Spending, private_page
 from party.result import public_result
 from party.settle import own_part, settle
 from protocol.agreement import Agreement
@@ -15,6 +16,8 @@ from protocol.outcome import Outcome, amounts, outcome
 from protocol.pages.public import public_page
 from protocol.pages.terminal import audit_figures, audit_text
 from protocol.parts import Part
+from protocol.privacy import Calibration
+from protocol.promise import at_most
 from protocol.toml import from_table
 from scripts.agreements import agreement_table, drawn
 from scripts.instances import Instance, central, draw, knapsacks
@@ -59,6 +62,29 @@ def test_quotas_follow_demands_and_the_risk_is_told() -> None:
     assert "with a risk of 2 % at most" in audit_text(known)
     assert "with a risk of 2 % at most" in public_page(known)
     assert abs(sum(part.payment for part in parts)) <= 1e-6 * known.worth
+
+
+def test_a_report_says_what_its_quota_and_payment_tell() -> None:
+    """Beside what the session tells, more to the one who moves the money, on both pages."""
+    chosen = options("--parties", "12", "--epsilon", "16", "--resources", "1")
+    instance = drawn(chosen)
+    agreement = from_table(agreement_table(instance, chosen))
+    known, parts = settled_among(agreement, instance, chosen.seed)
+    known = replace(known, agreement=replace(agreement, rehearsal=False))  # its noise is as real
+    company, calibration = instance.data[0], Calibration(known.agreement)
+    settlement = settle(company, known, "party1", parts[0])
+    session, all_others = calibration.against(1), calibration.against(11)
+    spending = Spending(
+        data_set="main", delta=1e-3, session=session, lifetime=session, colluders=(1,)
+    )
+    text = private_page(known, "party1", company, settlement, spending)
+    assert all_others.epsilon(1e-3) > 3.0 * 16.0
+    told = f"ε = {at_most(all_others.epsilon(1e-3))}"
+    assert f"may learn more, and be right in 100 of 100 cases ({told})" in text
+    assert f"up to {told} instead of 16" in text
+    assert f"up to {told} instead of 16" in public_page(known)
+    assert "Your quota follows from your demands without noise" in text
+    assert "at most 1 other member tells what they know" in text
 
 
 def test_quotas_by_shares_have_no_risk() -> None:

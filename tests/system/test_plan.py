@@ -67,7 +67,8 @@ def test_page_says_what_noise_hides_and_costs() -> None:
     """The guarantee in words, what is left of the gain beside its placebo, and what would help."""
     text = text_of(page_of("private"))
     assert "what it would take at the prices of every round, with noise" in text
-    assert "a factor of at most 2.7, which" in text
+    assert "With it they guess right in at most 58 of 100." in text
+    assert "factor" not in text
     assert "brings them nothing of that" in text
     assert "With a placebo, of what there is to gain" in text
     assert "What would be needed" in text
@@ -80,13 +81,14 @@ def test_page_says_what_noise_hides_and_costs() -> None:
 
 
 def test_page_says_that_only_totals_are_seen() -> None:
-    """With masked releases nobody sees an answer, a quota or a payment of another company."""
+    """Answers are masked; what totals, quotas and payments tell all the same is said."""
     agreement = agreed("hidden", reveal="totals")
     figures = forecast(agreement)
     text = text_of(plan_page(agreement, figures, variants(agreement, figures)))
-    assert "nothing that can be read by itself" in text
-    assert "Nobody the model, its plan, what it earns, what it would take, its quota and" in text
-    assert "may tell much of a company’s data" not in text
+    assert "what can be read is what all companies together would take" in text
+    assert "Sent to nobody the model, its plan, what it earns, its quota, its payment" in text
+    assert "may tell much of a company’s data, also where only totals can be read" in text
+    assert "A person who moves its payment what that is worth in money" in text
 
 
 def test_page_names_no_figure_that_was_not_played() -> None:

@@ -15,6 +15,7 @@ from fractions import Fraction
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -279,7 +280,7 @@ def test_page_states_the_guarantee() -> None:
     private = make_agreement(mode="private", privacy={"epsilon": 3.0, "delta": 1e-5})
     text = Page(public_page(outcome(private, play(private)[0]))).text
     assert "(ε=3, δ=1e-05)-locally differentially private" in text
-    assert "a factor of at most 20, which" in text
+    assert "With it they guess right in at most 65 of 100." in text
     assert "Verdict:" in text
     assert "next to nothing" not in text
     weak = make_agreement(mode="private", privacy={"epsilon": 64.0, "delta": 1e-5})
@@ -758,7 +759,7 @@ def test_private_page_promises_nothing_with_noise() -> None:
     """With noise the page says that there is no promise, why, and whether it came to that."""
     it = played()
     text = Page(it.private()).text
-    assert "no promise that nobody loses by joining, because prices and quotas follow from" in text
+    assert "no promise that nobody loses by joining, because prices follow from" in text
     assert "nobody loses by joining: for no company" not in text
     assert "Nothing is certified: with noise" in text
     plan = it.settlement.within_quota
@@ -1008,13 +1009,14 @@ POINTS = """(() => {
 
 
 def test_privacy_verdict_is_that_of_the_case() -> None:
-    """Without noise nothing is claimed; with it the factor, and that a large one says nothing."""
+    """Without noise nothing is claimed; with it how often guesses are right, and if too often."""
     hidden = Page(certain().private()).text
     assert "There is no guarantee (no noise): the others can know what you would take" in hidden
     masked = replace(certain().agreement, reveal="totals")
     known = replace(certain().known, agreement=masked)
     only = Page(private_page(known, "party1", certain().data, certain().settlement, SPENDING)).text
-    assert "Nobody can read what you would take, only what all companies together would" in only
+    assert "The others can read what all companies together would take, exactly" in only
+    assert "Totals without noise can tell one company’s answers" in only
     assert "There is no guarantee" not in only
     it = played()
     real = replace(it, known=replace(it.known, agreement=replace(it.agreement, rehearsal=False)))
@@ -1022,8 +1024,8 @@ def test_privacy_verdict_is_that_of_the_case() -> None:
     for spending, said in ((SPENDING, False), (weak, True)):
         page = private_page(real.known, real.member, real.data, real.settlement, spending)
         text = Page(page).text
-        epsilon = spending.session.epsilon(1e-3)
-        assert f"factor of at most {figure(math.exp(epsilon), digits=2)}" in text
+        right = math.ceil(100.0 * NormalDist().cdf(math.sqrt(spending.session.mu_squared) / 2.0))
+        assert f"guess right in at most {right} of 100 cases instead of 50" in text
         first = text.split("Your quota and what")[0]
         assert ("next to nothing" in first) == said
         assert "no guarantee" not in first

@@ -1,0 +1,75 @@
+"""The attack on exact totals: it finds steps of one company, and what it claims is so."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from party.playing import players, run
+from protocol.outcome import outcome
+from scripts.attacks.totals import Attacker, Step, answering, attacked, steps, terms, true_steps
+from scripts.instances import draw
+
+
+@pytest.mark.parametrize(("rule", "sessions"), [("center", 10), ("worth", 1)])
+def test_three_members_do_not_hide_one(rule: str, sessions: int) -> None:
+    """Ten sessions of the centre rule, or one with small steps, tell most of another's steps."""
+    found = [attacked(s, members=3, rule=rule, sessions=sessions) for s in (1, 2, 3)]
+    assert sum(f["found"] for f in found) >= 0.7 * sum(f["steps"] for f in found)
+    assert max(error for f in found for error in f["errors"]) < 0.01
+    assert sum(f["placebo"] for f in found) == 0, "a stranger's data fit nothing that was claimed"
+    assert sum(f["named"] for f in found) >= 5, "with other members the victim's steps stay"
+    assert sum(f["misnamed"] for f in found) == 0
+
+
+def test_claims_are_steps_of_one_company() -> None:
+    """Companies that are asked anew change their demand as claimed, one of them at a time."""
+    instance = draw(4, parties=3, demands=False)
+    agreement = terms(instance, 3, "worth")
+    _, *others = (answering(p, agreement) for p in instance.subproblems())
+    attacker = Attacker(agreement, others)
+    attacker.session()
+    assert len(attacker.claims) >= 4
+    for claim in attacker.claims:
+        changes = [
+            p.answer(claim.low / instance.capacity).demand  # type: ignore[union-attr]
+            - p.answer(claim.high / instance.capacity).demand  # type: ignore[union-attr]
+            for p in instance.subproblems()[1:]
+        ]
+        changed = [c / instance.capacity for c in changes if np.abs(c).max() > 1e-5]
+        assert len(changed) == 1
+        np.testing.assert_allclose(changed[0], claim.size, atol=1e-5)
+
+
+def test_the_last_to_answer_knows_what_all_others_ask_for() -> None:
+    """In a real session: the masked releases of the others and the own masks add up to it.
+
+    A mask does not depend on what it hides, so that this is known before the own answer is made.
+    """
+    instance = draw(1, parties=3, demands=False)
+    agreement = replace(terms(instance, 3, "center"), rehearsal=True)  # it is only played
+    with players(agreement, instance.subproblems(), 1) as members:
+        run(members)
+        known = outcome(agreement, members[0].ledger.transcript())
+        said = [member.ledger.demands()[1] for member in members]
+    masks = known.released[:, 0] - said[0]
+    others = known.released[:, 1:].sum(axis=1) + masks
+    assert known.rounds > 5
+    np.testing.assert_array_equal(others, said[1] + said[2])
+    assert not (known.released[:, 1:] == np.stack(said[1:], axis=1)).any(), "they are masked"
+
+
+def test_steps_of_a_known_demand() -> None:
+    """A demand with two steps has these two, with their prices and sizes."""
+
+    def asked(price: float) -> np.ndarray:
+        return np.array([0.5 * (price < 30.0) + 0.25 * (price < 70.0), 0.125 * (price < 70.0)])
+
+    first, second = true_steps(asked)
+    assert (first.price, second.price) == pytest.approx((30.0, 70.0), abs=1e-4)
+    assert first.size.tolist() == [0.5, 0.0]
+    assert second.size.tolist() == [0.25, 0.125]
+    wide = steps({10.0: asked(10.0), 90.0: asked(90.0)})[0]
+    assert not wide.narrow
+    assert not wide.like(first)
+    assert first.like(Step(29.9, 30.1, np.array([0.5, 0.0])))
