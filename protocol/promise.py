@@ -30,10 +30,11 @@ def statement(agreement: Agreement) -> str:
     if agreement.masked:
         who = "any one other member" if p.colluders == 1 else f"any {p.colluders} other members"
         return (
-            f"all that the messages of a session tell {who}, the coordinator and everybody outside "
-            f"of a party's data is (ε={p.epsilon:g}, δ={p.delta:g})-differentially private "
-            f"({p.accountant} accountant, {p.noise} noise), if the remaining members add their "
-            "noise as agreed and nobody can break X25519, BLAKE2b or ChaCha20"
+            "all that the messages of a session tell about the data of a party is "
+            f"(ε={p.epsilon:g}, δ={p.delta:g})-differentially private ({p.accountant} accountant, "
+            f"{p.noise} noise) against {who}, the coordinator and everybody outside, together, if "
+            "the remaining members add their noise as agreed and X25519, BLAKE2b and ChaCha20 are "
+            "not broken"
         )
     return (
         f"all releases of each party together are (ε={p.epsilon:g}, δ={p.delta:g})-locally "
