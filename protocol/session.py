@@ -85,6 +85,13 @@ _IGNORED: dict[Phase, tuple[type[Message], ...]] = {
 }
 """What a party no longer looks at."""
 
+_SPOILT = (
+    "The same command will find the same. Compare versions with the others. Then `party abandon "
+    "--out DIR` ends the session here and destroys its secrets, and the next session can begin at "
+    "the prices reached (`coordinator new --from`)"
+)
+"""What an operator can do about a round that will never close."""
+
 
 Pack = Callable[[Message], Signed]
 
@@ -506,8 +513,8 @@ class Session:
             self._step(releases)
         except ImpossibleTotal as error:
             # Everybody sees it who has these releases, and they prove nothing against anybody.
-            error.evidence = tuple(signed.data for signed in releases)
-            return [Fail(error, final=False)]
+            shown = tuple(signed.data for signed in releases)
+            return [Fail(ImpossibleTotal(f"{error}. {_SPOILT}", evidence=shown), final=False)]
         self._now_releases, self._next_releases = self._next_releases, {}
         self._held = {held.data for held in (*releases, *self._now_releases.values())}
         self._strays.clear()
