@@ -24,6 +24,7 @@ from protocol.errors import Abandoned, BadLedger, BadMessage, BrokenInvariant, P
 from protocol.messages import Signed
 from protocol.parts import Part
 from protocol.transcript import Transcript, frame
+from protocol.waits import Waited
 from protocol.wire import Reader, release_bytes
 
 
@@ -320,6 +321,24 @@ class Ledger:
 
     def _all(self, table: str) -> tuple[Signed, ...]:
         return tuple(self._open(message) for (message,) in self._file.kept(table, self._session))
+
+    def record_waits(self, waited: Iterable[Waited]) -> None:
+        """Remember how long this party has waited for others, when the process ends in order."""
+        if self._file.failed:
+            return
+        rows = [(one.name, one.seconds, one.longest, one.last) for one in waited]
+        self._write("INSERT OR REPLACE INTO waits VALUES (?, ?, ?, ?, ?)", rows)
+        self.commit()
+
+    def waits(self) -> tuple[Waited, ...]:
+        """How long this party has waited for others, as far as it was remembered."""
+        rows = self._rows(
+            "SELECT member, seconds, longest, last FROM waits WHERE session = ? ORDER BY member"
+        )
+        return tuple(
+            Waited(name=name, seconds=seconds, longest=longest, last=last)
+            for name, seconds, longest, last in rows
+        )
 
     def record_addresses(self, addresses: dict[str, str]) -> None:
         """Remember where the members of a mesh listen, so that a restart finds them."""
