@@ -42,12 +42,14 @@ def test_what_is_sent_again_moves_nothing() -> None:
 def test_a_release_of_another_round_hides_nobody() -> None:
     """A slow member that says something of a later round first is waited for all the same."""
     waiting = Waiting(make_agreement(members=3))
-    for round in (900, 7, 900, 3):  # noqa: A001
-        assert waiting.hear("cyd", round, 0.0) == ""
-    waiting.hear("ada", 0, 1.0)
-    waiting.hear("ben", 0, 2.0)
-    assert waiting.hear("cyd", 0, 61.0) == "waited 60 s for 'cyd' in round 0"
-    assert len(waiting._there) == 1, "nothing is kept of the rest"
+    for t in range(3):
+        for other in (900, t + 7, 900, t + 3):
+            assert waiting.hear("cyd", other, 100.0 * t) == ""
+        waiting.hear("ada", t, 100.0 * t + 1.0)
+        for other in (900, t + 1):  # nor does one that says so of an early release
+            assert waiting.hear("ada", other, 100.0 * t + 1.0) == ""
+        waiting.hear("ben", t, 100.0 * t + 2.0)
+        assert waiting.hear("cyd", t, 100.0 * t + 61.0) == f"waited 60 s for 'cyd' in round {t}"
 
 
 def test_a_relay_that_is_started_again_blames_nobody_for_its_absence() -> None:
