@@ -140,6 +140,8 @@ def main() -> None:
 def _new(options: argparse.Namespace) -> None:
     import zmq
 
+    from protocol.course import Course
+
     if options.out.exists():
         raise BadAgreement(f"{str(options.out)!r} exists already and is not overwritten")
     if not options.out.parent.is_dir():
@@ -150,6 +152,7 @@ def _new(options: argparse.Namespace) -> None:
     draft = _first(options, key) if options.earlier is None else _next(options, key)
     text = written(draft)
     agreement = parse(text)
+    Course(agreement)  # what no party can compute with is refused here, and not by each of them
     if not known:
         write_private(options.key, secret.decode() + "\n")
         print(f"{options.key}: secret, stays here")

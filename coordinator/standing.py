@@ -7,6 +7,7 @@ they say nothing about who is here. Nothing here changes what is passed on.
 
 from collections.abc import Callable
 
+from coordinator.waiting import Waiting
 from protocol.agreement import Agreement
 from protocol.errors import BadMessage
 from protocol.messages import Halt, Hello, MaskKey, Release, Seal
@@ -39,6 +40,7 @@ class Standing:
         self._reader: Reader | None = None
         self._complete: set[str] = set()
         self._halted: set[str] = set()
+        self._waiting = Waiting(agreement)
         self.trouble = ""
         """What keeps the session from going on, in a sentence, until it goes on."""
 
@@ -68,6 +70,8 @@ class Standing:
         if seen.kind in (Hello, MaskKey):
             self.met(name)
         elif seen.kind is Release:
+            if told := self._waiting.hear(name, seen.round, now):
+                self._say(told)
             if self._released[name] <= seen.round < self._agreement.rounds:
                 if self._released[name]:  # of two of its releases one is not its last
                     self.met(name)
@@ -119,7 +123,8 @@ class Standing:
         tenths = 10 * closed // self._agreement.rounds
         if tenths > self._told or closed == 1:
             self._told = tenths
-            self._say(f"round {closed} of {self._agreement.rounds}")
+            waited = self._waiting.waits.sentence
+            self._say(f"round {closed} of {self._agreement.rounds}" + (waited and f"; {waited}"))
 
     def _seal(self, data: bytes, name: str) -> None:
         message = self._signed(data)
@@ -128,6 +133,8 @@ class Standing:
         self._complete.add(name)
         if self.over:
             self._say(f"the session is over: all members have sealed {message.round} rounds")
+            if waited := self._waiting.waits.sentence:
+                self._say(f"this relay has {waited}")
 
     def _signed(self, data: bytes) -> object:
         """The message, if its signature fits. Made late: most of the time nobody need verify."""

@@ -1,7 +1,8 @@
-"""The `party` command: keys, check and dry run before joining, joining, its result, the budget."""
+"""The `party` command: keys, check and dry run, joining, its result, giving up, the budget."""
 
 import argparse
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -109,6 +110,26 @@ def main() -> None:
     again.add_argument("--ledger", type=Path, required=True, metavar="FILE")
     again.add_argument("--out", type=Path, required=True, metavar="DIR", help="where to write")
     _effort_options(again)
+    abandon = add_command(
+        commands,
+        "abandon",
+        _abandon,
+        "give up a session for good",
+        "End a session here that will never be finished: a round whose total is impossible (exit\n"
+        "code 15), or a member that is gone for good. Needs no network. It is final: every later\n"
+        "`party join` of this session ends with exit code 15, and the others cannot finish\n"
+        "without this party. They are not told, so tell them. Overwrites the secret mask key and\n"
+        "what the company asked for. What was released stays spent. A session that all members\n"
+        "have sealed cannot be abandoned. If interrupted, run the same command again.\n\n"
+        "  party abandon --agreement agreement.toml --key acme.key --out given-up\n\n"
+        "With --out it writes session.transcript, which is public: the closed rounds, from whose\n"
+        "prices `coordinator new --from` begins the next session.",
+    )
+    abandon.add_argument("--agreement", type=Path, required=True, metavar="FILE")
+    abandon.add_argument("--ledger", type=Path, metavar="FILE", help="(NAME.ledger beside the key)")
+    abandon.add_argument("--key", type=Path, metavar="FILE", help="the key that joined")
+    abandon.add_argument("--out", type=Path, metavar="DIR", help="write session.transcript here")
+    abandon.add_argument("--yes", action="store_true", help="do not ask")
     budget = add_command(
         commands,
         "budget",
@@ -299,6 +320,8 @@ def _result(options: argparse.Namespace) -> None:
             if not keep_evidence(fault, options.out):
                 raise BadCommand(f"the evidence cannot be written to {str(options.out)!r}")
             raise fault
+        if ledger.abandoned is not None:
+            raise ledger.abandoned
     if not known.position.over:
         raise Unavailable(
             f"the session {agreement.session!r} stands at round {known.rounds} of "
@@ -311,6 +334,31 @@ def _result(options: argparse.Namespace) -> None:
         )
     if planless:
         raise _too_small()
+
+
+def _abandon(options: argparse.Namespace) -> None:
+    from party.abandoning import abandon
+    from party.joining import made
+
+    agreement = read_agreement(options.agreement)
+    ledger = options.ledger or (options.key and options.key.with_suffix(".ledger"))
+    if ledger is None:
+        raise BadCommand("--ledger is required unless --key is given")
+    if options.out is not None:
+        made(options.out)
+
+    def confirm(meaning: str) -> None:
+        print(meaning)
+        if options.yes:
+            return
+        if not sys.stdin.isatty():
+            raise BadCommand("nothing was changed: give the same command with --yes to abandon it")
+        print("Abandon it? [yes/no] ", end="", flush=True)
+        if sys.stdin.readline().strip().lower() != "yes":
+            raise BadCommand("nothing was changed: the session was not abandoned")
+
+    for line in abandon(agreement, ledger, out=options.out, confirm=confirm):
+        print(line)
 
 
 def _rehearse(options: argparse.Namespace) -> None:

@@ -17,10 +17,10 @@ from party.dataset import DataSet
 from party.settle import plan_within, slowest_answer, takes_nothing
 from party.subproblem import USUAL, Effort, Subproblem, subproblem
 from protocol.agreement import Agreement
+from protocol.course import Course
 from protocol.errors import BadKey
 from protocol.outcome import amounts
 from protocol.payments import endowment
-from protocol.privacy import Calibration
 
 
 def check(
@@ -35,9 +35,9 @@ def check(
 ) -> Iterator[str]:
     """What is in order, a line at a time. Raises at the first thing that is not."""
     agreement.place(member)
+    Course(agreement)  # its noise and its steps can be computed
     yield f"agreement  {agreement.session}: valid, {member!r} is a member"
     yield f"           digest {agreement.digest.hex()}"
-    Calibration(agreement)
     data = dataset.read(model, agreement)
     yield (
         f"model      {data.columns} columns, {data.private_rows} private rows, all "

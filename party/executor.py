@@ -13,8 +13,9 @@ from protocol.agreement import Agreement
 from protocol.course import Position
 from protocol.effects import Effect, Fail, Finish, Leave, Record, Respond, Send, Warn
 from protocol.errors import PeerError, SottoError
-from protocol.messages import Signed
+from protocol.messages import Release, Signed
 from protocol.session import Pack, Phase, Session
+from protocol.waits import FreeTime, Waits
 
 
 class Executor:
@@ -30,9 +31,11 @@ class Executor:
         gate: Gate,
         ledger: Ledger,
         clock: Clock | None = None,
+        waits: Waits | None = None,
         now: float = 0.0,
         on_round: Callable[[Position, tuple[Signed, ...]], None] = lambda *_: None,
         on_warning: Callable[[str], None] = lambda _: None,
+        on_wait: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.session = Session(
             agreement,
@@ -56,12 +59,21 @@ class Executor:
         self._closed: list[tuple[Position, tuple[Signed, ...]]] = []
         self._on_round = on_round
         self._on_warning = on_warning
+        self._on_wait = on_wait
+        self._waited: list[str] = []
+        self._waits = Waits(agreement) if waits is None else waits
+        self.free = FreeTime(now)
 
     def begin(self, now: float) -> list[Signed]:
         return self._carried(self.session.begin(now), now)
 
     def receive(self, signed: Signed, now: float) -> list[Signed]:
-        effects = self.session.receive(signed, now)
+        session, message = self.session, signed.message
+        due = isinstance(message, Release) and message.round == session.position.round
+        news = due and not session.holds(signed.data)
+        effects = session.receive(signed, now)
+        if news and session.holds(signed.data):  # it was taken for this round
+            self._waits.arrived(message.sender, self.free.seconds)
         return self._carried(effects, now) if effects else []
 
     def tick(self, now: float) -> list[Signed]:
@@ -77,11 +89,14 @@ class Executor:
         (position, opened), self._open = self._open, None
         release = self._clock.release(self._gate, self._ledger, position, opened)
         now = self._clock.now()
-        return self._carried(self.session.submit(release, now), now)
+        return self._carried(self._submitted(release, now), now)
 
     def afterwards(self) -> None:
         """Do what nobody has to wait for, once everything returned so far has been published:
         tell of closed rounds, and draw the noise that the next releases will need."""
+        for sentence in self._waited:
+            self._on_wait(sentence)
+        self._waited.clear()
         for position, releases in self._closed:
             self._on_round(position, releases)
         self._closed.clear()
@@ -92,6 +107,12 @@ class Executor:
         """The process ends, for whatever reason but a crash: what it has heard must not be lost,
         nor why the session is over."""
         self._ledger.record_heard(self.session.heard)
+
+    def _submitted(self, release: Signed, now: float) -> list[Effect]:
+        """Hand over our own answer: from now on this party waits for others, and only for them."""
+        if isinstance(release.message, Release):
+            self._waits.begin(self.free.seconds)
+        return self.session.submit(release, now)
 
     def _carried(self, effects: list[Effect], now: float) -> list[Signed]:
         """Guarantee: whatever is returned rests on records that survive a crash."""
@@ -109,13 +130,14 @@ class Executor:
                     self._ledger.record_mask_keys(effect.releases)
                     continue
                 self._ledger.record_round(effect.round, effect.releases, position.head)
+                self._waited += filter(None, [self._waits.closed(effect.round)])
                 self._closed.append((position, effect.releases))
             elif isinstance(effect, Respond):
                 if self._clock is not None and not effect.position.unpaired:
                     self._open = effect.position, now
                     continue
                 release = self._gate.release(effect.position)
-                yield from self._carry(self.session.submit(release, now), now)
+                yield from self._carry(self._submitted(release, now), now)
             elif isinstance(effect, Finish):
                 self._ledger.record_seals(effect.seals)
                 self.finished = effect.position

@@ -221,6 +221,8 @@ def take_part(
             problem = stack.enter_context(closing(beside))
         opened = Ledger(path, agreement, who.name, data_set=data_set)
         memory = stack.enter_context(closing(opened))
+        if memory.abandoned is not None:
+            raise memory.abandoned
         if not agreement.rehearsal:
             lifetime.count_here(key, path, memory.id)
         kept = memory.limit()

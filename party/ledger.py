@@ -20,10 +20,11 @@ from party.budget import Account, Limit, opened
 from party.ledgerfile import LedgerFile
 from protocol.agreement import Agreement
 from protocol.arrays import Ticks
-from protocol.errors import BadLedger, BadMessage, BrokenInvariant, PeerError
+from protocol.errors import Abandoned, BadLedger, BadMessage, BrokenInvariant, PeerError
 from protocol.messages import Signed
 from protocol.parts import Part
 from protocol.transcript import Transcript, frame
+from protocol.waits import Waited
 from protocol.wire import Reader, release_bytes
 
 
@@ -68,6 +69,8 @@ class Ledger:
                 f"the ledger {file.path!r} belongs to {owner!r} in this session, not to {member!r}"
             )
         lifetime.require_same(agreement.session, self.data_set, data_set)
+        if self.abandoned is not None:
+            file.scrub()  # the process that abandoned it may have ended before it had done so
 
     @property
     def id(self) -> bytes:
@@ -96,6 +99,7 @@ class Ledger:
 
     def record_mask_key(self, secret: bytes, said: Signed) -> None:
         """Make a mask key durable. Guarantee: a session that has one cannot get another."""
+        self._require_open()
         if self.mask_key() is not None:
             raise BrokenInvariant("a session has one mask key")
         self._file.keep("masks", self._session, {0: (secret, said.data)})
@@ -157,6 +161,7 @@ class Ledger:
         Guarantee: when this returns, the release survives any crash; a round that has one
         cannot get another.
         """
+        self._require_open()
         if release.message.round != self._released:
             raise BrokenInvariant(
                 f"release {release.message.round} would follow {self._released} recorded ones"
@@ -216,11 +221,49 @@ class Ledger:
         if self._agreement.masked:
             self._file.scrub()
 
+    def record_abandoned(self) -> None:
+        """End this session for good because its operator wants it, whatever peers do.
+
+        Its mask key and what the party asked for are destroyed; what it released stays counted.
+        Guarantee: it never releases anything again. To record it twice changes nothing.
+        """
+        if self._all("seals") or self.fault is not None:
+            raise BrokenInvariant("a session that has ended was abandoned")
+        text = f"abandoned after {self._rounds_closed} closed rounds"
+        with self._file.whole():
+            self._file.write(
+                "UPDATE sessions SET fault_code = ?, fault = ? WHERE id = ?",
+                [(Abandoned.exit_code, text, self._session)],
+            )
+            self._file.forget(self._session, "masks", "demands", "heard")
+        self._file.scrub()
+
+    @property
+    def abandoned(self) -> Abandoned | None:
+        """That the operator has given the session up, or None."""
+        code, _ = self._fault()
+        if code != Abandoned.exit_code:
+            return None
+        agreement = self._agreement
+        return Abandoned(
+            f"the session {agreement.session!r} was abandoned here after {self._rounds_closed} of "
+            f"{agreement.rounds} rounds: this party never goes on with it, and has told nobody. "
+            "Agree on a new session; `coordinator new --from` begins it at the prices reached"
+        )
+
+    def _require_open(self) -> None:
+        if self.abandoned is not None:
+            raise BrokenInvariant("a session that was abandoned would release something")
+
+    def _fault(self) -> tuple[int | None, str | None]:
+        code, text = self._rows("SELECT fault_code, fault FROM sessions WHERE id = ?")[0]
+        return code, text
+
     @property
     def fault(self) -> PeerError | None:
         """Why the session was stopped for good, with the proof; or None."""
-        code, text = self._rows("SELECT fault_code, fault FROM sessions WHERE id = ?")[0]
-        if text is None:
+        code, text = self._fault()
+        if code is None or code == Abandoned.exit_code:
             return None
         proof = self._all("heard")
         error = PeerError(
@@ -278,6 +321,24 @@ class Ledger:
 
     def _all(self, table: str) -> tuple[Signed, ...]:
         return tuple(self._open(message) for (message,) in self._file.kept(table, self._session))
+
+    def record_waits(self, waited: Iterable[Waited]) -> None:
+        """Remember how long this party has waited for others, when the process ends in order."""
+        if self._file.failed:
+            return
+        rows = [(one.name, one.seconds, one.longest, one.last) for one in waited]
+        self._write("INSERT OR REPLACE INTO waits VALUES (?, ?, ?, ?, ?)", rows)
+        self.commit()
+
+    def waits(self) -> tuple[Waited, ...]:
+        """How long this party has waited for others, as far as it was remembered."""
+        rows = self._rows(
+            "SELECT member, seconds, longest, last FROM waits WHERE session = ? ORDER BY member"
+        )
+        return tuple(
+            Waited(name=name, seconds=seconds, longest=longest, last=last)
+            for name, seconds, longest, last in rows
+        )
 
     def record_addresses(self, addresses: dict[str, str]) -> None:
         """Remember where the members of a mesh listen, so that a restart finds them."""

@@ -72,6 +72,14 @@ CREATE TABLE parts (
     checksum BLOB NOT NULL, PRIMARY KEY (session, place)
 );
 """
+_WAITS = """
+CREATE TABLE IF NOT EXISTS waits (
+    session INTEGER, member TEXT, seconds REAL NOT NULL, longest REAL NOT NULL,
+    last INTEGER NOT NULL, PRIMARY KEY (session, member)
+) WITHOUT ROWID
+"""
+"""What a party has seen of others' time. Older programs, which do not know it, leave it alone."""
+
 _NAMED = """
 CREATE TABLE ledger (id BLOB NOT NULL);
 INSERT INTO ledger VALUES (randomblob(16));
@@ -179,6 +187,7 @@ class LedgerFile:
             raise BadLedger(
                 f"the ledger {self.path!r} is of version {version}, this program reads {_VERSION}"
             )
+        run(_WAITS)
         run("COMMIT")
 
     def _make(self, tables: str) -> None:

@@ -24,6 +24,7 @@ from protocol.errors import BadMessage, Malformed, PeerError, SottoError, Unseal
 from protocol.messages import NONCE_BYTES, Seal, Signed
 from protocol.outcome import Outcome, outcome
 from protocol.session import Phase
+from protocol.waits import Waits
 from protocol.wire import Reader
 
 
@@ -47,6 +48,7 @@ class Node:
         self._view = view
         self._said = b""
         self._malformed: set[str] = set()
+        self._waits = Waits(agreement, ledger.waits())
         self._reader = Reader(agreement)
         self._inbox = Inbox(agreement)
         self._executor = Executor(
@@ -64,9 +66,11 @@ class Node:
             ),
             ledger=ledger,
             clock=None if agreement.pace_seconds is None else Clock(agreement.pace_seconds),
+            waits=self._waits,
             now=time.monotonic(),
             on_round=view.round,
             on_warning=view.warn,
+            on_wait=view.note,
         )
         # Only now: a ledger that cannot be used is found before anybody is spoken to.
         self._link = _link(agreement, identity, ledger, listen, view)
@@ -89,7 +93,9 @@ class Node:
                 # Taken off the sockets first, and thought about in turns: whoever floods this
                 # party waits in a queue of its own.
                 wait = 0.0 if self._inbox else deadline - time.monotonic()
-                for data in self._link.receive(wait):
+                received = self._link.receive(wait)
+                executor.free.listened(time.monotonic(), meant=wait)
+                for data in received:
                     self._inbox.put(data)
                 for data in self._inbox.turn():
                     self._hear(data)
@@ -99,8 +105,11 @@ class Node:
         finally:
             try:
                 executor.rest()
+                self._ledger.record_waits(self._waits.all)
             finally:
                 self._link.close()
+        if self._waits.sentence:
+            self._view.note(self._waits.sentence)
         error = executor.error
         ended = executor.finished is not None or isinstance(error, Unsealed | PeerError)
         if ended and session.position.over:
@@ -146,6 +155,7 @@ class Node:
                     self._link.report(signed.data)
             if outgoing:
                 self._executor.afterwards()
+                self._executor.free.busy(time.monotonic())
             # A round may have opened. Its answer is due later, and nothing may wait for it here.
             outgoing = self._executor.respond()
             if not outgoing:

@@ -40,6 +40,7 @@ from protocol.pages.sharing import money_decimals, own_quota_texts, payment_coun
 from protocol.pages.words import ROWS, amount_text, counted, decimals_of, left_out, titled
 from protocol.privacy import Spent
 from protocol.promise import WEAK, at_most, in_guesses, moved, others, totals_tell
+from protocol.waits import Waits
 
 VARIABLES = 50
 """Variables of the plan that the page shows. `plan.csv` has all."""
@@ -84,10 +85,12 @@ def private_page(
     settlement: Settlement,
     spending: Spending,
     *,
+    waits: Waits | None = None,
     written: str = "",
 ) -> str:
     """The page for one company: its own figures, then all of the public page. Secret."""
-    parts = private_parts(known, member, data, settlement, spending, written=written)
+    told = known, member, data, settlement, spending
+    parts = private_parts(*told, waits=waits, written=written)
     return page(f"PRIVATE: {known.agreement.session} for {member}", *parts, kind="private")
 
 
@@ -98,6 +101,7 @@ def private_parts(
     settlement: Settlement,
     spending: Spending,
     *,
+    waits: Waits | None = None,
     written: str = "",
 ) -> list[Element]:
     """All that is on it, with what a manager asks first. Secret. `written` is a date, or empty."""
@@ -111,9 +115,26 @@ def private_parts(
         _certain(known, data, settlement),
         *_at_prices(known, data, settlement),
         section("What privacy was spent", *map(paragraph, spending.sentences)),
+        *_waiting(waits),
         element("p", "From here on: what every company sees", class_="part"),
         element("section", *summary(known)),
         *public_sections(known),
+    ]
+
+
+def _waiting(waits: Waits | None) -> list[Element]:
+    """For whom this party has waited longest, where that was long."""
+    if waits is None or not waits.sentence:
+        return []
+    return [
+        section(
+            "How long your party waited",
+            paragraph(f"Your party {waits.sentence}."),
+            paragraph(
+                "It counted from when its own release left until the other one arrived. A slow "
+                "network and a slow member look alike, and others may have seen something else."
+            ),
+        )
     ]
 
 

@@ -29,6 +29,7 @@ from protocol.messages import Seal
 from protocol.outcome import Outcome, amounts, outcome
 from protocol.pages.certificate import certificate_figures
 from protocol.pages.sheet import public_csv
+from protocol.waits import Waits
 
 
 def write_result(
@@ -52,9 +53,11 @@ def write_result(
         settlement = settle(data, known, member, own, effort=effort)
     spending = spent(ledger, known.agreement.digest)
     written = time.strftime("%d %B %Y")
-    page = private_page(known, member, data, settlement, spending, written=written)
-    on_report(private_parts(known, member, data, settlement, spending, written=written))
-    content = result(known, member, settlement, spending)
+    told = known, member, data, settlement, spending
+    waits = Waits(known.agreement, ledger.waits())
+    page = private_page(*told, waits=waits, written=written)
+    on_report(private_parts(*told, waits=waits, written=written))
+    content = result(known, member, settlement, spending, waits)
     try:
         replace_private(folder / "report.html", page)
         replace_private(folder / "plan.csv", plan_csv(data, settlement))
@@ -137,7 +140,11 @@ def _public_parts(known: Outcome, names: list[str]) -> dict[str, Any]:
 
 
 def result(
-    known: Outcome, member: str, settlement: Settlement, spending: Spending
+    known: Outcome,
+    member: str,
+    settlement: Settlement,
+    spending: Spending,
+    waits: Waits | None = None,
 ) -> dict[str, Any]:
     """The content of `result.json`, as `RESULT.md` says. What is under "private" is secret."""
     privacy: dict[str, Any] = {
@@ -149,7 +156,20 @@ def result(
     privacy["covered_by"] = covered and {"epsilon": covered[0], "delta": covered[1]}
     return public_result(known, member) | {
         "privacy": privacy,
+        "waiting": {} if waits is None else _waiting(waits),
         "private": _private(known, known.agreement.place(member), settlement),
+    }
+
+
+def _waiting(waits: Waits) -> dict[str, Any]:
+    """How long this party has waited for each other one, as far as it has seen."""
+    return {
+        one.name: {
+            "seconds": round(one.seconds, 1),
+            "longest_seconds": round(one.longest, 1),
+            "last_in_rounds": one.last,
+        }
+        for one in waits.all
     }
 
 

@@ -57,6 +57,9 @@ class JsonView:
     def warn(self, text: str) -> None:
         self.event("warning", text=text)
 
+    def note(self, text: str) -> None:
+        self.event("note", text=text)
+
     def dropped(self, why: str) -> None:
         self._dropped += 1
         if self._dropped <= DROPPED_TOLD:
@@ -128,6 +131,9 @@ class TextView:
     def warn(self, text: str) -> None:
         self._say(f"warning: {text}")
 
+    def note(self, text: str) -> None:
+        self._say(text)
+
     def dropped(self, why: str) -> None:  # noqa: ARG002 - counted, not shown: strangers can be many
         self._dropped += 1
 
@@ -186,6 +192,8 @@ class View(Protocol):
     def round(self, position: Position, releases: tuple[Signed, ...]) -> None: ...
 
     def warn(self, text: str) -> None: ...
+
+    def note(self, text: str) -> None: ...
 
     def dropped(self, why: str) -> None: ...
 

@@ -81,6 +81,10 @@ class PageView:
         self._view.warn(text)
         self._wrong(text)
 
+    def note(self, text: str) -> None:
+        self._view.note(text)
+        self._live.say(text, time.strftime("%H:%M:%S"))
+
     def dropped(self, why: str) -> None:
         self._view.dropped(why)
 

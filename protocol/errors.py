@@ -128,6 +128,12 @@ class ImpossibleTotal(PeerError):
     exit_code = 15
 
 
+class Abandoned(LocalError):
+    """The operator has given up this session here, for good."""
+
+    exit_code = 15
+
+
 class Unavailable(SottoError):
     """Nothing is wrong, but somebody is missing. The same command goes on later."""
 

@@ -206,7 +206,7 @@ class Calibration:
         if largest > NOISE_LIMIT:
             raise BadAgreement(
                 f"privacy: the noise would be {largest / agreement.ticks:.3g} times the capacity, "
-                "more than can be carried; choose fewer rounds or a larger epsilon"
+                "more than can be carried; choose fewer rounds, or a larger epsilon or delta"
             )
         least = scales[scales > 0.0].min(initial=math.inf)
         if self.colluders is not None and least < LEAST_PART:

@@ -55,3 +55,34 @@ def opened(reader: Reader, halt: Halt) -> tuple[Signed, ...]:
 def fits(evidence: tuple[Signed, ...], longest: int) -> bool:
     """Whether one Halt can show all of this. What cannot be shown on proves nothing to others."""
     return sum(len(s.data) + _MARK_BYTES for s in evidence) + ENVELOPE_BYTES <= longest
+
+
+class Shown:
+    """The messages of one Halt, by sender and place, so that two that clash are found at once.
+
+    Messages that clash with none of those held stand on the same head and hold the same release.
+    So one of each is enough to compare the next one with, however many there are. Of messages
+    that differ in length the shortest is held: what does not fit beside it fits beside none.
+    """
+
+    def __init__(self, keyless: bytes, longest: int) -> None:
+        self._keyless = keyless
+        self._longest = longest
+        self._held: dict[tuple[str, int], dict[tuple[bool, bytes], Signed]] = {}
+
+    def add(self, one: Signed) -> Signed | None:
+        """One that was added before and clashes with this one, if a Halt can show the two.
+
+        Guarantee: there is one whenever any of those added before clashes and fits.
+        """
+        message = one.message
+        if isinstance(message, Hello):
+            return None
+        held = self._held.setdefault((message.sender, place(message, self._keyless)), {})
+        for other in held.values():
+            if clash(other, one, self._keyless) and fits((other, one), self._longest):
+                return other
+        kind = isinstance(message, Release | MaskKey), message.head
+        if kind not in held or len(one.data) < len(held[kind].data):
+            held[kind] = one
+        return None

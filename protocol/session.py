@@ -36,7 +36,7 @@ from protocol.messages import (
     Seal,
     Signed,
 )
-from protocol.proof import clash, fits, opened, place
+from protocol.proof import Shown, clash, fits, opened, place
 from protocol.timers import Timers
 from protocol.transcript import Transcript
 from protocol.wire import Reader, longest
@@ -84,6 +84,13 @@ _IGNORED: dict[Phase, tuple[type[Message], ...]] = {
     Phase.HALTED: (Message,),
 }
 """What a party no longer looks at."""
+
+_SPOILT = (
+    "The same command will find the same. Compare versions with the others. Then `party abandon "
+    "--out DIR` ends the session here and destroys its secrets, and the next session can begin at "
+    "the prices reached (`coordinator new --from`)"
+)
+"""What an operator can do about a round that will never close."""
 
 
 Pack = Callable[[Message], Signed]
@@ -506,8 +513,8 @@ class Session:
             self._step(releases)
         except ImpossibleTotal as error:
             # Everybody sees it who has these releases, and they prove nothing against anybody.
-            error.evidence = tuple(signed.data for signed in releases)
-            return [Fail(error, final=False)]
+            shown = tuple(signed.data for signed in releases)
+            return [Fail(ImpossibleTotal(f"{error}. {_SPOILT}", evidence=shown), final=False)]
         self._now_releases, self._next_releases = self._next_releases, {}
         self._held = {held.data for held in (*releases, *self._now_releases.values())}
         self._strays.clear()
@@ -637,15 +644,12 @@ class Session:
     def _receive_halt(self, signed: Signed, halt: Halt, now: float) -> list[Effect]:
         """Somebody shows something. Look for proof in it, alone and beside what we hold."""
         shown = opened(self._reader, halt)
-        said = (signed, *shown)
+        said, before = (signed, *shown), Shown(self._keyless, self._longest)
         for one in said:
             if one.message.sender == self.me and (old := self._receive_own(one.message)):
                 return old
-            if other := self._contradicted(one):
+            if other := self._contradicted(one) or before.add(one):
                 return self._convict(other, one, now)
-            for other in said:
-                if self._clash(one, other):
-                    return self._convict(one, other, now)
         for one in said:
             if self._got_other_prices(one):
                 return self._convict_of_prices(one, now)
@@ -666,11 +670,12 @@ class Session:
 
     def _got_other_prices(self, signed: Signed) -> bool:
         """Whether a Halt shows the releases of our last round, and stands on another head."""
-        message, last = signed.message, {s.message for s in self._last_releases}
+        message, last = signed.message, self._last_releases
         if not isinstance(message, Halt) or not self._differs(signed) or not last:
             return False
-        shown = {s.message for s in opened(self._reader, message)}
-        return last <= shown and fits((signed,), self._longest)
+        if len(message.evidence) < len(last) or not fits((signed,), self._longest):
+            return False
+        return {s.message for s in last} <= {s.message for s in opened(self._reader, message)}
 
     def _convict(self, one: Signed, other: Signed, now: float) -> list[Effect]:
         sender = one.message.sender

@@ -43,8 +43,7 @@ class Possible:
             raise ImpossibleTotal(
                 f"the releases of round {round} add up to what {self._members} members "
                 "cannot have said: at least one was not masked as agreed, and nobody can tell "
-                "which. The round is not closed. Compare versions; where that does not help, agree "
-                "on a new session"
+                "which. The round is not closed"
             )
 
 

@@ -14,6 +14,11 @@ from tests.kit import ROOT
 from tests.kit.waiting import LIMIT
 
 HIDDEN = ("--mode", "hidden")
+DROWNED = (
+    *("--mode", "private", "--epsilon", "0.000001", "--delta", "1e-10"),
+    *("--rounds", "1000000"),
+)
+"""Terms with so much noise that no message can carry it: no party could join."""
 
 
 def new(
@@ -134,6 +139,7 @@ def test_colluders_and_risk_are_in_the_agreement(tmp_path: Path) -> None:
         (("--reveal", "totals"), 3, "reveal is 'totals' with 2 members"),
         (("--colluders", "1"), 3, "privacy.colluders has no meaning where mode is 'hidden'"),
         (("--mode", "private", "--overrun", "0.1"), 3, "no meaning where reveal is 'each'"),
+        (DROWNED, 3, "choose fewer rounds, or a larger epsilon or delta"),
     ],
 )
 def test_terms_that_do_not_go_together(

@@ -323,11 +323,23 @@ def test_what_was_fixed_beforehand_is_lost_only_by_more(tmp_path: Path) -> None:
         assert limit is not None
         assert (now.epsilon, now.fixed, now.factor) == (epsilon, (4.0, DELTA), limit.factor)
         assert "covered by epsilon 4 at delta 0.001" in statement("main", now)
-    for asked in (Limit(4.1, DELTA), Limit(3.0, 2 * DELTA), Limit(4.0, DELTA)):
-        now = fixed_by(path, session, asked)
-        assert now is not None
-        assert now.fixed is None
-        assert "only if it was not decided in the light of earlier ones" in statement("main", now)
+    raised = fixed_by(path, session, Limit(4.1, DELTA))
+    assert raised is not None
+    back = fixed_by(path, session, Limit(4.0, DELTA))
+    assert back is not None
+    assert raised.fixed is back.fixed is None, "what was lost does not come back"
+
+
+@pytest.mark.parametrize("asked", [Limit(4.1, DELTA), Limit(3.0, 1.001 * DELTA)])
+def test_a_limit_with_more_of_either_is_not_what_was_fixed(tmp_path: Path, asked: Limit) -> None:
+    """A larger ε, or a larger δ though ε is smaller: the statement of before is lost."""
+    path, session = tmp_path / "ledger", agreed(1.0)
+    fixed_by(path, session, Limit(4.0, DELTA))
+    record(path, session, 2)
+    now = fixed_by(path, session, asked)
+    assert now is not None
+    assert (now.epsilon, now.delta, now.fixed) == (asked.epsilon, asked.delta, None)
+    assert "only if it was not decided in the light of earlier ones" in statement("main", now)
 
 
 def test_sessions_before_any_limit_have_none_to_rest_on(tmp_path: Path) -> None:

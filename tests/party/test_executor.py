@@ -76,3 +76,51 @@ def test_whatever_is_handed_out_is_already_on_the_disk(tmp_path: Path) -> None:
         assert len({s.data for s in party.said if isinstance(s.message, Release)}) == 3
         assert party.executor.finished is not None
         party.ledger.close()
+
+
+def test_a_party_knows_for_whom_it_has_waited(tmp_path: Path) -> None:
+    """From when its own release left; what comes again, or before that, is no wait."""
+    agreement = make_agreement(rounds=3)
+    parties = [Party(agreement, name, tmp_path / name) for name in ("ada", "ben", "cyd")]
+    ada, told = parties[0], list[str]()
+    waits = ada.executor._waits
+    ada.executor._on_wait = told.append
+    carried, late = deque[Signed](), dict[tuple[int, str], Signed]()
+
+    def deliver(party: Party, signed: Signed) -> None:
+        if party.name != signed.message.sender:
+            carried.extend(party.executor.receive(signed, now))
+            party.executor.afterwards()
+
+    def pass_on() -> None:
+        while carried:
+            signed = carried.popleft()
+            for party in parties:
+                if party is ada and isinstance(signed.message, Release):
+                    late[signed.message.round, signed.message.sender] = signed
+                else:
+                    deliver(party, signed)
+
+    now = 0.0
+    for party in parties:
+        carried.extend(party.executor.begin(now))
+    while not all(party.executor.left for party in parties):
+        pass_on()
+        here = ada.executor.session.position.round
+        if (here, "cyd") in late:  # ben comes after a second, and again, and then cyd
+            ben, cyd = late.pop((here, "ben")), late.pop((here, "cyd"))
+            for signed, seconds in ((ben, 1.0), (ben, 5.0), (cyd, 15.0)):
+                ada.executor.free.seconds += seconds
+                deliver(ada, signed)
+            continue
+        now = min(party.executor.session.deadline for party in parties)
+        assert now < 100.0, "nothing happens any more"
+        for party in parties:
+            carried.extend(party.executor.tick(now))
+    for party in parties:
+        party.ledger.close()
+    assert told == [f"waited 21 s for 'cyd' in round {t}" for t in range(3)]
+    assert [(one.name, one.seconds, one.last) for one in waits.all] == [
+        ("cyd", 63.0, 3),
+        ("ben", 3.0, 0),
+    ]

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from protocol.errors import BadLedger, BrokenInvariant, Equivocation, PeerHalted
 from protocol.messages import Release, Seal
 from protocol.parts import Part
 from protocol.transcript import Transcript, replay
+from protocol.waits import Waited
 from tests.kit import ROOT
 from tests.kit.builders import make_agreement, play, sign
 from tests.kit.ledgers import in_memory, release
@@ -68,6 +70,9 @@ def test_what_was_recorded_is_there(tmp_path: Path) -> None:
     ledger.record_seals(transcript.seals)
     ledger.record_addresses({"ben": "tcp://ben:1", "cyd": "tcp://cyd:2"})
     ledger.record_addresses({"ben": "tcp://ben:3"})
+    waited = Waited(name="ben", seconds=0.1, longest=0.05, last=2)
+    ledger.record_waits([replace(waited, seconds=0.01)])
+    ledger.record_waits([waited])
     ledger.record_fault(Equivocation("ben signed two messages", sender="ben"))
     ledger.close()
     ledger = Ledger(tmp_path / "ledger", agreement, "ada")
@@ -76,6 +81,7 @@ def test_what_was_recorded_is_there(tmp_path: Path) -> None:
     assert ledger.transcript() == transcript
     assert replay(agreement, ledger.transcript()).head == positions[-1].head
     assert ledger.addresses() == {"ben": "tcp://ben:3", "cyd": "tcp://cyd:2"}
+    assert ledger.waits() == (waited,)
     assert ledger.fault is not None
     assert (ledger.fault.exit_code, str(ledger.fault)) == (
         11,
@@ -312,7 +318,7 @@ from tests.kit.ledgers import release
 
 path, agreement = sys.argv[1], make_agreement(rounds=1000)
 ledger = Ledger(path, agreement, "ada")
-resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+resource.setrlimit(resource.RLIMIT_FSIZE, (120_000, 120_000))
 for round in range(1000):
     try:
         ledger.record_release(release(agreement, round))

@@ -176,6 +176,23 @@ def test_against_says_what_more_colluders_get() -> None:
         assert found[count] == pytest.approx(composed_epsilon(multiplier, 1e-3), rel=2e-3)
 
 
+@pytest.mark.parametrize("colluders", [0, 1, 2, 3])
+def test_against_is_about_the_member_that_most_is_told_of(colluders: int) -> None:
+    """Members with different shares are told of differently: going through all finds the worst."""
+    shares = [{"r0": 0.9, "r1": 0.1}, {"r0": 0.3, "r1": 0.3}, {"r0": 0.05, "r1": 0.02}, 0.5, 0.2]
+    agreement = agree(shares, epsilon=4.0, colluders=1)
+    calibration = Calibration(agreement)
+    caps, variances = agreement.share_ticks, calibration.scales(agreement.share_ticks) ** 2
+    told_of = []
+    for k in range(len(shares)):
+        others = np.delete(variances, k, axis=0)
+        least = np.sort(others, axis=0)[: len(others) - colluders]  # the colluders know the rest
+        hiding = variances[k] + least.sum(axis=0)
+        told_of.append(agreement.rounds * float((caps[k] ** 2 / hiding).sum()))
+    assert max(told_of) > 1.05 * min(told_of), "or it says nothing which one was taken"
+    assert calibration.against(colluders).mu_squared == pytest.approx(max(told_of), rel=1e-12)
+
+
 def test_nothing_is_promised_of_a_rehearsal() -> None:
     """Noise that can be repeated hides nothing from anybody."""
     calibration = Calibration(replace(agree([0.5] * 3), rehearsal=True))

@@ -1,12 +1,19 @@
 """What proves that a member broke the rules, and what does not."""
 
+import random
+from dataclasses import replace
+from itertools import combinations
+
 import pytest
 
+from protocol import proof
 from protocol.effects import Fail
 from protocol.errors import BrokenInvariant, Equivocation, PeerHalted, Unavailable
 from protocol.messages import Halt, Hello, MaskKey, Message, Reason, Release, Seal, Signed
-from protocol.proof import ENVELOPE_BYTES, clash, fits, opened
+from protocol.proof import ENVELOPE_BYTES, Shown, clash, fits, opened
+from protocol.session import Session
 from protocol.wire import Reader, longest
+from tests.kit import builders
 from tests.kit.builders import make_agreement, sign
 from tests.kit.story import forged
 
@@ -113,3 +120,105 @@ def test_nothing_is_final_without_proof(error: Unavailable | PeerHalted) -> None
     assert not Fail(error, final=False).final
     with pytest.raises(BrokenInvariant, match="without proof"):
         Fail(error, final=True)
+
+
+def many(chance: random.Random, count: int) -> list[Signed]:
+    """Messages of few senders in few places, now and then on another head or with other values."""
+    kinds: list[type[Message]] = [Hello, Release, Seal, Halt, MaskKey]
+    some = []
+    for _ in range(count):
+        kind, sender = chance.choice(kinds), chance.choice(("ben", "cyd"))
+        head = ELSEWHERE if chance.random() < 0.1 else HERE
+        at = 0 if kind is MaskKey else chance.choice((0, 1))
+        one = said(kind, head, sender=sender, round=at)
+        if isinstance(one.message, Release) and chance.random() < 0.2:
+            one = sign(replace(one.message, values=(3, 4)))
+        # How long a message is decides whether a Halt can show it, and only Halts differ in that.
+        length = chance.choice((180, 180, 180, 500, 900)) if type(one.message) is Halt else 180
+        some.append(Signed(one.message, one.data.ljust(length)[:length]))
+    return some
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_two_that_clash_are_found_as_if_all_were_compared_with_all(seed: int) -> None:
+    """At the message where that would find the first pair, and never where it would find none."""
+    chance = random.Random(seed)
+    keyless = chance.choice((NONE, HERE))
+    most = chance.choice((700, 1_200, 100_000))
+    messages = many(chance, chance.randrange(2, 14))
+    pairs = [
+        later
+        for (_, one), (later, other) in combinations(enumerate(messages), 2)
+        if clash(one, other, keyless) and fits((one, other), most)
+    ]
+    shown, found = Shown(keyless, most), []
+    for at, one in enumerate(messages):
+        other = shown.add(one)
+        if other is not None:
+            assert clash(other, one, keyless)
+            assert fits((other, one), most)
+            found.append(at)
+            break
+    assert found == ([min(pairs)] if pairs else [])
+
+
+@pytest.mark.parametrize("alike", ["a round", "seals", "too long to be shown"])
+def test_a_long_halt_takes_few_comparisons_for_each_message(
+    monkeypatch: pytest.MonkeyPatch, alike: str
+) -> None:
+    """The number of comparisons grows as the number of messages, also if one member wrote all."""
+    compared = 0
+
+    def counting(one: Signed, other: Signed, keyless: bytes) -> bool:
+        nonlocal compared
+        compared += 1
+        return clash(one, other, keyless)
+
+    monkeypatch.setattr(proof, "clash", counting)
+    seal, release = said(Seal, HERE), said(Release, HERE)
+    long = Signed(said(Halt, ELSEWHERE).message, bytes(100_000))
+    messages = {
+        "a round": [Signed(replace(release.message, sender=f"m{k}"), b"") for k in range(2_000)],
+        "seals": [seal] * 1_000 + [release] * 1_000,
+        "too long to be shown": [long] + [seal] * 2_000,
+    }[alike]
+    shown = Shown(NONE, 100_000)
+    assert not any(shown.add(one) for one in messages)
+    assert compared <= 3 * len(messages)
+
+
+def test_a_party_that_hears_a_long_halt_compares_few_messages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A Halt that shows a round of forty members costs a few comparisons for each of them."""
+    monkeypatch.setattr(builders, "NAMES", tuple(f"m{k}" for k in range(40)))
+    agreement = make_agreement(members=40, rounds=2)
+    transcript, positions = builders.play(agreement, rounds=1)
+    session = Session(
+        agreement,
+        "m0",
+        nonce=bytes(16),
+        pack=builders.signer("m0"),
+        past=transcript,
+        own=transcript.rounds[0][:1],
+    )
+    session.begin(0.0)
+    halt = Halt(
+        sender="m1",
+        agreement=agreement.digest,
+        round=1,
+        head=positions[1].head,
+        reason=Reason.HEADS_DIFFER,
+        evidence=tuple(signed.data for signed in transcript.rounds[0]),
+    )
+    compared = 0
+
+    def counting(one: Signed, other: Signed, keyless: bytes) -> bool:
+        nonlocal compared
+        compared += 1
+        return clash(one, other, keyless)
+
+    monkeypatch.setattr(proof, "clash", counting)
+    monkeypatch.setattr("protocol.session.clash", counting)
+    assert session.receive(sign(halt), 0.0) == []
+    assert 0 < compared <= 6 * 41

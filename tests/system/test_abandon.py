@@ -1,0 +1,123 @@
+"""Sessions of real processes that cannot be finished, and what their operators can do then."""
+
+import argparse
+import json
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from party.ledger import Ledger
+from protocol.command import read_agreement
+from scripts import processes
+from scripts.processes import environment
+from tests.kit.processes import options, play
+from tests.kit.waiting import LIMIT
+
+pytestmark = pytest.mark.timeout(600)
+
+SPOILT = 4
+"""The round in which one member does not mask its release."""
+
+_UNMASKED = f"""
+from party import __main__, masks
+
+plain = masks.Masks.masked
+masks.Masks.masked = lambda self, values, position: (
+    values if position.round == {SPOILT} else plain(self, values, position)
+)
+__main__.main()
+"""
+"""A party that once says its numbers as they are, as no honest one does."""
+
+
+def command(*arguments: Any) -> tuple[int, str]:
+    """The exit code of a command, and all that it says."""
+    done = subprocess.run(
+        [sys.executable, "-m", *map(str, arguments)],
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+    told = done.stdout + done.stderr
+    assert "Traceback" not in told
+    return done.returncode, told
+
+
+def with_a_bad_member(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    plain = processes.party_command
+
+    def chosen(folder: Path, party: str, options: argparse.Namespace) -> list[str]:
+        found = plain(folder, party, options)
+        return [found[0], "-c", _UNMASKED, *found[3:]] if party == name else found
+
+    monkeypatch.setattr(processes, "party_command", chosen)
+
+
+@pytest.mark.parametrize("mode", ["hidden", "private"])
+def test_a_spoilt_total_is_given_up_and_the_next_session_begins_where_it_stood(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    """Told, found again, abandoned with its secrets, counted, and followed by another session."""
+    terms = ("--mode", mode, "--reveal", "totals", "--epsilon", "8")
+    with play(tmp_path / "s", options(*terms, rounds=12)) as session:
+        cast, folder = session.cast, session.cast.folder
+        with_a_bad_member(monkeypatch, "party3")
+        cast.start()
+        for again in range(2):
+            for name in ("party1", "party2"):
+                if again:
+                    cast.start_party(name)
+                assert cast.processes[name].wait(LIMIT) == 15
+        told = cast.complained("party1")
+        assert f"the releases of round {SPOILT} add up to what 3 members cannot have said" in told
+        assert "`party abandon --out DIR` ends the session here" in told
+        assert "party3" not in told, "nobody can tell who it was"
+
+        ledger, out = folder / "party1" / "party1.ledger", tmp_path / "given-up"
+        with closing(Ledger(ledger, session.agreement, "party1")) as kept:
+            secret, (asked, _) = kept.mask_secret(), kept.demands()
+            before = kept.accounts()
+        rows = [secret, *(row.astype(">i8").tobytes() for row in asked)]
+        assert len(rows) == SPOILT + 2
+        named = ("--agreement", folder / "agreement.toml", "--ledger", ledger, "--out", out)
+        code, told = command("party", "abandon", *named)
+        assert (code, "nothing was changed" in told) == (2, True)
+        assert secret in ledger.read_bytes()
+        code, told = command("party", "abandon", *named, "--yes")
+        assert code == 0, told
+        assert "they wait until their patience ends" in told
+        assert not [row for row in rows if row in ledger.read_bytes()]
+        assert not Path(f"{ledger}-wal").exists()
+
+        key = folder / "party1" / "party1.key"
+        code, told = command("party", "abandon", *named[:2], "--key", key)
+        assert (code, "was abandoned here" in told) == (0, True), "once is enough"
+        code, told = command("party", "abandon", *named[:2])
+        assert (code, "--ledger is required unless --key is given" in told) == (2, True)
+
+        cast.start_party("party1")
+        assert cast.processes["party1"].wait(LIMIT) == 15
+        assert "was abandoned here after 4 of 12 rounds" in cast.complained("party1")
+        with closing(Ledger(ledger, session.agreement, "party1")) as kept:
+            assert kept.accounts() == before
+            assert before[0].releases == SPOILT + 1
+
+        transcript = (out / "session.transcript", "--agreement", folder / "agreement.toml")
+        code, told = command("protocol", "audit", *transcript)
+        assert (code, f"stops after {SPOILT} of 12 rounds" in told) == (22, True)
+        assert command("protocol", "report", *transcript, "--out", out / "page.html")[0] == 0
+        code, told = command(
+            "coordinator", "new", "--session", "next", "--from", *transcript,
+            "--key", folder / "coordinator.key", "--out", folder / "next.toml",
+        )  # fmt: skip
+        assert (code, f"stops after {SPOILT} of 12 rounds" in told) == (0, True)
+        figures = command("protocol", "audit", *transcript, "--json")[1]
+        reached = json.loads(figures[: figures.rindex("error: ")])
+        assert list(read_agreement(folder / "next.toml").pricing.start) == reached["prices"]

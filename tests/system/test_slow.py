@@ -1,0 +1,66 @@
+"""A member that lets the others wait, in a session of real processes."""
+
+import argparse
+import re
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+from protocol.waits import LONG_SECONDS
+from scripts import processes
+from tests.kit.processes import options, play
+from tests.kit.waiting import LIMIT
+
+pytestmark = pytest.mark.timeout(600)
+
+_SLOW = f"""
+import time
+from party import __main__, view
+
+class Slow(view.JsonView):
+    def round(self, position, releases):
+        super().round(position, releases)
+        if position.round == 3:
+            time.sleep({LONG_SECONDS + 2.0})
+
+view.JsonView = Slow
+__main__.main()
+"""
+"""A party that once does nothing for longer than is worth a line to the others."""
+
+
+def test_others_say_for_whom_they_have_waited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Log, report, result and coordinator name it; it blames nobody, and nothing public tells."""
+    plain = processes.party_command
+
+    def chosen(folder: Path, party: str, options: argparse.Namespace) -> list[str]:
+        command = plain(folder, party, options)
+        return [command[0], "-c", _SLOW, *command[3:]] if party == "party2" else command
+
+    monkeypatch.setattr(processes, "party_command", chosen)
+    with play(tmp_path / "s", options("--mode", "hidden", "--step", "dog", rounds=6)) as session:
+        cast = session.cast
+        cast.start()
+        cast.wait(LIMIT)
+        for name in ("party1", "party3"):
+            notes = [e["text"] for e in cast.events[name] if e["event"] == "note"]
+            assert re.fullmatch(r"waited \d+ s for 'party2' in round \d", notes[0])
+            assert notes[-1].startswith("waited longest for 'party2': ")
+            waiting = cast.result(name)["waiting"]
+            assert next(iter(waiting)) == "party2", "the one that was waited for longest is first"
+            assert waiting["party2"]["longest_seconds"] >= LONG_SECONDS
+            report = (cast.folder / name / "out" / "report.html").read_text()
+            assert "Your party waited longest for 'party2'" in unescape(report)
+        own = cast.result("party2")["waiting"]
+        assert "party2" not in own
+        assert not [e for e in cast.events["party2"] if e["event"] == "note"]
+        assert all(one["longest_seconds"] < LONG_SECONDS for one in own.values())
+        public = [cast.folder / n / "out" / "public.csv" for n in cast.names]
+        assert not any("wait" in path.read_text() for path in public)
+        assert cast.processes["coordinator"].wait(LIMIT) == 0
+        told = cast.complained("coordinator")
+        assert re.search(r"waited \d+ s for 'party2' in round \d", told)
+        assert "this relay has waited longest for 'party2'" in told
