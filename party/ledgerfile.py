@@ -139,12 +139,15 @@ class LedgerFile:
         self.path = str(path)
         self.failed = False
         self._halfway = False
+        self._ours = False  # once it is locked: before that the log may be another process's
         if self.path != ":memory:":
             _keep_to_owner(self.path)
         try:
             self._base = sqlite3.connect(self.path, isolation_level=None, timeout=0.2)
             try:
                 self._check()
+                self._ours = True
+                self.scrub()  # a process that was killed may have forgotten, and not destroyed
             except BaseException:
                 self.close()
                 raise
@@ -249,10 +252,13 @@ class LedgerFile:
         The pages of the file are overwritten, and then the log, in which they were before.
         """
         log = Path(f"{self.path}-wal")
-        if not log.exists():
-            return
         try:
-            self._base.execute("PRAGMA wal_checkpoint(FULL)")  # the log is needed no more
+            if not log.exists() or not log.stat().st_size:
+                return
+            # From now on the file has all of the log, which is needed no more.
+            busy, frames, moved = self._base.execute("PRAGMA wal_checkpoint(FULL)").fetchone()
+            if busy or frames != moved or frames < 0:
+                raise sqlite3.OperationalError("its log cannot be moved into it")
             with log.open("r+b") as file:
                 file.write(bytes(log.stat().st_size))
                 file.flush()
@@ -261,9 +267,7 @@ class LedgerFile:
         except sqlite3.Error as error:
             raise self._broken_by(error) from None
         except OSError as error:
-            self.failed = True
-            self.close()
-            raise BadLedger(f"the ledger {self.path!r} cannot be used: {error.strerror}") from None
+            raise self._broken_by(sqlite3.OperationalError(error.strerror)) from None
 
     def rows(self, query: str, *values: Any) -> list[Any]:
         """What a query finds."""
@@ -305,7 +309,16 @@ class LedgerFile:
         self._halfway = False
 
     def close(self) -> None:
-        """Let go of the file. What was not committed is lost."""
+        """Let go of the file. What was not committed is lost.
+
+        SQLite would only unlink its log: it is overwritten before, where that is possible.
+        """
+        if self._ours and not self.failed:
+            self._ours = False
+            with suppress(BadLedger, sqlite3.Error):
+                if self._base.in_transaction:
+                    self._base.execute("ROLLBACK")
+                self.scrub()
         self._base.close()
 
     def damaged(self, how: str) -> BadLedger:
