@@ -130,7 +130,7 @@ class Gate:
             self._subproblem.ask(position.prices.current)
 
     def prepare(self) -> None:
-        """Draw the noise of the next release while there is nothing else to do.
+        """Draw the noise of the next release, where that can be done before it is needed.
 
         The noise does not depend on the data, and is used once or never. In `clipped` mode
         it depends on caps that are not known yet.

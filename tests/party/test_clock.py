@@ -5,28 +5,34 @@ import os
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from party import clock
 from party.clock import Clock, pace_for, solving_seconds
+from party.executor import Executor
 from party.ledger import Ledger
+from party.noise import DiscreteGaussian
 from party.solver import Solver
 from party.subproblem import Answer, subproblem
 from protocol.agreement import Agreement
-from protocol.arrays import Floats
+from protocol.arrays import Floats, Ticks
 from protocol.course import Course
 from protocol.errors import BadData
+from protocol.messages import Signed
 from scripts.attacks.clock import Timed, accuracy, attacked
 from scripts.instances import Instance, draw
 from tests.kit import ROOT
-from tests.kit.builders import make_agreement
+from tests.kit.builders import make_agreement, signer
 from tests.kit.gates import Problem, Shift, gate
+from tests.kit.ledgers import in_memory
 from tests.kit.waiting import until
 
 PACE = 0.05
@@ -220,6 +226,63 @@ def test_a_release_waits_on_the_disk_for_its_time(
         ]
         again = Clock(PACE).release(door, ledger, position, time.monotonic())
         assert (again, len(problem.told), len(problem.asked)) == (release, 1, 1)
+
+
+class Window(Clock):
+    """A clock that knows whether a release is being made."""
+
+    within = False
+
+    def release(self, *arguments: Any) -> Signed:
+        self.within = True
+        try:
+            return super().release(*arguments)
+        finally:
+            self.within = False
+
+
+class Watched(DiscreteGaussian):
+    """Real noise that notes when it was drawn."""
+
+    def __init__(self, window: Window, drawn: list[bool]) -> None:
+        super().__init__()
+        self._window, self._drawn_within = window, drawn
+
+    def ahead(self, scales: Floats) -> None:
+        self._drawn_within.append(self._window.within)
+        super().ahead(scales)
+
+    def add(self, *arguments: Any, **more: Any) -> Ticks:
+        self._drawn_within.append(self._window.within)
+        return super().add(*arguments, **more)
+
+
+def test_noise_is_drawn_within_the_time_of_a_release() -> None:
+    """How long a draw takes delays nothing that others can time: none falls after a release."""
+    noisy = {"mode": "private", "privacy": {"epsilon": 1.0, "delta": 0.01}}
+    agreement = make_agreement(members=2, rounds=3, pace_seconds=PACE, **noisy)
+    drawn: list[bool] = []
+    parties: list[Executor] = []
+    for name in ("ada", "ben"):
+        window, ledger = Window(PACE), in_memory(agreement, name)
+        door = gate(agreement, Problem(3.0, 5.0), Watched(window, drawn), ledger, name)
+        who = signer(name)
+        nonce = name.encode().ljust(16)
+        parties.append(
+            Executor(agreement, name, nonce=nonce, pack=who, gate=door, ledger=ledger, clock=window)
+        )
+    now = 0.0
+    mail = deque(signed for party in parties for signed in party.begin(now))
+    while not all(party.session.position.over for party in parties):
+        now = max(now, time.monotonic())
+        for party in parties:
+            said = [answer for signed in list(mail) for answer in party.receive(signed, now)]
+            mail += said if said else party.tick(now)
+            party.afterwards()
+            mail += party.respond()
+            party.afterwards()
+    assert len(drawn) >= 4 * agreement.rounds  # of both, ahead and for the release
+    assert all(drawn)
 
 
 @pytest.mark.parametrize("slowest", [1e-5, 0.003, 0.0123, 0.7, 40.0])
