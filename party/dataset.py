@@ -15,12 +15,12 @@ import stat
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from resource import RLIMIT_CORE, getrlimit, setrlimit
 from typing import Any
 
 import numpy as np
 
 from party import modelfile, toolmodel
+from party.memory import keep_private
 from party.modelfile import HUGE, LARGE, Flags, Indices, LinearProgram, Quadratic
 from protocol.agreement import Agreement
 from protocol.arrays import Floats
@@ -79,9 +79,9 @@ Model = str | os.PathLike[str] | Any
 def read(model: Model, agreement: Agreement) -> DataSet:
     """Read a model from a file, or from the tool that holds it. Raises nothing but `BadData`.
 
-    From here on the process holds private data: if it crashes, it leaves no core file.
+    From here on the process holds private data: its memory is kept from others.
     """
-    setrlimit(RLIMIT_CORE, (0, getrlimit(RLIMIT_CORE)[1]))
+    keep_private()
     if not isinstance(model, str | os.PathLike):
         return _arranged(toolmodel.taken(model), agreement)
     path = Path(model)

@@ -38,6 +38,7 @@ import os, sys
 if sys.platform == "linux":
     import ctypes
     ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG, SIGKILL
+    ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE: before it has the model
 if os.getppid() != int(sys.argv[2]):
     sys.exit()
 import runpy
