@@ -16,9 +16,13 @@ from typing import Any
 
 from protocol.errors import BadLedger, PeerHalted
 
-_VERSION = 6
+_VERSION = 7
 _WAL_PAGES = 200  # then the log begins anew: to overwrite is cheaper than to let it grow
 _CHECKSUM_BYTES = 16
+
+NO_ANSWER, ANSWER, ANSWER_UNKNOWN = b"\0", b"\1", b"\2"
+"""Whether the solver had an answer for a release. Older ledgers did not note it."""
+
 _ACCOUNTS = """
 CREATE TABLE sessions (
     id INTEGER PRIMARY KEY, agreement BLOB NOT NULL UNIQUE, name TEXT NOT NULL,
@@ -72,6 +76,12 @@ CREATE TABLE parts (
     checksum BLOB NOT NULL, PRIMARY KEY (session, place)
 );
 """
+_ANSWERS = """
+CREATE TABLE answers (
+    session INTEGER, round INTEGER, answered BLOB NOT NULL, checksum BLOB NOT NULL,
+    PRIMARY KEY (session, round)
+) WITHOUT ROWID;
+"""
 _NAMED = """
 CREATE TABLE ledger (id BLOB NOT NULL);
 INSERT INTO ledger VALUES (randomblob(16));
@@ -112,6 +122,7 @@ _COLUMNS = {
     "keys": ("member", "message"),
     "demands": ("round", "demand, said"),
     "parts": ("place", "quota, payment"),
+    "answers": ("round", "answered"),
 }
 """What counts the rows of a session from 0 in each table of what was said, and what they hold."""
 
@@ -166,9 +177,9 @@ class LedgerFile:
         if run("PRAGMA integrity_check(1)").fetchone()[0] != "ok":
             raise self.damaged("its tables contradict each other")
         version = run("PRAGMA user_version").fetchone()[0]
-        newer = _WHOLE_TICKS + _FIXED_LIMITS + _NAMED
+        newer = _WHOLE_TICKS + _FIXED_LIMITS + _NAMED + _ANSWERS
         if version == 0:
-            self._make(_ACCOUNTS + _SAID + _MASKS + _NAMED)
+            self._make(_ACCOUNTS + _SAID + _MASKS + _NAMED + _ANSWERS)
         elif version == 2:
             self._add_checksums()
             self._make(_COLLUDERS + _MASKS + newer)
@@ -177,11 +188,16 @@ class LedgerFile:
         elif version == 4:
             self._make(newer)
         elif version == 5:
-            self._make(_FIXED_LIMITS + _NAMED)
+            self._make(_FIXED_LIMITS + _NAMED + _ANSWERS)
+        elif version == 6:
+            self._make(_ANSWERS)
         elif version != _VERSION:
             raise BadLedger(
                 f"the ledger {self.path!r} is of version {version}, this program reads {_VERSION}"
             )
+        if 0 < version < _VERSION:
+            for session, at in run("SELECT session, round FROM releases").fetchall():
+                self.keep("answers", session, {at: (ANSWER_UNKNOWN,)})
         run("COMMIT")
 
     def _make(self, tables: str) -> None:

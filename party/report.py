@@ -78,9 +78,12 @@ def private_page(
     spending: Spending,
     *,
     written: str = "",
+    unanswered: int = 0,
 ) -> str:
     """The page for one company: its own figures, then all of the public page. Secret."""
-    parts = private_parts(known, member, data, settlement, spending, written=written)
+    parts = private_parts(
+        known, member, data, settlement, spending, written=written, unanswered=unanswered
+    )
     return page(f"PRIVATE: {known.agreement.session} for {member}", *parts, kind="private")
 
 
@@ -92,13 +95,18 @@ def private_parts(
     spending: Spending,
     *,
     written: str = "",
+    unanswered: int = 0,
 ) -> list[Element]:
-    """All that is on it, with what a manager asks first. Secret. `written` is a date, or empty."""
+    """All that is on it, with what a manager asks first. Secret. `written` is a date, or empty.
+
+    `unanswered` is in how many rounds the company's solver had no answer.
+    """
     return [
         element("p", f"PRIVATE — for {member} only, do not forward", class_="banner", role="alert"),
         header(known, ", ".join(filter(None, [f"Private report for {member}", written]))),
         _worth(known, member, data, settlement, spending),
         *_shortfall(known.agreement, settlement),
+        *_unanswered(known, unanswered),
         _uses(known, member, settlement),
         _plan(data, settlement),
         _certain(known, data, settlement),
@@ -107,6 +115,23 @@ def private_parts(
         element("p", "From here on: what every company sees", class_="part"),
         element("section", *summary(known)),
         *public_sections(known),
+    ]
+
+
+def _unanswered(known: Outcome, rounds: int) -> list[Element]:
+    """Tell of rounds in which the solver had no answer, where there were some."""
+    if not rounds:
+        return []
+    return [
+        section(
+            "Rounds without an answer",
+            paragraph(
+                f"In {rounds} of {known.rounds} rounds your solver had no answer when it was due. "
+                "Each of them counted as no demand, so your quota may be smaller than you would "
+                "have asked for. Nobody else knows. For the next session agree on a longer pace "
+                "(`party check` says which your model needs), or make the model smaller."
+            ),
+        )
     ]
 
 

@@ -52,9 +52,10 @@ def write_result(
         settlement = settle(data, known, member, own, effort=effort)
     spending = spent(ledger, known.agreement.digest)
     written = time.strftime("%d %B %Y")
-    page = private_page(known, member, data, settlement, spending, written=written)
-    on_report(private_parts(known, member, data, settlement, spending, written=written))
-    content = result(known, member, settlement, spending)
+    more: dict[str, Any] = {"written": written, "unanswered": ledger.unanswered()}
+    page = private_page(known, member, data, settlement, spending, **more)
+    on_report(private_parts(known, member, data, settlement, spending, **more))
+    content = result(known, member, settlement, spending, unanswered=ledger.unanswered())
     try:
         replace_private(folder / "report.html", page)
         replace_private(folder / "plan.csv", plan_csv(data, settlement))
@@ -136,7 +137,12 @@ def _public_parts(known: Outcome, names: list[str]) -> dict[str, Any]:
 
 
 def result(
-    known: Outcome, member: str, settlement: Settlement, spending: Spending
+    known: Outcome,
+    member: str,
+    settlement: Settlement,
+    spending: Spending,
+    *,
+    unanswered: int = 0,
 ) -> dict[str, Any]:
     """The content of `result.json`, as `RESULT.md` says. What is under "private" is secret."""
     privacy: dict[str, Any] = {
@@ -148,7 +154,10 @@ def result(
     privacy["covered_by"] = covered and {"epsilon": covered[0], "delta": covered[1]}
     return public_result(known, member) | {
         "privacy": privacy,
-        "private": _private(known, known.agreement.place(member), settlement),
+        "private": {
+            **_private(known, known.agreement.place(member), settlement),
+            "rounds_without_answer": unanswered,
+        },
     }
 
 

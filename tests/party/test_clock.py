@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -19,13 +20,14 @@ from party import clock
 from party.clock import Clock, pace_for, solving_seconds
 from party.executor import Executor
 from party.ledger import Ledger
+from party.masks import Masks
 from party.noise import DiscreteGaussian
 from party.solver import Solver
 from party.subproblem import Answer, subproblem
 from protocol.agreement import Agreement
 from protocol.arrays import Floats, Ticks
-from protocol.course import Course
-from protocol.errors import BadData
+from protocol.course import Course, mask_keys
+from protocol.errors import BadData, NoSolver
 from protocol.messages import Signed
 from scripts.attacks.clock import Timed, accuracy, attacked
 from scripts.instances import Instance, draw
@@ -149,6 +151,74 @@ def test_a_solver_that_cannot_be_started_again_has_no_answer(
             solver.ask(np.ones(3))
             assert solver.answer(np.ones(3)) is None
     assert answered(solver, np.ones(3)).demand == pytest.approx(before.demand)
+
+
+def test_a_solver_that_hangs_is_replaced_and_one_that_loads_is_not(solver: Solver) -> None:
+    """After some rounds without a word it is started anew, with time to read its model."""
+    before, process = answered(solver, np.ones(3)), solver._process
+    mute, _unheard = socket.socketpair()
+    with mute, _unheard:
+        solver._talk.close()
+        solver._talk = mute
+        for _ in range(3):
+            solver.ask(np.ones(3))
+            assert solver.answer(np.ones(3)) is None
+            assert solver._process is process
+        solver.ask(np.ones(3))
+        assert solver._process is not process
+        process = solver._process
+        solver.answer(np.ones(3))
+        assert answered(solver, np.ones(3)).demand == pytest.approx(before.demand)
+        assert solver._process is process
+
+
+@pytest.mark.parametrize("lacking", ["socket.socketpair", "subprocess.Popen", "threading.Thread"])
+def test_a_solver_that_cannot_be_started_is_an_error_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, lacking: str
+) -> None:
+    """Before anybody is spoken to, with what to do about it."""
+
+    def no_room(*_: object, **__: object) -> None:
+        raise RuntimeError if "Thread" in lacking else BlockingIOError(11, "no room")
+
+    monkeypatch.setattr(lacking, no_room)
+    with pytest.raises(NoSolver, match="may lack memory"):
+        Solver(INSTANCE.data[0], AGREEMENT, "ada", seconds=1.0)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_rounds_without_an_answer_are_counted_in_the_ledger_alone(
+    tmp_path: Path, masked: bool
+) -> None:
+    """With the release, in one transaction, and by as many bytes as rounds with an answer."""
+    agreement = make_agreement(members=3, rounds=3, reveal="totals" if masked else "each")
+    sizes, said = set(), set()
+    for fails in (False, True):
+        path = tmp_path / f"{fails}.ledger"
+        with closing(Ledger(path, agreement, "ada")) as ledger:
+            release = door_release(agreement, Problem(0.0, 0.0, fails=fails), ledger)
+            said.add(len(release.data))
+            assert not ledger._file._base.in_transaction
+            assert ledger.unanswered() == fails
+            sizes.add((path.stat().st_size, Path(f"{path}-wal").stat().st_size))
+        with closing(Ledger(path, agreement, "ada")) as ledger:
+            assert ledger.unanswered() == fails
+    assert len(sizes) == len(said) == 1
+
+
+def door_release(agreement: Agreement, problem: Problem, ledger: Ledger) -> Signed:
+    """The first release of ada, with mask keys of all where the agreement wants them."""
+    course = Course(agreement)
+    position, door = course.opening, gate(agreement, problem, Shift(0, 0), ledger)
+    if position.unpaired:
+        others = [
+            Masks(agreement, name, in_memory(agreement, name), signer(name)).key(position)
+            for name in ("ben", "cyd")
+        ]
+        keys = (door.release(position), *others)
+        ledger.record_mask_keys(keys)
+        position = course.pair(position, mask_keys(keys))
+    return door.release(position)
 
 
 def test_a_model_that_cannot_be_used_is_refused_with_the_same_words() -> None:

@@ -23,7 +23,7 @@ import pytest
 from party.dataset import DataSet, dense
 from party.playing import players, run
 from party.report import Spending, private_page
-from party.result import plan_csv, result
+from party.result import plan_csv, public_result, result
 from party.settle import Plan, Settlement, settle
 from protocol.agreement import TICKS, Agreement, Resource
 from protocol.course import Course
@@ -411,6 +411,18 @@ def test_result_has_the_fields_of_its_page() -> None:
         content = result(it.known, it.member, secret, SPENDING)
         assert set(fields(content, documented)) == documented
         assert json.loads(json.dumps(content, allow_nan=False)) == content
+
+
+def test_rounds_without_an_answer_are_told_in_private_alone() -> None:
+    """The company's page and result count them, and nothing that others see does."""
+    it = played()
+    secret = it.settlement
+    page = private_page(it.known, it.member, it.data, secret, SPENDING, unanswered=7)
+    assert f"In 7 of {it.known.rounds} rounds your solver had no answer" in page
+    assert "had no answer" not in private_page(it.known, it.member, it.data, secret, SPENDING)
+    content = result(it.known, it.member, secret, SPENDING, unanswered=7)
+    assert content["private"]["rounds_without_answer"] == 7
+    assert "answer" not in json.dumps(public_result(it.known, it.member))
 
 
 def test_public_part_of_results_is_common() -> None:
