@@ -12,6 +12,7 @@ import math
 import os
 import re
 import stat
+import zipfile
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -136,9 +137,16 @@ def dense(
 
 
 def _arrays(path: Path) -> dict[str, Any]:
+    limit = modelfile.most_bytes()
     try:
+        with path.open("rb") as stream, zipfile.ZipFile(stream) as parts:
+            length = sum(part.file_size for part in parts.infolist())
+        if length > limit:
+            raise modelfile.too_long(path.name, limit)
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             return {key: file[key] for key in file.files}
+    except BadData:
+        raise
     except Exception:  # numpy raises many kinds; here they all mean the same
         raise BadData(f"{path.name!r} is not an .npz file of plain arrays") from None
 
