@@ -28,7 +28,7 @@ from protocol.errors import BadCommand, PeerError
 from protocol.messages import Seal
 from protocol.outcome import Outcome, amounts, outcome
 from protocol.pages.certificate import certificate_figures
-from protocol.pages.sheet import public_csv
+from protocol.pages.sheet import plain, public_csv
 
 
 def write_result(
@@ -190,7 +190,10 @@ def plan_csv(data: DataSet, settlement: Settlement) -> str:
         blank if plan is None else [repr(value) for value in plan.values.tolist()]
         for plan in (settlement.within_quota, settlement.at_prices)
     ]
-    rows.writerows(zip(data.names, *columns, strict=True))
+    quoted = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL)
+    for name, *values in zip(data.names, *columns, strict=True):
+        # Left to itself the writer does not quote this one, which ends a line for some readers.
+        (quoted if "\r" in name else rows).writerow((plain(name), *values))
     return text.getvalue()
 
 

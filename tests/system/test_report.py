@@ -425,6 +425,23 @@ def test_rounds_without_an_answer_are_told_in_private_alone() -> None:
     assert "answer" not in json.dumps(public_result(it.known, it.member))
 
 
+COMPUTED = ("=1+1", "+x", "-x", "@sum", "\tx", "\rx", "\nx", "\uff1d1", "'x", '=HYPERLINK("a,b")')
+
+
+def test_no_name_of_a_variable_is_computed_by_a_spreadsheet() -> None:
+    """Names get an apostrophe that can be taken away again; numbers stay what they are."""
+    it = played()
+    names = (*COMPUTED, *it.data.names[len(COMPUTED) :])
+    data = replace(it.data, names=names)
+    within = it.settlement.within_quota
+    assert within is not None
+    negative = replace(it.settlement, within_quota=replace(within, values=-within.values - 1.0))
+    _, *rows = csv.reader(io.StringIO(plan_csv(data, negative), newline=""))
+    assert [name.removeprefix("'") if name[0] == "'" else name for name, *_ in rows] == list(names)
+    assert not [name for name, *_ in rows if name.startswith(("=", "+", "-", "@", "\t", "\r"))]
+    assert [float(value) for _, value, _ in rows] == (-within.values - 1.0).tolist()
+
+
 def test_public_part_of_results_is_common() -> None:
     """Two members' results differ in their name and in what is private, and quotas fit."""
     it = played()
