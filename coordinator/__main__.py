@@ -13,9 +13,11 @@ from typing import Any
 from protocol import agreement as agreements
 from protocol.agreement import Agreement
 from protocol.command import (
+    KEY_BYTES,
     add_command,
     command_line,
     read_agreement,
+    read_bounded,
     read_private,
     read_transcript,
     run,
@@ -220,7 +222,7 @@ def _next(options: argparse.Namespace, key: str) -> Agreement:
     if options.agreement is None:
         raise BadCommand("--from needs --agreement beside it: what that session agreed on")
     old = read_agreement(options.agreement)
-    known = outcome(old, load(old, read_transcript(options.earlier)))
+    known = outcome(old, load(old, read_transcript(options.earlier, old)))
     if not known.position.over:
         print(
             f"{options.earlier} stops after {known.rounds} of {old.rounds} rounds: the prices "
@@ -341,13 +343,17 @@ def _resource_table(argument: str, *, noisy: bool) -> dict[str, Any]:
     return table | ({"worth": values[1]} if worth else {})
 
 
+def _short_text(path: Path) -> str:
+    return read_bounded(path, KEY_BYTES).decode("utf-8-sig")
+
+
 def _member_table(argument: str) -> dict[str, Any]:
     path, band = argument, ""
     if not Path(argument).exists() and ":" in argument:
         path, _, band = argument.rpartition(":")
     floor, _, share = band.rpartition("..")
     try:
-        [member] = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))["member"]
+        [member] = tomllib.loads(_short_text(Path(path)))["member"]
         member = dict(member) | ({"share": float(share)} if share else {})
         member |= {"floor": float(floor)} if floor else {}
     except (OSError, KeyError, ValueError, TypeError):

@@ -24,10 +24,11 @@ from protocol.transport import (
     QUEUE,
     SUBSCRIPTION_BYTES,
     Roster,
-    address,
     backlog_bytes,
     cannot_listen,
     listening,
+    needs_ipv6,
+    numeric_address,
     publisher_options,
     require_network,
     socket_options,
@@ -70,8 +71,9 @@ class Coordinator:
         self._gathering = Gathering(agreement)
         self._batches = Batches(agreement)
         self._context: zmq.Context[Any] = zmq.Context()
-        port = agreement.transport.coordinator.rpartition(":")[2]
-        self._base = listening(listen or f"tcp://*:{port}")
+        agreed = agreement.transport.coordinator
+        everywhere = "[::]" if needs_ipv6(agreed) else "*"
+        self._base = listening(listen or f"tcp://{everywhere}:{agreed.rpartition(':')[2]}")
         if self._base.endswith(":*"):
             raise BadCommand(f"--listen {self._base}: members look for the coordinator at one port")
         self._port = int(self._base.rpartition(":")[2])
@@ -111,6 +113,7 @@ class Coordinator:
         socket.curve_server = True
         socket.curve_secretkey = self._secret
         place = listening(self._base, offset)
+        socket.ipv6 = needs_ipv6(place)
         try:
             socket.bind(place)
         except zmq.ZMQError as error:
@@ -218,16 +221,17 @@ class Coordinator:
                 continue
             try:
                 place = msgpack.unpackb(frame.bytes, max_array_len=0, max_map_len=0)
-                place = place if frame.bytes == _ASKING else address(place)
+                place = place if frame.bytes == _ASKING else numeric_address(place)
             except Exception as error:  # whatever a member says wrong concerns nobody else
                 if name not in wrong:
                     wrong[name] = f"{error}"[:200]
                     self._say(f"{name} does not say where it can be reached: {wrong[name]}")
                 continue
             news = place is not None and places.get(name) != place
-            if name and place is not None:
+            if name:  # a member may have its address in the agreement, and only ask
                 self._standing.met(name)
                 routes[name] = route
+            if name and place is not None:
                 places[name] = place
             if name and news:
                 self._say(f"{name} listens at {place} ({len(places)} of {len(names) - 1} known)")
@@ -261,7 +265,7 @@ def health(agreement: Agreement, secret: bytes, *, listen: str | None, seconds: 
     mesh = agreement.transport.topology == "mesh"
     base = listening(listen or agreement.transport.coordinator)
     host, port = base.removeprefix("tcp://").rsplit(":", 1)
-    if not listen or host == "*":
+    if not listen or host in ("*", "[::]"):
         host = "127.0.0.1"
     with zmq.Context() as context, context.socket(zmq.DEALER if mesh else zmq.XPUB) as client:
         for name, value in socket_options(agreement).items():
@@ -269,6 +273,7 @@ def health(agreement: Agreement, secret: bytes, *, listen: str | None, seconds: 
         client.curve_publickey, client.curve_secretkey = zmq.curve_public(secret), secret
         client.curve_serverkey = agreement.transport.coordinator_key.encode()
         client.sndtimeo = int(seconds * 1000.0)
+        client.ipv6 = needs_ipv6(f"tcp://{host}:{port}")
         client.connect(f"tcp://{host}:{port}")
         try:
             if mesh:

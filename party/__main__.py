@@ -69,7 +69,9 @@ def main() -> None:
         help="write report, plan, result and transcript here")  # fmt: skip
     _budget_options(join)
     _effort_options(join)
-    join.add_argument("--listen", metavar="ADDRESS", help="mesh only: where to listen")
+    join.add_argument("--listen", metavar="ADDRESS",
+        help="mesh only: where to listen, tcp://HOST:PORT. Others are told the numeric address "
+        "that HOST has here, unless the agreement has an address for you")  # fmt: skip
     join.add_argument("--seed", type=int, help="repeatable noise, for rehearsals only")
     join.add_argument("--page", type=int, nargs="?", const=0, metavar="PORT",
         help="show the session in a browser on this machine, at an address that is yours alone "

@@ -1,7 +1,7 @@
 """When a release leaves: at its public time after the round opened, whatever the solver took.
 
-From the opening of a round to that moment a party neither listens nor speaks: it asks its
-solver, sleeps, takes what answer there is, makes the release and its record, and sleeps again.
+From the opening of a round to that moment a party neither listens nor speaks: it asks its solver,
+draws noise, sleeps, takes what answer there is, makes the release and its record, and sleeps again.
 Everything that others can time follows from the agreement and from when they spoke themselves.
 Nothing here looks at what was answered, or whether anything was.
 """
@@ -41,6 +41,7 @@ class Clock:
         fails, and the same is done in either case.
         """
         gate.ask(position)
+        gate.prepare()  # a draw takes a time of its own: none may fall after the release has left
         _sleep_until(opened + self._solving)
         release = gate.release(position)
         ledger.commit()

@@ -12,15 +12,16 @@ import math
 import os
 import re
 import stat
+import zipfile
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from resource import RLIMIT_CORE, getrlimit, setrlimit
 from typing import Any
 
 import numpy as np
 
 from party import modelfile, toolmodel
+from party.memory import keep_private
 from party.modelfile import HUGE, LARGE, Flags, Indices, LinearProgram, Quadratic
 from protocol.agreement import Agreement
 from protocol.arrays import Floats
@@ -79,9 +80,9 @@ Model = str | os.PathLike[str] | Any
 def read(model: Model, agreement: Agreement) -> DataSet:
     """Read a model from a file, or from the tool that holds it. Raises nothing but `BadData`.
 
-    From here on the process holds private data: if it crashes, it leaves no core file.
+    From here on the process holds private data: its memory is kept from others.
     """
-    setrlimit(RLIMIT_CORE, (0, getrlimit(RLIMIT_CORE)[1]))
+    keep_private()
     if not isinstance(model, str | os.PathLike):
         return _arranged(toolmodel.taken(model), agreement)
     path = Path(model)
@@ -136,9 +137,16 @@ def dense(
 
 
 def _arrays(path: Path) -> dict[str, Any]:
+    limit = modelfile.most_bytes()
     try:
+        with path.open("rb") as stream, zipfile.ZipFile(stream) as parts:
+            length = sum(part.file_size for part in parts.infolist())
+        if length > limit:
+            raise modelfile.too_long(path.name, limit)
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             return {key: file[key] for key in file.files}
+    except BadData:
+        raise
     except Exception:  # numpy raises many kinds; here they all mean the same
         raise BadData(f"{path.name!r} is not an .npz file of plain arrays") from None
 

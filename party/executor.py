@@ -92,15 +92,18 @@ class Executor:
         return self._carried(self._submitted(release, now), now)
 
     def afterwards(self) -> None:
-        """Do what nobody has to wait for, once everything returned so far has been published:
-        tell of closed rounds, and draw the noise that the next releases will need."""
+        """Do what no other party waits for, once everything returned so far has been published.
+
+        Tell of closed rounds and long waits. Without a clock, draw the noise that the next
+        releases will need; with one, that belongs to the time of a release.
+        """
         for sentence in self._waited:
             self._on_wait(sentence)
         self._waited.clear()
         for position, releases in self._closed:
             self._on_round(position, releases)
         self._closed.clear()
-        if self.session.phase is Phase.GATHERING:
+        if self._clock is None and self.session.phase is Phase.GATHERING:
             self._gate.prepare()
 
     def rest(self) -> None:

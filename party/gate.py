@@ -104,7 +104,8 @@ class Gate:
         if position.over or position.round >= self._agreement.rounds:
             raise BrokenInvariant("one release more than agreed was asked for")
         caps = position.caps[self._row]
-        demand = self._demanded(position.prices.current, caps)
+        answer = self._answer(position.prices.current)
+        demand = self._demanded(answer, caps)
         noisy = self._noise.add(
             demand,
             self._calibration.scales(caps) if self._agreement.mode == "clipped" else self._scales,
@@ -123,7 +124,9 @@ class Gate:
                 masked=self._agreement.masked,
             )
         )
-        self._ledger.record_release(release, (demand, said) if self._masks else None)
+        self._ledger.record_release(
+            release, (demand, said) if self._masks else None, answered=answer is not None
+        )
         return release
 
     def ask(self, position: Position) -> None:
@@ -132,7 +135,7 @@ class Gate:
             self._subproblem.ask(position.prices.current)
 
     def prepare(self) -> None:
-        """Draw the noise of the next release while there is nothing else to do.
+        """Draw the noise of the next release, where that can be done before it is needed.
 
         The noise does not depend on the data, and is used once or never. In `clipped` mode
         it depends on caps that are not known yet.
@@ -140,14 +143,13 @@ class Gate:
         if self._agreement.mode == "private":
             self._noise.ahead(self._scales)
 
-    def _demanded(self, prices: Floats, caps: Ticks) -> Ticks:
-        """The answer to these prices in ticks, within the caps. Un-noised.
+    def _demanded(self, answer: Answer | None, caps: Ticks) -> Ticks:
+        """An answer in ticks, within the caps. Un-noised.
 
         A solver that fails, in whatever way, or is not ready counts as no demand above the floor.
         That too is a function of the data with the same range, so that the guarantee covers it
         and nobody outside can tell.
         """
-        answer = self._answer(prices)
         floor = self._agreement.floor[self._row]
         demand = np.zeros_like(floor) if answer is None else answer.demand - floor
         objective = np.array(0.0 if answer is None else answer.objective)

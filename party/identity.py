@@ -12,6 +12,7 @@ import zmq
 from nacl.bindings import crypto_sign
 from nacl.signing import SigningKey
 
+from party.memory import keep_private
 from protocol.agreement import Agreement
 from protocol.command import read_private, write_private
 from protocol.errors import BadKey
@@ -79,7 +80,8 @@ def save(identity: Identity, path: Path) -> None:
 
 
 def load(path: Path) -> Identity:
-    """Read a key file."""
+    """Read a key file. From here on the memory of the process is kept from others."""
+    keep_private()
 
     def parsed(text: str) -> Identity:
         try:

@@ -5,7 +5,8 @@ or taken away. One file holds all sessions of a party.
 
 Un-noised numbers never come here but where releases are masked: then it holds the secret mask
 key and what the party asked for, until the one is needed no more and the other has become its
-quota, and they are destroyed. Neither is ever told outside of this party.
+quota, and they are destroyed. It also holds whether the solver answered in each round. None of
+this is ever told outside of this party.
 """
 
 import os
@@ -17,7 +18,7 @@ import numpy as np
 
 from party import lifetime
 from party.budget import Account, Limit, opened
-from party.ledgerfile import LedgerFile
+from party.ledgerfile import ANSWER, NO_ANSWER, LedgerFile
 from protocol.agreement import Agreement
 from protocol.arrays import Ticks
 from protocol.errors import Abandoned, BadLedger, BadMessage, BrokenInvariant, PeerError
@@ -69,8 +70,6 @@ class Ledger:
                 f"the ledger {file.path!r} belongs to {owner!r} in this session, not to {member!r}"
             )
         lifetime.require_same(agreement.session, self.data_set, data_set)
-        if self.abandoned is not None:
-            file.scrub()  # the process that abandoned it may have ended before it had done so
 
     @property
     def id(self) -> bytes:
@@ -152,11 +151,17 @@ class Ledger:
         found = self._file.kept("releases", self._session, round)
         return self._open(*found[0]) if found else None
 
-    def record_release(self, release: Signed, demand: tuple[Ticks, Ticks] | None = None) -> None:
+    def record_release(
+        self,
+        release: Signed,
+        demand: tuple[Ticks, Ticks] | None = None,
+        *,
+        answered: bool = True,
+    ) -> None:
         """Make a release durable, with whatever was recorded before it.
 
         `demand` goes with a masked one: what the party asked for, and what it says beneath the
-        mask.
+        mask. `answered` is whether the solver had an answer: one byte is written in either case.
 
         Guarantee: when this returns, the release survives any crash; a round that has one
         cannot get another.
@@ -168,10 +173,16 @@ class Ledger:
             )
         with self._file.whole():
             self._file.keep("releases", self._session, {release.message.round: (release.data,)})
+            noted = ANSWER if answered else NO_ANSWER
+            self._file.keep("answers", self._session, {release.message.round: (noted,)})
             if demand is not None:
                 content = [ticks.astype(">i8").tobytes() for ticks in demand]
                 self._file.keep("demands", self._session, {release.message.round: content})
         self._released += 1
+
+    def unanswered(self) -> int:
+        """In how many rounds the solver had no answer when it was due. Secret."""
+        return sum(noted == NO_ANSWER for (noted,) in self._file.kept("answers", self._session))
 
     def record_round(self, round: int, releases: tuple[Signed, ...], head: bytes) -> None:  # noqa: A002
         """Keep a closed round and its head. Durable with the next `record_release` or `commit`."""

@@ -16,9 +16,13 @@ from typing import Any
 
 from protocol.errors import BadLedger, PeerHalted
 
-_VERSION = 6
+_VERSION = 7
 _WAL_PAGES = 200  # then the log begins anew: to overwrite is cheaper than to let it grow
 _CHECKSUM_BYTES = 16
+
+NO_ANSWER, ANSWER, ANSWER_UNKNOWN = b"\0", b"\1", b"\2"
+"""Whether the solver had an answer for a release. Older ledgers did not note it."""
+
 _ACCOUNTS = """
 CREATE TABLE sessions (
     id INTEGER PRIMARY KEY, agreement BLOB NOT NULL UNIQUE, name TEXT NOT NULL,
@@ -72,13 +76,17 @@ CREATE TABLE parts (
     checksum BLOB NOT NULL, PRIMARY KEY (session, place)
 );
 """
-_WAITS = """
+_ANSWERS = """
+CREATE TABLE answers (
+    session INTEGER, round INTEGER, answered BLOB NOT NULL, checksum BLOB NOT NULL,
+    PRIMARY KEY (session, round)
+) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS waits (
     session INTEGER, member TEXT, seconds REAL NOT NULL, longest REAL NOT NULL,
     last INTEGER NOT NULL, PRIMARY KEY (session, member)
-) WITHOUT ROWID
+) WITHOUT ROWID;
 """
-"""What a party has seen of others' time. Older programs, which do not know it, leave it alone."""
+"""Whether the company's solver had an answer in each round, and how long others were waited for."""
 
 _NAMED = """
 CREATE TABLE ledger (id BLOB NOT NULL);
@@ -120,6 +128,7 @@ _COLUMNS = {
     "keys": ("member", "message"),
     "demands": ("round", "demand, said"),
     "parts": ("place", "quota, payment"),
+    "answers": ("round", "answered"),
 }
 """What counts the rows of a session from 0 in each table of what was said, and what they hold."""
 
@@ -147,12 +156,15 @@ class LedgerFile:
         self.path = str(path)
         self.failed = False
         self._halfway = False
+        self._ours = False  # once it is locked: before that the log may be another process's
         if self.path != ":memory:":
             _keep_to_owner(self.path)
         try:
             self._base = sqlite3.connect(self.path, isolation_level=None, timeout=0.2)
             try:
                 self._check()
+                self._ours = True
+                self.scrub()  # a process that was killed may have forgotten, and not destroyed
             except BaseException:
                 self.close()
                 raise
@@ -171,9 +183,9 @@ class LedgerFile:
         if run("PRAGMA integrity_check(1)").fetchone()[0] != "ok":
             raise self.damaged("its tables contradict each other")
         version = run("PRAGMA user_version").fetchone()[0]
-        newer = _WHOLE_TICKS + _FIXED_LIMITS + _NAMED
+        newer = _WHOLE_TICKS + _FIXED_LIMITS + _NAMED + _ANSWERS
         if version == 0:
-            self._make(_ACCOUNTS + _SAID + _MASKS + _NAMED)
+            self._make(_ACCOUNTS + _SAID + _MASKS + _NAMED + _ANSWERS)
         elif version == 2:
             self._add_checksums()
             self._make(_COLLUDERS + _MASKS + newer)
@@ -182,12 +194,16 @@ class LedgerFile:
         elif version == 4:
             self._make(newer)
         elif version == 5:
-            self._make(_FIXED_LIMITS + _NAMED)
+            self._make(_FIXED_LIMITS + _NAMED + _ANSWERS)
+        elif version == 6:
+            self._make(_ANSWERS)
         elif version != _VERSION:
             raise BadLedger(
                 f"the ledger {self.path!r} is of version {version}, this program reads {_VERSION}"
             )
-        run(_WAITS)
+        if 0 < version < _VERSION:
+            for session, at in run("SELECT session, round FROM releases").fetchall():
+                self.keep("answers", session, {at: (ANSWER_UNKNOWN,)})
         run("COMMIT")
 
     def _make(self, tables: str) -> None:
@@ -258,10 +274,13 @@ class LedgerFile:
         The pages of the file are overwritten, and then the log, in which they were before.
         """
         log = Path(f"{self.path}-wal")
-        if not log.exists():
-            return
         try:
-            self._base.execute("PRAGMA wal_checkpoint(FULL)")  # the log is needed no more
+            if not log.exists() or not log.stat().st_size:
+                return
+            # From now on the file has all of the log, which is needed no more.
+            busy, frames, moved = self._base.execute("PRAGMA wal_checkpoint(FULL)").fetchone()
+            if busy or frames != moved or frames < 0:
+                raise sqlite3.OperationalError("its log cannot be moved into it")
             with log.open("r+b") as file:
                 file.write(bytes(log.stat().st_size))
                 file.flush()
@@ -270,9 +289,7 @@ class LedgerFile:
         except sqlite3.Error as error:
             raise self._broken_by(error) from None
         except OSError as error:
-            self.failed = True
-            self.close()
-            raise BadLedger(f"the ledger {self.path!r} cannot be used: {error.strerror}") from None
+            raise self._broken_by(sqlite3.OperationalError(error.strerror)) from None
 
     def rows(self, query: str, *values: Any) -> list[Any]:
         """What a query finds."""
@@ -314,7 +331,16 @@ class LedgerFile:
         self._halfway = False
 
     def close(self) -> None:
-        """Let go of the file. What was not committed is lost."""
+        """Let go of the file. What was not committed is lost.
+
+        SQLite would only unlink its log: it is overwritten before, where that is possible.
+        """
+        if self._ours and not self.failed:
+            self._ours = False
+            with suppress(BadLedger, sqlite3.Error):
+                if self._base.in_transaction:
+                    self._base.execute("ROLLBACK")
+                self.scrub()
         self._base.close()
 
     def damaged(self, how: str) -> BadLedger:

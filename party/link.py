@@ -18,6 +18,7 @@ from zmq.utils.monitor import parse_monitor_message
 
 from party.identity import Identity
 from party.ledger import Ledger
+from party.names import LOOK_UP_SECONDS, Found, Names
 from protocol.agreement import Agreement
 from protocol.batch import Batches
 from protocol.errors import BadAgreement, BadCommand
@@ -29,9 +30,11 @@ from protocol.transport import (
     address,
     backlog_bytes,
     cannot_listen,
+    host_and_port,
     listening,
+    needs_ipv6,
+    numeric,
     publisher_options,
-    reachable,
     require_network,
     socket_options,
     wire_bytes,
@@ -39,6 +42,9 @@ from protocol.transport import (
 
 INTRODUCE_SECONDS = 0.5
 """How often a party of a mesh says where it listens until it knows where all others do."""
+
+TROUBLES_TOLD = 20
+"""Sentences about one connection. A peer that fails in a circle must not fill a log."""
 
 _FLUSH_MILLISECONDS = 500  # at the end, for the last seal to leave
 _TAKEN = 1_000  # messages read from a socket before anything else is looked at
@@ -62,14 +68,23 @@ its protocol, such as a message that is too long: then nothing of this follows."
 
 
 class Watch:
-    """Keeps a socket connected to one peer, and tells each trouble with that once."""
+    """Keeps a socket connected to one peer, and tells each trouble with that once.
 
-    def __init__(self, socket: zmq.Socket[bytes], who: str) -> None:
+    libzmq is given numeric addresses only. A name is looked up beside the loop, and again as
+    long as there is no connection, so that a changed entry is followed.
+    """
+
+    def __init__(self, socket: zmq.Socket[bytes], who: str, names: Names) -> None:
         self._watched = socket
         self._who = who
-        self._place = ""
-        self._told: set[int] = set()
-        self._unusable: list[str] = []
+        self._names = names
+        self._name, self._port = "", ""  # to look up, where the peer has a name for its host
+        self._place = ""  # where libzmq connects to
+        self._connected = False
+        self._told: set[object] = set()
+        self._sentences: list[str] = []
+        self._left_to_tell = TROUBLES_TOLD
+        self._given_up = False
         self._lost, self._still_lost = False, False
         self.socket = socket.get_monitor_socket(sum(_TROUBLE) | _LOST | _SOUGHT)
 
@@ -79,40 +94,91 @@ class Watch:
         A place that cannot be connected to is a trouble like any other: it is told, and the
         peer is not reached.
         """
-        if self._place:
-            with suppress(zmq.ZMQError):  # libzmq may have let go of it already
-                self._watched.disconnect(self._place)
-        try:
-            self._watched.connect(place)
-        except zmq.ZMQError as error:
-            self._unusable.append(f"cannot reach {self._who} at {place}: {error}")
-            place = ""
-        self._place = place
+        self._name, self._port = ("", "") if numeric(place) else host_and_port(place)
+        if not self._name:
+            self._reach(place)
+        elif needs_ipv6(place):
+            self._name = ""
+            self._tell(None, f"cannot reach {self._who} at {place}: no IPv6 address")
+        else:
+            self._names.seek(self._name)
+
+    def found(self, found: Found) -> None:
+        """Take in what a lookup has brought, if it is about this peer.
+
+        Of several addresses each is tried in turn.
+        """
+        self._absorb()
+        if found.name != self._name or self._connected:
+            return
+        places = [f"tcp://{host}:{self._port}" for host in found.hosts]
+        places = [place for place in places if numeric(place)]
+        if not places:
+            trouble = found.trouble or "it has no address that can be used"
+            self._tell("lookup", f"cannot find the host {self._name!r} of {self._who}: {trouble}")
+            return
+        tried = places.index(self._place) if self._place in places else -1
+        if (place := places[(tried + 1) % len(places)]) != self._place:
+            self._reach(place)
 
     def news(self) -> list[str]:
         """What has gone wrong since the last look. A peer that refused us is asked again."""
-        sentences, given_up = self._unusable, False
-        self._unusable = []
-        while self.socket.poll(0):
-            event = parse_monitor_message(self.socket.recv_multipart())
-            kind, place = event["event"], event["endpoint"].decode()
-            given_up = given_up or kind in _GIVEN_UP
-            self._lost = (self._lost or kind == _LOST) and not kind & _SOUGHT
-            if kind == zmq.Event.HANDSHAKE_SUCCEEDED:
-                self._told.clear()
-            elif kind == zmq.Event.CONNECT_RETRIED and self._told:
-                continue  # it does answer, and what is wrong with that has been told
-            elif kind in _TROUBLE and kind not in self._told:
-                self._told.add(kind)
-                sentences.append(f"cannot reach {self._who} at {place}: {_TROUBLE[kind]}")
-        if (given_up or (self._lost and self._still_lost)) and self._place:
-            self.connect(self._place)
+        self._absorb()
+        if self._name and not self._connected:
+            self._names.seek(self._name)
+            if self._names.slow(self._name):
+                slow = f"takes longer than {LOOK_UP_SECONDS:g} s to look up; still waiting for it"
+                self._tell("slow", f"the host {self._name!r} of {self._who} {slow}")
+        if (self._given_up or (self._lost and self._still_lost)) and self._place:
+            self._reach(self._place)
             self._lost = False
-        self._still_lost = self._lost
+        self._given_up, self._still_lost = False, self._lost
+        sentences, self._sentences = self._sentences, []
         return sentences
 
     def close(self) -> None:
         self._watched.disable_monitor()
+
+    def _reach(self, place: str) -> None:
+        if self._place:
+            with suppress(zmq.ZMQError):  # libzmq may have let go of it already
+                self._watched.disconnect(self._place)
+        self._watched.ipv6 = needs_ipv6(place)
+        self._connected = False
+        try:
+            self._watched.connect(place)
+        except zmq.ZMQError as error:
+            self._tell(None, f"cannot reach {self._who} at {place}: {error}")
+            place = ""
+        self._place = place
+
+    def _absorb(self) -> None:
+        """Bring up to date what is known of the connection."""
+        while self.socket.poll(0):
+            event = parse_monitor_message(self.socket.recv_multipart())
+            kind, place = event["event"], event["endpoint"].decode()
+            self._given_up = self._given_up or kind in _GIVEN_UP
+            self._lost = (self._lost or kind == _LOST) and not kind & _SOUGHT
+            if kind == zmq.Event.HANDSHAKE_SUCCEEDED:
+                self._connected = True
+                self._told.clear()
+                continue
+            self._connected = self._connected and kind != _LOST
+            if kind == zmq.Event.CONNECT_RETRIED and self._told:
+                continue  # it does answer, and what is wrong with that has been told
+            if kind in _TROUBLE:
+                named = f"{self._name} ({place})" if self._name else place
+                self._tell(kind, f"cannot reach {self._who} at {named}: {_TROUBLE[kind]}")
+
+    def _tell(self, kind: object, sentence: str) -> None:
+        """Tell a kind of trouble once until the peer is reached, and not more than is bearable."""
+        if kind in self._told or not self._left_to_tell:
+            return
+        if kind is not None:
+            self._told.add(kind)
+        self._left_to_tell -= 1
+        last = "" if self._left_to_tell else "; nothing more is told about this connection"
+        self._sentences.append(sentence + last)
 
 
 def _port(place: str) -> int:
@@ -134,6 +200,8 @@ class Link:
         self._identity = identity
         self._context: zmq.Context[Any] = zmq.Context()
         self._poller = zmq.Poller()
+        self._names = Names()
+        self._poller.register(self._names.fileno(), zmq.POLLIN)
         self._watches: list[Watch] = []
         self._incoming = Line(backlog_bytes(agreement))
         self._batches = Batches(agreement)
@@ -158,7 +226,7 @@ class Link:
         return socket
 
     def _watch(self, socket: zmq.Socket[bytes], who: str) -> Watch:
-        watch = Watch(socket, who)
+        watch = Watch(socket, who, self._names)
         self._watches.append(watch)
         return watch
 
@@ -176,6 +244,11 @@ class Link:
         where nobody wants to run this takes no time.
         """
         ready = [socket for socket, _ in self._poller.poll(_milliseconds(seconds))]
+        if self._names.fileno() in ready:
+            ready.remove(self._names.fileno())
+            for found in self._names.found():
+                for watch in self._watches:
+                    watch.found(found)
         if ready:
             os.sched_yield()
         return ready
@@ -214,6 +287,7 @@ class Link:
         self._meter.stop()
         for watch in self._watches:
             watch.close()
+        self._names.close()
         self._context.destroy(linger=_FLUSH_MILLISECONDS)
 
 
@@ -266,7 +340,9 @@ class MeshLink(Link):
         self._guard = ThreadAuthenticator(self._context)
         self._guard.start()
         self._guard.configure_curve_callback("*", Roster(agreement, refused))
-        known = {n: p for n, p in ledger.addresses().items() if reachable(p)}
+        self._refused = refused
+        self._refused_of: set[str] = set()
+        known = {n: p for n, p in ledger.addresses().items() if numeric(p)}
         fixed = {m.name: m.address for m in agreement.members if m.address}
         self._out = self._socket(zmq.PUB)
         self._address = self._bind(listen, fixed.get(identity.name), known.get(identity.name))
@@ -279,15 +355,21 @@ class MeshLink(Link):
         self._poller.register(self._desk, zmq.POLLIN)
         self._introduced_at = float("-inf")
         self._meet({**known, **fixed})
-        ledger.record_addresses({identity.name: self._address})
+        if self._address is not None:
+            ledger.record_addresses({identity.name: self._address})
         self._meter.start()
 
     def _line(self, own_port: int, peer_port: int) -> Line | None:  # noqa: ARG002
         return Line(SUBSCRIPTION_BYTES) if own_port == self._own_port else self._incoming
 
-    def _bind(self, listen: str | None, fixed: str | None, known: str | None) -> str:
-        """Listen where told, where agreed, or where this party listened before."""
-        place = listen or (fixed and f"tcp://*:{fixed.rpartition(':')[2]}") or known
+    def _bind(self, listen: str | None, fixed: str | None, known: str | None) -> str | None:
+        """Listen where told, where agreed, or where this party listened before.
+
+        Returns what to announce. A name in the agreement is not announced: each member looks it
+        up for itself.
+        """
+        everywhere = "[::]" if fixed and needs_ipv6(fixed) else "*"
+        place = listen or (fixed and f"tcp://{everywhere}:{_port(fixed)}") or known
         if not place:
             raise BadAgreement(
                 f"member {self._identity.name!r} has no address in the agreement: a mesh needs "
@@ -295,19 +377,22 @@ class MeshLink(Link):
             )
         if place.endswith(":*") and known:
             place = known
+        self._out.ipv6 = needs_ipv6(place)
         try:
             self._out.bind(listening(place))
         except zmq.ZMQError as error:
             raise cannot_listen(place, zmq.strerror(error.errno or 0)) from None
         bound = bytes(self._out.getsockopt(zmq.LAST_ENDPOINT)).decode().rstrip("\0")
         self._own_port = _port(bound)
-        if not fixed and not reachable(bound):
+        if fixed:
+            return fixed if numeric(fixed) else None
+        if not numeric(bound):
             raise BadCommand(
                 f"--listen {place}: others cannot reach {bound!r}. Name the host by which they "
                 "reach this one, or add it as the address of this member to the agreement, which "
                 "keeps its digest"
             )
-        return fixed or bound
+        return bound
 
     def publish(self, data: bytes) -> None:
         self._out.send(data)
@@ -344,10 +429,17 @@ class MeshLink(Link):
     def _hear_where(self, data: bytes) -> None:
         try:
             places = msgpack.unpackb(data, max_bin_len=0, max_ext_len=0)
-            fresh = {n: p for n, p in places.items() if n in self._keys and reachable(p)}
+            told = {n: p for n, p in places.items() if n in self._keys}
         except Exception:  # the coordinator is not trusted: nonsense is the same as silence
             return
-        self._meet(fresh)
+        for name in told.keys() - self._refused_of:
+            if not numeric(told[name]):
+                self._refused_of.add(name)
+                self._refused(
+                    f"the coordinator says that {name!r} listens at {str(told[name])[:300]!r}: "
+                    "ignored, for only numeric addresses are announced"
+                )
+        self._meet({name: place for name, place in told.items() if numeric(place)})
 
     def _meet(self, places: dict[str, str]) -> None:
         """Subscribe to those whose place is new. A wrong place only means a failed handshake.
@@ -372,8 +464,9 @@ class MeshLink(Link):
                 self._poller.register(socket, zmq.POLLIN)
             self._reach[name].connect(place)
         self._places |= news
-        if news:
-            self._ledger.record_addresses(news)
+        # A name stands in the agreement: only what was told of need be remembered.
+        if remembered := {name: place for name, place in news.items() if numeric(place)}:
+            self._ledger.record_addresses(remembered)
 
     def close(self) -> None:
         self._guard.stop()

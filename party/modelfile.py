@@ -33,6 +33,12 @@ LARGE = 1e15
 """HiGHS takes no coefficient of a row from here on."""
 
 
+MOST_MIB = 512
+MOST_MIB_SETTING = "SOTTO_MODEL_MIB"
+"""How long a model file may be, unpacked, and the environment variable that says otherwise."""
+
+_AT_ONCE = 1 << 20
+
 _CURVATURE = 1e-9  # of the largest in a block: rounding, where a matrix is semidefinite
 
 
@@ -247,12 +253,39 @@ def _program(lp: highspy.HighsLp, quadratic: Quadratic | None) -> LinearProgram:
     )
 
 
+def most_bytes() -> int:
+    """How long a model may be when it is unpacked: MOST_MIB, or as the environment says."""
+    told = os.environ.get(MOST_MIB_SETTING, "")
+    if told and not (told.isascii() and told.isdigit() and 0 < int(told) < 1 << 30):
+        raise BadData(f"{MOST_MIB_SETTING} must be a whole number of MiB, from 1 to 2^30 - 1")
+    return (int(told) if told else MOST_MIB) << 20
+
+
+def too_long(name: str, limit: int) -> BadData:
+    """What to tell where a model is longer than it may be."""
+    return BadData(
+        f"{name!r} is longer than {limit >> 20:,} MiB unpacked, and is not read. If that "
+        f"is your model, set {MOST_MIB_SETTING} to the MiB that it needs, or make it smaller"
+    )
+
+
 def _text(path: Path) -> str:
-    """All of a model file. HiGHS does not say what is wrong with a name that is not UTF-8."""
+    """All of a model file. HiGHS does not say what is wrong with a name that is not UTF-8.
+
+    It is measured before it is read: a short file can unpack to more than a machine has.
+    """
+    limit = most_bytes()
     try:
-        data = path.read_bytes()
-        data = gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
-        return data.decode()
+        with path.open("rb") as file:
+            packed = file.read(2) == b"\x1f\x8b"
+        with gzip.open(path, "rb") if packed else path.open("rb") as file:
+            length = 0
+            while (part := len(file.read(_AT_ONCE))) and length <= limit:
+                length += part
+            if length > limit:
+                raise too_long(path.name, limit)
+            file.seek(0)
+            return file.read(limit).decode()
     except (OSError, EOFError, zlib.error, UnicodeDecodeError):
         raise BadData(f"{path.name!r} is not a readable text in UTF-8") from None
 

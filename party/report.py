@@ -87,10 +87,11 @@ def private_page(
     *,
     waits: Waits | None = None,
     written: str = "",
+    unanswered: int = 0,
 ) -> str:
     """The page for one company: its own figures, then all of the public page. Secret."""
     told = known, member, data, settlement, spending
-    parts = private_parts(*told, waits=waits, written=written)
+    parts = private_parts(*told, waits=waits, written=written, unanswered=unanswered)
     return page(f"PRIVATE: {known.agreement.session} for {member}", *parts, kind="private")
 
 
@@ -103,13 +104,18 @@ def private_parts(
     *,
     waits: Waits | None = None,
     written: str = "",
+    unanswered: int = 0,
 ) -> list[Element]:
-    """All that is on it, with what a manager asks first. Secret. `written` is a date, or empty."""
+    """All that is on it, with what a manager asks first. Secret. `written` is a date, or empty.
+
+    `unanswered` is in how many rounds the company's solver had no answer.
+    """
     return [
         element("p", f"PRIVATE — for {member} only, do not forward", class_="banner", role="alert"),
         header(known, ", ".join(filter(None, [f"Private report for {member}", written]))),
         _worth(known, member, data, settlement, spending),
         *_shortfall(known.agreement, settlement),
+        *_unanswered(known, unanswered),
         _uses(known, member, settlement),
         _plan(data, settlement),
         _certain(known, data, settlement),
@@ -133,6 +139,23 @@ def _waiting(waits: Waits | None) -> list[Element]:
             paragraph(
                 "It counted from when its own release left until the other one arrived. A slow "
                 "network and a slow member look alike, and others may have seen something else."
+            ),
+        )
+    ]
+
+
+def _unanswered(known: Outcome, rounds: int) -> list[Element]:
+    """Tell of rounds in which the solver had no answer, where there were some."""
+    if not rounds:
+        return []
+    return [
+        section(
+            "Rounds without an answer",
+            paragraph(
+                f"In {rounds} of {known.rounds} rounds your solver had no answer when it was due. "
+                "Each of them counted as no demand, so your quota may be smaller than you would "
+                "have asked for. Nobody else knows. For the next session agree on a longer pace "
+                "(`party check` says which your model needs), or make the model smaller."
             ),
         )
     ]

@@ -28,7 +28,7 @@ from protocol.errors import BadCommand, PeerError
 from protocol.messages import Seal
 from protocol.outcome import Outcome, amounts, outcome
 from protocol.pages.certificate import certificate_figures
-from protocol.pages.sheet import public_csv
+from protocol.pages.sheet import plain, public_csv
 from protocol.waits import Waits
 
 
@@ -53,11 +53,12 @@ def write_result(
         settlement = settle(data, known, member, own, effort=effort)
     spending = spent(ledger, known.agreement.digest)
     written = time.strftime("%d %B %Y")
+    waits, unanswered = Waits(known.agreement, ledger.waits()), ledger.unanswered()
     told = known, member, data, settlement, spending
-    waits = Waits(known.agreement, ledger.waits())
-    page = private_page(*told, waits=waits, written=written)
-    on_report(private_parts(*told, waits=waits, written=written))
-    content = result(known, member, settlement, spending, waits)
+    more: dict[str, Any] = {"waits": waits, "unanswered": unanswered, "written": written}
+    page = private_page(*told, **more)
+    on_report(private_parts(*told, **more))
+    content = result(known, member, settlement, spending, waits=waits, unanswered=unanswered)
     try:
         replace_private(folder / "report.html", page)
         replace_private(folder / "plan.csv", plan_csv(data, settlement))
@@ -144,7 +145,9 @@ def result(
     member: str,
     settlement: Settlement,
     spending: Spending,
+    *,
     waits: Waits | None = None,
+    unanswered: int = 0,
 ) -> dict[str, Any]:
     """The content of `result.json`, as `RESULT.md` says. What is under "private" is secret."""
     privacy: dict[str, Any] = {
@@ -157,7 +160,10 @@ def result(
     return public_result(known, member) | {
         "privacy": privacy,
         "waiting": {} if waits is None else _waiting(waits),
-        "private": _private(known, known.agreement.place(member), settlement),
+        "private": {
+            **_private(known, known.agreement.place(member), settlement),
+            "rounds_without_answer": unanswered,
+        },
     }
 
 
@@ -202,7 +208,10 @@ def plan_csv(data: DataSet, settlement: Settlement) -> str:
         blank if plan is None else [repr(value) for value in plan.values.tolist()]
         for plan in (settlement.within_quota, settlement.at_prices)
     ]
-    rows.writerows(zip(data.names, *columns, strict=True))
+    quoted = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL)
+    for name, *values in zip(data.names, *columns, strict=True):
+        # Left to itself the writer does not quote this one, which ends a line for some readers.
+        (quoted if "\r" in name else rows).writerow((plain(name), *values))
     return text.getvalue()
 
 

@@ -14,7 +14,7 @@ import struct
 import subprocess
 import sys
 import threading
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +23,7 @@ from party.dataset import DataSet
 from party.subproblem import USUAL, Answer, Effort, Subproblem, subproblem
 from protocol.agreement import Agreement
 from protocol.arrays import Floats
-from protocol.errors import BadData
+from protocol.errors import BadData, NoSolver
 
 _NUMBER = struct.Struct("=Q?d")
 """What an answer begins with: to which question, whether there is a plan, its objective."""
@@ -38,6 +38,7 @@ import os, sys
 if sys.platform == "linux":
     import ctypes
     ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG, SIGKILL
+    ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE: before it has the model
 if os.getppid() != int(sys.argv[2]):
     sys.exit()
 import runpy
@@ -49,6 +50,13 @@ orphans is not to be relied on: it does so neither where the stop was still on i
 who adopts them belongs to the same session, as in many a container. Before anything else is
 read, since from then on it may be stopped at any time."""
 
+_SILENT_ROUNDS = 3
+"""After this many rounds without a word a solver is taken to hang, and is replaced. Twice as many
+after each replacement, so that a solver which is only slow comes to its answer."""
+
+_LOADING_ROUNDS = 100
+"""The rounds that a new process has for reading its model."""
+
 _SEARCHING = 0.9
 """Whole numbers: what part of its time a solver may search, so that the answer is there in time."""
 
@@ -57,8 +65,8 @@ class Solver:
     """Answers prices as a `Subproblem` does, but beside the party that asks.
 
     A model that cannot be used is refused here, before anybody is spoken to. A process that
-    has died is started again with the next question, or when the system lets it; what it was
-    asked has no answer.
+    has died, or says nothing for some rounds, is replaced with the next question, or when the
+    system lets it; what it was asked has no answer.
     """
 
     def __init__(
@@ -74,7 +82,16 @@ class Solver:
         self._model = data, agreement, member, effort, seconds
         self._asked = 0
         self._answer_bytes = _NUMBER.size + 8 * len(agreement.resources)
-        self._start()
+        self._patience = _SILENT_ROUNDS
+        self._silent, self._ready = 0, False
+        self._process: subprocess.Popen[bytes]
+        try:
+            self._start()
+        except OSError as error:
+            raise NoSolver(
+                f"the solver's process cannot be started: {error.strerror}. Nothing was sent. The "
+                "system may lack memory, processes or open files for this user"
+            ) from None
         try:
             self._await_ready()
         except BaseException:
@@ -89,6 +106,10 @@ class Solver:
             if self._process.poll() is not None:
                 self.close()
                 self._start()
+            elif self._silent >= (self._patience if self._ready else _LOADING_ROUNDS):
+                self._patience *= 2
+                self.close()
+                self._start()
             if self._talk.send(question, socket.MSG_DONTWAIT) < len(question):
                 self._process.kill()  # what comes after half a question would be misread for ever
         self._process.send_signal(signal.SIGCONT)
@@ -99,7 +120,9 @@ class Solver:
         with suppress(OSError):
             while data := self._talk.recv(1 << 20, socket.MSG_DONTWAIT):
                 self._heard += data
+        self._silent += 1
         while len(self._heard) >= self._answer_bytes:
+            self._silent, self._ready = 0, True
             said = bytes(self._heard[: self._answer_bytes])
             del self._heard[: self._answer_bytes]
             number, found, objective = _NUMBER.unpack_from(said)
@@ -117,7 +140,9 @@ class Solver:
     def _start(self) -> None:
         self._talk, theirs = socket.socketpair()
         self._heard = bytearray()
-        with theirs:
+        self._silent, self._ready = 0, False
+        with theirs, ExitStack() as undo:
+            undo.callback(self._talk.close)  # unless the process starts
             # A group of its own: the keys that end the party do not reach it.
             self._process = subprocess.Popen(  # noqa: S603 - this very program
                 [sys.executable, "-P", "-c", _BEGIN, str(theirs.fileno()), str(os.getpid())],
@@ -128,6 +153,7 @@ class Solver:
                 stdout=subprocess.DEVNULL,  # whatever a solver has to say is secret
                 stderr=subprocess.DEVNULL,
             )
+            undo.pop_all()
         try:
             threading.Thread(target=self._hand_over, args=(self._process,), daemon=True).start()
         except RuntimeError:  # no room for a thread: it ends without its model
@@ -148,7 +174,13 @@ class Solver:
         if len(heard) < self._answer_bytes or heard[: _QUESTION.size] != _QUESTION.pack(0):
             while data := self._talk.recv(1 << 16):
                 heard += data
-            raise BadData(heard.decode() or "the solver ends by itself when it reads the model")
+            if not heard:
+                raise NoSolver(
+                    f"the solver's process ended with {self._process.wait()} before it had read "
+                    "the model. Nothing was sent. The system may lack memory or processes"
+                )
+            raise BadData(heard.decode())
+        self._ready = True
         self._process.send_signal(signal.SIGSTOP)
 
 

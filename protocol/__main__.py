@@ -118,7 +118,8 @@ def _known(options: argparse.Namespace) -> "Outcome":
     from protocol.outcome import outcome
     from protocol.transcript import load
 
-    agreement, data = read_agreement(options.agreement), read_transcript(options.transcript)
+    agreement = read_agreement(options.agreement)
+    data = read_transcript(options.transcript, agreement)
     try:
         return outcome(agreement, load(agreement, data))
     except BadTranscript as error:

@@ -23,6 +23,14 @@ if TYPE_CHECKING:  # it takes time to load, and until then nobody listens to sig
 
 INTERRUPTED = 130
 
+AGREEMENT_BYTES = 1 << 24
+"""No agreement file is longer: 10 000 members need a sixth of this."""
+
+KEY_BYTES = 1 << 16
+"""No key file is longer, nor the file of a member that `party keygen` writes."""
+
+_AT_ONCE = 1 << 20
+
 T = TypeVar("T")
 
 
@@ -102,14 +110,35 @@ def add_command(
     return parser
 
 
+class TooLong(ValueError):
+    """A file is longer than any of its kind."""
+
+
+def read_bounded(path: Path, most: int) -> bytes:
+    """All of a file that has at most `most` bytes. Raises `OSError` or `TooLong`.
+
+    What is no plain file may have no length, and no end.
+    """
+    data = bytearray()
+    with path.open("rb") as file:
+        if os.fstat(file.fileno()).st_size <= most:
+            while len(data) <= most and (part := file.read(_AT_ONCE)):
+                data += part
+            if len(data) <= most:
+                return bytes(data)
+    raise TooLong(f"it is longer than {most >> 10:,} KiB, which none can be")
+
+
 def read_agreement(path: Path) -> "Agreement":
     """The agreement in a file."""
     from protocol import toml
 
     try:
-        text = path.read_text(encoding="utf-8-sig")  # some editors begin a file with a mark
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        # Some editors begin a file with a mark.
+        text = read_bounded(path, AGREEMENT_BYTES).decode("utf-8-sig")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else reason
         raise BadAgreement(f"the agreement {str(path)!r} cannot be read: {reason}") from None
     try:
         return toml.parse(text)
@@ -117,14 +146,15 @@ def read_agreement(path: Path) -> "Agreement":
         raise BadAgreement(f"{path}: {error}") from None
 
 
-def read_transcript(path: Path) -> bytes:
-    """The bytes of a transcript file, not yet verified."""
+def read_transcript(path: Path, agreement: "Agreement") -> bytes:
+    """The bytes of a transcript file of an agreement, not yet verified."""
+    from protocol.transcript import most_bytes
+
     try:
-        return path.read_bytes()
-    except OSError as error:
-        raise BadTranscript(
-            f"the transcript {str(path)!r} cannot be read: {error.strerror}"
-        ) from None
+        return read_bounded(path, most_bytes(agreement))
+    except (OSError, TooLong) as error:
+        reason = error.strerror if isinstance(error, OSError) else f"{error} with this agreement"
+        raise BadTranscript(f"the transcript {str(path)!r} cannot be read: {reason}") from None
 
 
 def write_private(path: Path, text: str) -> None:
@@ -157,8 +187,8 @@ def read_private(path: Path, parse: Callable[[str], T]) -> T:
     """
     try:
         mode = path.stat().st_mode
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
+        text = read_bounded(path, KEY_BYTES).decode()
+    except (OSError, ValueError):
         raise BadKey(f"the key file {str(path)!r} cannot be read") from None
     secret = parse(text)
     if mode & (stat.S_IRWXG | stat.S_IRWXO):

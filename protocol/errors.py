@@ -70,6 +70,12 @@ class TooFewFiles(LocalError):
     exit_code = 31
 
 
+class NoSolver(LocalError):
+    """The process of the solver cannot be started, or ends before it has read the model."""
+
+    exit_code = 32
+
+
 class UnsafeLibrary(LocalError):
     """A library on this machine has a known flaw on which the masks of a session would rest."""
 

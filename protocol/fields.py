@@ -16,6 +16,22 @@ NAME = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}"
 
 NAME_IN_WORDS = "a name of 1 to 64 letters, digits, '_', '.' and '-'"
 
+_SAME_LOOK = str.maketrans("I1Oo-.", "ll00__")
+_SAME_PAIR = (("rn", "m"), ("vv", "w"))
+
+
+def alike(name: str) -> tuple[str, str]:
+    """Two forms of a name. People mistake one name for another where either form is the same.
+
+    The first leaves out the case of letters, the second what looks alike in many fonts: I, l and 1;
+    O, o and 0; rn and m; vv and w. In both `-`, `.` and `_` are one.
+    """
+    look = name.translate(_SAME_LOOK)
+    for pair, one in _SAME_PAIR:
+        look = look.replace(pair, one)
+    return re.sub("[-.]", "_", name.lower()), look
+
+
 _BRIEF = reprlib.Repr()
 _BRIEF.maxstring = 100
 

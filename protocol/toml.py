@@ -25,7 +25,7 @@ from protocol.agreement import (
     Transport,
 )
 from protocol.errors import BadAgreement
-from protocol.fields import NAME, NAME_IN_WORDS, Fields
+from protocol.fields import NAME, NAME_IN_WORDS, Fields, alike
 from protocol.transport import address
 
 MAX_ROUNDS = 1_000_000
@@ -86,8 +86,10 @@ def from_table(table: Mapping[str, Any]) -> Agreement:
     names = [r.name for r in resources]
     members = tuple(_member(f, names) for f in top.tables("member", 2, MAX_MEMBERS))
     _unique("resource", names)
+    _unmistakable("resources", names)
     _opposites(resources)
     _unique("member", [m.name for m in members])
+    _unmistakable("members", [m.name for m in members])
     _unique("member signing_key", [m.signing_key.hex() for m in members if m.signing_key])
     _unique("member transport_key", [m.transport_key for m in members if m.transport_key])
     agreement = Agreement(
@@ -392,6 +394,19 @@ def _unique(what: str, names: list[str]) -> None:
         if name in seen:
             raise BadAgreement(f"{what} {name!r} appears more than once; each needs its own")
         seen.add(name)
+
+
+def _unmistakable(what: str, names: list[str]) -> None:
+    """Refuse two names that a reader may take for one."""
+    seen: dict[tuple[int, str], str] = {}
+    for name in names:
+        for kind, form in enumerate(alike(name)):
+            other = seen.setdefault((kind, form), name)
+            if other != name:
+                raise BadAgreement(
+                    f"the {what} {other!r} and {name!r} look alike, and people would mistake one "
+                    "for the other; choose another name for one of them"
+                )
 
 
 _WORDS = {

@@ -14,9 +14,10 @@ from protocol.agreement import Agreement
 from protocol.course import Course, Position, mask_keys, numbers
 from protocol.errors import BadMessage, BadTranscript, ImpossibleTotal
 from protocol.messages import MaskKey, Release, Seal, Signed
-from protocol.wire import Reader
+from protocol.wire import MASK_KEY_BYTES, SEAL_BYTES, Reader, release_bytes
 
 MAGIC = b"sotto transcript 1\n"
+_HEADER_BYTES = 5  # the longest that msgpack puts before a list or a message
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,13 @@ def frame(
     """Signed messages as the file of a transcript."""
     masks = [keys] if agreement.masked else []
     return MAGIC + bytes(msgpack.packb([agreement.digest, rounds, seals, *masks]))
+
+
+def most_bytes(agreement: Agreement) -> int:
+    """No transcript of this agreement is longer. Some more, so that one of another is named."""
+    each = len(agreement.members) * (_HEADER_BYTES + release_bytes(agreement))
+    ends = len(agreement.members) * (2 * _HEADER_BYTES + MASK_KEY_BYTES + SEAL_BYTES)
+    return (1 << 20) + agreement.rounds * (_HEADER_BYTES + each) + ends
 
 
 def load(agreement: Agreement, data: bytes) -> Transcript:

@@ -5,6 +5,7 @@ Pure: the nodes make the sockets. CURVE without `Roster` would let in anybody wi
 
 import re
 from collections.abc import Callable
+from ipaddress import AddressValueError, IPv4Address, IPv6Address
 
 from protocol.agreement import Agreement
 from protocol.errors import BadAgreement, BadCommand
@@ -108,13 +109,41 @@ def cannot_listen(place: str, why: str) -> BadCommand:
     )
 
 
-def reachable(place: str) -> bool:
-    """Whether this is a place that others can connect to."""
-    try:
-        address(place)
-    except BadAgreement:
+def numeric_address(base: str) -> str:
+    """An address whose host is a number, IPv4 or IPv6 in brackets.
+
+    Members announce no others (SPEC.md §16): a name would have to be looked up by all of them,
+    as slowly as the one who chose it likes.
+    """
+    place = address(base)
+    if not numeric(place):
+        raise BadAgreement(
+            f"{base!r}, whose host is not a numeric address: a name must stand in the agreement"
+        )
+    return place
+
+
+def numeric(place: object) -> bool:
+    """Whether this is an address that others can connect to without looking up a name."""
+    if not isinstance(place, str):
         return False
-    return True
+    try:
+        host = host_and_port(address(place))[0]
+        number = IPv6Address(host[1:-1]) if host.startswith("[") else IPv4Address(host)
+    except (BadAgreement, AddressValueError):
+        return False
+    return not (number.is_unspecified or number.is_multicast)
+
+
+def host_and_port(place: str) -> tuple[str, str]:
+    """The two parts of an address."""
+    host, _, port = place.removeprefix("tcp://").rpartition(":")
+    return host, port
+
+
+def needs_ipv6(place: str) -> bool:
+    """Whether a socket must be set to IPv6 for this address."""
+    return place.startswith("tcp://[")
 
 
 def _parts(base: str, offset: int) -> tuple[str, str]:

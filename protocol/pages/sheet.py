@@ -21,7 +21,7 @@ def public_csv(known: Outcome) -> str:
     lines: list[str] = []
     rows = csv.writer(_Lines(lines), lineterminator="\n")
     rows.writerow(COLUMNS)
-    currency, prices = _plain(agreement.currency), known.prices.tolist()
+    currency, prices = plain(agreement.currency), known.prices.tolist()
     for k, member in enumerate(agreement.members):
         brings = map(repr, amounts(agreement, known.endowment[k], k).tolist())
         quota = [""] * len(prices)
@@ -30,7 +30,7 @@ def public_csv(known: Outcome) -> str:
         for resource, price, own, may in zip(
             agreement.resources, prices, brings, quota, strict=True
         ):
-            capacity = (_plain(resource.unit), repr(resource.capacity), repr(price), currency)
+            capacity = (plain(resource.unit), repr(resource.capacity), repr(price), currency)
             rows.writerow((member.name, resource.name, *capacity, own, may, ""))
         if not agreement.masked:
             payment = repr(float(known.payments[k]))
@@ -49,6 +49,13 @@ class _Lines:
         return len(line)
 
 
-def _plain(text: str) -> str:
-    """A text that no spreadsheet takes for a formula."""
-    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t")) else text
+_COMPUTED = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20", "'")
+
+
+def plain(text: str) -> str:
+    """A text that no spreadsheet computes: an apostrophe stands before one that it would.
+
+    Also before one that begins with an apostrophe, so that to take one away gives the text again.
+    For texts only: a negative number stays a number.
+    """
+    return f"'{text}" if text.startswith(_COMPUTED) else text

@@ -5,6 +5,7 @@ For the program and its second reading alike, so nothing of ours is needed here.
 
 import copy
 import random
+import re
 from typing import Any
 
 Table = dict[str, Any]
@@ -19,10 +20,13 @@ def name(chance: random.Random) -> str:
 
 
 def names(chance: random.Random, count: int) -> list[str]:
-    found: dict[str, None] = {}
+    """Names that nobody mistakes for each other: by case, or by what looks alike."""
+    found: dict[str, str] = {}
     while len(found) < count:
-        found[name(chance)] = None
-    return list(found)
+        new = name(chance)
+        plain = re.sub("[-.]", "_", new.lower()).translate(str.maketrans("ilo", "110"))
+        found.setdefault(plain, new)
+    return list(found.values())
 
 
 def size(chance: random.Random, low: float, high: float) -> float | int:

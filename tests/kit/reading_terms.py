@@ -262,12 +262,25 @@ def terms(table: Table) -> Terms:
     transport(top.table("transport"))
     top.end()
     different(names)
+    told_apart(names)
     opposites([r for r in resources if r.opposite], [r.name for r in resources if not r.opposite])
     different([m.name for m in members])
+    told_apart([m.name for m in members])
     different([m.signing_key for m in members if m.signing_key])
     different([m.transport_key for m in members if m.transport_key])
     shared_out(whole)
     return whole
+
+
+def told_apart(names: list[str]) -> None:
+    """No two names that differ in case only, or in what looks alike."""
+    looks = []
+    for name in names:
+        for group in ("-._", "I1l", "Oo0"):
+            name = "".join(group[-1] if letter in group else letter for letter in name)
+        looks.append(name.replace("rn", "m").replace("vv", "w"))
+    different(looks)
+    different([name.lower().replace("-", "_").replace(".", "_") for name in names])
 
 
 def different(things: list[Any]) -> None:

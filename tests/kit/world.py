@@ -203,7 +203,13 @@ class Disk:
         recorded = self.pending.releases
         return recorded[round] if round < len(recorded) else None
 
-    def record_release(self, release: Signed, demand: object = None) -> None:  # noqa: ARG002
+    def record_release(
+        self,
+        release: Signed,
+        demand: object = None,  # noqa: ARG002
+        *,
+        answered: bool = True,  # noqa: ARG002
+    ) -> None:
         if release.message.round != len(self.pending.releases):
             raise BrokenInvariant("releases are recorded in order, once")
         self._power("before the release is written")

@@ -158,8 +158,11 @@ from party.abandoning import abandon
 from party.ledgerfile import LedgerFile
 from tests.party.test_abandoning import masked
 
-setattr(LedgerFile, sys.argv[2], lambda *_: os._exit(9))
-abandon(masked(), Path(sys.argv[1]), out=None, confirm=lambda _: None)
+
+def die_later(_):
+    setattr(LedgerFile, sys.argv[2], lambda *_: os._exit(9))
+
+abandon(masked(), Path(sys.argv[1]), out=None, confirm=die_later)
 """
 
 

@@ -1,5 +1,6 @@
 """What a party leaves on the disk and in memory is for its owner alone."""
 
+import ctypes
 import os
 import resource
 import stat
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from party import dataset
+from party import dataset, identity
 from party.check import check
 from party.ledger import Ledger
 from protocol.agreement import Agreement
@@ -95,6 +96,143 @@ def test_a_process_that_has_read_a_model_leaves_no_core_file(model: Path) -> Non
         assert resource.getrlimit(resource.RLIMIT_CORE) == (0, before[1])
     finally:
         resource.setrlimit(resource.RLIMIT_CORE, before)
+
+
+WATCHED = """
+import ctypes, os, signal, sys
+from party.memory import keep_private
+from protocol import meter
+
+system = ctypes.CDLL(None, use_errno=True)
+
+
+def become_somebody():
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+    system.prctl(4, 1, 0, 0, 0)  # PR_SET_DUMPABLE: as any process that this user starts
+
+
+def run(task):
+    child = os.fork()
+    if not child:
+        task()
+        os._exit(0)
+    return child
+
+
+def victim():
+    become_somebody()
+    if sys.argv[1] == "private":
+        keep_private()
+    print("meter", len(meter._descriptors()) > 3, meter._descriptor_count() >= 0, flush=True)
+    os.write(ready, b"x")
+    signal.pause()
+
+
+def spy():
+    become_somebody()
+    try:
+        open(f"/proc/{watched}/mem", "rb").close()
+        print("memory read", flush=True)
+    except PermissionError:
+        print("memory refused", flush=True)
+    attached = system.ptrace(16, watched, 0, 0)  # PTRACE_ATTACH
+    print("debugger", "refused" if attached else "attached", flush=True)
+
+
+is_ready, ready = os.pipe()
+watched = run(victim)
+os.read(is_ready, 1)
+os.waitpid(run(spy), 0)
+os.kill(watched, 9)  # a debugger that has left leaves it stopped
+os.waitpid(watched, 0)
+"""
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or os.geteuid() != 0, reason="only root can become another user"
+)
+@pytest.mark.parametrize("private", [True, False])
+def test_no_process_of_the_same_user_reads_the_memory(private: bool) -> None:
+    """Neither a debugger nor who opens the memory; and the process still sees its own files."""
+    scope = Path("/proc/sys/kernel/yama/ptrace_scope")
+    if not private and scope.exists() and int(scope.read_text()):
+        pytest.skip("this machine refuses debuggers anyway")
+    done = subprocess.run(
+        [sys.executable, "-c", WATCHED, "private" if private else "open"],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+    expected = ["memory refused", "debugger refused"]
+    if not private:  # or this test could not fail
+        expected = ["memory read", "debugger attached"]
+    assert done.stdout.splitlines() == ["meter True True", *expected], done.stderr
+
+
+DUMPABLE = "import ctypes; print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))"  # PR_GET_DUMPABLE
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="as Linux has it")
+@pytest.mark.parametrize("what", ["key", "model"])
+def test_a_process_keeps_its_memory_before_it_reads(model: Path, tmp_path: Path, what: str) -> None:
+    """Whatever of a company comes first, key or model, is read into memory that is kept."""
+    identity.save(identity.generate("ada"), tmp_path / "ada.key")
+    code = {
+        "key": "identity.load(Path(sys.argv[1]) / 'ada.key')",
+        "model": "dataset.read(Path(sys.argv[1]) / 'model.npz', agreed())",
+    }[what]
+    imports = "import sys\nfrom pathlib import Path\nfrom party import dataset, identity\n"
+    imports += "from tests.party.test_at_rest import agreed\n"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{imports}{DUMPABLE}\n{code}\n{DUMPABLE}", str(model.parent)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=True,
+    )
+    assert done.stdout.split() == ["1", "0"]
+
+
+BESIDE = """
+from contextlib import closing
+from party.solver import Solver
+from tests.party.test_at_rest import INSTANCE, agreed
+
+with closing(Solver(INSTANCE.data[0], agreed(0.25), "ada", seconds=1.0)) as beside:
+    try:
+        open(f"/proc/{beside._process.pid}/mem", "rb").close()
+        print("read")
+    except PermissionError:
+        print("refused")
+"""
+
+
+def without_power_over_others() -> None:
+    """Whatever this process becomes may not trace others, though it is root."""
+    ctypes.CDLL(None).prctl(24, 19, 0, 0, 0)  # PR_CAPBSET_DROP, CAP_SYS_PTRACE
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or os.geteuid() != 0, reason="only root can give up a power"
+)
+def test_the_memory_of_a_solver_is_kept() -> None:
+    """Its process holds the whole model, and is as closed as the party's."""
+    done = subprocess.run(
+        [sys.executable, "-c", BESIDE],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+        preexec_fn=without_power_over_others,
+    )
+    assert done.stdout == "refused\n", done.stderr
 
 
 FORKED = """

@@ -2,31 +2,39 @@
 
 import ctypes
 import os
+import socket
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from party import clock
 from party.clock import Clock, pace_for, solving_seconds
+from party.executor import Executor
 from party.ledger import Ledger
+from party.masks import Masks
+from party.noise import DiscreteGaussian
 from party.solver import Solver
 from party.subproblem import Answer, subproblem
 from protocol.agreement import Agreement
-from protocol.arrays import Floats
-from protocol.course import Course
-from protocol.errors import BadData
+from protocol.arrays import Floats, Ticks
+from protocol.course import Course, mask_keys
+from protocol.errors import BadData, NoSolver
+from protocol.messages import Signed
 from scripts.attacks.clock import Timed, accuracy, attacked
 from scripts.instances import Instance, draw
 from tests.kit import ROOT
-from tests.kit.builders import make_agreement
+from tests.kit.builders import make_agreement, signer
 from tests.kit.gates import Problem, Shift, gate
+from tests.kit.ledgers import in_memory
 from tests.kit.waiting import until
 
 PACE = 0.05
@@ -145,6 +153,74 @@ def test_a_solver_that_cannot_be_started_again_has_no_answer(
     assert answered(solver, np.ones(3)).demand == pytest.approx(before.demand)
 
 
+def test_a_solver_that_hangs_is_replaced_and_one_that_loads_is_not(solver: Solver) -> None:
+    """After some rounds without a word it is started anew, with time to read its model."""
+    before, process = answered(solver, np.ones(3)), solver._process
+    mute, _unheard = socket.socketpair()
+    with mute, _unheard:
+        solver._talk.close()
+        solver._talk = mute
+        for _ in range(3):
+            solver.ask(np.ones(3))
+            assert solver.answer(np.ones(3)) is None
+            assert solver._process is process
+        solver.ask(np.ones(3))
+        assert solver._process is not process
+        process = solver._process
+        solver.answer(np.ones(3))
+        assert answered(solver, np.ones(3)).demand == pytest.approx(before.demand)
+        assert solver._process is process
+
+
+@pytest.mark.parametrize("lacking", ["socket.socketpair", "subprocess.Popen", "threading.Thread"])
+def test_a_solver_that_cannot_be_started_is_an_error_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, lacking: str
+) -> None:
+    """Before anybody is spoken to, with what to do about it."""
+
+    def no_room(*_: object, **__: object) -> None:
+        raise RuntimeError if "Thread" in lacking else BlockingIOError(11, "no room")
+
+    monkeypatch.setattr(lacking, no_room)
+    with pytest.raises(NoSolver, match="may lack memory"):
+        Solver(INSTANCE.data[0], AGREEMENT, "ada", seconds=1.0)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_rounds_without_an_answer_are_counted_in_the_ledger_alone(
+    tmp_path: Path, masked: bool
+) -> None:
+    """With the release, in one transaction, and by as many bytes as rounds with an answer."""
+    agreement = make_agreement(members=3, rounds=3, reveal="totals" if masked else "each")
+    sizes, said = set(), set()
+    for fails in (False, True):
+        path = tmp_path / f"{fails}.ledger"
+        with closing(Ledger(path, agreement, "ada")) as ledger:
+            release = door_release(agreement, Problem(0.0, 0.0, fails=fails), ledger)
+            said.add(len(release.data))
+            assert not ledger._file._base.in_transaction
+            assert ledger.unanswered() == fails
+            sizes.add((path.stat().st_size, Path(f"{path}-wal").stat().st_size))
+        with closing(Ledger(path, agreement, "ada")) as ledger:
+            assert ledger.unanswered() == fails
+    assert len(sizes) == len(said) == 1
+
+
+def door_release(agreement: Agreement, problem: Problem, ledger: Ledger) -> Signed:
+    """The first release of ada, with mask keys of all where the agreement wants them."""
+    course = Course(agreement)
+    position, door = course.opening, gate(agreement, problem, Shift(0, 0), ledger)
+    if position.unpaired:
+        others = [
+            Masks(agreement, name, in_memory(agreement, name), signer(name)).key(position)
+            for name in ("ben", "cyd")
+        ]
+        keys = (door.release(position), *others)
+        ledger.record_mask_keys(keys)
+        position = course.pair(position, mask_keys(keys))
+    return door.release(position)
+
+
 def test_a_model_that_cannot_be_used_is_refused_with_the_same_words() -> None:
     """What the check of a model says, it says from beside as well."""
     data = replace(INSTANCE.data[0], lower=INSTANCE.data[0].lower + 1e6)
@@ -220,6 +296,63 @@ def test_a_release_waits_on_the_disk_for_its_time(
         ]
         again = Clock(PACE).release(door, ledger, position, time.monotonic())
         assert (again, len(problem.told), len(problem.asked)) == (release, 1, 1)
+
+
+class Window(Clock):
+    """A clock that knows whether a release is being made."""
+
+    within = False
+
+    def release(self, *arguments: Any) -> Signed:
+        self.within = True
+        try:
+            return super().release(*arguments)
+        finally:
+            self.within = False
+
+
+class Watched(DiscreteGaussian):
+    """Real noise that notes when it was drawn."""
+
+    def __init__(self, window: Window, drawn: list[bool]) -> None:
+        super().__init__()
+        self._window, self._drawn_within = window, drawn
+
+    def ahead(self, scales: Floats) -> None:
+        self._drawn_within.append(self._window.within)
+        super().ahead(scales)
+
+    def add(self, *arguments: Any, **more: Any) -> Ticks:
+        self._drawn_within.append(self._window.within)
+        return super().add(*arguments, **more)
+
+
+def test_noise_is_drawn_within_the_time_of_a_release() -> None:
+    """How long a draw takes delays nothing that others can time: none falls after a release."""
+    noisy = {"mode": "private", "privacy": {"epsilon": 1.0, "delta": 0.01}}
+    agreement = make_agreement(members=2, rounds=3, pace_seconds=PACE, **noisy)
+    drawn: list[bool] = []
+    parties: list[Executor] = []
+    for name in ("ada", "ben"):
+        window, ledger = Window(PACE), in_memory(agreement, name)
+        door = gate(agreement, Problem(3.0, 5.0), Watched(window, drawn), ledger, name)
+        who = signer(name)
+        nonce = name.encode().ljust(16)
+        parties.append(
+            Executor(agreement, name, nonce=nonce, pack=who, gate=door, ledger=ledger, clock=window)
+        )
+    now = 0.0
+    mail = deque(signed for party in parties for signed in party.begin(now))
+    while not all(party.session.position.over for party in parties):
+        now = max(now, time.monotonic())
+        for party in parties:
+            said = [answer for signed in list(mail) for answer in party.receive(signed, now)]
+            mail += said if said else party.tick(now)
+            party.afterwards()
+            mail += party.respond()
+            party.afterwards()
+    assert len(drawn) >= 4 * agreement.rounds  # of both, ahead and for the release
+    assert all(drawn)
 
 
 @pytest.mark.parametrize("slowest", [1e-5, 0.003, 0.0123, 0.7, 40.0])

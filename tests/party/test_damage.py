@@ -127,6 +127,7 @@ def test_more_rounds_than_own_releases_are_refused(tmp_path: Path) -> None:
 
 
 BEFORE_FIXED_LIMITS = """
+DROP TABLE answers;
 DROP TABLE ledger;
 ALTER TABLE limits DROP COLUMN asked;
 ALTER TABLE limits DROP COLUMN accountant;

@@ -7,6 +7,7 @@ import os
 import pickle
 import random
 import traceback
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -739,3 +740,47 @@ def test_a_comma_in_a_name_is_none_in_a_number(tmp_path: Path) -> None:
     path = tmp_path / "plan.lp"
     path.write_text("max\n p: 3.5 x(1,2) + y\nst\n steel: x(1,2) + 2 y <= 4\nend\n")
     assert modelfile.read(path).columns == ["x(1,2)", "y"]
+
+
+def bombs() -> dict[str, bytes]:
+    """Short files that unpack to 64 MiB and more, and a long one."""
+    part = gzip.compress(b" " * (16 << 20))
+    packed = io.BytesIO()
+    np.savez_compressed(packed, A=np.zeros((1, 8 << 20)))
+    return {
+        "one.mps.gz": gzip.compress(b" " * (64 << 20)),
+        "members.mps.gz": part * 4,
+        "hidden.mps": part * 4,
+        "arrays.npz": packed.getvalue(),
+        "plain.lp": b" " * (64 << 20),
+    }
+
+
+@pytest.mark.parametrize(
+    "name", ["one.mps.gz", "members.mps.gz", "hidden.mps", "arrays.npz", "plain.lp"]
+)
+def test_a_model_that_is_too_long_is_refused_before_it_takes_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Whatever is packed into a short file, little is ever held; the error says what to do."""
+    (tmp_path / name).write_bytes(bombs()[name])
+    monkeypatch.setenv("SOTTO_MODEL_MIB", "2")
+    tracemalloc.start()
+    try:
+        with pytest.raises(BadData, match=f"'{name}' is longer than 2 MiB .* set SOTTO_MODEL_MIB"):
+            dataset.read(tmp_path / name, agree("iron"))
+        held = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert held < 8 << 20
+
+
+@pytest.mark.parametrize("told", ["0", "-1", "much", "1.5", "\u0661"])
+def test_a_limit_that_is_none_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str
+) -> None:
+    """A misspelt limit is told, and no model is read without one."""
+    (tmp_path / "plan.lp").write_text(LP)
+    monkeypatch.setenv("SOTTO_MODEL_MIB", told)
+    with pytest.raises(BadData, match="SOTTO_MODEL_MIB must be a whole number"):
+        dataset.read(tmp_path / "plan.lp", agree("iron"))

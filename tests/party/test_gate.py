@@ -310,7 +310,7 @@ class FullDisk:
     def release(self, round: int) -> None:  # noqa: A002, ARG002
         return None
 
-    def record_release(self, release: Signed, demand: object) -> None:  # noqa: ARG002
+    def record_release(self, release: Signed, *_: object, **__: object) -> None:
         self.tried.append(release)
         raise BadLedger("the disk is full")
 

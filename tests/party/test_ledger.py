@@ -373,10 +373,10 @@ def test_ledger_of_another_version(tmp_path: Path, version: int) -> None:
     base = sqlite3.connect(path)
     base.execute(f"PRAGMA user_version = {version}")
     base.close()
-    with pytest.raises(BadLedger, match=f"is of version {version}, this program reads 6"):
+    with pytest.raises(BadLedger, match=f"is of version {version}, this program reads 7"):
         Ledger(path, make_agreement(), "ada")
     base = sqlite3.connect(path)
-    base.execute("PRAGMA user_version = 6")
+    base.execute("PRAGMA user_version = 7")
     base.close()
     Ledger(path, make_agreement(), "ada").close()
 

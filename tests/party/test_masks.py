@@ -5,6 +5,8 @@ import itertools
 import json
 import random
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -22,13 +24,14 @@ from protocol.course import Course, Position, mask_keys
 from protocol.errors import BadLedger, BadMessage, BrokenInvariant, UnsafeLibrary
 from protocol.messages import Halt, MaskKey, Reason, Release, Signed
 from protocol.outcome import outcome
-from protocol.parts import part
+from protocol.parts import Part, part
 from protocol.toml import from_table
 from protocol.transcript import Transcript
 from protocol.wire import MASK_KEY_BYTES, Reader
 from tests.kit import ROOT, reading_masks
 from tests.kit.builders import make_agreement, sign, signer
 from tests.kit.ledgers import in_memory
+from tests.kit.waiting import LIMIT
 
 VECTORS: dict[str, Any] = json.loads(
     (ROOT / "tests" / "kit" / "vectors" / "masks.json").read_text()
@@ -398,6 +401,93 @@ def test_a_fault_for_good_destroys_the_secrets(tmp_path: Path) -> None:
         assert not any(secret in path.read_bytes() for path in tmp_path.iterdir())
 
 
+def own_release(agreement: Agreement, demand: int) -> tuple[Signed, tuple[Ticks, Ticks]]:
+    """A first release of ada, with what it asked for and said beneath the mask."""
+    release = Release(
+        sender="ada",
+        agreement=agreement.digest,
+        round=0,
+        head=bytes(32),
+        values=(1, 2),
+        masked=True,
+    )
+    return sign(release), (np.array([demand, demand + 1]), np.array([demand + 2, demand + 3]))
+
+
+DEMAND = 0x0123_4567_89AB_CD00
+"""A number whose bytes are in no file by chance."""
+
+
+def found_in(folder: Path, *secrets: bytes) -> set[str]:
+    """The files that hold one of these."""
+    files = {path.name: path.read_bytes() for path in folder.iterdir()}
+    return {name for name, content in files.items() for secret in secrets if secret in content}
+
+
+def test_demands_are_gone_with_the_quota_also_from_the_log(tmp_path: Path) -> None:
+    """Once the quota is recorded no file holds a demand, while the ledger is still open."""
+    agreement = masked_agreement(3)
+    asked = DEMAND.to_bytes(8, "big")
+    with closing(Ledger(tmp_path / "ledger", agreement, "ada")) as ledger:
+        Masks(agreement, "ada", ledger, signer("ada")).key(Course(agreement).opening)
+        ledger.record_release(*own_release(agreement, DEMAND))
+        assert found_in(tmp_path, asked) == {"ledger-wal"}
+        ledger.record_part(Part(np.array([1, 2]), 0.5))
+        assert found_in(tmp_path, asked) == set()
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+import numpy as np
+from party.ledger import Ledger
+from party.ledgerfile import LedgerFile
+from party.masks import Masks
+from protocol.course import Course
+from protocol.parts import Part
+from tests.kit.builders import signer
+from tests.party.test_masks import DEMAND, masked_agreement, own_release
+
+agreement = masked_agreement(3)
+ledger = Ledger(sys.argv[1], agreement, "ada")
+own = Masks(agreement, "ada", ledger, signer("ada")).key(Course(agreement).opening)
+Path(sys.argv[2]).write_bytes(ledger.mask_secret())
+ledger.record_release(*own_release(agreement, DEMAND))
+LedgerFile.scrub = lambda _: os._exit(9)
+if sys.argv[3] == "part":
+    ledger.record_part(Part(np.array([1, 2]), 0.5))
+ledger.record_seals((own,) * 3)
+"""
+
+
+@pytest.mark.parametrize("last", ["part", "seals"])
+def test_a_kill_between_forgetting_and_destroying_is_made_good(tmp_path: Path, last: str) -> None:
+    """What a killed process had forgotten, and not yet overwritten, is overwritten at the start."""
+    folder, beside, agreement = tmp_path / "home", tmp_path / "secret", masked_agreement(3)
+    folder.mkdir()
+    path = folder / "ledger"
+    command = [sys.executable, "-c", KILLED, str(path), str(beside), last]
+    done = subprocess.run(command, cwd=ROOT, check=False, timeout=LIMIT)
+    assert done.returncode == 9
+    wanted = DEMAND.to_bytes(8, "big") if last == "part" else beside.read_bytes()
+    assert "ledger-wal" in found_in(folder, wanted)
+    with closing(Ledger(path, agreement, "ada")) as ledger:
+        assert found_in(folder, wanted) == set()
+        assert (ledger.part() is not None) == (last == "part")
+    assert found_in(folder, wanted) == set()
+
+
+def test_a_log_is_overwritten_before_it_is_unlinked(tmp_path: Path) -> None:
+    """An orderly end in the middle of a session leaves no demand in blocks of a deleted log."""
+    agreement, path = masked_agreement(3), tmp_path / "ledger"
+    ledger = Ledger(path, agreement, "ada")
+    ledger.record_release(*own_release(agreement, DEMAND))
+    with (tmp_path / "ledger-wal").open("rb") as log:  # outlives its name
+        ledger.close()
+        assert not (tmp_path / "ledger-wal").exists()
+        assert DEMAND.to_bytes(8, "big") not in log.read()
+
+
 @pytest.mark.parametrize("over", [False, True])
 def test_a_fault_after_the_last_round_leaves_what_the_quota_follows_from(
     tmp_path: Path, over: bool
@@ -406,15 +496,7 @@ def test_a_fault_after_the_last_round_leaves_what_the_quota_follows_from(
     agreement = masked_agreement(3)
     with closing(Ledger(tmp_path / "ledger", agreement, "ada")) as ledger:
         Masks(agreement, "ada", ledger, signer("ada")).key(Course(agreement).opening)
-        release = Release(
-            sender="ada",
-            agreement=agreement.digest,
-            round=0,
-            head=bytes(32),
-            values=(1, 2),
-            masked=True,
-        )
-        ledger.record_release(sign(release), (np.array([3, 4]), np.array([5, 6])))
+        ledger.record_release(*own_release(agreement, 3))
         secret = ledger.mask_secret()
         ledger.record_fault(BadMessage("somebody"), over=over)
         assert [part.tolist() for part in ledger.demands()] == [[[3, 4]] * over, [[5, 6]] * over]

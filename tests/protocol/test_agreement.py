@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from protocol.agreement import FINE_TICKS, MODES, STEPS, TICKS, Pricing, canonical
 from protocol.errors import BadAgreement
 from protocol.toml import from_table, parse, written
-from tests.kit import reading
+from tests.kit import builders, reading, reading_terms
 
 MISSING = object()
 """Stands for a field that is left out."""
@@ -1079,3 +1079,36 @@ def test_written_for_people() -> None:
         for line in text.splitlines():
             if line.startswith((*said, "colluders =", "overrun =")):
                 assert " # " in line
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("Acme", "acme"),
+        ("acme-1", "acme_1"),
+        ("a.b", "a-b"),
+        ("p1", "pl"),
+        ("pl", "pI"),
+        ("p0", "pO"),
+        ("corn", "com"),
+        ("vvest", "west"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["member", "resource"])
+def test_names_that_look_alike_are_refused(kind: str, first: str, second: str) -> None:
+    """Nobody can pass for another in an agreement; the error has both names."""
+    terms = builders.table(members=2, resources=2)
+    for row, name in zip(terms[kind], (first, second), strict=True):
+        row["name"] = name
+    with pytest.raises(BadAgreement, match=f"{kind}s '{first}' and '{second}' look alike"):
+        from_table(terms)
+    with pytest.raises(reading_terms.Refused):
+        reading_terms.terms(terms)
+
+
+def test_numbered_names_are_told_apart() -> None:
+    """What people call things in a row is not taken for look-alikes."""
+    taken = [f"{start}{n}" for start in ("p", "party", "L", "line-", "x_") for n in range(1, 120)]
+    terms = builders.table(members=2)
+    terms["member"] = [{"name": name} for name in [*taken, "mail", "mall", "Ivy", "ally"]]
+    assert len(from_table(terms).members) == len(taken) + 4

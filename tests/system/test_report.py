@@ -24,7 +24,7 @@ import pytest
 from party.dataset import DataSet, dense
 from party.playing import players, run
 from party.report import Spending, private_page
-from party.result import plan_csv, result
+from party.result import plan_csv, public_result, result
 from party.settle import Plan, Settlement, settle
 from protocol.agreement import TICKS, Agreement, Resource
 from protocol.course import Course
@@ -412,6 +412,35 @@ def test_result_has_the_fields_of_its_page() -> None:
         content = result(it.known, it.member, secret, SPENDING)
         assert set(fields(content, documented)) == documented
         assert json.loads(json.dumps(content, allow_nan=False)) == content
+
+
+def test_rounds_without_an_answer_are_told_in_private_alone() -> None:
+    """The company's page and result count them, and nothing that others see does."""
+    it = played()
+    secret = it.settlement
+    page = private_page(it.known, it.member, it.data, secret, SPENDING, unanswered=7)
+    assert f"In 7 of {it.known.rounds} rounds your solver had no answer" in page
+    assert "had no answer" not in private_page(it.known, it.member, it.data, secret, SPENDING)
+    content = result(it.known, it.member, secret, SPENDING, unanswered=7)
+    assert content["private"]["rounds_without_answer"] == 7
+    assert "answer" not in json.dumps(public_result(it.known, it.member))
+
+
+COMPUTED = ("=1+1", "+x", "-x", "@sum", "\tx", "\rx", "\nx", "\uff1d1", "'x", '=HYPERLINK("a,b")')
+
+
+def test_no_name_of_a_variable_is_computed_by_a_spreadsheet() -> None:
+    """Names get an apostrophe that can be taken away again; numbers stay what they are."""
+    it = played()
+    names = (*COMPUTED, *it.data.names[len(COMPUTED) :])
+    data = replace(it.data, names=names)
+    within = it.settlement.within_quota
+    assert within is not None
+    negative = replace(it.settlement, within_quota=replace(within, values=-within.values - 1.0))
+    _, *rows = csv.reader(io.StringIO(plan_csv(data, negative), newline=""))
+    assert [name.removeprefix("'") if name[0] == "'" else name for name, *_ in rows] == list(names)
+    assert not [name for name, *_ in rows if name.startswith(("=", "+", "-", "@", "\t", "\r"))]
+    assert [float(value) for _, value, _ in rows] == (-within.values - 1.0).tolist()
 
 
 def test_public_part_of_results_is_common() -> None:

@@ -498,9 +498,10 @@ def test_listening_everywhere_needs_a_name_for_others(tmp_path: Path) -> None:
 def test_a_place_that_libzmq_refuses_is_told(tmp_path: Path) -> None:
     """A party says which place it cannot connect to, instead of ending with a traceback."""
     with play(tmp_path / "s", options("--topology", "mesh", rounds=10)) as session:
-        path = key_file(session, "party1").with_suffix(".ledger")
-        with closing(Ledger(path, session.agreement, "party1")) as ledger:
-            ledger.record_addresses({"party2": "tcp://[1.2:3]:5555"})
+        path, key = session.cast.folder / "agreement.toml", session.agreement.members[1]
+        line = f'signing_key = "{key.signing_key.hex()}"'
+        stated = f'{line}\naddress = "tcp://[1.2:3]:5555"'
+        path.write_text(path.read_text().replace(line, stated))
         session.cast.start_party("party1")
         told = "cannot reach 'party2' at tcp://[1.2:3]:5555"
         until(lambda: told in str(session.cast.events["party1"]), "the trouble is told")

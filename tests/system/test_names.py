@@ -1,0 +1,123 @@
+"""Sessions whose agreement has host names: looked up beside the loop, and never by libzmq.
+
+The names end with `.test`, which no name server knows. The processes are told of them where
+Python asks the system, so that a name which reached libzmq would never be found.
+"""
+
+import argparse
+from pathlib import Path
+
+import msgpack
+import pytest
+import zmq
+
+from party import identity
+from scripts import processes
+from scripts.ports import reserve
+from tests.kit.holding import until_told
+from tests.kit.processes import Play, assert_undisturbed, options, play
+from tests.kit.relay import key_file
+from tests.kit.waiting import LIMIT, until
+
+pytestmark = pytest.mark.timeout(600)
+
+NAMES = """
+import socket, time
+ask = socket.getaddrinfo
+def getaddrinfo(host, *rest, **more):
+    if host == "slow.test":
+        time.sleep(3600)
+    return ask("127.0.0.1" if str(host).endswith(".test") else host, *rest, **more)
+socket.getaddrinfo = getaddrinfo
+"""
+
+
+@pytest.fixture(autouse=True)
+def _names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every process of the session finds the hosts of `.test` on this machine."""
+    (tmp_path / "names").mkdir()
+    (tmp_path / "names" / "sitecustomize.py").write_text(NAMES)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "names"))
+
+
+def with_address(text: str, session: Play, name: str, place: str) -> str:
+    """An agreement with this address for a member: its digest stays."""
+    member = next(m for m in session.agreement.members if m.name == name)
+    line = f'signing_key = "{member.signing_key.hex()}"'
+    assert line in text
+    return text.replace(line, f'{line}\naddress = "{place}"')
+
+
+def test_a_relay_is_found_by_its_name(tmp_path: Path) -> None:
+    """The coordinator's name in the agreement is looked up by each party for itself."""
+    with play(tmp_path / "s", options(rounds=10)) as session:
+        path = session.cast.folder / "agreement.toml"
+        path.write_text(path.read_text().replace("127.0.0.1", "coordinator.test"))
+        session.cast.start()
+        session.cast.wait(LIMIT)
+        assert_undisturbed(session)
+
+
+def test_names_in_a_mesh_hold_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session of names completes, with one among them that no lookup ever answers.
+
+    One member has a name in the agreement; of another the others have a name that is never
+    found, and learn its numeric address from the coordinator.
+    """
+    with play(tmp_path / "s", options("--topology", "mesh", rounds=10)) as session:
+        first = reserve(2)
+        folder = session.cast.folder
+        path, own = folder / "agreement.toml", folder / "own.toml"
+        text = path.read_text().replace("127.0.0.1", "coordinator.test")
+        text = with_address(text, session, "party1", f"tcp://party1.test:{first}")
+        own.write_text(with_address(text, session, "party2", f"tcp://127.0.0.1:{first + 1}"))
+        path.write_text(with_address(text, session, "party2", f"tcp://slow.test:{first + 1}"))
+        join = processes.party_command
+
+        def join_here(folder: Path, name: str, chosen: argparse.Namespace) -> list[str]:
+            command = join(folder, name, chosen)
+            if name == "party1":
+                command[command.index("--listen") + 1] = f"tcp://127.0.0.1:{first}"
+            if name == "party2":
+                command[command.index("--listen") + 1] = f"tcp://127.0.0.1:{first + 1}"
+                command[command.index("--agreement") + 1] = str(own)
+            return command
+
+        monkeypatch.setattr(processes, "party_command", join_here)
+        session.cast.start()
+        session.cast.wait(LIMIT)
+        assert_undisturbed(session, "--topology", "mesh")
+
+
+def test_an_announced_name_is_refused_by_the_coordinator(tmp_path: Path) -> None:
+    """A member that announces a name is told of at the coordinator, and no party hears of it."""
+    with play(tmp_path / "s", options("--topology", "mesh", rounds=10)) as session:
+        cast, transport = session.cast, session.agreement.transport
+        cast.start_coordinator()
+        who = identity.load(key_file(session, "party3"))
+        with zmq.Context() as context, context.socket(zmq.DEALER) as desk:
+            desk.linger = 0
+            desk.curve_publickey, desk.curve_secretkey = who.transport_key, who.transport_secret
+            desk.curve_serverkey = transport.coordinator_key.encode()
+            desk.connect(transport.coordinator)
+            for _ in range(3):
+                desk.send(msgpack.packb("tcp://party3.test:5555"))
+            refused = "party3 does not say where it can be reached: 'tcp://party3.test:5555'"
+            until(lambda: refused in cast.complained("coordinator"), "the name is refused")
+            desk.send(msgpack.packb(None))
+            assert desk.poll(int(1000 * LIMIT))
+            assert msgpack.unpackb(desk.recv()) == {}
+        assert cast.complained("coordinator").count("does not say where") == 1
+        for name in cast.names:
+            cast.start_party(name)
+        cast.wait(LIMIT)
+        assert_undisturbed(session, "--topology", "mesh")
+
+
+def test_a_name_that_is_not_found_is_told_and_sought_again(tmp_path: Path) -> None:
+    """A party says which host cannot be found, and waits."""
+    with play(tmp_path / "s", options(rounds=10)) as session:
+        path = session.cast.folder / "agreement.toml"
+        path.write_text(path.read_text().replace("127.0.0.1", "nowhere.invalid"))
+        session.cast.start_party("party1")
+        until_told(session, "party1", "cannot find the host 'nowhere.invalid' of the coordinator")
