@@ -17,6 +17,7 @@ from zmq.auth.thread import ThreadAuthenticator
 from zmq.utils.monitor import parse_monitor_message
 
 from party.identity import Identity
+from party.inbox import Heard
 from party.ledger import Ledger
 from protocol.agreement import Agreement
 from protocol.batch import Batches
@@ -165,7 +166,7 @@ class Link:
     def publish(self, data: bytes) -> None:
         raise NotImplementedError
 
-    def receive(self, seconds: float) -> list[bytes]:
+    def receive(self, seconds: float) -> list[Heard]:
         """What has come in, after waiting at most `seconds` for something to come."""
         raise NotImplementedError
 
@@ -239,8 +240,9 @@ class RelayLink(Link):
     def publish(self, data: bytes) -> None:
         self._out.send(data)
 
-    def receive(self, seconds: float) -> list[bytes]:
-        return self._drained(self._in) if self._ready(seconds) else []
+    def receive(self, seconds: float) -> list[Heard]:
+        ready = self._ready(seconds)
+        return [Heard("", data) for data in self._drained(self._in)] if ready else []
 
 
 class MeshLink(Link):
@@ -273,6 +275,7 @@ class MeshLink(Link):
         self._places: dict[str, str] = {}
         self._moved_at: dict[str, float] = {}
         self._subscribers: dict[str, zmq.Socket[bytes]] = {}
+        self._sources: dict[zmq.Socket[bytes], str] = {}
         self._reach: dict[str, Watch] = {}
         self._desk = self._socket(zmq.DEALER, agreement.transport.coordinator_key)
         self._watch(self._desk, "the coordinator").connect(address(agreement.transport.coordinator))
@@ -312,7 +315,7 @@ class MeshLink(Link):
     def publish(self, data: bytes) -> None:
         self._out.send(data)
 
-    def receive(self, seconds: float) -> list[bytes]:
+    def receive(self, seconds: float) -> list[Heard]:
         now = time.monotonic()
         lonely = len(self._places) < len(self._keys) - 1
         if lonely:
@@ -320,11 +323,11 @@ class MeshLink(Link):
         if now >= self._introduced_at + (INTRODUCE_SECONDS if lonely else 10.0):
             self._introduced_at = now
             self._say_where()
-        heard: list[bytes] = []
+        heard: list[Heard] = []
         for socket in self._ready(seconds):
             drained = self._drained(socket)
             if socket is not self._desk:
-                heard += drained
+                heard += [Heard(self._sources[socket], data) for data in drained]
             elif drained:
                 self._hear_where(drained[-1])
         return heard
@@ -369,6 +372,7 @@ class MeshLink(Link):
                 socket.subscribe(b"")
                 self._reach[name] = self._watch(socket, repr(name))
                 self._subscribers[name] = socket
+                self._sources[socket] = name
                 self._poller.register(socket, zmq.POLLIN)
             self._reach[name].connect(place)
         self._places |= news

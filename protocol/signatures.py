@@ -10,12 +10,15 @@ from nacl.exceptions import ValueError as NaClValueError
 from protocol.errors import BadMessage
 
 
-def verify(signed: bytes, sender: str, key: bytes) -> None:
-    """Raise `BadMessage` unless these bytes begin with the signature of the rest under this key."""
+def verify(signed: bytes, key: bytes) -> None:
+    """Raise `BadMessage` unless these bytes begin with the signature of the rest under this key.
+
+    The error names no member: the owner of the key has said nothing.
+    """
     try:
         crypto_sign_open(signed, key)
     except (BadSignatureError, NaClValueError):
-        raise BadMessage(f"the signature of {sender!r} does not fit", sender=sender) from None
+        raise BadMessage("the signature does not fit the key that it claims") from None
 
 
 def require_usable(key: bytes) -> None:

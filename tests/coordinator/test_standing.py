@@ -10,14 +10,14 @@ import pytest
 from coordinator.standing import QUIET_SECONDS, Standing
 from protocol.command import INTERRUPTED
 from protocol.errors import BadCommand, Unavailable
-from protocol.messages import Hello, Release
 from protocol.transcript import load, replay
 from scripts import processes
 from tests.kit.builders import make_agreement
 from tests.kit.builders import play as scripted
 from tests.kit.holding import Brake, kill
 from tests.kit.processes import Play, assert_undisturbed, options, play
-from tests.kit.relay import speaking
+from tests.kit.relay import forged, hello, speaking
+from tests.kit.story import lying
 from tests.kit.waiting import LIMIT, until
 
 ROUNDS = 12
@@ -140,56 +140,35 @@ def test_it_keeps_the_transcript_through_a_crash(
         assert session.cast.processes["coordinator"].wait(LIMIT) == BadCommand.exit_code
 
 
-def forged(session: Play, name: str, number: int) -> bytes:
-    """A release in a member's name that it has not signed."""
-    from protocol.wire import pack
-
-    [member] = [m for m in session.agreement.members if m.name == name]
-    message = Release(
-        sender=name,
-        agreement=session.agreement.digest,
-        round=number,
-        head=bytes(32),
-        values=(0,) * session.agreement.width,
-    )
-    return pack(message, key=member.signing_key, sign=lambda _: bytes(64)).data
-
-
-def hello(session: Play, name: str) -> bytes:
-    """A greeting in a member's name; whether it is signed, only members look at."""
-    from protocol.wire import pack
-
-    [member] = [m for m in session.agreement.members if m.name == name]
-    message = Hello(
-        sender=name,
-        agreement=session.agreement.digest,
-        round=0,
-        head=bytes(32),
-        nonce=bytes(16),
-        asking=False,
-        recorded=0,
-        met=bytes(32),
-    )
-    return pack(message, key=member.signing_key, sign=lambda _: bytes(64)).data
-
-
 def test_who_is_only_passed_on_is_not_here() -> None:
-    """The last release and the seal of a member may come from others; two releases do not."""
+    """A member is here once its own connection brings what it signed, whatever others pass on."""
     agreement = make_agreement(rounds=4)
     transcript, _ = scripted(agreement)
-    first, *_ = (m.name for m in agreement.members)
+    first, second, *_ = (m.name for m in agreement.members)
     said: list[str] = []
     standing = Standing(agreement, said.append, 0.0)
-    for signed in (transcript.rounds[-1][0], transcript.rounds[-1][0], transcript.seals[0]):
-        standing.hear(signed.data, 0.0)
-    assert standing.here == ()
-    standing = Standing(agreement, said.append, 0.0)
-    for signed in (transcript.rounds[1][0], transcript.rounds[2][0]):
-        standing.hear(signed.data, 0.0)
+    for releases in transcript.rounds:
+        standing.hear(releases[0].message, second, 0.0)
+    standing.hear(transcript.seals[0].message, second, 0.0)
+    assert not standing.here
+    standing.hear(transcript.rounds[1][0].message, first, 0.0)
     assert standing.here == (first,)
     standing.look(QUIET_SECONDS)
     others = ", ".join(m.name for m in agreement.members[1:])
     assert f"waiting for {others}" in said[-1]
+
+
+def test_only_complete_seals_end_it() -> None:
+    """With the seals of all, but without their word that they have all seals, it goes on."""
+    agreement = make_agreement(rounds=4)
+    transcript, _ = scripted(agreement)
+    standing = Standing(agreement, lambda _: None, 0.0)
+    for signed in (s for part in (*transcript.rounds, transcript.seals) for s in part):
+        standing.hear(signed.message, signed.message.sender, 0.0)
+    assert not standing.over
+    for seal in transcript.seals:
+        standing.hear(lying(seal, complete=True).message, seal.message.sender, 0.0)
+    assert standing.over
 
 
 def test_forged_seals_do_not_end_it(tmp_path: Path) -> None:
