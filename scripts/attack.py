@@ -18,6 +18,7 @@ from scripts.bench import WIDTH, machine
 ATTACKS = {
     "clock": "a member that answers last sets every price and times a real party",
     "epsilon": "two data sets as different as can be, told apart by what the gate releases",
+    "flood": "a member that plays its part and floods the others over the same connection",
 }
 """Each is a function of its name in the file of its name, and `options` there adds its own."""
 
