@@ -24,6 +24,7 @@ from protocol.errors import BadCommand, BadMessage, Unavailable
 from protocol.messages import Signed
 from protocol.meter import Line, Meter
 from protocol.openfiles import coordinator_files, require_files
+from protocol.seldom import Seldom
 from protocol.transport import (
     QUEUE,
     SUBSCRIPTION_BYTES,
@@ -84,8 +85,7 @@ class Coordinator:
         self._gathering = Gathering(agreement)
         self._places: dict[str, str] = {}
         self._routes: dict[str, bytes] = {}
-        self._move_at: dict[str, float] = {}
-        self._pauses: dict[str, float] = {}
+        self._moves = Seldom(*MOVE_SECONDS)
         self._wrong: set[str] = set()
         self._batches = Batches(agreement)
         self._context: zmq.Context[Any] = zmq.Context()
@@ -282,11 +282,8 @@ class Coordinator:
             return [(route, msgpack.packb(self._places))]
         self._standing.met(owner)
         self._routes[owner] = route
-        news = self._places.get(owner) != place and now >= self._move_at.get(owner, now)
+        news = self._places.get(owner) != place and self._moves.due(owner, now)
         if news:
-            pause = self._pauses.get(owner, MOVE_SECONDS[0])
-            self._move_at[owner] = now + pause
-            self._pauses[owner] = min(2.0 * pause, MOVE_SECONDS[1])
             self._places[owner] = place
             count = f"{len(self._places)} of {len(self._owners)} known"
             self._say(f"{owner} listens at {place} ({count})")

@@ -24,6 +24,7 @@ from protocol.batch import Batches
 from protocol.errors import BadAgreement, BadCommand
 from protocol.meter import Line, Meter
 from protocol.openfiles import SOCKETS_OF_MESH, SPARE, party_files, require_files
+from protocol.seldom import Seldom
 from protocol.transport import (
     SUBSCRIPTION_BYTES,
     Roster,
@@ -40,6 +41,10 @@ from protocol.transport import (
 
 INTRODUCE_SECONDS = 0.5
 """How often a party of a mesh says where it listens until it knows where all others do."""
+
+TELL_SECONDS = (0.5, 600.0)
+"""A trouble with a peer is told again after this time at the earliest: it doubles each time, up to
+the second figure."""
 
 _FLUSH_MILLISECONDS = 500  # at the end, for the last seal to leave
 _TAKEN = 1_000  # messages read from a socket before anything else is looked at
@@ -63,14 +68,19 @@ its protocol, such as a message that is too long: then nothing of this follows."
 
 
 class Watch:
-    """Keeps a socket connected to one peer, and tells each trouble with that once."""
+    """Keeps a socket connected to one peer, and tells each trouble with that once.
+
+    A trouble that is over and comes back is told again, but ever more seldom: a peer that moves or
+    breaks off all the time cannot fill a log.
+    """
 
     def __init__(self, socket: zmq.Socket[bytes], who: str) -> None:
         self._watched = socket
         self._who = who
         self._place = ""
         self._told: set[int] = set()
-        self._unusable: list[str] = []
+        self._unusable = ""
+        self._seldom = Seldom(*TELL_SECONDS)
         self._lost, self._still_lost = False, False
         self.socket = socket.get_monitor_socket(sum(_TROUBLE) | _LOST | _SOUGHT)
 
@@ -86,14 +96,15 @@ class Watch:
         try:
             self._watched.connect(place)
         except zmq.ZMQError as error:
-            self._unusable.append(f"cannot reach {self._who} at {place}: {error}")
+            self._unusable = f"cannot reach {self._who} at {place}: {error}"
             place = ""
         self._place = place
 
     def news(self) -> list[str]:
         """What has gone wrong since the last look. A peer that refused us is asked again."""
-        sentences, given_up = self._unusable, False
-        self._unusable = []
+        given_up = False
+        told, self._unusable, now = self._unusable, "", time.monotonic()
+        sentences = [told] if told and self._seldom.due("", now) else []
         while self.socket.poll(0):
             event = parse_monitor_message(self.socket.recv_multipart())
             kind, place = event["event"], event["endpoint"].decode()
@@ -103,7 +114,9 @@ class Watch:
                 self._told.clear()
             elif kind == zmq.Event.CONNECT_RETRIED and self._told:
                 continue  # it does answer, and what is wrong with that has been told
-            elif kind in _TROUBLE and kind not in self._told:
+            elif kind not in _TROUBLE or kind in self._told:
+                continue
+            elif self._seldom.due(kind, now):
                 self._told.add(kind)
                 sentences.append(f"cannot reach {self._who} at {place}: {_TROUBLE[kind]}")
         if (given_up or (self._lost and self._still_lost)) and self._place:

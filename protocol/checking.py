@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from protocol.agreement import Agreement
 from protocol.errors import BadMessage
 from protocol.messages import MaskKey, Release, Seal, Signed
+from protocol.seldom import Seldom
 from protocol.wire import Reader, glance
 
 PER_SECOND = 200.0
@@ -53,8 +54,6 @@ class _Member:
     accounts: tuple[_Account, _Account, _Account]
     invalid: int = 0
     excess: int = 0
-    tell_at: float = float("-inf")
-    pause: float = TELL_SECONDS[0]
 
 
 class Checking:
@@ -67,6 +66,7 @@ class Checking:
 
     def __init__(self, agreement: Agreement, say: Callable[[str], None]) -> None:
         self._say = say
+        self._seldom = Seldom(*TELL_SECONDS)
         self._reader = Reader(agreement)
         self._burst = float(BURST + 4 * len(agreement.members))
         self._members = {
@@ -123,10 +123,8 @@ class Checking:
         return member.accounts[0 if claimed.kind in (Release, MaskKey, Seal) else 1]
 
     def _tell(self, owner: str, member: _Member, now: float) -> None:
-        if now < member.tell_at:
+        if not self._seldom.due(owner, now):
             return
-        member.tell_at = now + member.pause
-        member.pause = min(2.0 * member.pause, TELL_SECONDS[1])
         what = [
             f"{count} {'message' if count == 1 else 'messages'} {why}"
             for count, why in (

@@ -165,7 +165,7 @@ def main() -> None:
         made.receive = receive  # type: ignore[method-assign]
         return made
 
-    node._link = link
+    node._link = link  # type: ignore[assignment]
     __main__.main()
 
 

@@ -9,7 +9,7 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -263,14 +263,46 @@ def test_a_reader_that_takes_nothing_is_dropped() -> None:
             until(dropped, "the reader is dropped")
 
 
-def test_readers_are_not_without_number() -> None:
-    """One too many is turned away; when one leaves, another may come."""
+@contextmanager
+def connections(window: Window, count: int, says: bytes = b"") -> Iterator[list[socket.socket]]:
+    """So many connections to a page, which say something and then nothing more."""
+    port = int(window.address.split(":")[2].split("/")[0])
+    with ExitStack() as stack:
+        held = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=LIMIT))
+            for _ in range(count)
+        ]
+        for connection in held:
+            with suppress(OSError):  # one that had to go
+                connection.sendall(says)
+        yield held
+
+
+STREAM = "GET /events HTTP/1.1\r\nHost: localhost:{port}\r\n\r\n"
+
+
+@pytest.mark.parametrize("says", ["", "GET / HTTP/1.1\r\nHost:", STREAM], ids=["", "half", "all"])
+def test_idle_connections_keep_nobody_out(says: str) -> None:
+    """Beside any number that say nothing, say half of it, or read on, the page opens at once."""
     with opened(Live(course()[0])) as window:
-        readers = [Reader(window.address) for _ in range(READERS)]
-        until(lambda: all(reader.told for reader in readers), "all are told")
-        with pytest.raises((urllib.error.URLError, ConnectionError)):
-            Reader(window.address)
-    assert all(reader.wait()["title"] == "test: waiting" for reader in readers)
+        port = window.address.split(":")[2].rstrip("/")
+        with connections(window, 5 * READERS, says.format(port=port).encode()):
+            for _ in range(3):
+                assert get(window.address)[0] == 200
+                assert window.readers <= READERS
+            reader = Reader(window.address)
+            until(lambda: reader.told, "a newcomer is told the news")
+
+
+def test_idle_connections_do_not_end_a_stream() -> None:
+    """Who has asked for the news keeps its place before any number that have asked for nothing."""
+    live = Live(course()[0])
+    with opened(live, secret=PLACE) as window:
+        reader = Reader(window.address)
+        until(lambda: reader.told, "the reader is told")
+        with connections(window, 5 * READERS):
+            live.trouble("beside idle connections")
+            until(lambda: "beside idle" in "".join(reader.told[-1]["parts"]), "it is told more")
 
 
 def test_the_last_news_is_told_before_the_end() -> None:
