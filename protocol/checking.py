@@ -14,14 +14,14 @@ from protocol.messages import MaskKey, Release, Seal, Signed
 from protocol.seldom import Seldom
 from protocol.wire import Reader, glance
 
-PER_SECOND = 200.0
-"""Messages of one account that are read in a second. An honest member sends at most half of it:
-answers to Hellos, and what it sends again."""
+PER_SECOND = (200.0, 50.0, 200.0)
+"""Messages of each account that are read in a second. An honest member sends at most half of it:
+what it sends again, one Hello in 0.05 s, and what others lack."""
 
 PER_ROUND = 4
 """Messages that are read in addition for each round that closes, which takes all members."""
 
-BURST = 400
+BURST = 100
 """Messages that are read at once after a silence; four for each member are added."""
 
 INVALID_COST = 10
@@ -37,6 +37,7 @@ class _Account:
     """How many messages may still be read."""
 
     left: float
+    per_second: float
     at: float = float("-inf")
     rounds: int = 0
 
@@ -51,7 +52,7 @@ class _Member:
     """
 
     key: bytes
-    accounts: tuple[_Account, _Account, _Account]
+    accounts: tuple[_Account, ...]
     invalid: int = 0
     excess: int = 0
 
@@ -72,7 +73,7 @@ class Checking:
         self._members = {
             m.name: _Member(
                 m.signing_key,
-                (_Account(self._burst), _Account(self._burst), _Account(self._burst)),
+                tuple(_Account(self._burst, per_second) for per_second in PER_SECOND),
             )
             for m in agreement.members
         }
@@ -89,7 +90,8 @@ class Checking:
             return True
         account = self._account(member, data)
         if account.at < now or account.rounds < self.rounds:
-            earned = PER_SECOND * (now - account.at) + PER_ROUND * (self.rounds - account.rounds)
+            earned = account.per_second * (now - account.at)
+            earned += PER_ROUND * (self.rounds - account.rounds)
             account.left = min(self._burst, account.left + earned)
             account.at, account.rounds = now, self.rounds
         if account.left < 1.0:

@@ -21,7 +21,7 @@ from party.inbox import Heard
 from party.link import Link, MeshLink, RelayLink
 from protocol.agreement import Agreement
 from protocol.messages import HEAD_BYTES, NONCE_BYTES, Hello, Release
-from protocol.wire import longest, pack
+from protocol.wire import REMEMBERED, longest, pack
 
 SLICE_SECONDS = 0.002
 LOOK_SECONDS = 0.05
@@ -90,9 +90,12 @@ class Flood:
             yield [data + os.urandom(64)]
 
     def hellos(self) -> Iterator[list[bytes]]:
-        """Its own Hellos, signed and all different, which ask for an answer."""
-        while True:
-            hello = Hello(
+        """Its own Hellos, signed, which ask for an answer: more than any reader remembers.
+
+        They are signed beforehand, so that the flooder does not keep itself from its rounds.
+        """
+        said = [
+            Hello(
                 sender=self._identity.name,
                 agreement=self._agreement.digest,
                 round=0,
@@ -102,7 +105,9 @@ class Flood:
                 recorded=0,
                 met=os.urandom(HEAD_BYTES),
             )
-            yield [self._identity.pack(hello).data]
+            for _ in range(10 * REMEMBERED)
+        ]
+        yield from itertools.cycle([self._identity.pack(hello).data] for hello in said)
 
     def again(self) -> Iterator[list[bytes]]:
         """Valid messages of others, again and again."""
@@ -116,8 +121,8 @@ class Flood:
             yield other
 
     def huge(self) -> Iterator[list[bytes]]:
-        """As long as a message can be, and none."""
-        length = longest(self._agreement)
+        """As long as a message can be on the wire, and none."""
+        length = longest(self._agreement) - 60
         for parts in self.forged():
             yield [parts[0] + bytes(length - len(parts[0]))]
 
@@ -126,9 +131,9 @@ class Flood:
             yield [b""]
 
     def parts(self) -> Iterator[list[bytes]]:
-        """Messages of a hundred parts."""
+        """Messages of three parts."""
         while True:
-            yield [b"part"] * 100
+            yield [b"part"] * 3
 
 
 KINDS: dict[str, Callable[[Flood], Iterator[list[bytes]]]] = {

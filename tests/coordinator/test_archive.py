@@ -41,8 +41,9 @@ def test_a_session_is_kept_through_a_restart_beside_a_member_that_looks_ahead(
         kept.keep(lying(releases[0], round=releases[0].message.round + 50))
     kept.close()
     part = path.with_name("kept.transcript.part")
-    broken = forged(TRANSCRIPT.rounds[100][0]).data
-    part.write_bytes(part.read_bytes().replace(TRANSCRIPT.rounds[99][2].data, broken))
+    true = TRANSCRIPT.rounds[99][2]
+    broken = forged(true, values=(7,) * AGREEMENT.width).data
+    part.write_bytes(part.read_bytes().replace(true.data, broken))
     kept = archive(path)
     for signed in (s for r in TRANSCRIPT.rounds[99:] for s in r):
         kept.keep(signed)
