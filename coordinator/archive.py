@@ -1,19 +1,20 @@
 """Keeps the public transcript of a session that is passed on, for the convener.
 
-What is kept proves itself: whoever reads it verifies it. A signature is verified here only where
-two messages claim the same place, and before the file is written. A disk that fails never stops
-the session.
+Only verified messages come in, and only those of the rounds that members can be in: so no member
+can fill the disk. What an earlier process has left in the journal is verified before it is used. A
+disk that fails never stops the session.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import msgpack
 
 from protocol.agreement import Agreement
 from protocol.errors import BadCommand, BadMessage
-from protocol.messages import MaskKey, Message, Release, Seal
-from protocol.wire import MASK_KEY_BYTES, Glance, Reader, glance, release_bytes
+from protocol.messages import MaskKey, Release, Seal, Signed
+from protocol.wire import Reader
 
 Say = Callable[[str], None]
 Frame = Callable[[Agreement, list[list[bytes]], list[bytes], list[bytes]], bytes]
@@ -38,10 +39,10 @@ class Archive:
         self._frame = frame
         self._say = say
         self._reader = Reader(agreement)
-        self._places = {m.signing_key: k for k, m in enumerate(agreement.members)}
-        self._length = release_bytes(agreement)
+        self._places = {m.name: k for k, m in enumerate(agreement.members)}
         self._rounds: dict[int, dict[int, bytes]] = {}
         self._seals: dict[int, dict[int, bytes]] = {}
+        self._next = 0  # rounds from the first on that are whole
         self._part = path.with_name(f"{path.name}.part")
         if path.exists() and not self._part.exists():
             raise BadCommand(f"{str(path)!r} exists already and is not overwritten")
@@ -51,38 +52,43 @@ class Archive:
         except OSError as error:
             raise BadCommand(f"{str(path)!r} cannot be kept: {error.strerror}") from None
 
-    def keep(self, seen: Glance, data: bytes) -> None:
-        """Keep a release, or a seal that is not complete: the ones that a transcript has.
+    def keep(self, signed: Signed) -> None:
+        """Keep a release, a mask key, or a seal that is not complete: what a transcript has.
 
-        Unless its place is taken by one whose signature fits.
+        Not if it is more than one round past the newest closed one, which no honest member can
+        be, nor a second one for the same place.
         """
-        place = self._places.get(seen.key)
-        if place is None or not self._wanted(seen, data):
-            return
-        number = KEYS if seen.kind is MaskKey else seen.round
-        known = self._place_of(seen.kind).setdefault(number, {})
-        if known.get(place) == data or (place in known and self._fits(known[place])):
-            return
-        known[place] = data
-        self._write(bytes(msgpack.packb([number, place, data])))
+        if self._take(signed):
+            number = KEYS if isinstance(signed.message, MaskKey) else signed.message.round
+            place = self._places[signed.message.sender]
+            self._write(bytes(msgpack.packb([number, place, signed.data])))
 
     def recalled(self) -> list[bytes]:
         """What is known already, in the order in which a session says it."""
         places = (*sorted(self._rounds.items()), *sorted(self._seals.items()))
         return [data for _, said in places for data in said.values()]
 
-    def _wanted(self, seen: Glance, data: bytes) -> bool:
-        if seen.kind is Release:
-            return len(data) == self._length and seen.round < self._agreement.rounds
-        if seen.kind is MaskKey:
-            return self._agreement.masked and len(data) == MASK_KEY_BYTES
-        if seen.kind is not Seal or seen.round > self._agreement.rounds:
+    def _take(self, signed: Signed) -> bool:
+        """Remember a verified message; False if it is not wanted."""
+        message = signed.message
+        most = self._agreement.rounds
+        if message.agreement != self._agreement.digest or message.round > self._next + 1:
             return False
-        seal = self._opened(data)
-        return isinstance(seal, Seal) and not seal.complete
-
-    def _place_of(self, kind: type[Message]) -> dict[int, dict[int, bytes]]:
-        return self._seals if kind is Seal else self._rounds
+        if isinstance(message, MaskKey):
+            known = self._rounds.setdefault(KEYS, {})
+        elif isinstance(message, Release) and message.round < most:
+            known = self._rounds.setdefault(message.round, {})
+        elif isinstance(message, Seal) and not message.complete and message.round <= most:
+            known = self._seals.setdefault(message.round, {})
+        else:
+            return False
+        place = self._places[message.sender]
+        if place in known:
+            return False
+        known[place] = signed.data
+        while len(self._rounds.get(self._next, ())) == len(self._places):
+            self._next += 1
+        return True
 
     def flush(self) -> None:
         """Let what was kept so far survive the end of the process."""
@@ -93,8 +99,10 @@ class Archive:
         self.flush()
         end, seals = self._sealed()
         masked = self._agreement.masked
-        keys = (self._whole(KEYS) or []) if masked else []
-        rounds = self._closed(end) if keys or not masked else []
+        keys = self._whole(self._rounds.get(KEYS, {})) or []
+        closed = range(self._next if end is None else min(end, self._next))
+        whole = [self._whole(self._rounds[number]) or [] for number in closed]
+        rounds = whole if keys or not masked else []
         if end is not None and len(rounds) < end:
             self._say(f"the transcript lacks rounds from {len(rounds)} on: they were not heard")
             seals = []
@@ -110,40 +118,20 @@ class Archive:
         else:
             self._say(f"{self._path}: the transcript of {len(rounds)} rounds, which is public")
 
-    def _closed(self, end: int | None) -> list[list[bytes]]:
-        """The rounds from the first on in which every member's release is there and fits."""
-        rounds: list[list[bytes]] = []
-        while end is None or len(rounds) < end:
-            whole = self._whole(len(rounds))
-            if whole is None:
-                break
-            rounds.append(whole)
-        return rounds
-
-    def _whole(self, number: int) -> list[bytes] | None:
-        """What all members have said in a round, if all of it is there and fits."""
-        found = self._rounds.get(number, {})
-        if len(found) < len(self._places) or not all(map(self._fits, found.values())):
+    def _whole(self, found: dict[int, bytes]) -> list[bytes] | None:
+        """What all members have said in a round, if all of it is there."""
+        if len(found) < len(self._places):
             return None
         return [found[place] for place in range(len(found))]
 
     def _sealed(self) -> tuple[int | None, list[bytes]]:
         """The round that all members have sealed on one head, and their seals."""
         for end, found in self._seals.items():
-            opened = list(map(self._opened, found.values()))
-            heads = {message and message.head for message in opened}
-            if len(found) == len(self._places) and len(heads) == 1 and None not in heads:
-                return end, [found[place] for place in range(len(found))]
+            seals = self._whole(found) or []
+            heads = {self._reader.unpack(data, verified=True).message.head for data in seals}
+            if len(heads) == 1:
+                return end, seals
         return None, []
-
-    def _fits(self, data: bytes) -> bool:
-        return self._opened(data) is not None
-
-    def _opened(self, data: bytes) -> Message | None:
-        try:
-            return self._reader.unpack(data).message
-        except BadMessage:
-            return None
 
     def _recall(self) -> None:
         """Read the journal of an earlier process, which may end in the middle of an entry."""
@@ -153,10 +141,9 @@ class Archive:
         entries.feed(self._part.read_bytes())
         whole = 0
         try:
-            for number, place, data in entries:
-                seen = glance(data)
-                if seen is not None:
-                    self._place_of(seen.kind).setdefault(number, {})[place] = data
+            for _, _, data in entries:
+                with suppress(BadMessage):
+                    self._take(self._reader.unpack(data))
                 whole = entries.tell()
         except Exception:  # msgpack raises many kinds; from here on the journal is damaged
             self._say("the end of the journal is damaged and is left out")

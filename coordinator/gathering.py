@@ -1,16 +1,15 @@
 """What a relay keeps back for a moment, so that a round goes out as one message and not as K.
 
-Nobody can close a round before all have spoken, so that nothing is late by it. What a message
-claims is taken at its word: who lies about that makes batches smaller, and nothing else. What
-is kept is bounded, and so is for how long; nothing is changed, made up or left out.
+Nobody can close a round before all have spoken, so that nothing is late by it. A member that signs
+messages of other rounds makes batches smaller, and nothing else. What is kept is bounded, and so
+is for how long; nothing is changed, made up or left out.
 """
 
 from dataclasses import dataclass, field
 
 from protocol.agreement import Agreement
-from protocol.messages import MaskKey, Message, Release, Seal
+from protocol.messages import MaskKey, Message, Release, Seal, Signed
 from protocol.timers import first_wait
-from protocol.wire import MASK_KEY_BYTES, SEAL_BYTES, Glance, release_bytes
 
 EXCHANGES = 4
 """Rounds that are gathered at once. Honest members are in one, or on the step to the next."""
@@ -21,7 +20,7 @@ class _Exchange:
     """Who has spoken in a round, and what of that has not been passed on yet."""
 
     until: float
-    spoken: set[bytes] = field(default_factory=set)
+    spoken: set[str] = field(default_factory=set)
     held: dict[bytes, None] = field(default_factory=dict)
 
 
@@ -29,41 +28,49 @@ class Gathering:
     """Gathers what all members say once in a round.
 
     It goes out when all have spoken, or half as long after the first as members wait before
-    they send anything again. What is said a second time waits for nobody, and nothing is kept
-    that is longer or shorter than what it claims to be: nobody would read it.
+    they send anything again. What is said a second time waits for nobody.
     """
 
     def __init__(self, agreement: Agreement) -> None:
         self._members = len(agreement.members)
         self._hold_seconds = 0.5 * first_wait(agreement)
-        self._lengths: dict[type[Message], int] = {
-            Release: release_bytes(agreement),
-            MaskKey: MASK_KEY_BYTES,
-            Seal: SEAL_BYTES,
-        }
         self._exchanges: dict[tuple[type[Message], int], _Exchange] = {}
 
-    def hear(self, seen: Glance | None, data: bytes, now: float) -> list[bytes]:
-        """What is to be passed on now that this has come in."""
-        if seen is None or self._lengths.get(seen.kind) != len(data):
+    def hear(self, signed: Signed, now: float) -> list[bytes]:
+        """What is to be passed on now that this verified message has come in."""
+        message, data = signed
+        if not isinstance(message, Release | MaskKey | Seal):
             return [data]
-        at, released = (seen.kind, seen.round), list[bytes]()
-        exchange = self._exchanges.get(at)
-        if exchange is None:
-            if len(self._exchanges) == EXCHANGES:
-                released += self._exchanges.pop(next(iter(self._exchanges))).held
-            exchange = self._exchanges[at] = _Exchange(now)
+        exchange, released = self._exchange(message, now)
         if data in exchange.held:
             return released  # it is on its way
-        if seen.key in exchange.spoken:
+        if message.sender in exchange.spoken:
             return [*released, data]
         if not exchange.held:
             exchange.until = now + self._hold_seconds
-        exchange.spoken.add(seen.key)
+        exchange.spoken.add(message.sender)
         exchange.held[data] = None
         if len(exchange.spoken) == self._members:
             exchange.until = now
         return [*released, *self.due(now)]
+
+    def _exchange(self, message: Message, now: float) -> tuple[_Exchange, list[bytes]]:
+        """Where a message belongs, and what is passed on to make room for that.
+
+        One member alone cannot push out a round that others are in: of the rounds in which it
+        alone has spoken only the newest is kept. Of the others the oldest goes, one that is
+        complete before one that is not.
+        """
+        at = (type(message), message.round)
+        if at in self._exchanges:
+            return self._exchanges[at], []
+        alone = [k for k, e in self._exchanges.items() if e.spoken == {message.sender}]
+        if not alone and len(self._exchanges) == EXCHANGES:
+            oldest = min(self._exchanges.items(), key=lambda e: len(e[1].spoken) < self._members)
+            alone = [oldest[0]]
+        released = [data for gone in alone for data in self._exchanges.pop(gone).held]
+        self._exchanges[at] = _Exchange(now)
+        return self._exchanges[at], released
 
     @property
     def deadline(self) -> float | None:

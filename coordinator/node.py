@@ -1,11 +1,13 @@
 """The coordinator: carries bytes between the members, or tells them where to find each other.
 
-Nobody has to trust it. It reads what every member reads, which without noise can tell much of a
-company, and cannot alter what they signed. It can be silent, or slow; then the members say so.
+Members need not trust it. It reads what every member reads, which without noise can tell much of
+a company, and cannot alter what they signed. It can be silent, or slow; then the members say so. It
+verifies what it passes on, so that one member cannot flood the others; they verify it again.
 """
 
 import math
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgpack
@@ -17,9 +19,12 @@ from coordinator.gathering import Gathering
 from coordinator.standing import Say, Standing
 from protocol.agreement import Agreement
 from protocol.batch import Batches
-from protocol.errors import BadCommand, Unavailable
+from protocol.checking import Checking
+from protocol.errors import BadCommand, BadMessage, Unavailable
+from protocol.messages import Signed
 from protocol.meter import Line, Meter
 from protocol.openfiles import coordinator_files, require_files
+from protocol.seldom import Seldom
 from protocol.transport import (
     QUEUE,
     SUBSCRIPTION_BYTES,
@@ -34,9 +39,17 @@ from protocol.transport import (
     socket_options,
     wire_bytes,
 )
+from protocol.wire import glance
 
 if TYPE_CHECKING:  # a coordinator without a page needs no server for one
     from coordinator.watching import Watching
+
+TURN_SECONDS = 0.005
+"""After this time what has come in is passed on, even if more is waiting."""
+
+MOVE_SECONDS = (1.0, 60.0)
+"""A member of a mesh can change its address again after this time: it doubles with each change, up
+to the second figure. Each change is logged, and told to all members."""
 
 _LOOK_UP_MILLISECONDS = 1_000  # for a signal that came just before the wait
 _ASKING = bytes(msgpack.packb(None))  # where are the others? Says nothing of where we are
@@ -68,7 +81,13 @@ class Coordinator:
         self._archive = archive
         self._watching = watching
         self._standing = Standing(agreement, say, time.monotonic())
+        self._checking = Checking(agreement, say)
+        self._owners = {m.transport_key: m.name for m in agreement.members}
         self._gathering = Gathering(agreement)
+        self._places: dict[str, str] = {}
+        self._routes: dict[str, bytes] = {}
+        self._moves = Seldom(*MOVE_SECONDS)
+        self._wrong: set[str] = set()
         self._batches = Batches(agreement)
         self._context: zmq.Context[Any] = zmq.Context()
         agreed = agreement.transport.coordinator
@@ -129,7 +148,7 @@ class Coordinator:
         return self._stay or not self._standing.left(now)
 
     def _relay(self) -> None:
-        """Everything any member publishes reaches every member, whatever it says."""
+        """Pass on each member's valid messages to all members."""
         incoming, outgoing = self._listening(zmq.XSUB, 0), self._listening(zmq.XPUB, 1)
         incoming.send(b"\1")  # all of it: what members subscribe to is not passed on
         self._say(f"relaying {self._agreement.session!r} at {self._base} and the port above")
@@ -164,25 +183,26 @@ class Coordinator:
             sink.send(frame)
 
     def _carry(self, source: zmq.Socket[bytes], sink: zmq.Socket[bytes]) -> None:
-        """Take in what waits now, and pass it on together, but for what is gathered.
+        """Take in what waits now, and pass on what is valid, except what is gathered.
 
-        No message of a session has parts: what has some goes nowhere.
+        ZeroMQ gives each connection its turn. The time that this takes is bounded, so that a
+        flood from one connection does not hold up what came from others.
         """
         now, taken = time.monotonic(), 0
+        end = now + TURN_SECONDS
         released: list[bytes] = []
         try:
-            for _ in range(QUEUE):
-                data = source.recv(zmq.NOBLOCK)
-                taken += wire_bytes(len(data))
-                if source.getsockopt(zmq.RCVMORE):
+            while time.monotonic() < end:
+                frame = source.recv(zmq.NOBLOCK, copy=False)
+                taken += wire_bytes(len(frame.buffer))
+                if frame.more:
                     taken += _rest(source)
-                    continue
-                seen = self._standing.hear(data, now)
-                released += self._gathering.hear(seen, data, now)
-                if seen is not None and self._archive is not None:
-                    self._archive.keep(seen, data)
-                if seen is not None and self._watching is not None:
-                    self._watching.hear(seen, data)
+                for signed in self._valid(frame, now):
+                    released += self._gathering.hear(signed, now)
+                    if self._archive is not None:
+                        self._archive.keep(signed)
+                    if self._watching is not None:
+                        self._watching.hear(signed)
         except zmq.Again:
             pass
         self._incoming.taken += taken
@@ -191,16 +211,33 @@ class Coordinator:
             # What members do not send again, which is all but their newest two, is safe by then.
             self._archive.flush()
 
+    def _valid(self, frame: zmq.Frame, now: float) -> list[Signed]:
+        """The verified messages in a frame, charged to the member whose connection brought it.
+
+        No message of a session has parts.
+        """
+        owner = self._owners.get(str(frame.get("User-Id")))
+        if owner is None:
+            return []  # our own health check
+        valid: list[Signed] = []
+        data = frame.bytes
+        messages = [] if frame.more else self._batches.messages(data)
+        if not messages and self._checking.admits(owner, data, now):
+            self._checking.invalid(owner, data, now)
+        for message in messages:
+            if not self._checking.admits(owner, message, now):
+                continue
+            with suppress(BadMessage):
+                valid.append(self._checking.read(owner, message, now))
+                self._standing.hear(valid[-1].message, owner, now)
+                self._checking.rounds = self._standing.closed
+        return valid
+
     def _introduce(self) -> None:
         """Tell every member where the others listen."""
         desk = self._listening(zmq.ROUTER, 0)
         self._say(f"introducing the members of {self._agreement.session!r} at {self._base}")
         self._meter.start()
-        names = {m.transport_key: m.name for m in self._agreement.members}
-        names[self._agreement.transport.coordinator_key] = ""
-        places: dict[str, str] = {}
-        routes: dict[str, bytes] = {}
-        wrong: dict[str, str] = {}
         look_at = time.monotonic()
         while True:
             now = time.monotonic()
@@ -212,31 +249,49 @@ class Coordinator:
                 continue
             route = desk.recv()
             frame = desk.recv(copy=False)
-            self._incoming.taken += wire_bytes(len(frame.bytes))
-            if desk.getsockopt(zmq.RCVMORE):
+            self._incoming.taken += wire_bytes(len(frame.buffer))
+            if frame.more:
                 self._incoming.taken += _rest(desk)
-                continue
-            name = names.get(str(frame.get("User-Id")))
-            if name is None or self._standing.hear(frame.bytes, now) is not None:
-                continue
-            try:
-                place = msgpack.unpackb(frame.bytes, max_array_len=0, max_map_len=0)
-                place = place if frame.bytes == _ASKING else numeric_address(place)
-            except Exception as error:  # whatever a member says wrong concerns nobody else
-                if name not in wrong:
-                    wrong[name] = f"{error}"[:200]
-                    self._say(f"{name} does not say where it can be reached: {wrong[name]}")
-                continue
-            news = place is not None and places.get(name) != place
-            if name:  # a member may have its address in the agreement, and only ask
-                self._standing.met(name)
-                routes[name] = route
-            if name and place is not None:
-                places[name] = place
-            if name and news:
-                self._say(f"{name} listens at {place} ({len(places)} of {len(names) - 1} known)")
-            for known in routes.values() if name and news else (route,):
-                desk.send_multipart([known, msgpack.packb(places)])
+            for known, answer in self._answers(route, frame, now):
+                desk.send_multipart([known, answer])
+
+    def _answers(self, route: bytes, frame: zmq.Frame, now: float) -> list[tuple[bytes, bytes]]:
+        """What to send to whom, now that a member, or our own health check, has said this."""
+        user, data = str(frame.get("User-Id")), frame.bytes
+        owner = self._owners.get(user)
+        if owner is None:
+            own = user == self._agreement.transport.coordinator_key and data == _ASKING
+            return [(route, msgpack.packb(self._places))] if own and not frame.more else []
+        if not self._checking.admits(owner, data, now):
+            return []
+        if frame.more:
+            self._checking.invalid(owner, data, now)
+            return []
+        if glance(data) is not None:
+            with suppress(BadMessage):
+                message = self._checking.read(owner, data, now).message
+                self._standing.hear(message, owner, now)
+            return []
+        try:
+            place = msgpack.unpackb(data, max_array_len=0, max_map_len=0)
+            place = None if data == _ASKING else numeric_address(place)
+        except Exception as error:  # what a member says wrong concerns that member alone
+            if owner not in self._wrong:
+                self._wrong.add(owner)
+                text = f"{error}"[:200]
+                self._say(f"{owner} does not say where it can be reached: {text}")
+            return []
+        self._standing.met(owner)
+        self._routes[owner] = route
+        if place is None:  # its address is in the agreement, and it only asks
+            return [(route, msgpack.packb(self._places))]
+        news = self._places.get(owner) != place and self._moves.due(owner, now)
+        if news:
+            self._places[owner] = place
+            count = f"{len(self._places)} of {len(self._owners)} known"
+            self._say(f"{owner} listens at {place} ({count})")
+        told = self._routes.values() if news else (route,)
+        return [(known, msgpack.packb(self._places)) for known in told]
 
 
 def _rest(source: zmq.Socket[bytes]) -> int:

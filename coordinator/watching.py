@@ -1,8 +1,8 @@
 """A page for the convener that moves with the session: what anybody on the relay could know.
 
 Only with `--page` does a coordinator compute anything, and then beside its work: what it carries
-is put into a bounded queue for a thread that verifies it and follows the rounds. Who cannot keep
-up loses the thread of the session, never the session its pace. Public numbers only.
+is put, verified, into a bounded queue for a thread that follows the rounds. A page that cannot
+keep up misses rounds; the session never waits for it. Public numbers only.
 """
 
 import queue
@@ -14,10 +14,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from protocol.agreement import Agreement
-from protocol.errors import BadMessage, SottoError
+from protocol.errors import SottoError
 from protocol.messages import MaskKey, Release, Seal, Signed
 from protocol.window import Window
-from protocol.wire import Glance, Reader, release_bytes
+from protocol.wire import Reader, release_bytes
 
 if TYPE_CHECKING:  # a coordinator that shows no page loads no mathematics
     from coordinator.standing import Standing
@@ -31,6 +31,11 @@ QUEUE_BYTES = 1 << 26
 KEPT_BYTES = 1 << 28
 """Of releases for the page about the outcome. Of longer sessions only their course is shown."""
 
+AHEAD = 2
+"""Releases of each member that are kept of rounds which the page cannot close yet, because it was
+started late or has missed some."""
+
+_STOP, _OVER = "stop", "over"
 _SWITCH_SECONDS = 0.0005  # how long the page may keep the relay waiting, instead of 5 ms
 
 
@@ -50,7 +55,7 @@ class Watching:
         self._window = Window(self._live, port=port)
         self._reader = Reader(agreement)
         most = QUEUE_BYTES // release_bytes(agreement)
-        self._queue: queue.Queue[bytes | None] = queue.Queue(max(4 * len(agreement.members), most))
+        self._queue: queue.Queue[Signed | str] = queue.Queue(max(4 * len(agreement.members), most))
         self._course = Course(agreement)
         self._position: Position | None = self._course.opening
         self._closed = 0
@@ -73,7 +78,7 @@ class Watching:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._put(None)
+        self._put(_STOP)
         self._thread.join(timeout=5.0)
         self._window.close()
 
@@ -90,10 +95,10 @@ class Watching:
 
         return both
 
-    def hear(self, seen: Glance, data: bytes) -> None:
-        """A message is passed on."""
-        if seen.kind in (MaskKey, Release, Seal):
-            self._put(data)
+    def hear(self, signed: Signed) -> None:
+        """A verified message is passed on."""
+        if isinstance(signed.message, MaskKey | Release | Seal):
+            self._put(signed)
 
     def look(self, standing: "Standing") -> None:
         """How the session stands, about once a second."""
@@ -102,50 +107,57 @@ class Watching:
             self._live.trouble(standing.trouble)
         if standing.over and not self._over:
             self._over = True
-            self._put(b"")
+            self._put(_OVER)
 
-    def _put(self, data: bytes | None) -> None:
+    def _put(self, item: Signed | str) -> None:
         try:
-            self._queue.put_nowait(data)
+            self._queue.put_nowait(item)
         except queue.Full:  # the rounds go on without the page
             self._live.trouble("The rounds pass faster than this page can follow.")
 
     def _follow(self) -> None:
         for known in self._earlier:
-            self._look_at(known)
+            self._look_at(self._reader.unpack(known, verified=True))
         self._earlier = ()
-        while (data := self._queue.get()) is not None:
-            self._look_at(data)
+        while (item := self._queue.get()) != _STOP:
+            self._look_at(item)
 
-    def _look_at(self, data: bytes) -> None:
-        """A message; or nothing, which is the end."""
+    def _look_at(self, item: Signed | str) -> None:
+        """A message, or the word that the session is over."""
         try:
-            if data:
-                self._take(self._reader.unpack(data))
+            if isinstance(item, Signed):
+                self._take(item)
             else:
                 self._end()
-        except BadMessage:
-            pass  # the members do not listen to it either
         except SottoError as error:
             self._live.trouble(str(error))
 
     def _take(self, signed: Signed) -> None:
         message = signed.message
         if isinstance(message, Seal):
-            if not message.complete:  # the ones that a transcript has
+            fits = self._position is not None and message.head == self._position.head
+            if fits and not message.complete:  # the ones that a transcript has
                 self._seals.setdefault(message.sender, signed.data)
             return
         if isinstance(message, MaskKey):
             self._keys.setdefault(message.sender, signed)
             return
-        if message.round > self._closed + 1:
-            # In lock step nobody is two rounds ahead: what came between was not heard here.
-            self._position, self._boxes = None, {}
-            self._closed = message.round
-        if message.round >= self._closed:
-            self._boxes.setdefault(message.round, {})[message.sender] = signed
+        if not self._closed <= message.round < self._agreement.rounds:
+            return
+        # The newest counts: what was signed for a round before its time was not the release.
+        self._boxes.setdefault(message.round, {})[message.sender] = signed
+        far = [r for r in self._boxes if r > self._closed + 1]
+        ahead = [r for r in far if message.sender in self._boxes[r]]
+        if len(ahead) > AHEAD:
+            del self._boxes[ahead[0]][message.sender]
+        # In lock step no honest member is two rounds ahead. If all of them are, what came between
+        # was not heard here; what one of them says alone moves nothing.
+        whole = [r for r, box in self._boxes.items() if len(box) == len(self._agreement.members)]
+        if whole and self._closed not in whole:
+            self._position, self._closed = None, min(whole)
         while len(self._boxes.get(self._closed, ())) == len(self._agreement.members):
             self._close(self._boxes.pop(self._closed))
+        self._boxes = {r: box for r, box in self._boxes.items() if box and r >= self._closed}
 
     def _close(self, box: dict[str, Signed]) -> None:
         from protocol.course import mask_keys, numbers, overrun

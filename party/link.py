@@ -17,6 +17,7 @@ from zmq.auth.thread import ThreadAuthenticator
 from zmq.utils.monitor import parse_monitor_message
 
 from party.identity import Identity
+from party.inbox import Heard
 from party.ledger import Ledger
 from party.names import LOOK_UP_SECONDS, Found, Names
 from protocol.agreement import Agreement
@@ -24,6 +25,7 @@ from protocol.batch import Batches
 from protocol.errors import BadAgreement, BadCommand
 from protocol.meter import Line, Meter
 from protocol.openfiles import SOCKETS_OF_MESH, SPARE, party_files, require_files
+from protocol.seldom import Seldom
 from protocol.transport import (
     SUBSCRIPTION_BYTES,
     Roster,
@@ -43,8 +45,9 @@ from protocol.transport import (
 INTRODUCE_SECONDS = 0.5
 """How often a party of a mesh says where it listens until it knows where all others do."""
 
-TROUBLES_TOLD = 20
-"""Sentences about one connection. A peer that fails in a circle must not fill a log."""
+TELL_SECONDS = (0.5, 600.0)
+"""A trouble with a peer is told again after this time at the earliest: it doubles each time, up to
+the second figure."""
 
 _FLUSH_MILLISECONDS = 500  # at the end, for the last seal to leave
 _TAKEN = 1_000  # messages read from a socket before anything else is looked at
@@ -83,7 +86,7 @@ class Watch:
         self._connected = False
         self._told: set[object] = set()
         self._sentences: list[str] = []
-        self._left_to_tell = TROUBLES_TOLD
+        self._seldom = Seldom(*TELL_SECONDS)
         self._given_up = False
         self._lost, self._still_lost = False, False
         self.socket = socket.get_monitor_socket(sum(_TROUBLE) | _LOST | _SOUGHT)
@@ -171,14 +174,13 @@ class Watch:
                 self._tell(kind, f"cannot reach {self._who} at {named}: {_TROUBLE[kind]}")
 
     def _tell(self, kind: object, sentence: str) -> None:
-        """Tell a kind of trouble once until the peer is reached, and not more than is bearable."""
-        if kind in self._told or not self._left_to_tell:
+        """Tell a kind of trouble once until the peer is reached, and ever more seldom if it comes
+        back: a peer that moves or breaks off all the time must not fill a log."""
+        if kind in self._told or not self._seldom.due(kind, time.monotonic()):
             return
         if kind is not None:
             self._told.add(kind)
-        self._left_to_tell -= 1
-        last = "" if self._left_to_tell else "; nothing more is told about this connection"
-        self._sentences.append(sentence + last)
+        self._sentences.append(sentence)
 
 
 def _port(place: str) -> int:
@@ -233,7 +235,7 @@ class Link:
     def publish(self, data: bytes) -> None:
         raise NotImplementedError
 
-    def receive(self, seconds: float) -> list[bytes]:
+    def receive(self, seconds: float) -> list[Heard]:
         """What has come in, after waiting at most `seconds` for something to come."""
         raise NotImplementedError
 
@@ -313,8 +315,9 @@ class RelayLink(Link):
     def publish(self, data: bytes) -> None:
         self._out.send(data)
 
-    def receive(self, seconds: float) -> list[bytes]:
-        return self._drained(self._in) if self._ready(seconds) else []
+    def receive(self, seconds: float) -> list[Heard]:
+        ready = self._ready(seconds)
+        return [Heard("", data) for data in self._drained(self._in)] if ready else []
 
 
 class MeshLink(Link):
@@ -349,6 +352,7 @@ class MeshLink(Link):
         self._places: dict[str, str] = {}
         self._moved_at: dict[str, float] = {}
         self._subscribers: dict[str, zmq.Socket[bytes]] = {}
+        self._sources: dict[zmq.Socket[bytes], str] = {}
         self._reach: dict[str, Watch] = {}
         self._desk = self._socket(zmq.DEALER, agreement.transport.coordinator_key)
         self._watch(self._desk, "the coordinator").connect(address(agreement.transport.coordinator))
@@ -397,7 +401,7 @@ class MeshLink(Link):
     def publish(self, data: bytes) -> None:
         self._out.send(data)
 
-    def receive(self, seconds: float) -> list[bytes]:
+    def receive(self, seconds: float) -> list[Heard]:
         now = time.monotonic()
         lonely = len(self._places) < len(self._keys) - 1
         if lonely:
@@ -405,11 +409,11 @@ class MeshLink(Link):
         if now >= self._introduced_at + (INTRODUCE_SECONDS if lonely else 10.0):
             self._introduced_at = now
             self._say_where()
-        heard: list[bytes] = []
+        heard: list[Heard] = []
         for socket in self._ready(seconds):
             drained = self._drained(socket)
             if socket is not self._desk:
-                heard += drained
+                heard += [Heard(self._sources[socket], data) for data in drained]
             elif drained:
                 self._hear_where(drained[-1])
         return heard
@@ -461,6 +465,7 @@ class MeshLink(Link):
                 socket.subscribe(b"")
                 self._reach[name] = self._watch(socket, repr(name))
                 self._subscribers[name] = socket
+                self._sources[socket] = name
                 self._poller.register(socket, zmq.POLLIN)
             self._reach[name].connect(place)
         self._places |= news

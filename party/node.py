@@ -13,19 +13,19 @@ from party.clock import Clock
 from party.executor import Executor
 from party.gate import Gate
 from party.identity import Identity
-from party.inbox import Inbox
+from party.inbox import Heard, Inbox
 from party.ledger import Ledger
 from party.link import Link, MeshLink, RelayLink
 from party.noise import Noise
 from party.subproblem import Answering
 from party.view import View
 from protocol.agreement import Agreement
+from protocol.checking import Checking
 from protocol.errors import BadMessage, Malformed, PeerError, SottoError, Unsealed
 from protocol.messages import NONCE_BYTES, Seal, Signed
 from protocol.outcome import Outcome, outcome
 from protocol.session import Phase
 from protocol.waits import Waits
-from protocol.wire import Reader
 
 
 class Node:
@@ -49,7 +49,7 @@ class Node:
         self._said = b""
         self._malformed: set[str] = set()
         self._waits = Waits(agreement, ledger.waits())
-        self._reader = Reader(agreement)
+        self._checking = Checking(agreement, view.warn)
         self._inbox = Inbox(agreement)
         self._executor = Executor(
             agreement,
@@ -90,15 +90,17 @@ class Node:
             # A party that has found a fault stays for a while to tell the others.
             while not executor.left and (executor.error is None or session.phase is Phase.HALTED):
                 deadline = session.deadline
-                # Taken off the sockets first, and thought about in turns: whoever floods this
-                # party waits in a queue of its own.
+                # Taken off the sockets first, and read in turns: a member that floods this party
+                # waits in a queue of its own.
                 wait = 0.0 if self._inbox else deadline - time.monotonic()
-                received = self._link.receive(wait)
-                executor.free.listened(time.monotonic(), meant=wait)
-                for data in received:
-                    self._inbox.put(data)
-                for data in self._inbox.turn():
-                    self._hear(data)
+                heard, now = self._link.receive(wait), time.monotonic()
+                executor.free.listened(now, meant=wait)
+                self._checking.rounds = session.position.round
+                for each in heard:
+                    if self._checking.admits(*each, now):
+                        self._inbox.put(each)
+                for each in self._inbox.turn():
+                    self._hear(each)
                 if time.monotonic() >= deadline:
                     self._publish(executor.tick(time.monotonic()))
                     self._look_around()
@@ -123,11 +125,12 @@ class Node:
         if error is not None:
             raise error
 
-    def _hear(self, data: bytes) -> None:
+    def _hear(self, heard: Heard) -> None:
+        source, data = heard
         if data == self._said or self._executor.session.holds(data):
             return  # our own from the relay, or a release sent again: nothing to verify anew
         try:
-            signed = self._reader.unpack(data)
+            signed = self._checking.read(source, data, time.monotonic())
         except BadMessage as error:
             self._view.dropped(str(error))
             if isinstance(error, Malformed) and error.sender not in self._malformed:

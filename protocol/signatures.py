@@ -14,12 +14,15 @@ _MIXED_ORDER = bytes.fromhex("95" + 31 * "99")
 """The base point plus the point of order 2: on the curve, and not of prime order."""
 
 
-def verify(signed: bytes, sender: str, key: bytes) -> None:
-    """Raise `BadMessage` unless these bytes begin with the signature of the rest under this key."""
+def verify(signed: bytes, key: bytes) -> None:
+    """Raise `BadMessage` unless these bytes begin with the signature of the rest under this key.
+
+    The error names no member: the owner of the key has said nothing.
+    """
     try:
         crypto_sign_open(signed, key)
     except (BadSignatureError, NaClValueError):
-        raise BadMessage(f"the signature of {sender!r} does not fit", sender=sender) from None
+        raise BadMessage("the signature does not fit the key that it claims") from None
 
 
 def require_owned(said: MaskKey, *, place: int, signing_key: bytes) -> None:

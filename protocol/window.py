@@ -1,11 +1,13 @@
 """A page that moves with a session, served to browsers on this machine and to nobody else.
 
 It listens on loopback only, and answers only under the name and at the secret address that it was
-given. The session never waits for a reader: one that is slow, gone or one too many is dropped.
+given. The session never waits for a reader: one that is slow or gone is dropped. A newcomer is
+always let in, so that idle connections in any number cannot keep the owner out.
 Knows nothing of what it shows. An edge of the package, like the command line.
 """
 
 import hmac
+import socket
 import threading
 import time
 from contextlib import suppress
@@ -25,8 +27,9 @@ BEAT_SECONDS = 5.0
 PATIENCE_SECONDS = 5.0
 """A reader that takes nothing, or asks for nothing, for so long is dropped."""
 
-READERS = 16
-"""Connections at a time."""
+READERS = 32
+"""Connections at a time. One more takes the place of the oldest that has not asked for a page or
+its news, or else of the oldest."""
 
 RETRY_MILLISECONDS = 1_000
 """After so long a browser whose connection was lost asks again."""
@@ -100,11 +103,12 @@ class _Server(ThreadingMixIn, TCPServer):
     daemon_threads = True
     block_on_close = False
     allow_reuse_address = True
+    request_queue_size = 128
 
     def __init__(self, watched: Watched, port: int, root: str) -> None:
         self.root = root
         self.closing = threading.Event()
-        self.readers = 0
+        self._visits: dict[Any, bool] = {}  # connections, oldest first: whether one has asked
         self._watched = watched
         self._lock = threading.Lock()
         self._drawn: tuple[int, bytes] = (-1, b"")
@@ -126,21 +130,35 @@ class _Server(ThreadingMixIn, TCPServer):
                 self._drawn = version, self._watched.news().encode()
             return self._drawn
 
+    @property
+    def readers(self) -> int:
+        return len(self._visits)
+
+    def asked(self, request: Any) -> None:
+        """A reader has asked for what there is: it goes after those that have not."""
+        with self._lock:
+            if request in self._visits:
+                self._visits[request] = True
+
     def process_request(self, request: Any, client_address: Any) -> None:
         with self._lock:
-            full = self.readers >= READERS
-            self.readers += not full
-        if full:
-            self.shutdown_request(request)
-        else:
-            super().process_request(request, client_address)
+            gone = None
+            if len(self._visits) >= READERS:
+                idle = (visit for visit, asked in self._visits.items() if not asked)
+                gone = next(idle, next(iter(self._visits)))
+                del self._visits[gone]
+            self._visits[request] = False
+        if gone is not None:
+            with suppress(OSError):  # its own thread closes it
+                gone.shutdown(socket.SHUT_RDWR)
+        super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
             super().process_request_thread(request, client_address)
         finally:
             with self._lock:
-                self.readers -= 1
+                self._visits.pop(request, None)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A reader that has gone away is nobody's error."""
@@ -157,6 +175,8 @@ class _Visit(BaseHTTPRequestHandler):
         page, events = (self._asks_for(place) for place in ("", "events"))
         if not self._by_name():
             page = events = False
+        if events or page:
+            self.server.asked(self.request)
         if events:
             self._tell()
         elif page:

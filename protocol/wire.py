@@ -146,7 +146,7 @@ class Reader:
         if sender is None:
             raise BadMessage("signed by somebody who is not in the roster")
         if not verified:
-            self._check(data, payload, sender, key)
+            self._check(data, payload, key)
         try:
             message = self._message(kind, sender, fields)
         except BadMessage as error:
@@ -155,15 +155,15 @@ class Reader:
             raise Malformed(f"from {sender!r}: not in canonical form", sender=sender)
         return Signed(message, data)
 
-    def _check(self, data: bytes, payload: bytes, sender: str, key: bytes) -> None:
+    def _check(self, data: bytes, payload: bytes, key: bytes) -> None:
         """Verify the signature, unless that was done. Nobody can crowd out another's messages."""
         digest = hashlib.sha256(data).digest()
         if digest in self._fitted[key]:
             return
         if digest in self._forged:
-            raise BadMessage(f"the signature of {sender!r} still does not fit", sender=sender)
+            raise BadMessage("the signature still does not fit the key that it claims")
         try:
-            self._verify(b"".join((data[-SIGNATURE_BYTES:], CONTEXT, payload)), sender, key)
+            self._verify(b"".join((data[-SIGNATURE_BYTES:], CONTEXT, payload)), key)
         except BadMessage:
             _remember(self._forged, digest)
             raise

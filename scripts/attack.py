@@ -20,6 +20,7 @@ ATTACKS = {
     "masks": "members that copy mask keys read what others release",
     "epsilon": "two data sets as different as can be, told apart by what the gate releases",
     "totals": "a member that answers last steers prices and takes totals without noise apart",
+    "flood": "a member that plays its part and floods the others over the same connection",
 }
 """Each is a function of its name in the file of its name, and `options` there adds its own."""
 

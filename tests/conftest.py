@@ -21,7 +21,10 @@ ledgers.watch()
 SLOW = [
     ROOT / "tests" / name
     for name in (
-        "coordinator",
+        "coordinator/test_new.py",
+        "coordinator/test_next.py",
+        "coordinator/test_relay.py",
+        "coordinator/test_serving.py",
         "party/test_budget_command.py",
         "protocol/test_paper.py",
         "scripts",

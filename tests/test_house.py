@@ -104,8 +104,8 @@ def test_coordinator_is_only_a_relay(path: Path) -> None:
     """The coordinator knows the agreement and the transport, and no mathematics or data."""
     assert not imported(path, "party", "scripts", "tests")
     assert not imported(path, "highspy", "opendp", "numpy", "scipy", "sqlite3")
-    allowed = ["agreement", "batch", "command", "errors", "messages", "meter", "openfiles"]
-    allowed += ["timers", "transport", "waits", "wire"]
+    allowed = ["agreement", "batch", "checking", "command", "errors", "messages", "meter"]
+    allowed += ["openfiles", "seldom", "timers", "transport", "waits", "wire"]
     if path.stem == "__main__":  # writes agreements that can be played, also from a transcript
         allowed += ["course", "outcome", "toml", "transcript"]
     if path.stem == "watching":  # follows the rounds, in a thread and only where it is asked to

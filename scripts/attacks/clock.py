@@ -269,7 +269,7 @@ class Last:
         seen: Release | None = None
         self._carry(self._session.begin(time.monotonic()))
         while not self._left:
-            for data in self._link.receive(min(1.0, self._session.deadline - time.monotonic())):
+            for _, data in self._link.receive(min(1.0, self._session.deadline - time.monotonic())):
                 arrived = time.perf_counter()
                 try:
                     signed = self._reader.unpack(data)

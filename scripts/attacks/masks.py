@@ -330,7 +330,7 @@ class Attacker:
 
     def hear(self) -> None:
         """Take in what has come, and let time pass."""
-        for data in self._link.receive(0.005):
+        for _, data in self._link.receive(0.005):
             try:
                 signed = self._reader.unpack(data)
             except BadMessage:

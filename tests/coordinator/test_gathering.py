@@ -2,15 +2,17 @@
 
 import random
 from collections import Counter
+from typing import Any
 
 from coordinator.gathering import EXCHANGES, Gathering
-from protocol.messages import MaskKey, Release, Seal
+from protocol.messages import Halt, Hello, MaskKey, Reason, Release, Seal
 from protocol.timers import first_wait
-from protocol.wire import glance, longest
+from protocol.wire import Reader
 from tests.kit.builders import make_agreement, sign
 
 AGREEMENT = make_agreement(members=4, rounds=20)
 NAMES = [m.name for m in AGREEMENT.members]
+READER = Reader(AGREEMENT)
 HOLD = 0.5 * first_wait(AGREEMENT)
 
 
@@ -34,7 +36,7 @@ class Relay:
         self.passed: list[list[bytes]] = []
 
     def hears(self, data: bytes, now: float) -> list[bytes]:
-        return self._note(self.gathering.hear(glance(data), data, now))
+        return self._note(self.gathering.hear(READER.unpack(data), now))
 
     def waits(self, now: float) -> list[bytes]:
         return self._note(self.gathering.due(now))
@@ -75,32 +77,28 @@ def test_what_is_said_again_waits_for_nobody() -> None:
 
 
 def test_what_is_not_said_by_all_in_a_round_passes_at_once() -> None:
-    """Hellos, halts and whatever is no message."""
+    """Hellos and halts are passed on at once; mask keys and seals are gathered."""
     relay = Relay()
-    assert relay.hears(b"anything", 0.0) == [b"anything"]
-    seal = Seal(sender="ada", agreement=AGREEMENT.digest, round=20, head=bytes(32), complete=False)
-    assert relay.hears(sign(seal).data, 0.0) == [], "but seals are gathered"
+    common: dict[str, Any] = {"sender": "ada", "agreement": AGREEMENT.digest, "head": bytes(32)}
+    greeting = Hello(**common, round=0, nonce=bytes(16), asking=True, recorded=0, met=bytes(32))
+    halt = Halt(**common, round=0, reason=Reason.HEADS_DIFFER, evidence=())
+    for message in (greeting, halt):
+        assert relay.hears(sign(message).data, 0.0) == [sign(message).data]
+    seal = Seal(**common, round=20, complete=False)
+    assert relay.hears(sign(seal).data, 0.0) == []
+    key = MaskKey(**common, round=0, key=bytes(32), proof=bytes(64))
+    assert Gathering(AGREEMENT).hear(sign(key), 0.0) == []
 
 
-def test_what_has_another_length_than_it_claims_is_not_kept() -> None:
-    """A member that says long things in the name of all cannot fill the relay with them."""
-    relay = Relay()
-    for name in NAMES:
-        data = release(name, 0)
-        swollen = data + bytes(longest(AGREEMENT) - len(data))
-        assert relay.hears(swollen, 0.0) == [swollen]
-    assert relay.gathering.deadline is None
-    key = MaskKey(
-        sender="ada",
-        agreement=AGREEMENT.digest,
-        round=0,
-        head=bytes(32),
-        key=bytes(32),
-        proof=bytes(64),
-    )
-    seal = Seal(sender="ada", agreement=AGREEMENT.digest, round=20, head=bytes(32), complete=True)
-    for said in (release("ada", 0), sign(key).data, sign(seal).data):
-        assert relay.hears(said, 0.0) == [], "what is as long as it should be is gathered"
+def test_one_member_cannot_break_up_the_batches_of_others() -> None:
+    """Releases of other rounds that one member signs do not send a round out before its time."""
+    relay, said = Relay(), [release(name, 5) for name in NAMES]
+    relay.hears(said[0], 0.0)
+    for number in (*range(6, 20), *range(5)):
+        relay.hears(release("ben", number), 0.0)
+    for data in said[1:-1]:
+        assert said[0] not in relay.hears(data, 0.0)
+    assert set(relay.hears(said[-1], 0.0)) >= set(said)
 
 
 def test_nothing_is_lost_and_little_is_kept_whatever_is_said() -> None:

@@ -74,7 +74,7 @@ def test_the_convener_reads_it_with_the_progress() -> None:
     for releases in transcript.rounds:
         for signed, seconds in zip(releases, (0.0, 0.0, 30.0), strict=True):
             now += seconds
-            standing.hear(signed.data, now)
+            standing.hear(signed.message, signed.message.sender, now)
     assert "waited 30 s for 'cyd' in round 1" in said
     assert said[-1] == (
         "round 3 of 3; waited longest for 'cyd': 90 s in all, at most 30 s in one round; rounds "

@@ -15,7 +15,6 @@ from coordinator.standing import Standing
 from coordinator.watching import Watching
 from protocol.command import read_agreement, run
 from protocol.transcript import load
-from protocol.wire import glance
 from tests.kit.browser import Browser
 from tests.kit.waiting import until
 
@@ -31,10 +30,8 @@ def picture(folder: Path, *, round: int, width: int, height: int) -> bytes:  # n
         standing = Standing(agreement, watching.also(lambda _: None), now=0.0)
         for said in (told.keys, *told.rounds[:round]):
             for signed in said:
-                seen = glance(signed.data)
-                standing.hear(signed.data, now=0.0)
-                if seen is not None:
-                    watching.hear(seen, signed.data)
+                standing.hear(signed.message, signed.message.sender, now=0.0)
+                watching.hear(signed)
         watching.look(standing)
         with Browser(Path(profile)) as browser:
             browser.visit(watching.address, width=width, height=height, mobile=width < 600)

@@ -9,7 +9,9 @@ import zmq
 
 from party import identity
 from protocol.batch import Batches
+from protocol.messages import Hello, Release
 from protocol.transport import address
+from protocol.wire import pack
 from tests.kit.processes import Play
 from tests.kit.waiting import LIMIT
 
@@ -58,3 +60,31 @@ def speaking(session: Play, name: str = "party1") -> Iterator[zmq.Socket[bytes]]
         mouth.connect(session.agreement.transport.coordinator)
         assert mouth.poll(int(LIMIT * 1000.0)), "nobody listens to the relay"
         yield mouth
+
+
+def hello(session: Play, name: str, *, number: int = 0) -> bytes:
+    """A greeting that a member has signed; another one for each number."""
+    message = Hello(
+        sender=name,
+        agreement=session.agreement.digest,
+        round=0,
+        head=bytes(32),
+        nonce=number.to_bytes(16, "big"),
+        asking=False,
+        recorded=0,
+        met=bytes(32),
+    )
+    return identity.load(key_file(session, name)).pack(message).data
+
+
+def forged(session: Play, name: str, number: int) -> bytes:
+    """A release of a round in a member's name that it has not signed."""
+    [member] = [m for m in session.agreement.members if m.name == name]
+    message = Release(
+        sender=name,
+        agreement=session.agreement.digest,
+        round=number,
+        head=bytes(32),
+        values=(0,) * session.agreement.width,
+    )
+    return pack(message, key=member.signing_key, sign=lambda _: bytes(64)).data

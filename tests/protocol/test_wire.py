@@ -257,7 +257,7 @@ def test_what_was_kept_is_read_again_without_its_signature() -> None:
     signed = sign(_release())
     spoilt = signed.data[:-1] + bytes([signed.data[-1] ^ 1])
     assert READER.unpack(spoilt, verified=True).message == signed.message
-    with pytest.raises(BadMessage, match="the signature of 'ada' does not fit"):
+    with pytest.raises(BadMessage, match="the signature does not fit"):
         READER.unpack(spoilt)
     with pytest.raises(BadMessage, match="not msgpack"):
         READER.unpack(signed.data[1:], verified=True)

@@ -9,7 +9,7 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,14 +20,13 @@ import pytest
 from coordinator.standing import Standing
 from coordinator.watching import Watching
 from protocol.agreement import Agreement
-from protocol.course import Course, Position, numbers, overrun
+from protocol.course import Course, Position, overrun
 from protocol.errors import BadCommand
-from protocol.messages import Signed
+from protocol.messages import MAX_ROUND, Signed
 from protocol.pages.live import POINTS, SENTENCES, Live, Trail
 from protocol.pages.page import figure
 from protocol.transcript import Transcript
 from protocol.window import READERS, Window
-from protocol.wire import glance
 from scripts.processes import coordinator_command, environment, party_command
 from tests.kit import ROOT
 from tests.kit.browser import Browser
@@ -264,14 +263,46 @@ def test_a_reader_that_takes_nothing_is_dropped() -> None:
             until(dropped, "the reader is dropped")
 
 
-def test_readers_are_not_without_number() -> None:
-    """One too many is turned away; when one leaves, another may come."""
+@contextmanager
+def connections(window: Window, count: int, says: bytes = b"") -> Iterator[list[socket.socket]]:
+    """So many connections to a page, which say something and then nothing more."""
+    port = int(window.address.split(":")[2].split("/")[0])
+    with ExitStack() as stack:
+        held = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=LIMIT))
+            for _ in range(count)
+        ]
+        for connection in held:
+            with suppress(OSError):  # one that had to go
+                connection.sendall(says)
+        yield held
+
+
+STREAM = "GET /events HTTP/1.1\r\nHost: localhost:{port}\r\n\r\n"
+
+
+@pytest.mark.parametrize("says", ["", "GET / HTTP/1.1\r\nHost:", STREAM], ids=["", "half", "all"])
+def test_idle_connections_keep_nobody_out(says: str) -> None:
+    """Beside any number that say nothing, say half of it, or read on, the page opens at once."""
     with opened(Live(course()[0])) as window:
-        readers = [Reader(window.address) for _ in range(READERS)]
-        until(lambda: all(reader.told for reader in readers), "all are told")
-        with pytest.raises((urllib.error.URLError, ConnectionError)):
-            Reader(window.address)
-    assert all(reader.wait()["title"] == "test: waiting" for reader in readers)
+        port = window.address.split(":")[2].rstrip("/")
+        with connections(window, 5 * READERS, says.format(port=port).encode()):
+            for _ in range(3):
+                assert get(window.address)[0] == 200
+                assert window.readers <= READERS
+            reader = Reader(window.address)
+            until(lambda: reader.told, "a newcomer is told the news")
+
+
+def test_idle_connections_do_not_end_a_stream() -> None:
+    """Who has asked for the news keeps its place before any number that have asked for nothing."""
+    live = Live(course()[0])
+    with opened(live, secret=PLACE) as window:
+        reader = Reader(window.address)
+        until(lambda: reader.told, "the reader is told")
+        with connections(window, 5 * READERS):
+            live.trouble("beside idle connections")
+            until(lambda: "beside idle" in "".join(reader.told[-1]["parts"]), "it is told more")
 
 
 def test_the_last_news_is_told_before_the_end() -> None:
@@ -319,10 +350,8 @@ def complete(transcript: Transcript) -> tuple[Signed, ...]:
 
 def carry(watching: Watching, standing: Standing, *messages: Any) -> None:
     for signed in messages:
-        seen = glance(signed.data)
-        assert seen is not None
-        standing.hear(signed.data, 0.0)
-        watching.hear(seen, signed.data)
+        standing.hear(signed.message, signed.message.sender, 0.0)
+        watching.hear(signed)
 
 
 def test_coordinator_follows_the_rounds_that_it_carries() -> None:
@@ -357,19 +386,20 @@ def test_coordinator_that_came_late_says_so() -> None:
         until(lambda: "protocol report" in get(watching.address)[1], "the end is said")
 
 
-def test_forged_releases_are_not_on_the_page() -> None:
-    """What no member has signed closes no round, whoever it claims to be from."""
-    agreement = make_agreement(rounds=4)
-    transcript, _ = play(agreement)
+def test_one_member_cannot_move_the_page() -> None:
+    """Releases of impossible rounds that one member signs neither stop the page nor move it."""
+    agreement = make_agreement(rounds=9)
+    transcript, positions = play(agreement)
+    first = transcript.rounds[0][0]
+    numbers = (MAX_ROUND, agreement.rounds, 8, 7, 6, 5, 4, 3, 2)
     with following(agreement) as (watching, standing):
-        forged = [
-            s._replace(data=s.data[:-1] + bytes([s.data[-1] ^ 1])) for s in transcript.rounds[0]
-        ]
-        carry(watching, standing, *forged, *transcript.rounds[0])
-        until(lambda: "Round 1 is closed" in get(watching.address)[1], "the true ones count")
-        total = int(numbers(transcript.rounds[0])[:, 0].sum())
-        far = 100.0 * (total / agreement.ticks - 1.0)
-        assert figure(far, digits=3) in get(watching.address)[1]
+        carry(watching, standing, *(lying(first, round=number) for number in numbers))
+        for count, releases in enumerate(transcript.rounds[:4]):
+            carry(watching, standing, releases[0])
+            carry(watching, standing, *(lying(first, round=count + n) for n in range(2, 9)))
+            carry(watching, standing, *releases[1:])
+        until(lambda: "Round 4 is closed" in get(watching.address)[1], "the rounds are shown")
+        assert figure(positions[4].prices.current.tolist()[0]) in get(watching.address)[1]
 
 
 def address_of(session: Play, name: str) -> str:

@@ -438,6 +438,24 @@ def test_a_place_that_cannot_be_reached_concerns_its_owner_alone(
         assert_undisturbed(session, "--topology", "mesh")
 
 
+def test_a_member_that_moves_all_the_time_fills_no_log(tmp_path: Path) -> None:
+    """With a new address in every message it is told to the others a few times, and named."""
+    with play(tmp_path / "s", options("--topology", "mesh", rounds=10)) as session:
+        cast, transport = session.cast, session.agreement.transport
+        cast.start_coordinator()
+        with client(session, zmq.DEALER, transport.coordinator_key, transport.coordinator) as desk:
+            for port in range(1, 3_000):
+                desk.send(msgpack.packb(f"tcp://127.0.0.1:{port}"))
+            told = f"{LIAR}: its connection sent "
+            until(lambda: told in cast.complained("coordinator"), "the coordinator names it")
+        log = cast.complained("coordinator")
+        assert 1 <= log.count(f"{LIAR} listens at") < 20
+        for name in cast.names:
+            cast.start_party(name)
+        cast.wait(LIMIT)
+        assert_undisturbed(session, "--topology", "mesh")
+
+
 def test_a_ledger_that_knows_a_wrong_place_is_no_trap(tmp_path: Path) -> None:
     """What an earlier version wrote down of where others listen does not stop a party."""
     with play(tmp_path / "s", options("--topology", "mesh", rounds=10)) as session:

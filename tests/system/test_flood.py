@@ -1,0 +1,46 @@
+"""A member that plays its part and floods: the others go on, and the flooder alone is named.
+
+No times are asserted here: `scripts/attack flood` measures how fast the others go on.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from protocol.agreement import TOPOLOGIES
+from scripts.attacks.flood import Flooded
+from tests.kit.processes import assert_undisturbed, options, play
+from tests.kit.waiting import LIMIT, until
+
+pytestmark = pytest.mark.timeout(600)
+
+ROUNDS = 60
+RATE = 4_000.0
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES)
+def test_a_flooder_is_named_and_no_honest_member_is(tmp_path: Path, topology: str) -> None:
+    """Forgeries in the names of all others, from the first round to the last, change no result."""
+    chosen = options("--topology", topology, rounds=ROUNDS)
+    with play(tmp_path / "s", chosen) as session:
+        attacked = Flooded(session.cast)
+        attacked.begin("forged", RATE)
+        attacked.start()
+        until(attacked.names_flooder, "the flooder is named")
+        session.cast.wait(LIMIT)
+        assert not attacked.names_others()
+        assert len(attacked.names_flooder()) < 100, "it is named too often"
+        assert_undisturbed(session, "--topology", topology)
+
+
+@pytest.mark.parametrize("kind", ["hellos", "mixed", "parts"])
+def test_other_floods_change_nothing_either(tmp_path: Path, kind: str) -> None:
+    """Useless Hellos, old messages among forgeries, messages in parts: its own limit is full."""
+    with play(tmp_path / "s", options(rounds=ROUNDS)) as session:
+        attacked = Flooded(session.cast)
+        attacked.start()
+        assert session.until_round("party1", 3)
+        attacked.begin(kind, RATE)
+        session.cast.wait(LIMIT)
+        assert not attacked.names_others()
+        assert_undisturbed(session)
