@@ -70,6 +70,7 @@ class Ledger:
                 f"the ledger {file.path!r} belongs to {owner!r} in this session, not to {member!r}"
             )
         lifetime.require_same(agreement.session, self.data_set, data_set)
+        self._given_up = self.abandoned is not None  # asked for with every release
 
     @property
     def id(self) -> bytes:
@@ -240,6 +241,7 @@ class Ledger:
         """
         if self._all("seals") or self.fault is not None:
             raise BrokenInvariant("a session that has ended was abandoned")
+        self._given_up = True
         text = f"abandoned after {self._rounds_closed} closed rounds"
         with self._file.whole():
             self._file.write(
@@ -263,7 +265,7 @@ class Ledger:
         )
 
     def _require_open(self) -> None:
-        if self.abandoned is not None:
+        if self._given_up:
             raise BrokenInvariant("a session that was abandoned would release something")
 
     def _fault(self) -> tuple[int | None, str | None]:

@@ -61,7 +61,9 @@ class Waits:
     def __init__(self, agreement: Agreement, earlier: Iterable[Waited] = ()) -> None:
         """`earlier` is what the same observer had seen when it last ended."""
         self.long_seconds = max(LONG_SECONDS, _PACES * (agreement.pace_seconds or 0.0))
-        self._waited = {one.name: one for one in earlier}
+        self._seconds = {one.name: one.seconds for one in earlier}
+        self._longest = {one.name: one.longest for one in earlier}
+        self._last = {one.name: one.last for one in earlier}
         self._since: float | None = None
         self._arrived: dict[str, float] = {}
 
@@ -86,13 +88,10 @@ class Waits:
             return ""
         last = max(waits, key=lambda name: waits[name])
         for name, seconds in waits.items():
-            before = self._waited.get(name, Waited(name=name))
-            self._waited[name] = Waited(
-                name=name,
-                seconds=before.seconds + seconds,
-                longest=max(before.longest, seconds),
-                last=before.last + (name == last),
-            )
+            self._seconds[name] = self._seconds.get(name, 0.0) + seconds
+            if seconds >= self._longest.get(name, 0.0):
+                self._longest[name] = seconds
+        self._last[last] = self._last.get(last, 0) + 1
         if waits[last] < self.long_seconds:
             return ""
         return f"waited {waits[last]:.0f} s for {last!r} in round {round}"
@@ -100,14 +99,23 @@ class Waits:
     @property
     def all(self) -> tuple[Waited, ...]:
         """All members that were waited for, the one that was waited for longest first."""
-        return tuple(sorted(self._waited.values(), key=lambda one: (-one.seconds, one.name)))
+        waited = [
+            Waited(
+                name=name,
+                seconds=seconds,
+                longest=self._longest.get(name, 0.0),
+                last=self._last.get(name, 0),
+            )
+            for name, seconds in self._seconds.items()
+        ]
+        return tuple(sorted(waited, key=lambda one: (-one.seconds, one.name)))
 
     @property
     def sentence(self) -> str:
         """For whom the rounds have waited longest, if that was long in all; else nothing."""
-        if not self._waited or self.all[0].seconds < self.long_seconds:
+        most = next(iter(self.all), None)
+        if most is None or most.seconds < self.long_seconds:
             return ""
-        most = self.all[0]
         return (
             f"waited longest for {most.name!r}: {most.seconds:.0f} s in all, at most "
             f"{most.longest:.0f} s in one round; rounds in which it was last: {most.last}"
