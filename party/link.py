@@ -258,7 +258,8 @@ class Link:
     def _drained(self, socket: zmq.Socket[bytes]) -> list[bytes]:
         """The messages that wait at a socket now, or the most of them that are taken at once.
 
-        No message has parts: what has some is taken, and goes nowhere.
+        No message has parts. What has some, or is a damaged batch, counts as one empty message, so
+        that its sender is charged for it.
         """
         drained: list[bytes] = []
         taken = 0
@@ -267,12 +268,13 @@ class Link:
                 data = socket.recv(zmq.NOBLOCK)
                 taken += wire_bytes(len(data))
                 if not socket.getsockopt(zmq.RCVMORE):
-                    drained += self._batches.messages(data)
+                    drained += self._batches.messages(data) or [b""]
                     if len(drained) >= _TAKEN:
                         break
                     continue
                 while socket.getsockopt(zmq.RCVMORE):
                     taken += wire_bytes(len(socket.recv(zmq.NOBLOCK)))
+                drained.append(b"")
         except zmq.Again:
             pass
         self._incoming.taken += taken

@@ -18,13 +18,17 @@ ROUNDS = 60
 RATE = 4_000.0
 
 
-@pytest.mark.parametrize("topology", TOPOLOGIES)
-def test_a_flooder_is_named_and_no_honest_member_is(tmp_path: Path, topology: str) -> None:
-    """Forgeries in the names of all others, from the first round to the last, change no result."""
+@pytest.mark.parametrize(
+    ("topology", "kind"), [*((each, "forged") for each in TOPOLOGIES), ("mesh", "parts")]
+)
+def test_a_flooder_is_named_and_no_honest_member_is(
+    tmp_path: Path, topology: str, kind: str
+) -> None:
+    """Forgeries in the names of all others, or messages in parts, change no result."""
     chosen = options("--topology", topology, rounds=ROUNDS)
     with play(tmp_path / "s", chosen) as session:
         attacked = Flooded(session.cast)
-        attacked.begin("forged", RATE)
+        attacked.begin(kind, RATE)
         attacked.start()
         until(attacked.names_flooder, "the flooder is named")
         session.cast.wait(LIMIT)
