@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from protocol.agreement import TOPOLOGIES
+from scripts.attacks import page
 from scripts.attacks.flooding import KINDS
 from scripts.benches.instruments.sessions import prepared, session
 from scripts.processes import Cast, party_command
@@ -48,6 +49,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     add("--seconds", type=float, help=f"that a flood lasts ({SECONDS:g})")
     add("--parties", type=int, default=PARTIES, help="(%(default)s)")
     add("--pace", type=float, default=PACE, help="of the agreement, in seconds (%(default)s)")
+    add("--page", type=Path, metavar="FILE", help="write the table into this page, as its section")
 
 
 def flood(chosen: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
@@ -62,22 +64,31 @@ def flood(chosen: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
     for name in _COLUMNS:
         shown.add_column(name, justify="left" if name in _COLUMNS[:2] else "right")
     for row in rows:
-        after = row["named_after_seconds"]
-        shown.add_row(
-            row["topology"],
-            row["kind"],
-            f"{row['rate']:,.0f}",
-            f"{row['without']:.1f}",
-            f"{row['with']:.1f}",
-            f"{row['ratio']:.2f}",
-            "never" if after is None else f"{after:.1f} s",
-            str(len(row["others_named"])),
-        )
+        shown.add_row(*_cells(row))
     console.print(shown)
     console.print(_MEANING, highlight=False)
     for line in (line for row in rows for line in row["others_named"][:5]):
         console.print(line, highlight=False, markup=False)
+    if chosen.page:
+        kinds = " ".join(chosen.kind)
+        command = f"`scripts/attack flood --kind {kinds} --seconds {seconds:g}`."
+        lines = page.grid(_COLUMNS, [*map(_cells, rows)], 2)
+        page.put(chosen.page, "A flood", [command, "", _MEANING, "", *lines])
     return rows
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    after = row["named_after_seconds"]
+    return [
+        row["topology"],
+        row["kind"],
+        f"{row['rate']:,.0f}",
+        f"{row['without']:.1f}",
+        f"{row['with']:.1f}",
+        f"{row['ratio']:.2f}",
+        "never" if after is None else f"{after:.1f} s",
+        str(len(row["others_named"])),
+    ]
 
 
 class Flooded:
