@@ -443,6 +443,18 @@ def test_no_name_of_a_variable_is_computed_by_a_spreadsheet() -> None:
     assert [float(value) for _, value, _ in rows] == (-within.values - 1.0).tolist()
 
 
+@pytest.mark.parametrize("mark", [";", "\t", "\r"])
+def test_no_text_is_split_into_cells_by_a_spreadsheet(mark: str) -> None:
+    """Many split lines at semicolons and tabs too: where a text has some, it is in quotes."""
+    it, text = played(), f"h{mark}=1+1"
+    resources = tuple(replace(r, unit=text) for r in it.agreement.resources)
+    hostile = replace(it.known, agreement=replace(it.agreement, resources=resources))
+    data = replace(it.data, names=(text, *it.data.names[1:]))
+    for sheet in (public_csv(hostile), plan_csv(data, it.settlement)):
+        assert text in sheet
+        assert mark not in re.sub('"[^"]*"', "", sheet)
+
+
 def test_public_part_of_results_is_common() -> None:
     """Two members' results differ in their name and in what is private, and quotas fit."""
     it = played()
