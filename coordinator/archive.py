@@ -55,8 +55,9 @@ class Archive:
     def keep(self, signed: Signed) -> None:
         """Keep a release, a mask key, or a seal that is not complete: what a transcript has.
 
-        Not if it is more than one round past the newest closed one, which no honest member can
-        be, nor a second one for the same place.
+        Not if it is more than one round past the first that is not closed here. Honest members
+        are there only where a killed process has not kept the last round. Nor a second one for the
+        same place.
         """
         if self._take(signed):
             number = KEYS if isinstance(signed.message, MaskKey) else signed.message.round

@@ -88,5 +88,5 @@ def _written(ledger: Ledger, folder: Path) -> str:
         ) from None
     return (
         f"{path}: the closed rounds, public. The next session begins at their prices with "
-        f"`coordinator new --from {path}`"
+        f"`coordinator new --from {path} --agreement FILE`: FILE is the agreement of this session"
     )

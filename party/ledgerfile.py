@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from party.memory import keep_private
 from protocol.errors import BadLedger, PeerHalted
 
 _VERSION = 7
@@ -159,6 +160,7 @@ class LedgerFile:
         self._ours = False  # once it is locked: before that the log may be another process's
         if self.path != ":memory:":
             _keep_to_owner(self.path)
+            keep_private()  # it may hold mask keys and demands
         try:
             self._base = sqlite3.connect(self.path, isolation_level=None, timeout=0.2)
             try:

@@ -5,7 +5,6 @@ their owner only: nothing made here goes into a message, a log or an error. `RES
 about them.
 """
 
-import csv
 import io
 import json
 import math
@@ -28,7 +27,7 @@ from protocol.errors import BadCommand, PeerError
 from protocol.messages import Seal
 from protocol.outcome import Outcome, amounts, outcome
 from protocol.pages.certificate import certificate_figures
-from protocol.pages.sheet import plain, public_csv
+from protocol.pages.sheet import Rows, plain, public_csv
 from protocol.waits import Waits
 
 
@@ -201,17 +200,15 @@ def _private(known: Outcome, row: int, settlement: Settlement) -> dict[str, Any]
 def plan_csv(data: DataSet, settlement: Settlement) -> str:
     """Every variable of the model with its values in both plans, as a CSV file. Secret."""
     text = io.StringIO()
-    rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(("variable", "within_quota", "at_prices"))
+    rows = Rows(text)
+    rows.write("variable", "within_quota", "at_prices")
     blank = [""] * data.columns
     columns = [
         blank if plan is None else [repr(value) for value in plan.values.tolist()]
         for plan in (settlement.within_quota, settlement.at_prices)
     ]
-    quoted = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL)
     for name, *values in zip(data.names, *columns, strict=True):
-        # Left to itself the writer does not quote this one, which ends a line for some readers.
-        (quoted if "\r" in name else rows).writerow((plain(name), *values))
+        rows.write(plain(name), *values)
     return text.getvalue()
 
 

@@ -4,6 +4,7 @@ Every number is the one that the outcome has, to the last digit. Public numbers 
 """
 
 import csv
+from typing import Protocol
 
 from protocol.outcome import Outcome, amounts
 
@@ -19,8 +20,8 @@ def public_csv(known: Outcome) -> str:
     """
     agreement = known.agreement
     lines: list[str] = []
-    rows = csv.writer(_Lines(lines), lineterminator="\n")
-    rows.writerow(COLUMNS)
+    rows = Rows(_Lines(lines))
+    rows.write(*COLUMNS)
     currency, prices = plain(agreement.currency), known.prices.tolist()
     for k, member in enumerate(agreement.members):
         brings = map(repr, amounts(agreement, known.endowment[k], k).tolist())
@@ -31,11 +32,31 @@ def public_csv(known: Outcome) -> str:
             agreement.resources, prices, brings, quota, strict=True
         ):
             capacity = (plain(resource.unit), repr(resource.capacity), repr(price), currency)
-            rows.writerow((member.name, resource.name, *capacity, own, may, ""))
+            rows.write(member.name, resource.name, *capacity, own, may, "")
         if not agreement.masked:
             payment = repr(float(known.payments[k]))
-            rows.writerow((member.name, "", "", "", "", currency, "", "", payment))
+            rows.write(member.name, "", "", "", "", currency, "", "", payment)
     return "".join(lines)
+
+
+class _Sink(Protocol):
+    def write(self, line: str, /) -> object: ...
+
+
+class Rows:
+    """Writes lines of CSV, so that no spreadsheet finds more cells or lines in them.
+
+    Some split lines at semicolons and tabs too, or end them at carriage returns. A line with one of
+    these has all its cells quoted, which Python alone does not do.
+    """
+
+    def __init__(self, sink: _Sink) -> None:
+        self._usual = csv.writer(sink, lineterminator="\n")
+        self._quoted = csv.writer(sink, lineterminator="\n", quoting=csv.QUOTE_ALL)
+
+    def write(self, *cells: str) -> None:
+        split = any(mark in cell for cell in cells for mark in ";\t\r")
+        (self._quoted if split else self._usual).writerow(cells)
 
 
 class _Lines:

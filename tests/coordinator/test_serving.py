@@ -136,6 +136,18 @@ def test_it_keeps_the_transcript_through_a_crash(
         assert session.cast.processes["coordinator"].wait(LIMIT) == BadCommand.exit_code
 
 
+def test_its_page_names_the_member_whose_connection_sends_forgeries(tmp_path: Path) -> None:
+    """The convener reads who sent them, as in the log, and not in whose name they were sent."""
+    with play(tmp_path / "s", options(rounds=ROUNDS)) as session:
+        serve(session, "--page")
+        until(lambda: session.cast.page(), "the coordinator says where its page is")
+        with speaking(session, "party3") as mouth:
+            mouth.send(forged(session, "party2", 1))
+            until(lambda: "party3: its connection sent 1 message" in shown(session), "it is named")
+        assert "party3: its connection sent 1 message" in told(session)
+        assert "party2: its connection" not in shown(session) + told(session)
+
+
 def test_forged_seals_do_not_end_it(tmp_path: Path) -> None:
     """A member that says in the name of all that the session is over ends nothing."""
     from protocol.messages import Seal

@@ -186,7 +186,7 @@ def test_a_process_that_is_killed_on_the_way_is_followed_by_another(
 
 
 def test_nothing_changes_unless_it_is_wanted(begun: Begun) -> None:
-    """Whoever says no finds the session as it was."""
+    """An operator who says no finds the session as it was."""
 
     def no(meaning: str) -> None:
         assert "final" in meaning

@@ -98,6 +98,30 @@ def test_a_process_that_has_read_a_model_leaves_no_core_file(model: Path) -> Non
         resource.setrlimit(resource.RLIMIT_CORE, before)
 
 
+OPENED = """
+import ctypes, sys
+from party.ledgerfile import LedgerFile
+
+before = ctypes.CDLL(None).prctl(3, 0, 0, 0, 0)  # PR_GET_DUMPABLE
+LedgerFile(sys.argv[1]).close()
+print(before, ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such thing")
+def test_the_memory_of_a_process_that_has_opened_a_ledger_is_kept(tmp_path: Path) -> None:
+    """A ledger may hold mask keys and demands: `party abandon` reads neither a key nor a model."""
+    done = subprocess.run(
+        [sys.executable, "-c", OPENED, str(tmp_path / "ledger")],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+    assert done.stdout.split() == ["1", "0"], done.stderr
+
+
 WATCHED = """
 import ctypes, os, signal, sys
 from party.memory import keep_private

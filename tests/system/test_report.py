@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -17,18 +18,21 @@ from html.parser import HTMLParser
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
+from xml.etree.ElementTree import tostring
 
 import numpy as np
 import pytest
 
 from party.dataset import DataSet, dense
+from party.ledger import Ledger
 from party.playing import players, run
 from party.report import Spending, private_page
-from party.result import plan_csv, public_result, result
+from party.result import plan_csv, public_result, result, write_result
 from party.settle import Plan, Settlement, settle
 from protocol.agreement import TICKS, Agreement, Resource
 from protocol.course import Course
 from protocol.errors import BadTranscript, Incomplete, Unsealed
+from protocol.messages import Release
 from protocol.outcome import Outcome, outcome
 from protocol.pages.certificate import certified
 from protocol.pages.courses import CHARTS, trailing_mean
@@ -39,6 +43,8 @@ from protocol.pages.terminal import audit_figures, audit_text
 from protocol.pages.words import ROWS, capacity_text, per
 from protocol.privacy import Spent
 from protocol.toml import from_table, written
+from protocol.waits import Waited
+from protocol.wire import pack
 from scripts.agreements import agreement_table, drawn
 from scripts.instances import Instance
 from tests.kit import ROOT
@@ -426,6 +432,38 @@ def test_rounds_without_an_answer_are_told_in_private_alone() -> None:
     assert "answer" not in json.dumps(public_result(it.known, it.member))
 
 
+def test_what_the_ledger_counts_is_in_file_and_page(tmp_path: Path) -> None:
+    """Rounds without an answer and long waits: in `result.json`, in the report and on the page."""
+    it, shown = played(), list[str]()
+    _, other, *_ = (m.name for m in it.agreement.members)
+    release = Release(
+        sender=it.member,
+        agreement=it.agreement.digest,
+        round=0,
+        head=bytes(32),
+        values=(0,) * it.agreement.width,
+    )
+    with closing(Ledger(tmp_path / "ledger", it.agreement, it.member)) as ledger:
+        signed = pack(release, key=it.agreement.members[0].signing_key, sign=lambda _: bytes(64))
+        ledger.record_release(signed, answered=False)
+        ledger.record_waits([Waited(name=other, seconds=99.0, longest=77.0, last=3)])
+        write_result(
+            *(it.known, it.member, it.data),
+            ledger=ledger,
+            folder=tmp_path,
+            settlement=it.settlement,
+            on_report=lambda parts: shown.extend(tostring(part, "unicode") for part in parts),
+        )
+    content = json.loads((tmp_path / "result.json").read_text())
+    assert content["private"]["rounds_without_answer"] == 1
+    assert content["waiting"] == {
+        other: {"seconds": 99.0, "longest_seconds": 77.0, "last_in_rounds": 3}
+    }
+    for page in ((tmp_path / "report.html").read_text(), "".join(shown)):
+        assert "In 1 of 40 rounds your solver had no answer" in page
+        assert f"waited longest for '{other}': 99 s in all, at most 77 s in one round" in page
+
+
 COMPUTED = ("=1+1", "+x", "-x", "@sum", "\tx", "\rx", "\nx", "\uff1d1", "'x", '=HYPERLINK("a,b")')
 
 
@@ -441,6 +479,18 @@ def test_no_name_of_a_variable_is_computed_by_a_spreadsheet() -> None:
     assert [name.removeprefix("'") if name[0] == "'" else name for name, *_ in rows] == list(names)
     assert not [name for name, *_ in rows if name.startswith(("=", "+", "-", "@", "\t", "\r"))]
     assert [float(value) for _, value, _ in rows] == (-within.values - 1.0).tolist()
+
+
+@pytest.mark.parametrize("mark", [";", "\t", "\r"])
+def test_no_text_is_split_into_cells_by_a_spreadsheet(mark: str) -> None:
+    """Many split lines at semicolons and tabs too: where a text has some, it is in quotes."""
+    it, text = played(), f"h{mark}=1+1"
+    resources = tuple(replace(r, unit=text) for r in it.agreement.resources)
+    hostile = replace(it.known, agreement=replace(it.agreement, resources=resources))
+    data = replace(it.data, names=(text, *it.data.names[1:]))
+    for sheet in (public_csv(hostile), plan_csv(data, it.settlement)):
+        assert text in sheet
+        assert mark not in re.sub('"[^"]*"', "", sheet)
 
 
 def test_public_part_of_results_is_common() -> None:
