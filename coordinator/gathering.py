@@ -1,8 +1,9 @@
 """What a relay keeps back for a moment, so that a round goes out as one message and not as K.
 
 Nobody can close a round before all have spoken, so that nothing is late by it. A member that signs
-messages of other rounds makes batches smaller, and nothing else. What is kept is bounded, and so
-is for how long; nothing is changed, made up or left out.
+messages of other rounds makes batches smaller, and nothing else. What is passed on for others is
+never gathered: old releases of a member, sent again by another, hold up nothing. What is kept is
+bounded, and so is for how long; nothing is changed, made up or left out.
 """
 
 from dataclasses import dataclass, field
@@ -36,10 +37,10 @@ class Gathering:
         self._hold_seconds = 0.5 * first_wait(agreement)
         self._exchanges: dict[tuple[type[Message], int], _Exchange] = {}
 
-    def hear(self, signed: Signed, now: float) -> list[bytes]:
-        """What is to be passed on now that this verified message has come in."""
+    def hear(self, signed: Signed, owner: str, now: float) -> list[bytes]:
+        """What is to be passed on now that the connection of `owner` brought this message."""
         message, data = signed
-        if not isinstance(message, Release | MaskKey | Seal):
+        if not isinstance(message, Release | MaskKey | Seal) or message.sender != owner:
             return [data]
         exchange, released = self._exchange(message, now)
         if data in exchange.held:

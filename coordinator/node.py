@@ -158,7 +158,9 @@ class Coordinator:
         poller.register(outgoing, zmq.POLLIN)
         look_at = time.monotonic()
         while True:  # not zmq.proxy, which misses signals while it is busy
-            ready = dict(poller.poll(self._pause_milliseconds()))
+            pause = self._pause_milliseconds()
+            ready = dict(poller.poll(pause))
+            self._checking.looked(time.monotonic(), meant=pause / 1000.0)
             if incoming in ready:
                 self._carry(incoming, outgoing)
             if outgoing in ready:
@@ -197,8 +199,11 @@ class Coordinator:
                 taken += wire_bytes(len(frame.buffer))
                 if frame.more:
                     taken += _rest(source)
-                for signed in self._valid(frame, now):
-                    released += self._gathering.hear(signed, now)
+                owner = self._owners.get(str(frame.get("User-Id")))
+                if owner is None:
+                    continue  # our own health check
+                for signed in self._valid(frame, owner, now):
+                    released += self._gathering.hear(signed, owner, now)
                     if self._archive is not None:
                         self._archive.keep(signed)
                     if self._watching is not None:
@@ -211,14 +216,11 @@ class Coordinator:
             # What members do not send again, which is all but their newest two, is safe by then.
             self._archive.flush()
 
-    def _valid(self, frame: zmq.Frame, now: float) -> list[Signed]:
+    def _valid(self, frame: zmq.Frame, owner: str, now: float) -> list[Signed]:
         """The verified messages in a frame, charged to the member whose connection brought it.
 
         No message of a session has parts.
         """
-        owner = self._owners.get(str(frame.get("User-Id")))
-        if owner is None:
-            return []  # our own health check
         valid: list[Signed] = []
         data = frame.bytes
         messages = [] if frame.more else self._batches.messages(data)

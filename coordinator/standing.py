@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from coordinator.waiting import Waiting
 from protocol.agreement import Agreement
-from protocol.messages import Halt, Message, Release, Seal
+from protocol.messages import Halt, Message, Reason, Release, Seal
 
 Say = Callable[[str], None]
 
@@ -21,6 +21,15 @@ NAMED = 3
 
 LINGER_SECONDS = 6.0
 """A session that is over is left after so much silence: nobody has to hear anything more."""
+
+
+_HALTS = {
+    Reason.EQUIVOCATION: "has stopped, and says why to the others",
+    Reason.HEADS_DIFFER: "does not agree with another member about the rounds so far, and shows "
+    "the others what it has; that says nothing about which of the two is right",
+}
+"""What a Halt tells a relay, which does not look into it. A member that shows its side of a
+dispute (SPEC.md §7) has not stopped, and another member can make it do so."""
 
 
 class Standing:
@@ -78,7 +87,7 @@ class Standing:
                     self._say(f"this relay has {waited}")
         elif isinstance(message, Halt) and name not in self._halted:
             self._halted.add(name)
-            self._tell(f"{name} has stopped, and says why to the others")
+            self._tell(f"{name} {_HALTS[message.reason]}")
 
     def met(self, name: str) -> None:
         """A member is here."""

@@ -95,6 +95,7 @@ class Node:
                 wait = 0.0 if self._inbox else deadline - time.monotonic()
                 heard, now = self._link.receive(wait), time.monotonic()
                 executor.free.listened(now, meant=wait)
+                self._checking.looked(now, meant=wait)
                 self._checking.rounds = session.position.round
                 for each in heard:
                     if self._checking.admits(*each, now):

@@ -86,7 +86,8 @@ class Waits:
         self._since, self._arrived = None, {}
         if not waits:
             return ""
-        last = max(waits, key=lambda name: waits[name])
+        # A relay passes on several at once, in the order in which they came: then the last is last.
+        last = max(reversed(waits), key=lambda name: waits[name])
         for name, seconds in waits.items():
             self._seconds[name] = self._seconds.get(name, 0.0) + seconds
             if seconds >= self._longest.get(name, 0.0):
@@ -108,7 +109,7 @@ class Waits:
             )
             for name, seconds in self._seconds.items()
         ]
-        return tuple(sorted(waited, key=lambda one: (-one.seconds, one.name)))
+        return tuple(sorted(waited, key=lambda one: (-one.seconds, -one.last, one.name)))
 
     @property
     def sentence(self) -> str:

@@ -21,7 +21,7 @@ from party.inbox import Heard
 from party.link import Link, MeshLink, RelayLink
 from protocol.agreement import Agreement
 from protocol.messages import HEAD_BYTES, NONCE_BYTES, Hello, Release
-from protocol.wire import REMEMBERED, longest, pack
+from protocol.wire import REMEMBERED, claimed_key, longest, pack
 
 SLICE_SECONDS = 0.002
 LOOK_SECONDS = 0.05
@@ -34,6 +34,7 @@ class Flood:
         self._order = order
         self._agreement = agreement
         self._identity = identity
+        self._own_key = agreement.members[agreement.place(identity.name)].signing_key
         self._said: list[bytes] = []
         self._messages: Iterator[list[bytes]] = iter(())
         self._rate = 0.0
@@ -41,8 +42,13 @@ class Flood:
         self._look_at = self._sent_at = 0.0
 
     def hears(self, heard: list[Heard]) -> None:
-        """Remember some valid messages, to send them again."""
-        self._said = (self._said + [data for _, data in heard])[-50:]
+        """Remember some valid messages of others, to send them again.
+
+        Its own, which a relay brings back, would use up the limit for its part in the rounds: then
+        it keeps the session waiting for itself, as a silent member does.
+        """
+        others = [data for _, data in heard if claimed_key(data) != self._own_key]
+        self._said = (self._said + others)[-50:]
 
     def send(self, out: "zmq.Socket[bytes]") -> None:
         """Send what is due."""

@@ -35,8 +35,10 @@ class Relay:
         self.gathering = Gathering(AGREEMENT)
         self.passed: list[list[bytes]] = []
 
-    def hears(self, data: bytes, now: float) -> list[bytes]:
-        return self._note(self.gathering.hear(READER.unpack(data), now))
+    def hears(self, data: bytes, now: float, *, owner: str = "") -> list[bytes]:
+        """`owner` is whose connection brings it: the sender's own unless told."""
+        signed = READER.unpack(data)
+        return self._note(self.gathering.hear(signed, owner or signed.message.sender, now))
 
     def waits(self, now: float) -> list[bytes]:
         return self._note(self.gathering.due(now))
@@ -87,7 +89,7 @@ def test_what_is_not_said_by_all_in_a_round_passes_at_once() -> None:
     seal = Seal(**common, round=20, complete=False)
     assert relay.hears(sign(seal).data, 0.0) == []
     key = MaskKey(**common, round=0, key=bytes(32), proof=bytes(64))
-    assert Gathering(AGREEMENT).hear(sign(key), 0.0) == []
+    assert Gathering(AGREEMENT).hear(sign(key), key.sender, 0.0) == []
 
 
 def test_one_member_cannot_break_up_the_batches_of_others() -> None:
@@ -99,6 +101,21 @@ def test_one_member_cannot_break_up_the_batches_of_others() -> None:
     for data in said[1:-1]:
         assert said[0] not in relay.hears(data, 0.0)
     assert set(relay.hears(said[-1], 0.0)) >= set(said)
+
+
+def test_old_releases_of_others_do_not_hold_up_a_round() -> None:
+    """A member that sends old releases of another again, in between, does not break up a batch."""
+    relay = Relay()
+    for number in range(EXCHANGES + 1):
+        for name in NAMES:
+            relay.hears(release(name, number), 0.0)
+    said = [release(name, 9) for name in NAMES]
+    assert relay.hears(said[0], 1.0) == []
+    old = release(NAMES[0], 0)
+    assert relay.hears(old, 1.0, owner=NAMES[-1]) == [old]
+    for data in said[1:-1]:
+        assert relay.hears(data, 1.0) == []
+    assert relay.hears(said[-1], 1.0) == said
 
 
 def test_nothing_is_lost_and_little_is_kept_whatever_is_said() -> None:

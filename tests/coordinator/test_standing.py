@@ -1,6 +1,7 @@
 """How a session stands, as a coordinator tells it from verified messages."""
 
 from coordinator.standing import QUIET_SECONDS, Standing
+from protocol.messages import Halt, Reason
 from tests.kit.builders import make_agreement, play
 from tests.kit.story import lying
 
@@ -34,3 +35,24 @@ def test_only_complete_seals_end_it() -> None:
     for seal in transcript.seals:
         standing.hear(lying(seal, complete=True).message, seal.message.sender, 0.0)
     assert standing.over
+
+
+def test_who_shows_its_side_of_a_dispute_is_not_said_to_have_stopped() -> None:
+    """Any member can make the others do that: it releases on another head."""
+    agreement = make_agreement(rounds=4)
+    said: list[str] = []
+    standing = Standing(agreement, said.append, 0.0)
+    for name, reason in (("ada", Reason.HEADS_DIFFER), ("ben", Reason.EQUIVOCATION)):
+        halt = Halt(
+            sender=name,
+            agreement=agreement.digest,
+            round=1,
+            head=bytes(32),
+            reason=reason,
+            evidence=(),
+        )
+        standing.hear(halt, name, 1.0)
+    assert [line for line in said if "has stopped" in line] == [
+        "ben has stopped, and says why to the others"
+    ]
+    assert any(line.startswith("ada does not agree") for line in said)

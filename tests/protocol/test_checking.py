@@ -1,13 +1,16 @@
 """Limits of each member's connections: what is read within them, and who is named."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
 from protocol.checking import BURST, INVALID_COST, PER_ROUND, PER_SECOND, TELL_SECONDS, Checking
+from protocol.effects import Effect, Send
 from protocol.errors import BadMessage
 from protocol.messages import Hello, Signed
-from tests.kit.builders import make_agreement, play, sign
+from protocol.session import Session
+from tests.kit.builders import make_agreement, play, public_key, sign
 from tests.kit.story import forged
 
 AGREEMENT = make_agreement(members=4, rounds=8)
@@ -116,4 +119,63 @@ def test_no_honest_traffic_is_beyond_the_limit() -> None:
             assert all(checking.admits(BEN, signed.data, now) for signed in releases)
         if draw.random() < 0.1:
             assert checking.admits(BEN, hello(BEN, number).data, now)
+    assert not said
+
+
+def test_nobody_is_blamed_for_what_came_in_while_the_reader_was_busy() -> None:
+    """A party of a mesh that solves for minutes finds all that others have sent again since."""
+    said: list[str] = []
+    checking = Checking(AGREEMENT, said.append)
+    checking.looked(0.0, meant=0.1)
+    assert admitted(checking, ADA, ROUNDS[0][0].data, now=0.0, of=2) == 2
+    checking.looked(300.0, meant=0.1)
+    sent_again = 2 * int(300.0 / 1.6)
+    assert admitted(checking, ADA, ROUNDS[0][0].data, now=300.0, of=sent_again) == sent_again
+    assert not said
+    checking.looked(400.0, meant=100.0)
+    assert admitted(checking, ADA, ROUNDS[0][0].data, now=400.0) == MOST, "a silence earns no more"
+
+
+def test_members_that_claim_to_lack_everything_get_no_other_member_named() -> None:
+    """Two members ask one that has finished for the releases and seals of all, without end."""
+    names = [f"m{number:02d}" for number in range(14)]
+    agreement = make_agreement(
+        member=[{"name": name, "signing_key": public_key(name).hex()} for name in names]
+    )
+    past, (*_, last) = play(agreement)
+    me, behind, sealing, *_ = names
+    own = tuple(releases[0] for releases in past.rounds)
+    session = Session(agreement, me, nonce=b"n" * 16, pack=sign, past=past, own=own)
+    said: list[str] = []
+    checking, passed_on = Checking(agreement, said.append), 0
+
+    def carry(effects: list[Effect], now: float) -> None:
+        nonlocal passed_on
+        for effect in effects:
+            if isinstance(effect, Send):
+                passed_on += effect.signed.message.sender != me
+                checking.admits(me, effect.signed.data, now)
+
+    carry(session.begin(0.0), 0.0)
+    for number in range(1, 200):
+        now = number / 40.0
+        for name, round_, head in (
+            (behind, last.round - 1, bytes(32)),
+            (sealing, last.round, last.head),
+        ):
+            asking = Hello(
+                sender=name,
+                agreement=agreement.digest,
+                round=round_,
+                head=head,
+                nonce=number.to_bytes(16, "big"),
+                asking=True,
+                recorded=0,
+                met=bytes(32),
+            )
+            carry(session.receive(sign(asking), now), now)
+            seal = replace(past.seals[0].message, sender=name)
+            carry(session.receive(sign(seal), now), now)
+        carry(session.tick(now), now)
+    assert passed_on > 200.0 * now, "they do get much"
     assert not said

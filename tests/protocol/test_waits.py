@@ -107,3 +107,15 @@ def test_the_clock_stands_still_while_a_party_is_busy_itself() -> None:
     assert free.seconds == pytest.approx(6.0)
     free.listened(2064.1, meant=-1.0)
     assert free.seconds == pytest.approx(6.1)
+
+
+def test_of_those_that_come_at_once_the_last_was_waited_for() -> None:
+    """A relay passes releases on together, in the order in which they came."""
+    waits = Waits(make_agreement(members=4))
+    for number in range(3):
+        waits.begin(0.0)
+        for name in ("ada", "ben", "cyd"):
+            waits.arrived(name, 12.0)
+        assert waits.closed(number) == f"waited 12 s for 'cyd' in round {number}"
+    assert waits.sentence.startswith("waited longest for 'cyd'")
+    assert waits.sentence.endswith("rounds in which it was last: 3")
