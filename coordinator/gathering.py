@@ -1,9 +1,9 @@
 """What a relay keeps back for a moment, so that a round goes out as one message and not as K.
 
-Nobody can close a round before all have spoken, so that nothing is late by it. A member that signs
-messages of other rounds makes batches smaller, and nothing else. What is passed on for others is
-never gathered: old releases of a member, sent again by another, hold up nothing. What is kept is
-bounded, and so is for how long; nothing is changed, made up or left out.
+A round closes only with the releases of all members, so keeping one back makes nothing late. A
+member that signs messages of other rounds makes batches smaller, and nothing else. What is passed
+on for others is never gathered: old releases of a member, sent again by another, hold up nothing.
+What is kept is bounded, and so is for how long. Nothing is changed, made up or left out.
 """
 
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ class Gathering:
     """Gathers what all members say once in a round.
 
     It goes out when all have spoken, or half as long after the first as members wait before
-    they send anything again. What is said a second time waits for nobody.
+    they send anything again. What is said a second time is passed on at once.
     """
 
     def __init__(self, agreement: Agreement) -> None:
