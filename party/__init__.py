@@ -1,1 +1,22 @@
-"""One company's private side. Imports protocol, never coordinator."""
+"""One company's private side of a session. `party.join` runs one from Python.
+
+`run` wires everything; `model` answers prices, `release` makes releases, `ledger` remembers them,
+`network` carries them, `driver` carries out what the session asks for, `settlement` ends it.
+Never here: an import of `coordinator`.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from party.api import Result, join
+
+__all__ = ["Result", "join"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the interface when it is first used: commands start faster without it."""
+    if name in __all__:
+        from party import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module 'party' has no attribute {name!r}")

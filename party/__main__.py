@@ -6,16 +6,17 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from protocol.command import add_command, command_line, read_agreement, run
 from protocol.errors import BadCommand, QuotaTooSmall, Unavailable, Unsealed
+from protocol.runtime.cli import add_command, command_line, run
+from protocol.runtime.files import read_agreement
 
 if TYPE_CHECKING:  # each command imports what it needs, so that it starts fast
     from xml.etree.ElementTree import Element
 
-    from party.budget import Limit
-    from party.joining import Company
-    from party.subproblem import Effort
-    from protocol.outcome import Outcome
+    from party.api import Company
+    from party.ledger.budget import Limit
+    from party.model.best_response import MipLimits
+    from protocol.outcome.outcome import Outcome
 
 
 def main() -> None:
@@ -55,7 +56,7 @@ def main() -> None:
         "Take part in a session: greet the others, answer the prices round by round with noisy\n"
         "demands, and end with the common prices and this company's quota. The same command goes\n"
         "on after any crash; what was released once is never computed again. With --out it writes\n"
-        "report.html, plan.csv and result.json, which are private (party/RESULT.md says what is\n"
+        "report.html, plan.csv and result.json, which are private (docs/RESULT.md says what is\n"
         "in them), session.transcript and public.csv, which are public. Exit code 21 says that\n"
         "they are there, but not sealed by all; 30 that the quota is too small for any plan of\n"
         "the model, which is for you alone.",
@@ -174,11 +175,11 @@ def _effort_options(parser: argparse.ArgumentParser) -> None:
         help="whole numbers: how long to look for one plan (10)")  # fmt: skip
 
 
-def _effort(options: argparse.Namespace) -> "Effort":
+def _effort(options: argparse.Namespace) -> "MipLimits":
     """How long to look for a plan in whole numbers."""
-    from party.subproblem import USUAL, Effort
+    from party.model.best_response import USUAL, MipLimits
 
-    return Effort(
+    return MipLimits(
         gap=USUAL.gap if options.gap is None else options.gap,
         seconds=USUAL.seconds if options.solve_seconds is None else options.solve_seconds,
     )
@@ -186,7 +187,7 @@ def _effort(options: argparse.Namespace) -> "Effort":
 
 def _limit(options: argparse.Namespace) -> "Limit | None":
     """The limit that the options set, or None."""
-    from party.budget import DELTA, Limit
+    from party.ledger.budget import DELTA, Limit
 
     if options.max_epsilon is None:
         if options.max_delta is not None:
@@ -198,16 +199,16 @@ def _limit(options: argparse.Namespace) -> "Limit | None":
 def _keygen(options: argparse.Namespace) -> None:
     import re
 
-    from party import identity
-    from protocol.fields import NAME, NAME_IN_WORDS
+    from party import keys
+    from protocol.agreement.fields import NAME, NAME_IN_WORDS
 
     if not re.fullmatch(NAME, options.name):
         raise BadCommand(f"no agreement takes {options.name!r}: it must be {NAME_IN_WORDS}")
-    new = identity.generate(options.name)
+    new = keys.generate(options.name)
     key, member = (options.dir / f"{options.name}{end}" for end in (".key", ".member.toml"))
     if member.exists():
         raise BadCommand(f"{str(member)!r} exists already and is not overwritten")
-    identity.save(new, key)
+    keys.save(new, key)
     try:
         member.write_text(new.member_table(), encoding="utf-8")
     except OSError as error:
@@ -233,15 +234,15 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _join(options: argparse.Namespace) -> None:
-    from party.joining import take_part
-    from party.view import JsonView, TextView
+    from party.api import run_session
+    from party.ui.console import JsonView, TextView
 
     agreement, effort = read_agreement(options.agreement), _effort(options)
     shown = JsonView(agreement) if options.log_format == "json" else TextView(agreement)
     page = None
     if options.page is not None:
-        from party.identity import load
-        from party.watching import PageView
+        from party.keys import load
+        from party.ui.live_page import PageView
 
         page = PageView(shown, agreement, load(options.key).name, port=options.page)
     view = page or shown
@@ -252,9 +253,9 @@ def _join(options: argparse.Namespace) -> None:
             page.ended(parts, kind="private")
 
     def finish(known: "Outcome", company: "Company") -> None:
-        from party.result import public_result, write_result
-        from party.settle import own_part
-        from protocol.pages.public import public_parts
+        from party.settlement.result_files import public_result, write_result
+        from party.settlement.settle import own_part
+        from protocol.report.public import public_parts
 
         nonlocal planless
         # Now, so that its demands need be kept no longer.
@@ -273,7 +274,7 @@ def _join(options: argparse.Namespace) -> None:
             )
         view.finished(public_result(known, company.member), options.out)
 
-    take_part(
+    run_session(
         agreement,
         options.data,
         key=options.key,
@@ -301,19 +302,20 @@ def _too_small() -> QuotaTooSmall:
 def _result(options: argparse.Namespace) -> None:
     from contextlib import closing
 
-    from party import dataset, lifetime
-    from party.joining import made
-    from party.ledger import Ledger
-    from party.result import keep_evidence, known_by, public_result, write_result
-    from party.view import TextView
+    from party.api import ensure_dir
+    from party.ledger import accounts as lifetime
+    from party.ledger.session_ledger import Ledger
+    from party.model import company_model as dataset
+    from party.settlement.result_files import keep_evidence, known_by, public_result, write_result
+    from party.ui.console import TextView
 
     agreement = read_agreement(options.agreement)
     data = dataset.read(options.data, agreement)
     member, data_set = lifetime.played(options.ledger, agreement)
-    made(options.out)
+    ensure_dir(options.out)
     with closing(Ledger(options.ledger, agreement, member, data_set=data_set)) as ledger:
         known, fault, planless = known_by(ledger, agreement, member), ledger.fault, False
-        if known.position.over:
+        if known.state.over:
             planless = not write_result(
                 known, member, data, ledger=ledger, folder=options.out, effort=_effort(options)
             )
@@ -324,7 +326,7 @@ def _result(options: argparse.Namespace) -> None:
             raise fault
         if ledger.abandoned is not None:
             raise ledger.abandoned
-    if not known.position.over:
+    if not known.state.over:
         raise Unavailable(
             f"the session {agreement.session!r} stands at round {known.rounds} of "
             f"{agreement.rounds}: there is no outcome yet, and `party join` goes on with it"
@@ -339,15 +341,15 @@ def _result(options: argparse.Namespace) -> None:
 
 
 def _abandon(options: argparse.Namespace) -> None:
-    from party.abandoning import abandon
-    from party.joining import made
+    from party.abandon import abandon
+    from party.api import ensure_dir
 
     agreement = read_agreement(options.agreement)
     ledger = options.ledger or (options.key and options.key.with_suffix(".ledger"))
     if ledger is None:
         raise BadCommand("--ledger is required unless --key is given")
     if options.out is not None:
-        made(options.out)
+        ensure_dir(options.out)
 
     def confirm(meaning: str) -> None:
         print(meaning)
@@ -367,8 +369,8 @@ def _rehearse(options: argparse.Namespace) -> None:
     from rich.console import Console
     from rich.progress import Progress
 
-    from party import dataset
-    from party.rehearsal import rehearse, show
+    from party.model import company_model as dataset
+    from party.rehearsal.rehearse import rehearse, show
 
     agreement, effort = read_agreement(options.agreement), _effort(options)
     agreement.place(options.name)
@@ -397,8 +399,9 @@ def _rehearse(options: argparse.Namespace) -> None:
 
 
 def _budget(options: argparse.Namespace) -> None:
-    from party import budget, lifetime
-    from party.view import show_budget
+    from party.ledger import accounts as lifetime
+    from party.ledger import budget
+    from party.ui.console import show_budget
 
     limit = _limit(options)
     if not 0.0 < options.delta < 1.0:

@@ -11,16 +11,19 @@ from pathlib import Path
 
 import numpy as np
 
-from party import budget, dataset, identity, lifetime
-from party.clock import pace_for, solving_seconds
-from party.dataset import DataSet
-from party.settle import plan_within, slowest_answer, takes_nothing
-from party.subproblem import USUAL, Effort, Subproblem, subproblem
-from protocol.agreement import Agreement
-from protocol.course import Course
+from party import keys
+from party.ledger import accounts as lifetime
+from party.ledger import budget
+from party.model import company_model
+from party.model.best_response import USUAL, MipLimits, Subproblem, subproblem
+from party.model.company_model import CompanyModel
+from party.release.pacing import pace_for, solving_seconds
+from party.settlement.settle import plan_within, slowest_answer, takes_nothing
+from protocol.agreement.model import Agreement
+from protocol.agreement.quantities import amounts, quantities
 from protocol.errors import BadKey
-from protocol.outcome import amounts
-from protocol.payments import endowment
+from protocol.outcome.payments import endowment
+from protocol.rounds import RoundEngine
 
 
 def check(
@@ -31,19 +34,19 @@ def check(
     key: Path | None,
     ledger: Path | None,
     data_set: str | None,
-    effort: Effort = USUAL,
+    effort: MipLimits = USUAL,
 ) -> Iterator[str]:
     """What is in order, a line at a time. Raises at the first thing that is not."""
     agreement.place(member)
-    Course(agreement)  # its noise and its steps can be computed
+    RoundEngine(agreement)  # its noise and its steps can be computed
     yield f"agreement  {agreement.session}: valid, {member!r} is a member"
     yield f"           digest {agreement.digest.hex()}"
-    data = dataset.read(model, agreement)
+    data = company_model.read(model, agreement)
     yield (
         f"model      {data.columns} columns, {data.private_rows} private rows, all "
         f"{data.resources} shared resources found"
     )
-    if seen := dataset.seen_by_others(model):
+    if seen := company_model.seen_by_others(model):
         yield f"           {seen}"
     yield f"           read as: {'minimise' if data.minimises else 'maximise'}{_kind(data)}"
     problem = subproblem(data, agreement, member, effort)
@@ -53,7 +56,7 @@ def check(
     yield _alone(data, agreement, member, effort)
     yield _pace(problem, data, agreement)
     if key:
-        who = identity.load(key)
+        who = keys.load(key)
         if who.name != member:
             raise BadKey(f"the key file {str(key)!r} is that of {who.name!r}, not of {member!r}")
         who.belongs_to(agreement)
@@ -67,7 +70,7 @@ def check(
     yield f"nothing known to be wrong; `protocol plan` says {told}"
 
 
-def _kind(data: DataSet) -> str:
+def _kind(data: CompanyModel) -> str:
     """What beside a linear program it is. Whole numbers from 0 to 1 are often meant otherwise."""
     if data.quadratic is not None:
         return ", with a quadratic objective"
@@ -77,12 +80,12 @@ def _kind(data: DataSet) -> str:
     return f", {np.count_nonzero(data.whole)} columns in whole numbers, {binary} of them 0 or 1"
 
 
-def _alone(data: DataSet, agreement: Agreement, member: str, effort: Effort) -> str:
+def _alone(data: CompanyModel, agreement: Agreement, member: str, effort: MipLimits) -> str:
     """What the company would make of what it has without the others. Secret."""
     row = agreement.place(member)
     stated = "endowment" if agreement.members[row].endowment else "split by shares"
     brought = amounts(agreement, endowment(agreement)[row], row)
-    plan = plan_within(data, brought, effort, agreement.floor[row])
+    plan = plan_within(data, brought, effort, quantities(agreement).floor[row])
     if plan is None:
         return f"alone      with its {stated} its minimum does NOT fit: it depends on its quota"
     value = -plan.utility if data.minimises else plan.utility
@@ -90,7 +93,7 @@ def _alone(data: DataSet, agreement: Agreement, member: str, effort: Effort) -> 
     return f"alone      with its {stated} it {earns}, and its minimum fits"
 
 
-def _pace(problem: Subproblem, data: DataSet, agreement: Agreement) -> str:
+def _pace(problem: Subproblem, data: CompanyModel, agreement: Agreement) -> str:
     """Which pace the model needs, from its answers to many prices. Secret."""
     slowest, count = slowest_answer(problem, data)
     took = f"its slowest of {count} answers took {slowest:.2g} s"

@@ -1,8 +1,9 @@
-"""What all parties agree on: agreement, prices, privacy, messages, session, transcript, outcome.
+"""What all parties agree on. Layers, from the bottom: each imports only what stands before it.
 
-Everything but the edge (`__main__`, `command`, `outputs`, `pages`) is pure. No sockets, clock,
-disk or randomness, and no solver: the same input gives the same output, bit for bit, on every
-machine.
+`errors`, `numeric`; `agreement` (the terms); `wire` (messages); `privacy` and `pricing`; `rounds`
+(the one step function); `session` (live) and `outcome` (from a transcript); `planning`; `report`.
+All of these are pure: the same input gives the same output, bit for bit, on every machine.
+`runtime` is the only package here with sockets, files, clocks or signals.
 """
 
 __version__ = "0.2.0.dev0"

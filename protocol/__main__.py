@@ -5,11 +5,12 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from protocol.command import add_command, command_line, read_agreement, read_transcript, run
 from protocol.errors import BadCommand, BadTranscript, Incomplete, Unsealed
+from protocol.runtime.cli import add_command, command_line, run
+from protocol.runtime.files import read_agreement, read_transcript
 
 if TYPE_CHECKING:  # each command imports what it needs, so that it starts fast
-    from protocol.outcome import Outcome
+    from protocol.outcome.outcome import Outcome
 
 
 def main() -> None:
@@ -59,13 +60,13 @@ def main() -> None:
 
 
 def _plan(options: argparse.Namespace) -> None:
-    from protocol.forecast import forecast
-    from protocol.pages.terminal import plan_text
+    from protocol.planning.verdict import forecast
+    from protocol.report.terminal import plan_text
 
     agreement = read_agreement(options.agreement)
     figures = forecast(agreement)
     if options.html is not None:
-        from protocol.pages.plan import plan_page, variants
+        from protocol.report.plan import plan_page, variants
 
         page = plan_page(agreement, figures, variants(agreement, figures))
         _write(options.html, page, sparing=[options.agreement])
@@ -74,11 +75,11 @@ def _plan(options: argparse.Namespace) -> None:
 
 
 def _audit(options: argparse.Namespace) -> None:
-    from protocol.pages.terminal import audit_figures, audit_text
+    from protocol.report.terminal import audit_figures, audit_text
 
     known = _known(options)
     print(json.dumps(audit_figures(known), indent=2) if options.json else audit_text(known))
-    if not known.position.over:
+    if not known.state.over:
         raise Incomplete(
             f"the transcript stops after {known.rounds} of {known.agreement.rounds} rounds, before "
             "the end of the session; ask for a later copy"
@@ -91,8 +92,8 @@ def _audit(options: argparse.Namespace) -> None:
 
 
 def _report(options: argparse.Namespace) -> None:
-    from protocol.pages.public import public_page
-    from protocol.pages.sheet import public_csv
+    from protocol.report.csv_sheet import public_csv
+    from protocol.report.public import public_page
 
     known = _known(options)
     path = options.out or options.transcript.with_suffix(".html")
@@ -115,8 +116,8 @@ def _write(path: Path, text: str, *, sparing: list[Path]) -> None:
 
 def _known(options: argparse.Namespace) -> "Outcome":
     """What the transcript that a command names came to, with every signature checked."""
-    from protocol.outcome import outcome
-    from protocol.transcript import load
+    from protocol.outcome.outcome import outcome
+    from protocol.wire.transcript import load
 
     agreement = read_agreement(options.agreement)
     data = read_transcript(options.transcript, agreement)

@@ -2,7 +2,7 @@
 
 Three kinds: ours (`LocalError`), theirs (`PeerError`, with the sender and the evidence)
 and try-again (`Unavailable`). A message names party and round and never a private number.
-`EXITS.md` is the page for people; a test holds the two together.
+`EXIT_CODES.md` is the page for people; a test holds the two together.
 """
 
 
@@ -52,7 +52,7 @@ class BudgetExceeded(LocalError):
     exit_code = 7
 
 
-class BrokenInvariant(LocalError):
+class InternalError(LocalError):
     """A promise of this program to itself does not hold: a defect, please report it."""
 
     exit_code = 8
@@ -64,7 +64,7 @@ class BadTranscript(LocalError):
     exit_code = 9
 
 
-class TooFewFiles(LocalError):
+class FileLimitTooLow(LocalError):
     """This system lets a process hold fewer files open than a session of this size needs."""
 
     exit_code = 31
@@ -122,7 +122,7 @@ class DifferentPrices(PeerError):
     exit_code = 13
 
 
-class PeerHalted(PeerError):
+class Diverged(PeerError):
     """A party stands elsewhere than this one, and nobody has proved why. Not final."""
 
     exit_code = 14

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-from tests.kit import ROOT, ledgers
-from tests.kit.browser import CHROMIUM, Browser
+from tests.support import ROOT, ledgers
+from tests.support.browser import CHROMIUM, Browser
 
 settings.register_profile("sotto", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("sotto")
@@ -21,8 +21,8 @@ ledgers.watch()
 SLOW = [
     ROOT / "tests" / name
     for name in (
-        "coordinator/test_new.py",
-        "coordinator/test_next.py",
+        "coordinator/test_draft.py",
+        "coordinator/test_next_session.py",
         "coordinator/test_relay.py",
         "coordinator/test_serving.py",
         "party/test_budget_command.py",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import highspy
 
-from scripts.examples import joining, naming
+from scripts.examples import join_or_write, restore_names
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ def build() -> highspy.Highs:
 
 def write(path: Path) -> None:
     """As MPS, which keeps every name; HiGHS's LP writer drops all that have brackets."""
-    naming.save(build(), path)
+    restore_names.save(build(), path)
 
 
 if __name__ == "__main__":
-    joining.run(build, write, ".mps")
+    join_or_write.run(build, write, ".mps")

@@ -9,7 +9,7 @@ import linopy
 import pandas as pd
 import xarray as xr
 
-from scripts.examples import joining, naming
+from scripts.examples import join_or_write, restore_names
 
 DEPOT = pd.Index(["north", "harbour"], name="depot")
 DAY = pd.Index(["mon", "wed", "fri"], name="day")
@@ -38,8 +38,8 @@ def build() -> linopy.Model:
 def write(path: Path) -> None:
     """linopy puts `#` and a number behind every name in a file; here they are cut off again."""
     model = build().to_highspy(explicit_coordinate_names=True, set_names=True)
-    naming.save(model, path, lambda label: label.rpartition("#")[0])
+    restore_names.save(model, path, lambda label: label.rpartition("#")[0])
 
 
 if __name__ == "__main__":
-    joining.run(build, write, ".mps")
+    join_or_write.run(build, write, ".mps")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pulp
 
-from scripts.examples import joining
+from scripts.examples import join_or_write
 
 CUSTOMERS = ["pubs", "shops", "stadium"]
 PROFIT = {"pubs": 120.0, "shops": 85.0, "stadium": 140.0}
@@ -43,4 +43,4 @@ def write(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    joining.run(build, write, ".lp")
+    join_or_write.run(build, write, ".lp")

@@ -9,7 +9,7 @@ from pathlib import Path
 import highspy
 import pyomo.environ as pyo
 
-from scripts.examples import joining, naming
+from scripts.examples import join_or_write, restore_names
 
 PROFIT = {
     ("bread", "mill_end"): 38.0, ("bread", "old_town"): 45.0, ("bread", "airport"): 58.0,
@@ -52,8 +52,8 @@ def write(path: Path) -> None:
         draft, key = pyomo_model.write(f"{folder}/draft.lp")
         model.readModel(draft)
     symbols = pyomo_model.solutions.symbol_map[key]
-    naming.save(model, path, lambda label: symbols.getObject(label).name)
+    restore_names.save(model, path, lambda label: symbols.getObject(label).name)
 
 
 if __name__ == "__main__":
-    joining.run(build, write, ".mps")
+    join_or_write.run(build, write, ".mps")

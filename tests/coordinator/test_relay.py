@@ -3,10 +3,10 @@
 import time
 from pathlib import Path
 
-from protocol.command import INTERRUPTED
-from tests.kit.processes import Play, options, play
-from tests.kit.relay import forged, hello, recording, speaking
-from tests.kit.waiting import LIMIT, until
+from protocol.runtime.cli import INTERRUPTED
+from tests.support.local_sessions import Play, options, play
+from tests.support.relay_client import forged, hello, recording, speaking
+from tests.support.wait import LIMIT, until
 
 
 def named(session: Play, name: str) -> bool:

@@ -7,21 +7,24 @@ from pathlib import Path
 
 import pytest
 
-from protocol.command import INTERRUPTED
 from protocol.errors import BadCommand, Unavailable
-from protocol.transcript import load, replay
-from scripts import processes
-from tests.kit.holding import Brake, kill
-from tests.kit.processes import Play, assert_undisturbed, options, play
-from tests.kit.relay import forged, hello, speaking
-from tests.kit.waiting import LIMIT, until
+from protocol.outcome.replay import replay
+from protocol.runtime.cli import INTERRUPTED
+from protocol.wire.transcript import load
+from scripts.lab.common import local_session
+from tests.support.local_sessions import Play, assert_undisturbed, options, play
+from tests.support.process_control import Brake, kill
+from tests.support.relay_client import forged, hello, speaking
+from tests.support.wait import LIMIT, until
 
 ROUNDS = 12
 
 
 def serve(session: Play, *more: str) -> None:
     """Start the coordinator with more options than usual."""
-    session.cast.launch("coordinator", [*processes.coordinator_command(session.cast.folder), *more])
+    session.cast.launch(
+        "coordinator", [*local_session.coordinator_command(session.cast.folder), *more]
+    )
 
 
 def told(session: Play) -> str:
@@ -44,7 +47,7 @@ def health(session: Play, *more: str) -> int:
             *("--agreement", str(folder / "agreement.toml")),
             *("--key", str(folder / "coordinator.key"), *more),
         ],
-        env=processes.environment(),
+        env=local_session.environment(),
         capture_output=True,
         text=True,
         timeout=LIMIT,
@@ -150,8 +153,8 @@ def test_its_page_names_the_member_whose_connection_sends_forgeries(tmp_path: Pa
 
 def test_forged_seals_do_not_end_it(tmp_path: Path) -> None:
     """A member that says in the name of all that the session is over ends nothing."""
-    from protocol.messages import Seal
-    from protocol.wire import pack
+    from protocol.wire.codec import pack
+    from protocol.wire.messages import Seal
 
     with play(tmp_path / "s", options(rounds=ROUNDS)) as session:
         session.cast.start_coordinator()
@@ -161,7 +164,7 @@ def test_forged_seals_do_not_end_it(tmp_path: Path) -> None:
                     sender=member.name,
                     agreement=session.agreement.digest,
                     round=ROUNDS,
-                    head=bytes(32),
+                    chain_hash=bytes(32),
                     complete=True,
                 )
                 mouth.send(pack(seal, key=member.signing_key, sign=lambda _: bytes(64)).data)

@@ -19,17 +19,17 @@ from typing import Any
 
 import pytest
 
-from party.budget import Limit
-from party.ledger import Ledger
-from party.lifetime import accounts
-from protocol.agreement import Agreement
-from scripts.processes import party_command
-from tests.kit import ROOT
-from tests.kit.budgets import DELTA, agreed, composed, hidden, multiplier, record
-from tests.kit.holding import Brake, kill
-from tests.kit.ledgers import release
-from tests.kit.processes import Play, options, play
-from tests.kit.waiting import LIMIT, until
+from party.ledger.accounts import accounts
+from party.ledger.budget import Limit
+from party.ledger.session_ledger import Ledger
+from protocol.agreement.model import Agreement
+from scripts.lab.common.local_session import party_command
+from tests.support import ROOT
+from tests.support.budgets import DELTA, agreed, composed, hidden, multiplier, record
+from tests.support.ledgers import release
+from tests.support.local_sessions import Play, options, play
+from tests.support.process_control import Brake, kill
+from tests.support.wait import LIMIT, until
 
 
 def party(*arguments: Any) -> subprocess.CompletedProcess[str]:

@@ -6,8 +6,8 @@ import pytest
 
 from party.check import check
 from protocol.errors import BadAgreement
-from protocol.forecast import forecast
-from tests.kit.builders import make_agreement
+from protocol.planning.verdict import forecast
+from tests.support.builders import make_agreement
 
 
 def test_an_agreement_that_cannot_be_played_is_not_called_valid(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from importlib.metadata import version
 
 import pytest
 
-from tests.kit.golden import FILE, SESSIONS, played
+from tests.reference.make_golden import FILE, SESSIONS, played
 
 RECORDED = json.loads(FILE.read_text())
 

@@ -18,26 +18,28 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from party.dataset import DataSet, dense
-from party.noise import Noise, SeededTwin
-from party.subproblem import Answer, Subproblem
-from protocol.agreement import TICKS, Agreement
-from protocol.arrays import Floats, Ticks
-from protocol.caps import adaptive_caps, first_caps
-from protocol.course import Course, numbers
-from protocol.errors import BrokenInvariant
-from protocol.prices import PriceRule
-from protocol.privacy import (
-    Calibration,
+from party.model.best_response import Answer, Subproblem
+from party.model.company_model import CompanyModel, dense
+from party.release.noise import Noise, SeededGaussian
+from protocol.agreement.model import Agreement
+from protocol.agreement.parse import from_table
+from protocol.agreement.quantities import quantities
+from protocol.agreement.schema import TICKS
+from protocol.errors import InternalError
+from protocol.numeric import Floats, Ticks
+from protocol.pricing.rule import PriceRule
+from protocol.pricing.subgradient import (
     convergence_gap,
     convergence_step,
     gradient_bound,
     prices_distance,
-    rho,
 )
-from protocol.toml import from_table
-from scripts.instances import Instance, central, draw, dual_value
-from tests.kit.gates import gates, play
+from protocol.privacy.accountant import rho
+from protocol.privacy.calibration import Calibration
+from protocol.privacy.sensitivity import adaptive_caps, first_caps
+from protocol.rounds import RoundEngine, numbers
+from scripts.lab.common.instances import Instance, central, draw, dual_value
+from tests.support.gates import gates, play
 
 BUDGETS = [(0.1, 1e-3), (1.0, 1e-5), (4.0, 1e-3), (100.0, 0.1)]
 CAPACITY = (12.5, 3.0, 40.0)
@@ -48,7 +50,7 @@ def agree(capacity: Sequence[float], parties: int = 2, rounds: int = 10, **more:
     """An agreement with every share 1; `mode`, `privacy`, `prices` and `worth` may be given."""
     worth = more.pop("worth", 100.0)
     mode = more.pop("mode", "private")
-    privacy = {"epsilon": 1.0, "delta": 1e-3, "accountant": "paper"} if mode != "hidden" else {}
+    privacy = {"epsilon": 1.0, "delta": 1e-3, "accountant": "paper"} if mode != "exact" else {}
     return from_table(
         {
             "session": "paper",
@@ -69,7 +71,7 @@ def agree(capacity: Sequence[float], parties: int = 2, rounds: int = 10, **more:
     )
 
 
-def matrices(data: DataSet) -> tuple[Floats, Floats]:
+def matrices(data: CompanyModel) -> tuple[Floats, Floats]:
     """A and B of a data set, dense."""
     full = np.zeros((data.resources + data.private_rows, data.columns))
     columns = np.repeat(np.arange(data.columns), np.diff(data.start))
@@ -173,11 +175,11 @@ PATH = [np.array([[1.0, 0.25], [0.5, 0.0]]), np.array([[1.0, 0.5], [0.0, 0.5]])]
 
 def prices_after(prices: dict[str, Any]) -> list[list[float]]:
     table = {"step": "constant", "step_size": 0.5, "start": {"r0": 1.0, "r1": 2.0}} | prices
-    course = Course(agree((8.0, 4.0), mode="hidden", prices=table))
-    position, path = course.opening, []
+    engine = RoundEngine(agree((8.0, 4.0), mode="exact", prices=table))
+    state, path = engine.opening, []
     for parts in PATH:
-        position = course.advance(position, (parts * TICKS).astype(np.int64))
-        path.append(position.prices.current.tolist())
+        state = engine.advance(state, (parts * TICKS).astype(np.int64))
+        path.append(state.prices.current.tolist())
     return path
 
 
@@ -200,20 +202,20 @@ def test_eq_subup_with_a_falling_step() -> None:
 
 
 def ticks_demanded(agreement: Agreement, problems: list[Subproblem], prices: Floats) -> Ticks:
-    """s_k(λ) of every party in whole ticks: what hidden mode releases."""
+    """s_k(λ) of every party in whole ticks: what exact mode releases."""
     answers = [problem.answer(prices) for problem in problems]
-    parts = np.array([a.demand / agreement.capacity for a in answers if a])
+    parts = np.array([a.demand / quantities(agreement).capacity for a in answers if a])
     whole: Ticks = np.rint(parts * agreement.ticks).astype(np.int64)
     return whole
 
 
 @pytest.mark.parametrize("step", ["center", "dog"])
 def test_eq_subup0_is_what_gates_release_in_hidden_mode(step: str) -> None:
-    """In hidden mode the gates publish the s_k of eq:subup0, rounded to ticks and no more."""
+    """In exact mode the gates publish the s_k of eq:subup0, rounded to ticks and no more."""
     instance = draw(3, parties=3)
     prices = {"step": step}
-    agreement = agree(instance.capacity.tolist(), 3, 15, mode="hidden", prices=prices)
-    path = play(agreement, instance.subproblems(), SeededTwin(1))
+    agreement = agree(instance.capacity.tolist(), 3, 15, mode="exact", prices=prices)
+    path = play(agreement, instance.subproblems(), SeededGaussian(1))
     assert len(path) == 16
     problems = instance.subproblems()
     for before, after in pairwise(path[7:]):  # of the last half a position keeps the sum
@@ -228,17 +230,17 @@ def test_eq_subup_with_the_default_step_ends_by_itself(parties: int) -> None:
     for seed in range(1, 21):
         instance = draw(seed, parties=parties)
         problems = instance.subproblems()
-        agreement = agree(instance.capacity.tolist(), parties=parties, mode="hidden", rounds=150)
-        course = Course(agreement)
-        position = course.opening
-        while not position.over:
-            demanded = ticks_demanded(agreement, problems, position.prices.current)
-            position = course.advance(position, demanded)
-        assert position.round < agreement.rounds
-        assert position.certificate is not None
-        value = dual_value(instance, problems, position.certificate.prices / instance.capacity)
+        agreement = agree(instance.capacity.tolist(), parties=parties, mode="exact", rounds=150)
+        engine = RoundEngine(agreement)
+        state = engine.opening
+        while not state.over:
+            demanded = ticks_demanded(agreement, problems, state.prices.current)
+            state = engine.advance(state, demanded)
+        assert state.round < agreement.rounds
+        assert state.certificate is not None
+        value = dual_value(instance, problems, state.certificate.prices / instance.capacity)
         best = central(instance).utility
-        assert value - best <= position.certificate.bound
+        assert value - best <= state.certificate.bound
         gaps.append(value / best - 1.0)
     assert sum(gaps) / len(gaps) <= 1e-4
 
@@ -259,7 +261,7 @@ class Recorder(Noise):
         return values.copy()
 
 
-def any_data(rng: np.random.Generator, resources: int) -> DataSet:
+def any_data(rng: np.random.Generator, resources: int) -> CompanyModel:
     """A feasible, bounded problem of any kind: gains and losses, wants from 0 to far too much."""
     n = int(rng.integers(1, 5))
     data = dense(
@@ -284,7 +286,7 @@ def test_eq_bound_on_s_holds_for_any_data(seed: int, clipped: bool) -> None:
     )
     released = rng.integers(-(2**30), 2**30, (2, 3))
     caps = adaptive_caps(agreement, released) if clipped else first_caps(agreement)
-    opening = Course(agreement).opening
+    opening = RoundEngine(agreement).opening
     recorder = Recorder()
     problems = [Subproblem(any_data(rng, 3), np.array(CAPACITY)) for _ in range(2)]
     prices = replace(opening.prices, current=rng.uniform(-1.0, 1.0, 3) * 10.0 ** rng.uniform(-3, 9))
@@ -315,11 +317,13 @@ def test_eq_bound_on_s_holds_when_the_solver_fails(
     demand: float | None, expected: int, step: str
 ) -> None:
     """eq: bound on s: a solver that fails or answers nonsense is cut to the same range."""
-    agreement = agree(CAPACITY, mode="hidden", prices={"step": step})
+    agreement = agree(CAPACITY, mode="exact", prices={"step": step})
     problem = Broken(any_data(np.random.default_rng(1), 3), np.array(CAPACITY))
     if demand is not None:
         problem.said = Answer(objective=0.0, demand=np.full(3, demand), plan=np.zeros(1))
-    release = gates(agreement, [problem] * 2, SeededTwin(1))[0].release(Course(agreement).opening)
+    release = gates(agreement, [problem] * 2, SeededGaussian(1))[0].release(
+        RoundEngine(agreement).opening
+    )
     assert numbers((release,)).tolist() == [[expected * agreement.ticks] * 3]
 
 
@@ -345,7 +349,11 @@ def test_prop_diffpriv_variance(epsilon: float, delta: float) -> None:
     calibration = Calibration(
         agree(CAPACITY, rounds=T, privacy={"epsilon": epsilon, "delta": delta})
     )
-    sigma = calibration.scales(calibration.agreement.share_ticks) * np.array(CAPACITY) / TICKS
+    sigma = (
+        calibration.scales(quantities(calibration.agreement).share_ticks)
+        * np.array(CAPACITY)
+        / TICKS
+    )
     for row in sigma:
         for s, c in zip(row, CAPACITY, strict=True):
             assert s * s == pytest.approx(
@@ -360,7 +368,7 @@ def test_thm_zcdp_comp_spends_the_budget_and_no_more(shape: str, objective: bool
     T = 77
     privacy = {"epsilon": 2.0, "noise": shape, "share_objective": objective}
     calibration = Calibration(agree(CAPACITY, rounds=T, privacy=privacy))
-    sigma = calibration.scales(calibration.agreement.share_ticks)
+    sigma = calibration.scales(quantities(calibration.agreement).share_ticks)
     assert sigma.shape == (2, 4 if objective else 3)
     spent = T * (TICKS**2 / (2 * sigma**2)).sum(axis=1)
     assert spent == pytest.approx([exact_rho(2.0, 1e-3)] * 2, rel=1e-12)
@@ -370,7 +378,11 @@ def test_eq_overall_function_has_one_variance_for_all() -> None:
     """After eq: overall function: with `norm` every variance is T‖c‖²/2ρ."""
     T = 30
     calibration = Calibration(agree(CAPACITY, rounds=T, privacy={"noise": "norm"}))
-    sigma = calibration.scales(calibration.agreement.share_ticks) * np.array(CAPACITY) / TICKS
+    sigma = (
+        calibration.scales(quantities(calibration.agreement).share_ticks)
+        * np.array(CAPACITY)
+        / TICKS
+    )
     expected = T * sum(c * c for c in CAPACITY) / (2 * exact_rho(1.0, 1e-3))
     assert (sigma**2).ravel() == pytest.approx([expected] * 6, rel=1e-12)
 
@@ -391,7 +403,9 @@ def test_prop_diffpriv_balanced_has_the_least_total_variance(
     for shape in ("component", "norm", "balanced"):
         calibration = Calibration(agree(capacity, rounds=T, privacy={"noise": shape}))
         sigma = (
-            calibration.scales(calibration.agreement.share_ticks[0]) * np.array(capacity) / TICKS
+            calibration.scales(quantities(calibration.agreement).share_ticks[0])
+            * np.array(capacity)
+            / TICKS
         )
         totals[shape] = float((sigma**2).sum())
     unit = T / (2 * exact_rho(1.0, 1e-3))
@@ -407,13 +421,13 @@ def test_alg_dpra_makes_exactly_t_releases() -> None:
     """alg:dpra as accounted: T releases and no more, though the printed loop would make T+1."""
     instance = draw(1, parties=2)
     agreement = agree(instance.capacity.tolist(), rounds=3)
-    course, noise = Course(agreement), SeededTwin(1)
+    engine, noise = RoundEngine(agreement), SeededGaussian(1)
     doors = gates(agreement, instance.subproblems(), noise)
-    position = course.opening
+    state = engine.opening
     for _ in range(3):
-        position = course.advance(position, numbers(tuple(d.release(position) for d in doors)))
-    with pytest.raises(BrokenInvariant, match="one release more than agreed"):
-        doors[0].release(position)
+        state = engine.advance(state, numbers(tuple(d.release(state) for d in doors)))
+    with pytest.raises(InternalError, match="one release more than agreed"):
+        doors[0].release(state)
 
 
 # Clipping
@@ -509,7 +523,9 @@ def test_eq_expecnoisy_covers_every_demand_within_smaller_shares(prices: dict[st
     members = [{"name": f"p{k}", "share": share} for k, share in enumerate(shares)]
     calibration = Calibration(agree(CAPACITY, member=members, prices=prices))
     c = np.array(CAPACITY) if prices else np.ones(3)
-    variance = ((calibration.scales(calibration.agreement.share_ticks) * c / TICKS) ** 2).sum()
+    variance = (
+        (calibration.scales(quantities(calibration.agreement).share_ticks) * c / TICKS) ** 2
+    ).sum()
     corners = [np.zeros((3, 3)), np.ones((3, 3)), *rng.uniform(0.0, 1.0, (200, 3, 3))]
     for part in corners:
         s = part * np.array(shares)[:, None] * c
@@ -558,7 +574,7 @@ def small_instance(resources: int, parties: int) -> Instance:
     """A problem so tight that prices of 0 are far from the best ones."""
     rng = np.random.default_rng([resources, parties])
 
-    def data() -> DataSet:
+    def data() -> CompanyModel:
         return dense(
             A=rng.uniform(0.5, 2.0, (resources, 3)),
             B=np.ones((1, 3)),
@@ -578,7 +594,7 @@ def gaps_and_squares(instance: Instance, agreement: Agreement, runs: int) -> tup
     best, measured = central(instance).utility, instance.subproblems()
     gaps, squares = np.zeros((runs, agreement.rounds)), np.zeros((runs, agreement.rounds))
     for run in range(runs):
-        path = play(agreement, instance.subproblems(), SeededTwin(run))
+        path = play(agreement, instance.subproblems(), SeededGaussian(run))
         for t in range(agreement.rounds):
             gaps[run, t] = dual_value(instance, measured, path[t].prices.current) - best
             total = (path[t + 1].released - path[t].released).sum(axis=0) / TICKS
@@ -695,15 +711,15 @@ def test_remark_the_objective_is_the_number_after_the_resources(step: str) -> No
     limit = 5_000.0
     agreement = agree(
         instance.capacity.tolist(),
-        mode="hidden",
+        mode="exact",
         prices={"step": step},
         privacy={"share_objective": True, "objective_limit": limit},
     )
     recorder = Recorder()
     prices = np.array([3.0, 1.0, 4.0, 1.0, 5.0])
-    opening = Course(agreement).opening
-    position = replace(opening, prices=replace(opening.prices, current=prices))
-    release = gates(agreement, instance.subproblems(), recorder)[0].release(position)
+    opening = RoundEngine(agreement).opening
+    state = replace(opening, prices=replace(opening.prices, current=prices))
+    release = gates(agreement, instance.subproblems(), recorder)[0].release(state)
     values = numbers((release,))[0]
     answer = instance.subproblems()[0].answer(prices)
     assert answer is not None
@@ -717,7 +733,7 @@ def test_remark_the_budget_covers_one_number_more() -> None:
     T, limit = 20, 700.0
     privacy = {"share_objective": True, "objective_limit": limit}
     calibration = Calibration(agree(CAPACITY, rounds=T, privacy=privacy))
-    sigma = calibration.scales(calibration.agreement.share_ticks[0]) / TICKS
+    sigma = calibration.scales(quantities(calibration.agreement).share_ticks[0]) / TICKS
     unit = T * 4 / (2 * exact_rho(1.0, 1e-3))
     assert (sigma[:3] * np.array(CAPACITY)) ** 2 == pytest.approx(
         [unit * c * c for c in CAPACITY], rel=1e-12
@@ -730,25 +746,27 @@ def test_remark_the_best_noisy_dual_value_is_kept() -> None:
     agreement = agree(
         (10.0,),
         rounds=4,
-        mode="hidden",
+        mode="exact",
         prices={"step": "constant", "step_size": 0.1, "start": {"r0": 1.0}},
         privacy={"share_objective": True, "objective_limit": 128.0},
     )
-    course = Course(agreement)
-    position = course.opening
+    engine = RoundEngine(agreement)
+    state = engine.opening
     # Excess of a whole capacity in each round: λ = 1, 2, 3, 4 and then 5, which has no value.
     # Dual values 10·λ + Σ g: 10 + 96, 20 + 64, 30 + 80, 40 + 44.
     for objectives in ((64, 32), (96, -32), (40, 40), (22, 22)):
         rows = [[TICKS, objective * TICKS // 128] for objective in objectives]
-        position = course.advance(position, np.array(rows))
-    assert position.prices.current.tolist() == [5.0]
-    assert position.best is not None
-    assert position.best[0] == 84.0
-    assert position.best[1].tolist() == [2.0]
+        state = engine.advance(state, np.array(rows))
+    assert state.prices.current.tolist() == [5.0]
+    assert state.best is not None
+    assert state.best[0] == 84.0
+    assert state.best[1].tolist() == [2.0]
 
 
 def test_remark_without_objectives_no_price_is_known_to_be_best() -> None:
     """The Remark: where only s̃ is shared, nobody can tell a dual value."""
-    course = Course(agree((10.0,), mode="hidden", prices={"step": "constant", "step_size": 0.1}))
-    position = course.advance(course.opening, np.array([[TICKS], [TICKS]]))
-    assert position.best is None
+    engine = RoundEngine(
+        agree((10.0,), mode="exact", prices={"step": "constant", "step_size": 0.1})
+    )
+    state = engine.advance(engine.opening, np.array([[TICKS], [TICKS]]))
+    assert state.best is None

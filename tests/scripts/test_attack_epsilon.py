@@ -7,13 +7,13 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from party.noise import DiscreteGaussian
-from protocol.arrays import Floats, Ticks
-from protocol.privacy import Calibration
-from scripts.attacks import page
-from scripts.attacks.audit import DELTA, KINDS, Audit, Case, cases, twin_ratios
-from scripts.attacks.epsilon import play, units
-from scripts.attacks.guesses import Seen, seen, thresholds
+from party.release.noise import DiscreteGaussian
+from protocol.numeric import Floats, Ticks
+from protocol.privacy.calibration import Calibration
+from scripts.lab.attack import page
+from scripts.lab.attack.audit_sessions import DELTA, KINDS, Audit, Case, cases, twin_ratios
+from scripts.lab.attack.bounds import Seen, seen, thresholds
+from scripts.lab.attack.epsilon import play, units
 
 TWINS, SESSIONS = 400_000, 120
 TOO_LITTLE = 0.8

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from party.playing import players, run
-from protocol.outcome import outcome
-from scripts.attacks.totals import Attacker, Step, answering, attacked, steps, terms, true_steps
-from scripts.instances import draw
+from party.rehearsal.in_process import players, run
+from protocol.outcome.outcome import outcome
+from scripts.lab.attack.totals import Attacker, Step, answering, attacked, steps, terms, true_steps
+from scripts.lab.common.instances import draw
 
 
 @pytest.mark.parametrize(("rule", "sessions"), [("center", 10), ("worth", 1)])

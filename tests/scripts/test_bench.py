@@ -12,26 +12,26 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scripts.agreements import drawn
-from scripts.bench import BENCHES, command_line
-from scripts.benches import nearness
-from scripts.benches.instruments.alone import WIRELESS, Setting
-from scripts.benches.instruments.bytes import MESSAGES, Frames
-from scripts.benches.instruments.fit import Power, line, power, upper
-from scripts.benches.instruments.growth import exponents
-from scripts.benches.instruments.parts import PARTS, PLACES
-from scripts.benches.instruments.points import alone
-from scripts.benches.instruments.sessions import prepared, session
-from scripts.benches.instruments.turns import in_turns, plain, ratio, spread
-from scripts.benches.rivals.hindsight import best_in_hindsight, prices
-from scripts.benches.rivals.mpi import Mpi, found
-from scripts.benches.rounds import Size, measure
-from scripts.benches.scale_page import page
-from scripts.benches.solver import Size as ModelSize
-from scripts.benches.solver import measure as measure_solver
-from scripts.benches.start import Role, imports, role
-from scripts.instances import central, draw
-from scripts.studies.play import Companies
+from scripts.lab.bench import time_to_accuracy
+from scripts.lab.bench.__main__ import BENCHES, command_line
+from scripts.lab.bench.baselines.disropt_prices import best_in_hindsight, prices
+from scripts.lab.bench.baselines.mpi import Mpi, found
+from scripts.lab.bench.measure.fit import Power, line, power, upper
+from scripts.lab.bench.measure.growth import exponents
+from scripts.lab.bench.measure.interleave import in_turns, plain, ratio, spread
+from scripts.lab.bench.measure.points import alone
+from scripts.lab.bench.measure.profile import PARTS, PLACES
+from scripts.lab.bench.measure.sessions import prepared, session
+from scripts.lab.bench.measure.single_party import WIRELESS, Setting
+from scripts.lab.bench.measure.traffic import MESSAGES, Frames
+from scripts.lab.bench.rounds import Size, measure
+from scripts.lab.bench.scale_page import page
+from scripts.lab.bench.solver import Size as ModelSize
+from scripts.lab.bench.solver import measure as measure_solver
+from scripts.lab.bench.start import Role, imports, role
+from scripts.lab.common.agreements import drawn
+from scripts.lab.common.instances import central, draw
+from scripts.lab.study.replicate import Companies
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -100,7 +100,7 @@ def test_every_bench_can_be_called() -> None:
     """The command line names functions that exist."""
     for name in BENCHES:
         assert command_line().parse_args([name, "--quick"]).quick
-        assert callable(getattr(importlib.import_module(f"scripts.benches.{name}"), name))
+        assert callable(getattr(importlib.import_module(f"scripts.lab.bench.{name}"), name))
 
 
 @pytest.mark.parametrize("place", [place for places in PLACES.values() for place in places])
@@ -134,8 +134,8 @@ def test_rounds_of_two_parties() -> None:
 
 def test_a_session_of_two_comes_near() -> None:
     """A real session is within 1 % first and within 0.1 % then, and the launch takes time too."""
-    size = nearness.Size(2, turns=1, pace_rounds=1, topologies=("relay",))
-    [row] = nearness.measure(size, 1, Mpi(sys.executable, False, False, ()))
+    size = time_to_accuracy.Size(2, turns=1, pace_rounds=1, topologies=("relay",))
+    [row] = time_to_accuracy.measure(size, 1, Mpi(sys.executable, False, False, ()))
     near, nearer = row["0.01"], row["0.001"]
     assert 1 <= near["rounds"].median <= nearer["rounds"].median <= row["rounds_played"].median
     assert near["seconds"].median < nearer["launched_seconds"].median
@@ -167,7 +167,7 @@ MPI = found(os.environ.get("MPI_PYTHON", sys.executable))
 @pytest.mark.skipif(not MPI.disropt, reason=f"not installed: {', '.join(MPI.missing)}")
 def test_the_rival_in_one_process_has_the_prices_of_the_real_one(tmp_path: Path) -> None:
     """DISROPT under mpirun comes to the same prices after as many rounds of the same step."""
-    options = session(2, 10, "relay", 1, "--mode", "hidden")
+    options = session(2, 10, "relay", 1, "--mode", "exact")
     prepared(tmp_path, options)
     told = MPI.run("disropt_session.py", 2, tmp_path, 10)
     path = prices(Companies(drawn(options)), lambda _: 0.1)

@@ -16,22 +16,29 @@ import pyomo.environ as pyo
 import pytest
 from scipy.optimize import linprog
 
-from party import dataset
-from party.settle import plan_within
-from party.subproblem import Subproblem
+from party.model import company_model
+from party.model.best_response import Subproblem
+from party.settlement.settle import plan_within
+from protocol.agreement.parse import from_table
 from protocol.errors import BadAgreement, BadData
-from protocol.toml import from_table
-from scripts.examples import joining, naming, with_highs, with_linopy, with_pulp, with_pyomo
-from scripts.ports import reserve
-from scripts.processes import Processes, environment
-from tests.kit import ROOT
-from tests.kit.waiting import LIMIT
+from scripts.examples import (
+    join_or_write,
+    restore_names,
+    with_highs,
+    with_linopy,
+    with_pulp,
+    with_pyomo,
+)
+from scripts.lab.common.local_session import Processes, environment
+from scripts.lab.common.ports import reserve
+from tests.support import ROOT
+from tests.support.wait import LIMIT
 
 TOOLS = {"linopy": with_linopy, "pyomo": with_pyomo, "pulp": with_pulp, "highs": with_highs}
 AGREEMENT = from_table(
     {
         "session": "examples",
-        "mode": "hidden",
+        "mode": "exact",
         "rounds": 5,
         "resource": [{"name": name, "capacity": 400.0} for name in ("truck_hours", "dock_slots")],
         "member": [{"name": tool} for tool in TOOLS],
@@ -93,11 +100,11 @@ SOLVED: dict[str, tuple[Callable[[], Outcome], tuple[float, float]]] = {
 """For each tool its own answer, and the limits of the shared resources that it holds."""
 
 
-def read_back(tool: str, folder: Path) -> dataset.DataSet:
+def read_back(tool: str, folder: Path) -> company_model.CompanyModel:
     """What a party reads from the file that an example writes."""
     path = folder / ("model.lp" if tool == "pulp" else "model.mps")
     TOOLS[tool].write(path)
-    return dataset.read(path, AGREEMENT)
+    return company_model.read(path, AGREEMENT)
 
 
 @pytest.mark.parametrize("tool", TOOLS)
@@ -119,7 +126,7 @@ def test_the_file_has_the_optimum_of_the_tool(tool: str, tmp_path: Path) -> None
 @pytest.mark.parametrize("tool", TOOLS)
 def test_in_memory_a_model_is_the_same(tool: str, tmp_path: Path) -> None:
     """What a tool holds is read as from its file: names, sense, numbers, and nothing rounded."""
-    held, written = dataset.read(TOOLS[tool].build(), AGREEMENT), read_back(tool, tmp_path)
+    held, written = company_model.read(TOOLS[tool].build(), AGREEMENT), read_back(tool, tmp_path)
     assert held.minimises == written.minimises
     assert sorted(held.names) == sorted(written.names)
     order = [held.names.index(name) for name in written.names]
@@ -162,7 +169,7 @@ def test_whole_numbers_come_from_every_tool() -> None:
     bare.addConstr(a <= 1.0, name="dock_slots")
 
     for model, constant in ((linear, 0.0), (concrete, 0.0), (plain, 100.0), (bare, 0.0)):
-        data = dataset.read(model, AGREEMENT)
+        data = company_model.read(model, AGREEMENT)
         assert data.whole is not None
         assert dict(zip(data.names, data.whole.tolist(), strict=True)) == {"x": True, "y": False}
         plan = plan_within(data, np.array([5.5, 4.0]))
@@ -192,19 +199,19 @@ def test_concave_objectives_come_from_tools_that_have_them() -> None:
         return model
 
     for build in (linear, concrete):
-        data = dataset.read(build(-1.0), AGREEMENT)
+        data = company_model.read(build(-1.0), AGREEMENT)
         plan = plan_within(data, np.array([100.0, 100.0]))
         assert plan is not None
         assert plan.values.tolist() == pytest.approx([6.0], abs=1e-5)
         assert plan.utility == pytest.approx(36.0)
         with pytest.raises(BadData, match="not concave to be maximised"):
-            dataset.read(build(1.0), AGREEMENT)
+            company_model.read(build(1.0), AGREEMENT)
 
 
 def test_what_is_no_model_is_said() -> None:
     """Anything else is refused with what can be read."""
     with pytest.raises(BadData, match=r"a dict is no model; give a file or one of highspy\.Highs"):
-        dataset.read({"x": 1.0}, AGREEMENT)
+        company_model.read({"x": 1.0}, AGREEMENT)
 
 
 @pytest.mark.parametrize("tool", TOOLS)
@@ -230,9 +237,9 @@ def test_a_tool_that_hides_the_sense_is_found_out(tmp_path: Path) -> None:
     model.writeMPS(str(plain))
     model.writeMPS(str(asked), with_objsense=True)
     right = read_back("pulp", tmp_path)
-    assert dataset.read(asked, AGREEMENT).utility.tolist() == right.utility.tolist()
+    assert company_model.read(asked, AGREEMENT).utility.tolist() == right.utility.tolist()
     with pytest.raises(BadData, match="says maximise where no reader looks"):
-        dataset.read(plain, AGREEMENT)
+        company_model.read(plain, AGREEMENT)
 
 
 def test_rows_as_the_tools_spell_them(tmp_path: Path) -> None:
@@ -242,7 +249,10 @@ def test_rows_as_the_tools_spell_them(tmp_path: Path) -> None:
     )
     with_linopy.build().to_file(tmp_path / "linopy.lp", explicit_coordinate_names=True)
     for tool in ("pyomo", "linopy"):
-        plain, named = dataset.read(tmp_path / f"{tool}.lp", AGREEMENT), read_back(tool, tmp_path)
+        plain, named = (
+            company_model.read(tmp_path / f"{tool}.lp", AGREEMENT),
+            read_back(tool, tmp_path),
+        )
         assert sorted(plain.utility.tolist()) == pytest.approx(sorted(named.utility.tolist()))
         assert (plain.resources, plain.columns) == (named.resources, named.columns)
 
@@ -256,7 +266,7 @@ def test_names_that_do_not_fit_are_refused(names: tuple[str, str], tmp_path: Pat
         model.addVariable(name=label)
     renamed = dict(zip(("first", "second"), names, strict=True))
     with pytest.raises(ValueError, match="cannot write these names"):
-        naming.save(model, tmp_path / "model.mps", lambda label: renamed[label])
+        restore_names.save(model, tmp_path / "model.mps", lambda label: renamed[label])
     assert not (tmp_path / "model.mps").exists()
 
 
@@ -275,7 +285,7 @@ def test_half_a_command_writes_nothing(
     """An example either writes a model or joins, and says so."""
     monkeypatch.setattr(sys, "argv", ["with_highs", *arguments])
     with pytest.raises(SystemExit, match="2"):
-        joining.run(
+        join_or_write.run(
             lambda: pytest.fail("it has joined"),
             lambda _: pytest.fail("it has written a model"),
             ".mps",

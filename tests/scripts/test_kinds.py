@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from scripts.instances import Instance, central, curved, knapsacks
-from scripts.simulate import command_line, play
+from scripts.lab.common.instances import Instance, central, curved, knapsacks
+from scripts.lab.simulate import command_line, play
 
 
 def played(instance: Instance, *arguments: str) -> dict[str, object]:
-    options = command_line().parse_args(["--mode", "hidden", "--worth", "0", *arguments])
+    options = command_line().parse_args(["--mode", "exact", "--worth", "0", *arguments])
     return play(instance, central(instance), options)
 
 

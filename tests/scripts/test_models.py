@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from protocol.errors import BadCommand
-from scripts.processes import environment
-from scripts.sets import read_set
-from scripts.simulate import command_line, play
-from tests.kit import ROOT
-from tests.kit.waiting import LIMIT
+from scripts.lab.common.local_session import environment
+from scripts.lab.common.model_sets import read_set
+from scripts.lab.simulate import command_line, play
+from tests.support import ROOT
+from tests.support.wait import LIMIT
 
 PUBLIC = Path(os.environ.get("INSTANCES", ROOT.parent / "shared" / "instances"))
 
@@ -78,7 +78,7 @@ def earning(folder: Path, optimum: float = 14.0, **capacity: float) -> Path:
 
 
 def options(*arguments: str) -> argparse.Namespace:
-    return command_line().parse_args(["--mode", "hidden", "--worth", "0", *arguments])
+    return command_line().parse_args(["--mode", "exact", "--worth", "0", *arguments])
 
 
 def test_a_set_that_earns_comes_to_its_optimum(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_the_command_plays_a_set(tmp_path: Path) -> None:
 
 
 def simulated(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "scripts.simulate", "--mode", "hidden", *arguments]
+    command = [sys.executable, "-m", "scripts.lab.simulate", "--mode", "exact", *arguments]
     return subprocess.run(
         command, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=LIMIT
     )

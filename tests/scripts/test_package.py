@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from protocol import __version__
-from scripts.processes import environment
-from tests.kit import ROOT
-from tests.kit.waiting import LIMIT
+from scripts.lab.common.local_session import environment
+from tests.support import ROOT
+from tests.support.wait import LIMIT
 
 PROGRAMS = ("coordinator", "party", "protocol")
 
@@ -51,7 +51,7 @@ def test_the_wheel_has_the_programs_and_nothing_else(handed_out: dict[str, Path]
         if path.is_file() and path.suffix in {".py", ".md", ".css", ".typed"}
     }
     assert found == expected
-    assert {"party/RESULT.md", "protocol/EXITS.md", "protocol/pages/style.css"} <= found
+    assert {"docs/RESULT.md", "docs/EXIT_CODES.md", "protocol/pages/style.css"} <= found
 
 
 def test_the_source_has_what_its_tests_need(handed_out: dict[str, Path]) -> None:
@@ -94,8 +94,28 @@ def test_the_lowest_versions_suffice(tmp_path: Path) -> None:
     python = str(tmp_path / "venv" / "bin" / "python")
     for command in (
         [python, "-m", "pip", "install", "--quiet", *lowest],
-        [python, "-m", "scripts.demo", "--mode", "hidden", "--parties", "3", "--rounds", "40"],
-        [python, "-m", "scripts.demo", "--epsilon", "8", "--parties", "3", "--rounds", "5"],
+        [
+            python,
+            "-m",
+            "scripts.lab.demo",
+            "--mode",
+            "exact",
+            "--parties",
+            "3",
+            "--rounds",
+            "40",
+        ],
+        [
+            python,
+            "-m",
+            "scripts.lab.demo",
+            "--epsilon",
+            "8",
+            "--parties",
+            "3",
+            "--rounds",
+            "5",
+        ],
     ):
         done = subprocess.run(
             command, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=600

@@ -4,13 +4,13 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-from scripts import ports
-from scripts.ports import reserve
-from scripts.processes import environment
+from scripts.lab.common import ports
+from scripts.lab.common.local_session import environment
+from scripts.lab.common.ports import reserve
 
 ASKING = """
 import sys
-from scripts import ports
+from scripts.lab.common import ports
 
 ports.FIRST, ports.LAST = map(int, sys.argv[1:3])
 taken = []

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from scripts.instances import draw
-from scripts.studies.real import banded, page
+from scripts.lab.common.instances import draw
+from scripts.lab.study.real_models import banded, page
 
 
 def test_a_narrow_band_is_certain_but_for_its_width() -> None:

@@ -20,15 +20,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from party.noise import Noise
-from party.settle import own_part
-from protocol.agreement import Agreement
-from protocol.arrays import Floats, Ticks
-from scripts.instances import placebo
-from scripts.ports import reserve
-from scripts.processes import Processes, environment
-from scripts.studies import tables
-from scripts.studies.cells import (
+from party.release.noise import Noise
+from party.settlement.settle import own_part
+from protocol.agreement.model import Agreement
+from protocol.numeric import Floats, Ticks
+from scripts.lab.common.instances import placebo
+from scripts.lab.common.local_session import Processes, environment
+from scripts.lab.common.ports import reserve
+from scripts.lab.study import tables
+from scripts.lab.study.__main__ import manifest
+from scripts.lab.study.figures.whole import draw_all
+from scripts.lab.study.grid import (
     EXPERIMENTS,
     PAPER_EPSILONS,
     PAPER_VARIANTS,
@@ -36,17 +38,15 @@ from scripts.studies.cells import (
     Setting,
     agree,
 )
-from scripts.studies.figures.whole import draw_all
-from scripts.studies.page import results
-from scripts.studies.play import Companies, Unit, play, session
-from scripts.studies.tables import COLUMNS, Columns, Results, cell, read, settings, shown, where
-from scripts.studies.work import units
-from scripts.studies.workers import local, versions
-from scripts.study import manifest
-from tests.kit import ROOT
-from tests.kit.gates import play as play_gates
-from tests.kit.ledgers import in_memory
-from tests.kit.waiting import LIMIT, until
+from scripts.lab.study.page import results
+from scripts.lab.study.replicate import Companies, Unit, play, session
+from scripts.lab.study.tables import COLUMNS, Columns, Results, cell, read, settings, shown, where
+from scripts.lab.study.units import units
+from scripts.lab.study.workers import local, versions
+from tests.support import ROOT
+from tests.support.gates import play as play_gates
+from tests.support.ledgers import in_memory
+from tests.support.wait import LIMIT, until
 
 COMMITTED = ROOT / "scripts" / "results" / "study"
 NAMES = [e.name for e in EXPERIMENTS]
@@ -80,10 +80,10 @@ def test_sessions_are_those_of_real_gates(name: str) -> None:
     path = play_gates(agreement, instance.subproblems(), Drawn(agreement, draws))
     played = session(agreement, Companies(instance), draws)
     if agreement.masked:
-        assert (played.known.position.released == path[-1].released).all()
+        assert (played.known.state.released == path[-1].released).all()
     else:
-        assert played.known.position.head == path[-1].head
-    assert (played.known.path == [position.prices.current for position in path]).all()
+        assert played.known.state.chain_hash == path[-1].chain_hash
+    assert (played.known.path == [state.prices.current for state in path]).all()
 
 
 def test_private_quotas_are_those_that_parties_work_out() -> None:
@@ -110,7 +110,7 @@ def test_a_session_does_not_depend_on_what_was_asked_before() -> None:
         agreement = agree(VARIANTS["recommended"], instance, rounds=60, epsilon=epsilon, buffer=2.0)
         again = session(agreement, used, draws)
         fresh = session(agreement, Companies(instance), draws)
-        assert again.known.position.head == fresh.known.position.head
+        assert again.known.state.chain_hash == fresh.known.state.chain_hash
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -144,7 +144,7 @@ class Study:
     def __init__(self, out: Path, *arguments: str) -> None:
         self.out, self.work = out, out / ".work"
         self._command = [
-            sys.executable, "-m", "scripts.study", "--out", str(out), "--only", "quota",
+            sys.executable, "-m", "scripts.lab.study", "--out", str(out), "--only", "quota",
             "--replications", "3", *arguments,
         ]  # fmt: skip
 

@@ -7,21 +7,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from party.playing import players, run
-from party.report import Spending, private_page
-from party.result import public_result
-from party.settle import own_part, settle
-from protocol.agreement import Agreement
-from protocol.outcome import Outcome, amounts, outcome
-from protocol.pages.public import public_page
-from protocol.pages.terminal import audit_figures, audit_text
-from protocol.parts import Part
-from protocol.privacy import Calibration
-from protocol.promise import at_most
-from protocol.toml import from_table
-from scripts.agreements import agreement_table, drawn
-from scripts.instances import Instance, central, draw, knapsacks
-from scripts.simulate import command_line, play, simulate
+from party.rehearsal.in_process import players, run
+from party.settlement.private_report import Spending, private_page
+from party.settlement.result_files import public_result
+from party.settlement.settle import own_part, settle
+from protocol.agreement.model import Agreement
+from protocol.agreement.parse import from_table
+from protocol.agreement.quantities import amounts
+from protocol.outcome.outcome import Outcome, outcome
+from protocol.outcome.private_quota import Allocation
+from protocol.planning.privacy_statement import at_most
+from protocol.privacy.calibration import Calibration
+from protocol.report.public import public_page
+from protocol.report.terminal import audit_figures, audit_text
+from scripts.lab.common.agreements import agreement_table, drawn
+from scripts.lab.common.instances import Instance, central, draw, knapsacks
+from scripts.lab.simulate import command_line, play, simulate
 
 
 def options(*arguments: str) -> argparse.Namespace:
@@ -31,7 +32,7 @@ def options(*arguments: str) -> argparse.Namespace:
     return parsed
 
 
-def settled(*arguments: str) -> tuple[Outcome, list[Part]]:
+def settled(*arguments: str) -> tuple[Outcome, list[Allocation]]:
     """The outcome of a session, and what each member has worked out for itself."""
     chosen = options(*arguments)
     instance = drawn(chosen)
@@ -41,7 +42,7 @@ def settled(*arguments: str) -> tuple[Outcome, list[Part]]:
 
 def settled_among(
     agreement: Agreement, instance: Instance, seed: int
-) -> tuple[Outcome, list[Part]]:
+) -> tuple[Outcome, list[Allocation]]:
     with players(agreement, instance.subproblems(), seed) as members:
         run(members)
         known = outcome(agreement, members[0].ledger.transcript())
@@ -111,7 +112,7 @@ def test_models_of_any_kind_are_played_as_where_each_can_be_read(kind: str) -> N
     instance = in_bands(1) if kind == "in bands" else knapsacks(1, parties=4, resources=2, things=9)
     best = central(instance)
     totals, each = (
-        play(instance, best, options("--mode", "hidden", "--reveal", reveal, "--rounds", "60"))
+        play(instance, best, options("--mode", "exact", "--reveal", reveal, "--rounds", "60"))
         for reveal in ("totals", "each")
     )
     same = ("prices", "rounds_played", "quota_utility", "quota_plans", "quota_overrun")

@@ -6,15 +6,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from party.playing import players, run
-from party.subproblem import counted
-from protocol.arrays import Floats
-from protocol.outcome import Outcome, outcome
-from protocol.toml import from_table
-from scripts.agreements import players as roster
-from scripts.agreements import table
-from scripts.instances import Instance, central, draw
-from scripts.simulate import settled
+from party.model.best_response import counted
+from party.rehearsal.in_process import players, run
+from protocol.agreement.parse import from_table
+from protocol.agreement.quantities import quantities
+from protocol.numeric import Floats
+from protocol.outcome.outcome import Outcome, outcome
+from scripts.lab.common.agreements import players as roster
+from scripts.lab.common.agreements import table
+from scripts.lab.common.instances import Instance, central, draw
+from scripts.lab.simulate import settled
 
 WORTH = np.array([900.0, 300.0, 500.0])
 FACTORS = [
@@ -43,7 +44,7 @@ class Played:
     @property
     def money(self) -> Floats:
         """The prices of the outcome for each whole capacity."""
-        return self.known.prices * self.known.agreement.capacity
+        return self.known.prices * quantities(self.known.agreement).capacity
 
     @property
     def parts(self) -> Floats:
@@ -53,7 +54,7 @@ class Played:
 def play(instance: Instance, mode: str, **prices: Any) -> Played:
     """The session of this mode as it comes, with seeded noise where there is any."""
     count = len(instance.data)
-    privacy = {} if mode == "hidden" else {"epsilon": 64.0, "delta": 1e-3}
+    privacy = {} if mode == "exact" else {"epsilon": 64.0, "delta": 1e-3}
     agreement = from_table(
         table(
             session="units",
@@ -75,7 +76,7 @@ def play(instance: Instance, mode: str, **prices: Any) -> Played:
 
 
 @pytest.mark.parametrize("factors", FACTORS)
-@pytest.mark.parametrize(("mode", "step"), [("hidden", "center"), ("private", "worth")])
+@pytest.mark.parametrize(("mode", "step"), [("exact", "center"), ("private", "worth")])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_the_outcome_is_the_same_in_other_units(
     seed: int, mode: str, step: str, factors: list[float]

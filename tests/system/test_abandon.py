@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from party.ledger import Ledger
-from protocol.command import read_agreement
-from scripts import processes
-from scripts.processes import environment
-from tests.kit.processes import options, play
-from tests.kit.waiting import LIMIT
+from party.ledger.session_ledger import Ledger
+from protocol.runtime.files import read_agreement
+from scripts.lab.common import local_session
+from scripts.lab.common.local_session import environment
+from tests.support.local_sessions import options, play
+from tests.support.wait import LIMIT
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -23,7 +23,8 @@ SPOILT = 4
 """The round in which one member does not mask its release."""
 
 _UNMASKED = f"""
-from party import __main__, masks
+from party import __main__
+from party.release import masks
 
 plain = masks.Masks.masked
 masks.Masks.masked = lambda self, values, position: (
@@ -51,16 +52,16 @@ def command(*arguments: Any) -> tuple[int, str]:
 
 
 def with_a_bad_member(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    plain = processes.party_command
+    plain = local_session.party_command
 
     def chosen(folder: Path, party: str, options: argparse.Namespace) -> list[str]:
         found = plain(folder, party, options)
         return [found[0], "-c", _UNMASKED, *found[3:]] if party == name else found
 
-    monkeypatch.setattr(processes, "party_command", chosen)
+    monkeypatch.setattr(local_session, "party_command", chosen)
 
 
-@pytest.mark.parametrize("mode", ["hidden", "private"])
+@pytest.mark.parametrize("mode", ["exact", "private"])
 def test_a_spoilt_total_is_given_up_and_the_next_session_begins_where_it_stood(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from party.ledger import Ledger
-from party.lifetime import accounts
-from protocol.command import read_agreement
-from scripts.ports import reserve
-from scripts.processes import environment, party_command
-from tests.kit.processes import Play, options, play
-from tests.kit.waiting import LIMIT
+from party.ledger.accounts import accounts
+from party.ledger.session_ledger import Ledger
+from protocol.runtime.files import read_agreement
+from scripts.lab.common.local_session import environment, party_command
+from scripts.lab.common.ports import reserve
+from tests.support.local_sessions import Play, options, play
+from tests.support.wait import LIMIT
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -68,7 +68,7 @@ def test_a_check_says_what_the_company_has_alone(tmp_path: Path) -> None:
         assert earned > 0.0
         assert "its minimum fits" in told
         assert "`protocol plan` says what the noise will do" in told
-    with play(tmp_path / "u", options("--mode", "hidden", "--no-demands")) as session:
+    with play(tmp_path / "u", options("--mode", "exact", "--no-demands")) as session:
         code, told = check(session, "party1", "party1")
         assert (code, "noise" in told) == (0, False)
 

@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 import yaml
 
-from scripts.ports import reserve
-from scripts.processes import environment
-from tests.kit import ROOT
-from tests.kit.waiting import LIMIT
+from scripts.lab.common.local_session import environment
+from scripts.lab.common.ports import reserve
+from tests.support import ROOT
+from tests.support.wait import LIMIT
 
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 MESH: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.mesh.yml").read_text())
@@ -217,7 +217,10 @@ def test_the_image_holds_no_results_and_no_tests() -> None:
 
 def test_the_image_holds_all_that_its_commands_load() -> None:
     """Every module of this project behind `scripts/compose` reaches the builder, and it does."""
-    lines = ["import sys, scripts.folders, scripts.instances, party.__main__, coordinator.__main__"]
+    lines = [
+        "import sys, scripts.lab.common.workspace, scripts.lab.common.instances",
+        "import party.__main__, coordinator.__main__",
+    ]
     lines += ["print(*(getattr(m, '__file__', None) or '' for m in sys.modules.values()))"]
     done = subprocess.run(
         [sys.executable, "-c", "\n".join(lines)],

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from party.ledger import Ledger
+from party.ledger.session_ledger import Ledger
 from protocol.errors import BadLedger
-from tests.kit.holding import Brake, kill, rounds_closed
-from tests.kit.processes import Play, assert_undisturbed, options, play
-from tests.kit.waiting import LIMIT, until
+from tests.support.local_sessions import Play, assert_undisturbed, options, play
+from tests.support.process_control import Brake, kill, rounds_closed
+from tests.support.wait import LIMIT, until
 
 pytestmark = pytest.mark.timeout(600)
 

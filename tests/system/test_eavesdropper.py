@@ -10,16 +10,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from party import dataset
-from party.ledger import Ledger
-from party.subproblem import subproblem
-from protocol.agreement import Agreement
-from protocol.messages import Message, Release
-from protocol.wire import Reader, release_bytes
-from tests.kit.holding import Brake, kill
-from tests.kit.processes import Play, options, play
-from tests.kit.relay import recording
-from tests.kit.waiting import LIMIT, until
+from party.ledger.session_ledger import Ledger
+from party.model import company_model
+from party.model.best_response import subproblem
+from protocol.agreement.model import Agreement
+from protocol.wire.codec import Reader, release_bytes
+from protocol.wire.messages import Message, Release
+from tests.support.local_sessions import Play, options, play
+from tests.support.process_control import Brake, kill
+from tests.support.relay_client import recording
+from tests.support.wait import LIMIT, until
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -62,7 +62,7 @@ def test_no_private_number_is_written_or_sent(tmp_path: Path) -> None:
 
 def _first_demand(session: Play, model: Path) -> list[float]:
     """What the company would take at the first prices: the secret that the noise must hide."""
-    problem = subproblem(dataset.read(model, session.agreement), session.agreement, "party1")
+    problem = subproblem(company_model.read(model, session.agreement), session.agreement, "party1")
     answer = problem.answer(np.array(session.agreement.pricing.start))
     assert answer is not None
     return [answer.objective, *(float(x) for x in answer.demand if x > 0.0)]

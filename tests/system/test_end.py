@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from party import identity
-from party.ledger import Ledger
-from protocol.course import Course
+from party import keys
+from party.ledger.session_ledger import Ledger
 from protocol.errors import BadLedger, Equivocation, Unavailable, Unsealed
-from protocol.messages import Release
-from protocol.wire import Reader
-from scripts.processes import environment
-from tests.kit.holding import Brake, kill, until_told
-from tests.kit.processes import PATIENCE, Play, assert_undisturbed, options, play
-from tests.kit.relay import key_file, speaking
-from tests.kit.waiting import LIMIT, until
+from protocol.rounds import RoundEngine
+from protocol.wire.codec import Reader
+from protocol.wire.messages import Release
+from scripts.lab.common.local_session import environment
+from tests.support.local_sessions import PATIENCE, Play, assert_undisturbed, options, play
+from tests.support.process_control import Brake, kill, until_told
+from tests.support.relay_client import key_file, speaking
+from tests.support.wait import LIMIT, until
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -176,15 +176,15 @@ def test_a_result_of_a_session_that_was_not_played_is_refused(tmp_path: Path) ->
 
 def two_releases(session: Play, liar: str) -> list[bytes]:
     """What nobody honest signs: two answers to the first prices."""
-    who, agreement = identity.load(key_file(session, liar)), session.agreement
-    head = Course(agreement).opening.head
+    who, agreement = keys.load(key_file(session, liar)), session.agreement
+    chain_hash = RoundEngine(agreement).opening.chain_hash
     return [
         who.pack(
             Release(
                 sender=liar,
                 agreement=agreement.digest,
                 round=0,
-                head=head,
+                chain_hash=chain_hash,
                 values=(value,) * agreement.width,
             )
         ).data

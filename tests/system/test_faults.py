@@ -14,20 +14,20 @@ import time
 
 import pytest
 
-from party.executor import Executor
-from protocol.effects import Effect
+from party.driver import Driver
 from protocol.errors import Equivocation, ImpossibleTotal, SottoError
-from protocol.messages import MaskKey, Release, Signed
-from tests.kit.world import Faults, Stored, Violation, World, silent
+from protocol.session.effects import Effect
+from protocol.wire.messages import MaskKey, Release, Signed
+from tests.support.simulated_network import Faults, SimulatedNetwork, Stored, Violation, silent
 
 CHUNK = 50
 HONEST = range(0, 500, CHUNK)
 LYING = range(0, 200, CHUNK)
 
 
-def world(seed: int, *, liar: bool = False) -> World:
+def world(seed: int, *, liar: bool = False) -> SimulatedNetwork:
     chance = random.Random(f"faults {seed}")
-    return World(
+    return SimulatedNetwork(
         seed,
         faults=Faults.drawn(chance, liar=liar),
         members=chance.choice((3, 3, 4)),
@@ -36,7 +36,7 @@ def world(seed: int, *, liar: bool = False) -> World:
     )
 
 
-def play(seed: int, *, liar: bool = False) -> World:
+def play(seed: int, *, liar: bool = False) -> SimulatedNetwork:
     """Run one seed, and tell its story where it breaks a promise."""
     here = world(seed, liar=liar)
     try:
@@ -70,7 +70,7 @@ def test_where_messages_arrive_a_liar_is_named_by_all(first: int) -> None:
     for seed in range(first, first + CHUNK):
         rounds = (2, 3, 4, None)[seed % 4]
         masked = seed % 8 < 4
-        here = World(
+        here = SimulatedNetwork(
             seed, faults=Faults(liar=True), members=3 + seed % 2, rounds=rounds, masked=masked
         )
         here.bluffs = False
@@ -137,9 +137,9 @@ def test_a_world_is_the_same_in_every_run() -> None:
     assert play(7).story != play(8).story
 
 
-def quiet_world(*, masked: bool = False) -> World:
+def quiet_world(*, masked: bool = False) -> SimulatedNetwork:
     """Three parties, and nothing goes wrong unless the test says so."""
-    return World(1, faults=Faults(), members=3, rounds=2, masked=masked)
+    return SimulatedNetwork(1, faults=Faults(), members=3, rounds=2, masked=masked)
 
 
 def test_what_is_said_rests_on_what_is_durable(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,10 +148,10 @@ def test_what_is_said_rests_on_what_is_durable(monkeypatch: pytest.MonkeyPatch) 
     here.run()
     assert all(len(p.disk.durable.rounds) == 2 and p.disk.durable.seals for p in here.parties)
 
-    def hasty(self: Executor, effects: list[Effect], now: float) -> list[Signed]:
+    def hasty(self: Driver, effects: list[Effect], now: float) -> list[Signed]:
         return list(self._carry(effects, now))
 
-    monkeypatch.setattr(Executor, "_carried", hasty)
+    monkeypatch.setattr(Driver, "_carried", hasty)
     with pytest.raises(Violation, match="speaks of what would not survive the end of the power"):
         quiet_world().run()
 
@@ -168,7 +168,7 @@ def test_a_relay_that_withholds_seals_seals_nothing_off() -> None:
 @pytest.mark.parametrize("seed", range(30))
 def test_a_liar_that_only_claims_stops_nobody(seed: int) -> None:
     """Halts without proof and Hellos without releases, from the first to the last: all finish."""
-    here = World(seed, faults=Faults(liar=True), members=3, rounds=3)
+    here = SimulatedNetwork(seed, faults=Faults(liar=True), members=3, rounds=3)
     here.only_claim()
     here.run()
     assert all(p.disk.durable.seals for p in here.honest), here.story
@@ -195,7 +195,7 @@ def test_a_ledger_without_the_mask_key_is_refused() -> None:
     assert all(p.disk.durable.seals for p in here.parties)
 
 
-def put_back_ada(here: World, *, hidden_from: tuple[str, ...]) -> Stored:
+def put_back_ada(here: SimulatedNetwork, *, hidden_from: tuple[str, ...]) -> Stored:
     """Let ada release round 0, which nobody can close, and put back its empty disk."""
     ada, ben, cyd = here.parties
     silenced = [("ada", name) for name in hidden_from] + [("cyd", "ada"), ("cyd", "ben")]
@@ -236,7 +236,7 @@ def test_a_witness_that_ended_in_order_still_knows() -> None:
     assert all(p.disk.durable.seals for p in here.parties)
 
 
-@pytest.mark.parametrize("how", ["hidden", "forgotten"])
+@pytest.mark.parametrize("how", ["exact", "forgotten"])
 def test_what_remains_is_a_release_that_nobody_can_tell_of(how: str) -> None:
     """A second release needs an old disk and nobody left who knows of the first.
 
@@ -245,7 +245,7 @@ def test_what_remains_is_a_release_that_nobody_can_tell_of(how: str) -> None:
     """
     here = quiet_world()
     ada, ben, _ = here.parties
-    put_back_ada(here, hidden_from=("ben", "cyd") if how == "hidden" else ("cyd",))
+    put_back_ada(here, hidden_from=("ben", "cyd") if how == "exact" else ("cyd",))
     if how == "forgotten":
         here.cut_power(ben)
         here.start(ben)

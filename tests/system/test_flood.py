@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from protocol.agreement import TOPOLOGIES
-from scripts.attacks.flood import Flooded
-from tests.kit.processes import assert_undisturbed, options, play
-from tests.kit.waiting import LIMIT, until
+from protocol.agreement.schema import TOPOLOGIES
+from scripts.lab.attack.flood import Flooded
+from tests.support.local_sessions import assert_undisturbed, options, play
+from tests.support.wait import LIMIT, until
 
 pytestmark = pytest.mark.timeout(600)
 

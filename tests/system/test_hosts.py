@@ -14,10 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from scripts import processes
-from tests.kit.holding import ON_THE_WAY, Brake, rounds_closed, until_told, until_waiting_for
-from tests.kit.processes import Play, assert_undisturbed, options, play
-from tests.kit.waiting import LIMIT
+from scripts.lab.common import local_session
+from tests.support.local_sessions import Play, assert_undisturbed, options, play
+from tests.support.process_control import (
+    ON_THE_WAY,
+    Brake,
+    rounds_closed,
+    until_told,
+    until_waiting_for,
+)
+from tests.support.wait import LIMIT
 
 HOSTS = ("coordinator", "party1", "party2", "party3", "party4")
 CUT_OFF = "party2"
@@ -90,7 +96,7 @@ def place_on_hosts(session: Play, net: Network, monkeypatch: pytest.MonkeyPatch)
     """Every process of the session will start on the host of its name."""
     path = session.cast.folder / "agreement.toml"
     path.write_text(path.read_text().replace("127.0.0.1", net.address("coordinator")))
-    serve, join = processes.coordinator_command, processes.party_command
+    serve, join = local_session.coordinator_command, local_session.party_command
 
     def serve_there(folder: Path) -> list[str]:
         return net.on("coordinator", serve(folder))
@@ -100,8 +106,8 @@ def place_on_hosts(session: Play, net: Network, monkeypatch: pytest.MonkeyPatch)
         listen = ["--listen", f"tcp://{net.address(name)}:*"] if mesh else []
         return net.on(name, [*join(folder, name, chosen), *listen])
 
-    monkeypatch.setattr(processes, "coordinator_command", serve_there)
-    monkeypatch.setattr(processes, "party_command", join_there)
+    monkeypatch.setattr(local_session, "coordinator_command", serve_there)
+    monkeypatch.setattr(local_session, "party_command", join_there)
 
 
 @pytest.fixture(scope="module")

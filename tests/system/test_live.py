@@ -17,24 +17,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coordinator.standing import Standing
-from coordinator.watching import Watching
-from protocol.agreement import Agreement
-from protocol.course import Course, Position, overrun
+from coordinator.live_page import LivePage
+from coordinator.progress import SessionProgress
+from protocol.agreement.model import Agreement
 from protocol.errors import BadCommand
-from protocol.messages import MAX_ROUND, Signed
-from protocol.pages.live import POINTS, SENTENCES, Live, Trail
-from protocol.pages.page import figure
-from protocol.transcript import Transcript
-from protocol.window import READERS, Window
-from scripts.processes import coordinator_command, environment, party_command
-from tests.kit import ROOT
-from tests.kit.browser import Browser
-from tests.kit.builders import make_agreement, play
-from tests.kit.processes import Play, assert_undisturbed, options
-from tests.kit.processes import play as prepared
-from tests.kit.story import lying
-from tests.kit.waiting import LIMIT, until
+from protocol.report.html import figure
+from protocol.report.live import POINTS, SENTENCES, Live, Trail
+from protocol.rounds import RoundEngine, RoundState, overrun
+from protocol.runtime.page_server import READERS, PageServer
+from protocol.wire.messages import MAX_ROUND, Signed
+from protocol.wire.transcript import Transcript
+from scripts.lab.common.local_session import coordinator_command, environment, party_command
+from tests.support import ROOT
+from tests.support.browser import Browser
+from tests.support.builders import make_agreement, play
+from tests.support.local_sessions import Play, assert_undisturbed, options
+from tests.support.local_sessions import play as prepared
+from tests.support.session_harness import lying
+from tests.support.wait import LIMIT, until
 
 SCRIPT = "<script>alert(1)</script>"
 PLACE = "for-the-operator-only"
@@ -45,7 +45,7 @@ WIDTHS = pytest.mark.parametrize(
 
 
 @cache
-def course() -> tuple[Agreement, tuple[Position, ...], tuple[Any, ...]]:
+def engine() -> tuple[Agreement, tuple[RoundState, ...], tuple[Any, ...]]:
     """A session under the centre rule, whose members want too much at first."""
     agreement = make_agreement(
         rounds=40,
@@ -56,27 +56,27 @@ def course() -> tuple[Agreement, tuple[Position, ...], tuple[Any, ...]]:
             {"name": "docks", "capacity": 16.0},
         ],
     )
-    course = Course(agreement)
-    positions, rounds = [course.opening], list[Any]()
+    engine = RoundEngine(agreement)
+    positions, rounds = [engine.opening], list[Any]()
     rng = np.random.default_rng(1)
     while len(rounds) < 12 and not positions[-1].over:
         wanted = rng.uniform(0.1, 0.7, (len(agreement.members), agreement.width))
         rounds.append((wanted * agreement.ticks).astype(np.int64))
-        positions.append(course.advance(positions[-1], rounds[-1]))
+        positions.append(engine.advance(positions[-1], rounds[-1]))
     return agreement, tuple(positions), tuple(rounds)
 
 
 def advance(live: Live, first: int, last: int) -> None:
     """Close these rounds of `course`."""
-    agreement, positions, rounds = course()
+    agreement, positions, rounds = engine()
     live.here(m.name for m in agreement.members)
     for number in range(first, last):
         live.closed(number + 1, overrun(agreement, rounds[number]), positions[number + 1])
 
 
 @contextmanager
-def opened(live: Live, **how: Any) -> Iterator[Window]:
-    with closing(Window(live, **{"port": 0, **how})) as window:
+def opened(live: Live, **how: Any) -> Iterator[PageServer]:
+    with closing(PageServer(live, **{"port": 0, **how})) as window:
         yield window
 
 
@@ -130,7 +130,7 @@ STICKS_OUT = """[...document.querySelectorAll('body, body *')]
 @WIDTHS
 def test_page_moves_with_the_session(browser: Browser, width: int, mobile: bool) -> None:
     """Who comes, rounds, prices, certificate and troubles appear without another look."""
-    agreement, positions, rounds = course()
+    agreement, positions, rounds = engine()
     live = Live(agreement)
     with opened(live) as window:
         asked = browser.visit(window.address, width=width, height=844, mobile=mobile)
@@ -162,7 +162,7 @@ def test_page_moves_with_the_session(browser: Browser, width: int, mobile: bool)
 
 def test_page_can_be_printed_as_it_stands(browser: Browser) -> None:
     """On paper are the charts as they stood, and no word of a connection."""
-    live = Live(course()[0])
+    live = Live(engine()[0])
     advance(live, 0, 5)
     with opened(live) as window:
         browser.visit(window.address, width=794, height=1123, mobile=False)
@@ -178,7 +178,7 @@ def test_page_can_be_printed_as_it_stands(browser: Browser) -> None:
 
 def test_page_survives_a_lost_connection(browser: Browser) -> None:
     """While the process is away the page says so and keeps what it has; then it catches up."""
-    live = Live(course()[0])
+    live = Live(engine()[0])
     advance(live, 0, 2)
     with opened(live) as window:
         port = int(window.address.split(":")[2].rstrip("/"))
@@ -194,7 +194,7 @@ def test_page_survives_a_lost_connection(browser: Browser) -> None:
 
 def test_page_is_shown_at_its_secret_address_only() -> None:
     """Without the secret, with a part of it or with more, there is nothing."""
-    live = Live(course()[0], member="ada")
+    live = Live(engine()[0], member="ada")
     with opened(live, secret=PLACE) as window:
         root = window.address.removesuffix(f"{PLACE}/")
         assert get(window.address)[0] == 200
@@ -208,7 +208,7 @@ def test_page_is_shown_at_its_secret_address_only() -> None:
 )
 def test_nobody_is_led_to_the_page_under_another_name(name: str) -> None:
     """A name that somebody else lets point to this machine shows nothing."""
-    with opened(Live(course()[0])) as window:
+    with opened(Live(engine()[0])) as window:
         port = window.address.split(":")[2].rstrip("/")
         assert get(window.address, Host=name.format(port=port))[0] == 404
         assert get(window.address, Host=f"localhost:{port}")[0] == 200
@@ -216,7 +216,7 @@ def test_nobody_is_led_to_the_page_under_another_name(name: str) -> None:
 
 def test_page_is_for_this_machine_only() -> None:
     """It listens on loopback, answers no other method, and is embedded nowhere."""
-    with opened(Live(course()[0])) as window:
+    with opened(Live(engine()[0])) as window:
         assert window.address.startswith("http://127.0.0.1:")
         request = urllib.request.Request(window.address, method="POST", data=b"x")  # noqa: S310
         with pytest.raises(urllib.error.HTTPError) as refused:
@@ -237,17 +237,17 @@ def test_page_is_for_this_machine_only() -> None:
 
 def test_a_port_that_is_taken_is_said() -> None:
     """No page can be opened twice in one place, nor where there is no port."""
-    with opened(Live(course()[0])) as window:
+    with opened(Live(engine()[0])) as window:
         port = int(window.address.split(":")[2].rstrip("/"))
         with pytest.raises(BadCommand, match=f"--page {port}"):
-            Window(Live(course()[0]), port=port)
+            PageServer(Live(engine()[0]), port=port)
     with pytest.raises(BadCommand, match="no such port"):
-        Window(Live(course()[0]), port=70_000)
+        PageServer(Live(engine()[0]), port=70_000)
 
 
 def test_a_reader_that_takes_nothing_is_dropped() -> None:
     """Changes are made at once however many wait, and who does not read is let go."""
-    live = Live(course()[0])
+    live = Live(engine()[0])
     with opened(live) as window:
         port = int(window.address.split(":")[2].rstrip("/"))
         with socket.socket() as lazy:
@@ -264,7 +264,7 @@ def test_a_reader_that_takes_nothing_is_dropped() -> None:
 
 
 @contextmanager
-def connections(window: Window, count: int, says: bytes = b"") -> Iterator[list[socket.socket]]:
+def connections(window: PageServer, count: int, says: bytes = b"") -> Iterator[list[socket.socket]]:
     """So many connections to a page, which say something and then nothing more."""
     port = int(window.address.split(":")[2].split("/")[0])
     with ExitStack() as stack:
@@ -284,7 +284,7 @@ STREAM = "GET /events HTTP/1.1\r\nHost: localhost:{port}\r\n\r\n"
 @pytest.mark.parametrize("says", ["", "GET / HTTP/1.1\r\nHost:", STREAM], ids=["", "half", "all"])
 def test_idle_connections_keep_nobody_out(says: str) -> None:
     """Beside any number that say nothing, say half of it, or read on, the page opens at once."""
-    with opened(Live(course()[0])) as window:
+    with opened(Live(engine()[0])) as window:
         port = window.address.split(":")[2].rstrip("/")
         with connections(window, 5 * READERS, says.format(port=port).encode()):
             for _ in range(3):
@@ -296,7 +296,7 @@ def test_idle_connections_keep_nobody_out(says: str) -> None:
 
 def test_idle_connections_do_not_end_a_stream() -> None:
     """Who has asked for the news keeps its place before any number that have asked for nothing."""
-    live = Live(course()[0])
+    live = Live(engine()[0])
     with opened(live, secret=PLACE) as window:
         reader = Reader(window.address)
         until(lambda: reader.told, "the reader is told")
@@ -307,7 +307,7 @@ def test_idle_connections_do_not_end_a_stream() -> None:
 
 def test_the_last_news_is_told_before_the_end() -> None:
     """Who listens when the page is closed has heard how the session ended."""
-    live = Live(course()[0])
+    live = Live(engine()[0])
     with opened(live) as window:
         reader = Reader(window.address)
         until(lambda: reader.told, "the reader is told")
@@ -329,7 +329,7 @@ def test_any_number_of_rounds_takes_little_room(count: int) -> None:
 
 def test_only_the_newest_sentences_are_kept() -> None:
     """Whatever happens how often, the page stays short, with the newest first."""
-    live = Live(course()[0])
+    live = Live(engine()[0])
     for number in range(100):
         live.say(f"number {number}.", "12:00:00")
     text = live.page()
@@ -338,9 +338,9 @@ def test_only_the_newest_sentences_are_kept() -> None:
 
 
 @contextmanager
-def following(agreement: Agreement) -> Iterator[tuple[Watching, Standing]]:
-    with Watching(agreement, 0) as watching:
-        yield watching, Standing(agreement, watching.also(lambda _: None), 0.0)
+def following(agreement: Agreement) -> Iterator[tuple[LivePage, SessionProgress]]:
+    with LivePage(agreement, 0) as watching:
+        yield watching, SessionProgress(agreement, watching.also(lambda _: None), 0.0)
 
 
 def complete(transcript: Transcript) -> tuple[Signed, ...]:
@@ -348,7 +348,7 @@ def complete(transcript: Transcript) -> tuple[Signed, ...]:
     return tuple(lying(seal, complete=True) for seal in transcript.seals)
 
 
-def carry(watching: Watching, standing: Standing, *messages: Any) -> None:
+def carry(watching: LivePage, standing: SessionProgress, *messages: Any) -> None:
     for signed in messages:
         standing.hear(signed.message, signed.message.sender, 0.0)
         watching.hear(signed)
@@ -368,7 +368,7 @@ def test_coordinator_follows_the_rounds_that_it_carries() -> None:
         carry(watching, standing, *transcript.seals, *complete(transcript))
         watching.look(standing)
         until(lambda: "sealed by all" in get(watching.address)[1], "the report is shown")
-        assert positions[-1].head.hex() in get(watching.address)[1]
+        assert positions[-1].chain_hash.hex() in get(watching.address)[1]
 
 
 def test_coordinator_that_came_late_says_so() -> None:
@@ -409,7 +409,16 @@ def address_of(session: Play, name: str) -> str:
 
 def test_demonstration_can_be_watched() -> None:
     """`scripts/demo --page` says where, and the page is there before the companies are."""
-    command = [sys.executable, "-m", "scripts.demo", "--page", "--mode", "hidden", "--parties", "2"]
+    command = [
+        sys.executable,
+        "-m",
+        "scripts.lab.demo",
+        "--page",
+        "--mode",
+        "exact",
+        "--parties",
+        "2",
+    ]
     with subprocess.Popen(
         command,
         cwd=ROOT,
@@ -435,7 +444,7 @@ def test_watched_session_ends_as_it_would_unwatched(
     tmp_path: Path, topology: str, reveal: str
 ) -> None:
     """With readers at both pages every price is the same, and each page ends with its report."""
-    arguments = ("--mode", "hidden", "--no-demands", "--reveal", reveal)
+    arguments = ("--mode", "exact", "--no-demands", "--reveal", reveal)
     with prepared(tmp_path / "s", options(*arguments, "--topology", topology)) as session:
         cast = session.cast
         cast.launch("coordinator", [*coordinator_command(cast.folder), "--page"])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scripts.attacks.masks import CASES, Case, attacked
+from scripts.lab.attack.masks import CASES, Case, attacked
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.slow]
 

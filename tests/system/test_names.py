@@ -11,13 +11,13 @@ import msgpack
 import pytest
 import zmq
 
-from party import identity
-from scripts import processes
-from scripts.ports import reserve
-from tests.kit.holding import until_told
-from tests.kit.processes import Play, assert_undisturbed, options, play
-from tests.kit.relay import key_file
-from tests.kit.waiting import LIMIT, until
+from party import keys
+from scripts.lab.common import local_session
+from scripts.lab.common.ports import reserve
+from tests.support.local_sessions import Play, assert_undisturbed, options, play
+from tests.support.process_control import until_told
+from tests.support.relay_client import key_file
+from tests.support.wait import LIMIT, until
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -72,7 +72,7 @@ def test_names_in_a_mesh_hold_nobody_up(tmp_path: Path, monkeypatch: pytest.Monk
         text = with_address(text, session, "party1", f"tcp://party1.test:{first}")
         own.write_text(with_address(text, session, "party2", f"tcp://127.0.0.1:{first + 1}"))
         path.write_text(with_address(text, session, "party2", f"tcp://slow.test:{first + 1}"))
-        join = processes.party_command
+        join = local_session.party_command
 
         def join_here(folder: Path, name: str, chosen: argparse.Namespace) -> list[str]:
             command = join(folder, name, chosen)
@@ -83,7 +83,7 @@ def test_names_in_a_mesh_hold_nobody_up(tmp_path: Path, monkeypatch: pytest.Monk
                 command[command.index("--agreement") + 1] = str(own)
             return command
 
-        monkeypatch.setattr(processes, "party_command", join_here)
+        monkeypatch.setattr(local_session, "party_command", join_here)
         session.cast.start()
         session.cast.wait(LIMIT)
         assert_undisturbed(session, "--topology", "mesh")
@@ -94,7 +94,7 @@ def test_an_announced_name_is_refused_by_the_coordinator(tmp_path: Path) -> None
     with play(tmp_path / "s", options("--topology", "mesh", rounds=10)) as session:
         cast, transport = session.cast, session.agreement.transport
         cast.start_coordinator()
-        who = identity.load(key_file(session, "party3"))
+        who = keys.load(key_file(session, "party3"))
         with zmq.Context() as context, context.socket(zmq.DEALER) as desk:
             desk.linger = 0
             desk.curve_publickey, desk.curve_secretkey = who.transport_key, who.transport_secret

@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from party.dataset import DataSet
-from party.playing import players, run
-from party.settle import settle
-from protocol.arrays import Floats
-from protocol.outcome import Outcome, outcome
-from protocol.toml import from_table
-from scripts.agreements import agreement_table, drawn, session_options
-from scripts.instances import Instance
-from scripts.simulate import simulate
+from party.model.company_model import CompanyModel
+from party.rehearsal.in_process import players, run
+from party.settlement.settle import settle
+from protocol.agreement.parse import from_table
+from protocol.agreement.quantities import quantities
+from protocol.numeric import Floats
+from protocol.outcome.outcome import Outcome, outcome
+from scripts.lab.common.agreements import agreement_table, drawn, session_options
+from scripts.lab.common.instances import Instance
+from scripts.lab.simulate import simulate
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -40,7 +41,7 @@ def played(chosen: argparse.Namespace) -> tuple[Instance, Outcome]:
     return instance, known
 
 
-def consumption(data: DataSet, plan: Floats) -> list[Fraction]:
+def consumption(data: CompanyModel, plan: Floats) -> list[Fraction]:
     """What a plan takes of each resource, exactly, from the matrix as it is stored."""
     total = [Fraction(0)] * data.resources
     for column, value in enumerate(plan.tolist()):
@@ -58,7 +59,7 @@ def any_session(seed: int) -> argparse.Namespace:
         seed=seed,
         parties=parties,
         rounds=rng.randint(1, 5),
-        mode=rng.choice(["hidden", "private", "private", "clipped"]),
+        mode=rng.choice(["exact", "private", "private", "clipped"]),
         epsilon=10.0 ** rng.uniform(-3, 2),
         accountant=rng.choice(["exact", "paper"]),
         noise=rng.choice(["component", "norm", "balanced"]),
@@ -84,7 +85,7 @@ def test_no_capacity_is_ever_exceeded(first: int) -> None:
                 without += 1
                 continue
             total = [a + b for a, b in zip(total, consumption(data, plan.values), strict=True)]
-        for used, capacity in zip(total, agreement.capacity.tolist(), strict=True):
+        for used, capacity in zip(total, quantities(agreement).capacity.tolist(), strict=True):
             assert used <= Fraction(capacity), f"seed {seed}"
     assert without < 250  # of about 375 companies: the test is about those that have a plan
 
@@ -117,8 +118,8 @@ def test_quota_is_worth_having_where_noise_is_small() -> None:
 
 
 def test_quota_is_nearly_the_optimum_without_noise() -> None:
-    """In hidden mode the quota earns what one owner of all data could, to the tolerance."""
-    quota, equal = utilities(4, mode="hidden")
+    """In exact mode the quota earns what one owner of all data could, to the tolerance."""
+    quota, equal = utilities(4, mode="exact")
     assert quota >= 0.9995
     assert equal <= 0.85
 
@@ -128,7 +129,7 @@ def test_sixty_rounds_without_noise_are_as_good_as_the_optimum(parties: int) -> 
     """Prices to 0.001 %, quotas to 0.01 %, a plan for everybody, and a proof of it all."""
     rows = [
         simulate(
-            options(seed=seed, parties=parties, mode="hidden", rounds=60, tolerance=0.0),
+            options(seed=seed, parties=parties, mode="exact", rounds=60, tolerance=0.0),
             lambda _: None,
         )
         for seed in (1, 2, 3)
@@ -144,7 +145,7 @@ def test_sixty_rounds_without_noise_are_as_good_as_the_optimum(parties: int) -> 
 def test_a_session_ends_by_itself_and_nobody_has_lost(demands: bool) -> None:
     """It is proved to a ten-thousandth of all worth long before the last round agreed."""
     for seed in (1, 2, 3, 4):
-        row = simulate(options(seed=seed, mode="hidden", demands=demands), lambda _: None)
+        row = simulate(options(seed=seed, mode="exact", demands=demands), lambda _: None)
         assert row["rounds_played"] <= 65
         assert not row["without_plan"]
         lost = row["certificate"] * row["optimum"]

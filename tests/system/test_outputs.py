@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from scripts.processes import environment, party_command
-from tests.kit import ROOT
-from tests.kit.processes import Play, assert_undisturbed, options, play
-from tests.kit.waiting import LIMIT, until
+from scripts.lab.common.local_session import environment, party_command
+from tests.support import ROOT
+from tests.support.local_sessions import Play, assert_undisturbed, options, play
+from tests.support.wait import LIMIT, until
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -115,7 +115,16 @@ sys.meta_path.insert(0, Early())
 
 @pytest.mark.parametrize("number", ["SIGINT", "SIGTERM"])
 @pytest.mark.parametrize(
-    "module", ["protocol.toml", "party.dataset", "highspy", "nacl", "party.link", "zmq", "sqlite3"]
+    "module",
+    [
+        "protocol.agreement.parse",
+        "party.model.company_model",
+        "highspy",
+        "nacl",
+        "party.network.links",
+        "zmq",
+        "sqlite3",
+    ],
 )
 def test_a_signal_while_starting(tmp_path: Path, module: str, number: str) -> None:
     """Whatever is being loaded, the documented code and no traceback."""
@@ -134,7 +143,7 @@ def test_a_demonstration_that_is_ended_leaves_nothing(
 ) -> None:
     """Its processes end, its folder of keys goes, and there is no traceback."""
     demo = subprocess.Popen(
-        [sys.executable, "-m", "scripts.demo", "--rounds", "100000", "--parties", "2",
+        [sys.executable, "-m", "scripts.lab.demo", "--rounds", "100000", "--parties", "2",
          "--mode", "clipped"],
         cwd=ROOT,
         env=environment() | {"TMPDIR": str(tmp_path)},
@@ -173,7 +182,7 @@ def test_a_demonstration_that_cannot_be_is_refused_in_words(
     arguments: list[str], text: str
 ) -> None:
     """What the agreement cannot say is told as `coordinator new` would tell it."""
-    done = shell(ours("scripts.demo", *arguments))
+    done = shell(ours("scripts.lab.demo", *arguments))
     assert done.returncode in (2, 3)
     assert text in done.stderr
     assert "Traceback" not in done.stderr

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from protocol.agreement import Agreement
-from protocol.forecast import forecast
-from protocol.pages.plan import plan_page, variants
-from protocol.toml import written
-from tests.kit import ROOT
-from tests.kit.browser import Browser
-from tests.kit.builders import make_agreement, public_key
-from tests.kit.waiting import LIMIT
+from protocol.agreement.model import Agreement
+from protocol.agreement.render import written
+from protocol.planning.verdict import forecast
+from protocol.report.plan import plan_page, variants
+from tests.support import ROOT
+from tests.support.browser import Browser
+from tests.support.builders import make_agreement, public_key
+from tests.support.wait import LIMIT
 
 
 def agreed(mode: str, **more: Any) -> Agreement:
@@ -30,7 +30,7 @@ def agreed(mode: str, **more: Any) -> Agreement:
             "rounds": 60,
             "currency": "EUR",
             "prices": {"start": "worth"},
-            "privacy": {} if mode == "hidden" else {"epsilon": 1.0, "delta": 1e-3},
+            "privacy": {} if mode == "exact" else {"epsilon": 1.0, "delta": 1e-3},
             "member": [{"name": n, "signing_key": public_key(n).hex()} for n in names],
             "resource": [
                 {"name": "hours", "capacity": 120.0, "worth": 9000.0, "unit": "h"},
@@ -55,12 +55,12 @@ def text_of(page: str) -> str:
 
 def test_page_says_what_is_revealed_without_noise() -> None:
     """Every other company sees the demands exactly, and the page warns of it."""
-    text = text_of(page_of("hidden"))
+    text = text_of(page_of("exact"))
     assert "what it would take at the prices of every round, exactly" in text
     assert "may tell much of a company’s data" in text
     assert "What would be needed" not in text
     assert "noise has its true size" not in text
-    assert agreed("hidden").digest.hex() in text
+    assert agreed("exact").digest.hex() in text
 
 
 def test_page_says_what_noise_hides_and_costs() -> None:
@@ -82,7 +82,7 @@ def test_page_says_what_noise_hides_and_costs() -> None:
 
 def test_page_says_that_only_totals_are_seen() -> None:
     """Answers are masked; what totals, quotas and payments tell all the same is said."""
-    agreement = agreed("hidden", reveal="totals")
+    agreement = agreed("exact", reveal="totals")
     figures = forecast(agreement)
     text = text_of(plan_page(agreement, figures, variants(agreement, figures)))
     assert "what can be read is what all companies together would take" in text
@@ -101,7 +101,7 @@ def test_page_names_no_figure_that_was_not_played() -> None:
     assert "Of what there is to gain" not in text
 
 
-@pytest.mark.parametrize("mode", ["hidden", "private"])
+@pytest.mark.parametrize("mode", ["exact", "private"])
 @pytest.mark.parametrize(("width", "mobile"), [(390, True), (1280, False)], ids=["phone", "desk"])
 def test_page_is_readable_on_a_screen(
     browser: Browser, mode: str, width: int, mobile: bool
@@ -138,9 +138,9 @@ def plan(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
 def test_plan_writes_the_page(tmp_path: Path) -> None:
     """`protocol plan --html` writes one page and says where, but never over the agreement."""
     file, page = tmp_path / "agreement.toml", tmp_path / "plan.html"
-    file.write_text(written(agreed("hidden")))
+    file.write_text(written(agreed("exact")))
     assert plan(str(file), "--html", str(page)).stdout == f"{page}\n"
-    assert page.read_text(encoding="utf-8") == page_of("hidden")
+    assert page.read_text(encoding="utf-8") == page_of("exact")
     assert "would overwrite" in plan(str(file), "--html", str(file), code=2).stderr
     missing = tmp_path / "nowhere" / "plan.html"
     assert "cannot be written" in plan(str(file), "--html", str(missing), code=2).stderr

@@ -17,19 +17,28 @@ from typing import Any
 
 import pytest
 
-from party import identity
-from party.ledger import Ledger
-from party.link import RelayLink
-from party.node import Node
-from party.noise import SeededTwin
-from party.subproblem import Subproblem
-from party.view import JsonView
-from protocol.command import read_agreement
+from party import keys as identity
+from party.ledger.session_ledger import Ledger
+from party.model.best_response import Subproblem
+from party.network.links import RelayLink
+from party.network.loop import PartyLoop
+from party.release.noise import SeededGaussian
+from party.ui.console import JsonView
+from protocol.agreement.quantities import quantities
 from protocol.errors import BadLedger, Equivocation, PeerError, Unavailable
-from protocol.messages import Release
-from protocol.wire import Reader
-from scripts.processes import party_command
-from tests.kit.holding import (
+from protocol.runtime.files import read_agreement
+from protocol.wire.codec import Reader
+from protocol.wire.messages import Release
+from scripts.lab.common.local_session import party_command
+from tests.support.local_sessions import (
+    PATIENCE,
+    Play,
+    assert_undisturbed,
+    options,
+    play,
+    undisturbed,
+)
+from tests.support.process_control import (
     ON_THE_WAY,
     Brake,
     freeze,
@@ -38,14 +47,13 @@ from tests.kit.holding import (
     until_told,
     until_waiting_for,
 )
-from tests.kit.processes import PATIENCE, Play, assert_undisturbed, options, play, undisturbed
-from tests.kit.waiting import LIMIT
+from tests.support.wait import LIMIT
 
 pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.mark.parametrize("topology", ["relay", "mesh"])
-@pytest.mark.parametrize("mode", ["private", "clipped", "hidden"])
+@pytest.mark.parametrize("mode", ["private", "clipped", "exact"])
 def test_the_distributed_run_is_the_simulated_one(tmp_path: Path, topology: str, mode: str) -> None:
     """Either topology gives the prices and releases of the simulation, bit for bit."""
     arguments = ("--mode", mode, "--epsilon", "8")
@@ -58,7 +66,7 @@ def test_the_distributed_run_is_the_simulated_one(tmp_path: Path, topology: str,
 @pytest.mark.parametrize("topology", ["relay", "mesh"])
 def test_a_distributed_session_ends_by_itself(tmp_path: Path, topology: str) -> None:
     """Without noise all processes stop in the round in which the simulation does."""
-    arguments = ("--mode", "hidden")
+    arguments = ("--mode", "exact")
     chosen = options(*arguments, "--topology", topology, rounds=150)
     with play(tmp_path / "s", chosen) as session:
         session.cast.start()
@@ -73,7 +81,7 @@ def test_a_party_killed_before_the_end_comes_back_to_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who loses power when the others may know already that it is over ends with them."""
-    arguments = ("--mode", "hidden")
+    arguments = ("--mode", "exact")
     end = undisturbed(arguments, 3, 150)["rounds_played"]
     with play(tmp_path / "s", options(*arguments, rounds=150)) as session:
         brake = Brake(session, monkeypatch, name="party2", furthest=end - 1)
@@ -337,17 +345,17 @@ def test_a_two_faced_party_is_named_with_evidence(
             return keys.pack(replace(message, values=values)).data
 
         monkeypatch.setattr(
-            "party.node.RelayLink", lambda a, k: TwoFaced(a, k, lie=lie), raising=True
+            "party.network.loop.RelayLink", lambda a, k: TwoFaced(a, k, lie=lie), raising=True
         )
         cast.start_coordinator()
         cast.start_party("party1")
         cast.start_party("party2")
         with closing(Ledger(home / "party3.ledger", agreement, "party3")) as ledger:
-            node = Node(
+            node = PartyLoop(
                 agreement,
                 keys,
-                subproblem=Subproblem(session.instance.data[2], agreement.capacity),
-                noise=SeededTwin(1),
+                subproblem=Subproblem(session.instance.data[2], quantities(agreement).capacity),
+                noise=SeededGaussian(1),
                 ledger=ledger,
                 view=JsonView(agreement, io.StringIO()),
                 on_finish=lambda _: None,

@@ -23,40 +23,45 @@ from xml.etree.ElementTree import tostring
 import numpy as np
 import pytest
 
-from party.dataset import DataSet, dense
-from party.ledger import Ledger
-from party.playing import players, run
-from party.report import Spending, private_page
-from party.result import plan_csv, public_result, result, write_result
-from party.settle import Plan, Settlement, settle
-from protocol.agreement import TICKS, Agreement, Resource
-from protocol.course import Course
+from party.ledger.session_ledger import Ledger
+from party.model.company_model import CompanyModel, dense
+from party.rehearsal.in_process import players, run
+from party.settlement.private_report import Spending, private_page
+from party.settlement.result_files import plan_csv, public_result, result, write_result
+from party.settlement.settle import Plan, Settlement, settle
+from protocol.agreement.model import Agreement, Resource
+from protocol.agreement.parse import from_table
+from protocol.agreement.quantities import quantities
+from protocol.agreement.render import written
+from protocol.agreement.schema import TICKS
 from protocol.errors import BadTranscript, Incomplete, Unsealed
-from protocol.messages import Release
-from protocol.outcome import Outcome, outcome
-from protocol.pages.certificate import certified
-from protocol.pages.courses import CHARTS, trailing_mean
-from protocol.pages.page import Line, aligned, chart, figure, fixed, round_numbers
-from protocol.pages.public import public_page
-from protocol.pages.sheet import public_csv
-from protocol.pages.terminal import audit_figures, audit_text
-from protocol.pages.words import ROWS, capacity_text, per
-from protocol.privacy import Spent
-from protocol.toml import from_table, written
-from protocol.waits import Waited
-from protocol.wire import pack
-from scripts.agreements import agreement_table, drawn
-from scripts.instances import Instance
-from tests.kit import ROOT
-from tests.kit.browser import Browser
-from tests.kit.builders import dump, make_agreement, play, public_key
-from tests.kit.processes import options
-from tests.kit.waiting import LIMIT
+from protocol.outcome.outcome import Outcome, outcome
+from protocol.privacy.accountant import PrivacyCost
+from protocol.report.certificate import certified
+from protocol.report.charts import CHARTS, trailing_mean
+from protocol.report.csv_sheet import public_csv
+from protocol.report.format import ROWS, capacity_text, per
+from protocol.report.html import Line, aligned, chart, figure, fixed, round_numbers
+from protocol.report.public import public_page
+from protocol.report.terminal import audit_figures, audit_text
+from protocol.rounds import RoundEngine
+from protocol.runtime.wait_times import WaitTime
+from protocol.wire.codec import pack
+from protocol.wire.messages import Release
+from scripts.lab.common.agreements import agreement_table, drawn
+from scripts.lab.common.instances import Instance
+from tests.support import ROOT
+from tests.support.browser import Browser
+from tests.support.builders import dump, make_agreement, play, public_key
+from tests.support.local_sessions import options
+from tests.support.wait import LIMIT
 
 SCRIPT = "<script>alert(1)</script>"
 HOSTILE = "a\"b'</td></table><img src=x onerror=alert(1)>&amp;,"
 PLANTED = 7919.2671
-SPENDING = Spending(data_set="main", delta=1e-3, session=Spent(0.0625), lifetime=Spent(math.inf))
+SPENDING = Spending(
+    data_set="main", delta=1e-3, session=PrivacyCost(0.0625), lifetime=PrivacyCost(math.inf)
+)
 EPSILON = SPENDING.session.epsilon(1e-3)
 
 
@@ -65,7 +70,7 @@ class Played:
     """A session that was played to its end, and what its first member has."""
 
     known: Outcome
-    data: DataSet
+    data: CompanyModel
     settlement: Settlement
 
     @property
@@ -276,7 +281,7 @@ def test_finished_session_is_not_called_unfinished() -> None:
     read = Page(public_page(outcome(agreement, transcript)))
     assert "not finished" not in read.text
     assert "sealed by all" in read.text
-    assert positions[-1].head.hex() in read.text
+    assert positions[-1].chain_hash.hex() in read.text
     assert agreement.digest.hex() in read.text
     assert "protocol audit session.transcript --agreement agreement.toml" in read.text
 
@@ -292,7 +297,7 @@ def test_page_states_the_guarantee() -> None:
     weak = make_agreement(mode="private", privacy={"epsilon": 64.0, "delta": 1e-5})
     assert "next to nothing" in Page(public_page(outcome(weak, play(weak)[0]))).text
     hidden = make_agreement()
-    assert "none: mode 'hidden'" in Page(public_page(outcome(hidden, play(hidden)[0]))).text
+    assert "none: mode 'exact'" in Page(public_page(outcome(hidden, play(hidden)[0]))).text
     assert "This is a rehearsal" in Page(played().public()).text
 
 
@@ -365,7 +370,9 @@ def test_quota_that_is_too_small_is_said_first() -> None:
     assert "Your quota is too small" in read.text
     missing = next(rows for rows in read.tables if "Addition" in rows[0])
     assert [row[2] for row in missing[1:]] == ["+12.5000 %", "+25.0000 %"]
-    assert float(value(missing[1][1])) == pytest.approx(it.agreement.capacity[1] / 8, rel=1e-3)
+    assert float(value(missing[1][1])) == pytest.approx(
+        quantities(it.agreement).capacity[1] / 8, rel=1e-3
+    )
     unknown = Page(it.private(replace(it.short(), extra_ticks=None))).text
     assert "could not be computed" in unknown
 
@@ -440,13 +447,13 @@ def test_what_the_ledger_counts_is_in_file_and_page(tmp_path: Path) -> None:
         sender=it.member,
         agreement=it.agreement.digest,
         round=0,
-        head=bytes(32),
+        chain_hash=bytes(32),
         values=(0,) * it.agreement.width,
     )
     with closing(Ledger(tmp_path / "ledger", it.agreement, it.member)) as ledger:
         signed = pack(release, key=it.agreement.members[0].signing_key, sign=lambda _: bytes(64))
         ledger.record_release(signed, answered=False)
-        ledger.record_waits([Waited(name=other, seconds=99.0, longest=77.0, last=3)])
+        ledger.record_waits([WaitTime(name=other, seconds=99.0, longest=77.0, last=3)])
         write_result(
             *(it.known, it.member, it.data),
             ledger=ledger,
@@ -502,7 +509,7 @@ def test_public_part_of_results_is_common() -> None:
     assert {key for key in first if first[key] != second[key]} == {"member"}
     ticks = np.array(list(first["quota_ticks"].values()))
     assert (ticks.sum(axis=0) == TICKS).all()
-    for j, capacity in enumerate(it.agreement.capacity.tolist()):
+    for j, capacity in enumerate(quantities(it.agreement).capacity.tolist()):
         parts = [Decimal(amounts[j]) for amounts in first["quota"].values()]
         assert Decimal(capacity) * (1 - Decimal("1e-12")) < sum(parts) <= Decimal(capacity)
     private = first["private"]
@@ -765,7 +772,7 @@ def test_no_name_runs_as_a_script(browser: Browser) -> None:
 @cache
 def certain() -> Played:
     """A session without noise that ended by itself, in a currency, with endowments of its own."""
-    chosen = options("--mode", "hidden", "--no-demands", parties=3, rounds=150)
+    chosen = options("--mode", "exact", "--no-demands", parties=3, rounds=150)
     instance = drawn(chosen)
     terms = agreement_table(instance, chosen) | {"currency": "EUR"}
     for member, part in zip(terms["member"], (0.5, 0.25, 0.25), strict=True):
@@ -828,9 +835,9 @@ def test_private_page_states_the_theorem_without_noise() -> None:
         assert gain >= -certificate.bound
 
 
-def drawn_data() -> list[DataSet]:
+def drawn_data() -> list[CompanyModel]:
     """The models of all companies of `certain`."""
-    chosen = options("--mode", "hidden", "--no-demands", parties=3, rounds=150)
+    chosen = options("--mode", "exact", "--no-demands", parties=3, rounds=150)
     return list(drawn(chosen).data)
 
 
@@ -874,11 +881,11 @@ def test_private_page_promises_nothing_where_quotas_were_cut() -> None:
     it = certain()
     certificate = it.known.certificate
     assert certificate is not None
-    center = it.known.position.prices.center
+    center = it.known.state.prices.center
     assert center is not None
     unfit = replace(center, best=replace(certificate, fits=False))
-    position = replace(it.known.position, prices=replace(it.known.position.prices, center=unfit))
-    cut = replace(it, known=replace(it.known, position=position))
+    state = replace(it.known.state, prices=replace(it.known.state.prices, center=unfit))
+    cut = replace(it, known=replace(it.known, state=state))
     for page in (cut.private(), cut.public()):
         text = Page(page).text
         assert "Nothing is certified about the quotas" in text
@@ -935,7 +942,9 @@ def test_public_page_certifies_the_outcome() -> None:
     certificate = it.known.certificate
     assert certificate is not None
     text = Page(it.public()).text
-    part = 100.0 * certificate.bound / math.fsum(it.known.prices * it.agreement.capacity)
+    part = (
+        100.0 * certificate.bound / math.fsum(it.known.prices * quantities(it.agreement).capacity)
+    )
     assert (
         "No other plan for all companies together would earn more than "
         f"{figure(certificate.bound)} EUR more ({figure(part)} % of what all capacities are worth)"
@@ -952,8 +961,13 @@ def test_payments_add_up_as_they_are_shown() -> None:
     it = certain()
     for page in (it.public(), it.private()):
         rows = next(rows for rows in Page(page).tables if "It pays, EUR" in rows[0])
-        head, *members, total = rows
-        assert head == ["Company", "What it brings is worth, EUR", "Its quota, EUR", "It pays, EUR"]
+        chain_hash, *members, total = rows
+        assert chain_hash == [
+            "Company",
+            "What it brings is worth, EUR",
+            "Its quota, EUR",
+            "It pays, EUR",
+        ]
         for row, payment in zip(members, it.known.payments.tolist(), strict=True):
             brought, quota, paid = map(value, row[1:])
             assert quota - brought == paid
@@ -976,14 +990,14 @@ def test_quotas_that_leave_something_say_so() -> None:
         member=members, prices={}, rounds=1, resource=[{"name": "hours", "capacity": 100.0}]
     )
     ticks = agreement.ticks
-    course = Course(agreement)
+    engine = RoundEngine(agreement)
     values = np.array([[ticks // 4], [ticks // 4]], dtype=np.int64)
-    position = course.advance(course.opening, values)
+    state = engine.advance(engine.opening, values)
     known = Outcome(
         agreement=agreement,
-        position=position,
+        state=state,
         released=values[None],
-        path=np.array([course.opening.prices.current, position.prices.current]),
+        path=np.array([engine.opening.prices.current, state.prices.current]),
         sealed=True,
     )
     read = Page(public_page(known))
@@ -1006,7 +1020,7 @@ def test_results_have_certificate_payments_and_endowments() -> None:
     assert content["ticks"] == it.agreement.ticks
     assert math.fsum(content["payments"].values()) == 0.0
     assert content["private"]["payment"] == content["payments"]["party1"]
-    halves = (0.5 * it.agreement.capacity).tolist()
+    halves = (0.5 * quantities(it.agreement).capacity).tolist()
     assert content["endowment"]["party1"] == pytest.approx(halves, rel=1e-9)
     noisy = result(played().known, "party1", played().settlement, SPENDING)
     assert noisy["certificate"] is None
@@ -1099,7 +1113,9 @@ def test_privacy_verdict_is_that_of_the_case() -> None:
     assert "There is no guarantee" not in only
     it = played()
     real = replace(it, known=replace(it.known, agreement=replace(it.agreement, rehearsal=False)))
-    weak = Spending(data_set="main", delta=1e-3, session=Spent(400.0), lifetime=Spent(400.0))
+    weak = Spending(
+        data_set="main", delta=1e-3, session=PrivacyCost(400.0), lifetime=PrivacyCost(400.0)
+    )
     for spending, said in ((SPENDING, False), (weak, True)):
         page = private_page(real.known, real.member, real.data, real.settlement, spending)
         text = Page(page).text
@@ -1153,7 +1169,7 @@ def test_public_result_for_spreadsheets_is_exact() -> None:
 def brought() -> Played:
     """4 hours are there, the first company makes 4 more at 2 each, two others take 4 each."""
 
-    def company(takes: float, earns: float, most: float = 4.0) -> DataSet:
+    def company(takes: float, earns: float, most: float = 4.0) -> CompanyModel:
         none = np.zeros(0)
         made = dense(
             A=np.array([[takes]]), B=np.zeros((0, 1)), u=np.array([earns]), row_lower=none,
@@ -1165,7 +1181,7 @@ def brought() -> Played:
     floor = np.array([[-4.0], [0.0], [0.0]])
     share = np.array([[0.5], [1.0], [1.0]])
     instance = Instance(np.array([4.0]), share, data, ("hours",), floor)
-    chosen = options("--mode", "hidden", parties=3, rounds=150)
+    chosen = options("--mode", "exact", parties=3, rounds=150)
     agreement = from_table(agreement_table(instance, chosen) | {"currency": "EUR"})
     with players(agreement, instance.subproblems(), chosen.seed) as members:
         run(members)

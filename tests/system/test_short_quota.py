@@ -9,14 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from party.dataset import dense
-from party.settle import plan_within
+from party.model.company_model import dense
+from party.settlement.settle import plan_within
+from protocol.agreement.quantities import quantities
+from protocol.agreement.render import written
 from protocol.errors import QuotaTooSmall
-from protocol.toml import written
-from scripts.folders import save_model
-from scripts.processes import party_command
-from tests.kit.processes import Play, options, play
-from tests.kit.waiting import LIMIT
+from scripts.lab.common.local_session import party_command
+from scripts.lab.common.workspace import save_model
+from tests.support.local_sessions import Play, options, play
+from tests.support.wait import LIMIT
 
 NEEDY, OTHERS = "party1", ("party2", "party3")
 
@@ -26,7 +27,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Play]:
     """A session with noise in which one company needs nearly all of every capacity."""
     folder = tmp_path_factory.mktemp("short") / "s"
     with play(folder, options("--no-demands", "--epsilon", "0.5", rounds=6)) as opened:
-        capacity = opened.agreement.capacity
+        capacity = quantities(opened.agreement).capacity
         needy = dense(
             A=0.95 * np.diag(capacity),
             B=np.zeros((0, len(capacity))),
@@ -90,7 +91,7 @@ def test_quota_too_small_is_not_in_what_machines_read(session: Play) -> None:
 
 def test_terminal_ends_with_quota_payment_and_certificate(tmp_path: Path) -> None:
     """Units, currency, payment and certificate are told, and no number that is private."""
-    chosen = options("--mode", "hidden", "--no-demands", parties=2, rounds=60)
+    chosen = options("--mode", "exact", "--no-demands", parties=2, rounds=60)
     with play(tmp_path / "s", chosen) as session:
         first, *others = session.agreement.resources
         agreement = replace(

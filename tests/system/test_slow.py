@@ -7,24 +7,25 @@ from pathlib import Path
 
 import pytest
 
-from protocol.waits import LONG_SECONDS
-from scripts import processes
-from tests.kit.processes import options, play
-from tests.kit.waiting import LIMIT
+from protocol.runtime.wait_times import LONG_SECONDS
+from scripts.lab.common import local_session
+from tests.support.local_sessions import options, play
+from tests.support.wait import LIMIT
 
 pytestmark = pytest.mark.timeout(600)
 
 _SLOW = f"""
 import time
-from party import __main__, view
+from party import __main__
+from party.ui import console
 
-class Slow(view.JsonView):
+class Slow(console.JsonView):
     def round(self, position, releases):
         super().round(position, releases)
         if position.round == 3:
             time.sleep({LONG_SECONDS + 2.0})
 
-view.JsonView = Slow
+console.JsonView = Slow
 __main__.main()
 """
 """A party that once does nothing for longer than is worth a line to the others."""
@@ -34,14 +35,14 @@ def test_others_say_for_whom_they_have_waited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Log, report, result and coordinator name it; it blames nobody, and nothing public tells."""
-    plain = processes.party_command
+    plain = local_session.party_command
 
     def chosen(folder: Path, party: str, options: argparse.Namespace) -> list[str]:
         command = plain(folder, party, options)
         return [command[0], "-c", _SLOW, *command[3:]] if party == "party2" else command
 
-    monkeypatch.setattr(processes, "party_command", chosen)
-    with play(tmp_path / "s", options("--mode", "hidden", "--step", "dog", rounds=6)) as session:
+    monkeypatch.setattr(local_session, "party_command", chosen)
+    with play(tmp_path / "s", options("--mode", "exact", "--step", "dog", rounds=6)) as session:
         cast = session.cast
         cast.start()
         cast.wait(LIMIT)

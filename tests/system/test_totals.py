@@ -14,28 +14,28 @@ from typing import Any
 import numpy as np
 import pytest
 
-from party.ledger import Ledger
-from party.playing import players, run
-from protocol.command import read_agreement
+from party.ledger.session_ledger import Ledger
+from party.rehearsal.in_process import players, run
+from protocol.agreement.parse import from_table
 from protocol.errors import BadTranscript
-from protocol.messages import MaskKey, Release
-from protocol.outcome import outcome
-from protocol.toml import from_table
-from protocol.transcript import load
-from protocol.wire import Reader, release_bytes
-from scripts.agreements import agreement_table
-from tests.kit import ROOT
-from tests.kit.holding import Brake, kill
-from tests.kit.processes import Play, assert_undisturbed, options, play, undisturbed
-from tests.kit.relay import recording
-from tests.kit.waiting import LIMIT, until
+from protocol.outcome.outcome import outcome
+from protocol.runtime.files import read_agreement
+from protocol.wire.codec import Reader, release_bytes
+from protocol.wire.messages import MaskKey, Release
+from protocol.wire.transcript import load
+from scripts.lab.common.agreements import agreement_table
+from tests.support import ROOT
+from tests.support.local_sessions import Play, assert_undisturbed, options, play, undisturbed
+from tests.support.process_control import Brake, kill
+from tests.support.relay_client import recording
+from tests.support.wait import LIMIT, until
 
 pytestmark = pytest.mark.timeout(600)
 
-TOTALS = ("--mode", "hidden", "--reveal", "totals")
+TOTALS = ("--mode", "exact", "--reveal", "totals")
 
 
-@pytest.mark.parametrize("mode", ["hidden", "private"])
+@pytest.mark.parametrize("mode", ["exact", "private"])
 @pytest.mark.parametrize("topology", ["relay", "mesh"])
 def test_the_distributed_run_is_the_simulated_one(tmp_path: Path, topology: str, mode: str) -> None:
     """Either topology gives the totals, prices and own quotas of the simulation, bit for bit."""
@@ -53,7 +53,7 @@ def test_the_distributed_run_is_the_simulated_one(tmp_path: Path, topology: str,
 def test_masks_change_nothing_but_who_can_read(parties: int) -> None:
     """Prices, certificate and what the quotas earn are those of `each`, bit for bit."""
     totals = undisturbed(TOTALS, parties, 60)
-    each = undisturbed(("--mode", "hidden"), parties, 60)
+    each = undisturbed(("--mode", "exact"), parties, 60)
     same = (
         *("prices", "certificate", "rounds_played", "rounds_to_gap", "quota_utility"),
         *("quota_plans", "shortfall", "dual_gap_last", "quota_overrun"),
@@ -66,7 +66,7 @@ def test_masks_change_nothing_but_who_can_read(parties: int) -> None:
 @pytest.mark.parametrize("step", ["dog", "constant"])
 def test_masks_change_no_price_of_any_step(step: str) -> None:
     """Steps that have no weights find the same prices too, and their quotas fit."""
-    arguments = ("--mode", "hidden", "--step", step)
+    arguments = ("--mode", "exact", "--step", step)
     totals, each = (undisturbed((*arguments, *more), 4, 30) for more in (TOTALS[2:], ()))
     assert totals["prices"] == each["prices"]
     assert totals["quota_overrun"] == 0.0

@@ -1,0 +1,162 @@
+"""What an agreement promises about privacy, and what it does not, in words for people.
+
+Every sentence here must hold against a member that lies, and must name those against whom the
+promise does not hold. From the agreement alone: nothing private may ever come here.
+"""
+
+import math
+from decimal import ROUND_UP, Context
+
+from protocol.agreement.model import Agreement
+from protocol.outcome.margin import quota_margin
+from protocol.privacy.accountant import PrivacyCost
+from protocol.privacy.calibration import Calibration
+
+WEAK = 0.9
+"""Where guesses may be right more often than this, people are told that it promises little."""
+
+
+def statement(agreement: Agreement) -> str:
+    """The privacy statement of a session."""
+    p = agreement.privacy
+    if agreement.rehearsal and p is not None:
+        return "none: this is a rehearsal with noise that can be repeated"
+    if p is None and agreement.masked:
+        return (
+            "none in numbers: single demands are masked, but totals are shown without noise, and "
+            "totals can tell what one company asked for"
+        )
+    if p is None:
+        return "none: mode 'exact' shows the demands without noise"
+    if agreement.masked:
+        who = "any one other member" if p.colluders == 1 else f"any {p.colluders} other members"
+        return (
+            "all that the messages of a session tell about the data of a party is "
+            f"(ε={p.epsilon:g}, δ={p.delta:g})-differentially private ({p.accountant} accountant, "
+            f"{p.noise} noise) against {who}, the coordinator and everybody outside, together, if "
+            "the remaining members add their noise as agreed and X25519, BLAKE2b and ChaCha20 are "
+            "not broken"
+        )
+    return (
+        f"all releases of each party together are (ε={p.epsilon:g}, δ={p.delta:g})-locally "
+        f"differentially private ({p.accountant} accountant, {p.noise} noise)"
+    )
+
+
+def others(agreement: Agreement) -> str:
+    """Those who may put together all they know, and still learn no more than is promised."""
+    colluders = None if agreement.privacy is None else agreement.privacy.colluders
+    if colluders is None:
+        return "all the others together"
+    count = "any one other company" if colluders == 1 else f"any {colluders} other companies"
+    return f"{count}, the coordinator and everybody outside together"
+
+
+def plain(agreement: Agreement) -> str:
+    """The statement in plain words."""
+    if agreement.masked and agreement.privacy is None:
+        return (
+            "In plain words: everybody with the transcript reads what all companies asked for "
+            "together, exactly, round by round, and each company can take its own answer away "
+            f"from that. {totals_tell(agreement)}"
+        )
+    if agreement.rehearsal or agreement.privacy is None:
+        return (
+            "In plain words: nothing here hides a company’s answers from the others. Whatever "
+            "its data has to do with them can be learned."
+        )
+    cost = session_cost(agreement)
+    weak = " That promises next to nothing." if cost.guessed > WEAK else ""
+    return (
+        "In plain words: suppose that a company has one of two data sets, both equally likely, and "
+        f"that {others(agreement)} know everything else. Without the session they guess right in "
+        f"50 of 100 cases. With it they guess right in at most {in_guesses(cost.guessed)}.{weak}"
+    )
+
+
+def totals_tell(agreement: Agreement) -> str:
+    """The warning of totals without noise."""
+    few = ""
+    if len(agreement.members) == 3:
+        few = "With three companies, as here, each sees what the two others ask for together. "
+    return (
+        f"Totals without noise can tell one company’s answers. {few}They tell most with three "
+        "companies, over several sessions with the same data, and where the others’ data are "
+        "known. A company that lies can steer the prices to learn more."
+    )
+
+
+def in_guesses(guessed: float) -> str:
+    """How many of a hundred guesses are right, at most."""
+    return f"{min(math.ceil(100.0 * guessed), 100)} of 100"
+
+
+def at_most(epsilon: float) -> str:
+    """An ε that a promise is not above: three digits, rounded up."""
+    rounded = Context(prec=3, rounding=ROUND_UP).create_decimal_from_float(epsilon)
+    return f"{float(rounded):g}"
+
+
+def session_cost(agreement: Agreement) -> PrivacyCost:
+    """What a whole session tells those against whom the promise is made."""
+    return Calibration(agreement).per_release.times(agreement.rounds)
+
+
+def by_shares(agreement: Agreement) -> bool:
+    """Whether it is known beforehand that private quotas will be the split by shares."""
+    return (
+        agreement.privacy is not None and agreement.masked and quota_margin(agreement).shares == 1
+    )
+
+
+def moved(agreement: Agreement) -> PrivacyCost | None:
+    """What a session tells of a company to a person who also sees its payment.
+
+    None where payments follow from numbers that everybody can read. Guarantee: where only totals
+    can be read and have noise, a payment is made of numbers that carry the company's own part of
+    the noise, so that it tells no more than all other members together know (PRIVACY.md §11).
+    """
+    if agreement.privacy is None or not agreement.masked or by_shares(agreement):
+        return None
+    return Calibration(agreement).against(len(agreement.members) - 1)
+
+
+_EXACT = (
+    "A company’s quota and payment follow from its exact demands. A person who sees what it may "
+    "use, or uses, learns its average demand. A person who moves its payment learns what that "
+    "demand is worth."
+)
+_NOISY = (
+    "Prices, quotas and payments follow from the noisy numbers alone, and cost no further privacy."
+)
+_BY_SHARES = (
+    "Prices follow from the noisy totals alone. The noise is so large here that quotas are by "
+    "shares: quotas and payments follow from public numbers, and cost no further privacy."
+)
+_OWN = (
+    "Prices follow from the noisy totals alone, and cost no further privacy. Quotas do not: a "
+    "company’s quota follows from its own demands without noise. A person who sees what the "
+    "company may use, or uses, learns its average demand, and no guarantee covers that."
+)
+
+
+def unprotected(agreement: Agreement) -> list[str]:
+    """What quotas and payments tell beyond the promise, and to whom."""
+    p = agreement.privacy
+    if agreement.rehearsal or (p is None and not agreement.masked):
+        return []
+    if p is None:
+        return [_EXACT]
+    if not agreement.masked:
+        return [_NOISY]
+    paid = moved(agreement)
+    if paid is None:
+        return [_BY_SHARES]
+    payment = (
+        "A company’s payment carries only the company’s own part of the noise. A person who moves "
+        "the money learns from it as much as all other companies together could: up to "
+        f"ε = {at_most(paid.epsilon(p.delta))} instead of {p.epsilon:g}. Between two data sets "
+        f"that is right in at most {in_guesses(paid.guessed)} guesses instead of "
+        f"{in_guesses(session_cost(agreement).guessed)}."
+    )
+    return [_OWN, payment]

@@ -1,0 +1,218 @@
+"""The prices that no round has ruled out, and the point amid them.
+
+Each round says g·(y − asked) ≤ 0 of the best prices y. Here is the geometry of such cuts in a
+box: where a point is inside, how to get there, and the analytic centre, by Newton's method. All
+of it in elementwise float64 and a fixed order, with a square root and nothing else of the
+machine's mathematics library, no BLAS and no float sums of numpy: the same bits everywhere.
+
+Symbols: m resources, y prices, U the box 0 ≤ y ≤ U, g the slope found at the prices asked, s =
+g·(asked − y) the slack of a cut, R = g/s, H the second derivative of −Σ log s − Σ log y −
+Σ log(U − y). CERTIFICATE.md §6 says how each number is computed.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from protocol.numeric import Floats, Ticks, ordered_sum, row_sums
+
+Flags = np.ndarray[tuple[int], np.dtype[np.bool_]]
+
+_STEPS = 20  # of Newton's method, at most; three are the rule
+_NEAR = 0.1  # decrement from which one whole step is safe, and comes as near as matters
+_PIVOT = 1e-15  # of a scaled matrix: at or below, it is not positive to float64
+_TINY = 1e-300
+_SMALL = 15  # resources up to which one product of all cuts is faster than one of each
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """Which rounds still count, in their order, the prices asked there, and the slopes found."""
+
+    rounds: Ticks
+    asked: Floats
+    slopes: Floats
+
+    def __getitem__(self, kept: "slice | Ticks") -> "Cuts":
+        return Cuts(self.rounds[kept], self.asked[kept], self.slopes[kept])
+
+    def __add__(self, more: "Cuts") -> "Cuts":
+        return Cuts(
+            np.concatenate([self.rounds, more.rounds]),
+            np.concatenate([self.asked, more.asked]),
+            np.concatenate([self.slopes, more.slopes]),
+        )
+
+
+class BarrierPoint(NamedTuple):
+    """What Newton's method needs to know of the set at a point: s, R, 1/y and 1/(U − y)."""
+
+    slack: Floats
+    R: Floats
+    below: Floats
+    above: Floats
+
+
+class Polytope:
+    """The prices that no cut rules out, within the box."""
+
+    def __init__(self, cuts: Cuts, box: Floats) -> None:
+        self._asked, self._slopes, self._box = cuts.asked, cuts.slopes, box
+
+    def view(self, y: Floats) -> BarrierPoint | None:
+        """From a point inside; None from any other."""
+        room, slack = self._box - y, row_sums(self._slopes * (self._asked - y))
+        if not np.minimum.reduce(np.concatenate([slack, y, room])) > 0.0:
+            return None
+        return BarrierPoint(slack, self._slopes / slack[:, None], 1.0 / y, 1.0 / room)
+
+    def center(self, y: Floats) -> tuple[Floats, BarrierPoint | None]:
+        """The analytic centre, from a point inside, and the view from it; None if not found.
+
+        Newton's method, with the length of each step searched for until it is near, and one
+        whole step then. The weights of the rounds do not come from here, so that no more digits
+        are of use. Where it gets no nearer, this is as far as float64 goes.
+        """
+        point = y
+        for _ in range(_STEPS):
+            view = self.view(point)
+            if view is None:
+                break
+            y = point
+            gradient = ordered_sum(view.R) - view.below + view.above
+            step = _solved(_second(view), -gradient)
+            squared = -1.0 if step is None else -float(ordered_sum(gradient * step))
+            if step is None or not squared >= 0.0:
+                break
+            if squared < _NEAR * _NEAR:
+                point = y + step
+                nearer = self.view(point)
+                return (y, view) if nearer is None else (point, nearer)
+            point = y + _length(_changes(view, step), squared) * step
+        return y, None
+
+
+def tightest(view: BarrierPoint, count: int, needed: Flags) -> Ticks:
+    """The cuts that shape the set most, seen from its centre, and always those needed."""
+    squares = view.R * view.R
+    diagonal = ordered_sum(squares) + (view.below * view.below + view.above * view.above)
+    pull = row_sums(squares / diagonal)
+    pull[needed] = pull[-1] = math.inf
+    return np.sort(np.argsort(-pull, kind="stable")[:count])
+
+
+def find_interior(cuts: Cuts, box: Floats, y: Floats, cut: Cuts) -> Floats | None:
+    """A point inside the cuts and one more, from a point inside the cuts; None if none is found.
+
+    Along −H⁻¹·g: where the new slack grows most for what the others lose.
+    """
+    left, asked, slope = Polytope(cuts, box), cut.asked[0], cut.slopes[0]
+    for _ in range(_STEPS):
+        slack = float(ordered_sum(slope * (asked - y)))
+        view = left.view(y)
+        if view is None:
+            return None
+        if slack > 0.0:
+            return y
+        step = _solved(_second(view), -slope)
+        gain = 0.0 if step is None else -float(ordered_sum(slope * step))
+        if step is None or not gain > 0.0:
+            return None
+        length = 0.7 / math.sqrt(gain)
+        if slack < 0.0:
+            longest = _longest(_changes(view, step))
+            length = min(0.9 * longest, (longest - slack / gain) / 2.0)
+        y = y + length * step
+    return None
+
+
+def _changes(view: BarrierPoint, step: Floats) -> Floats:
+    """By what part of itself each slack grows along a step."""
+    return np.concatenate([-row_sums(view.R * step), step * view.below, -step * view.above])
+
+
+def _longest(changes: Floats) -> float:
+    """How many steps there are to where the first slack is used up."""
+    return -1.0 / min(float(changes.min()), -_TINY)
+
+
+def _length(changes: Floats, fall: float) -> float:
+    """How many steps there are to where −Σ log slack is least, if it falls so fast at first.
+
+    Roughly: to where the slope is a tenth of what it was.
+    """
+    low, high = 0.0, _longest(changes)
+    length = 1.0 / (1.0 + math.sqrt(fall))
+    for _ in range(8):
+        part = changes / (1.0 + length * changes)
+        slope = -float(ordered_sum(part))
+        if abs(slope) <= 0.1 * fall:
+            break
+        low, high = (length, high) if slope < 0.0 else (low, length)
+        length = length - slope / float(ordered_sum(part * part))
+        if not low < length < high:
+            length = (low + high) / 2.0
+    return length
+
+
+def _second(view: BarrierPoint) -> Floats:
+    """H, cut after cut: the same bits either way."""
+    R, m = view.R, len(view.below)
+    H: Floats = np.zeros((m, m))
+    if m <= _SMALL and len(R):
+        H = ordered_sum(R[:, :, None] * R[:, None, :])
+    elif m > _SMALL:
+        product = np.empty((m, m))
+        for row in R:
+            H += np.multiply(row[:, None], row, out=product)
+    H.reshape(-1)[:: m + 1] += view.below * view.below + view.above * view.above
+    return H
+
+
+def _solved(H: Floats, right: Floats) -> Floats | None:
+    """H⁻¹·right by Cholesky's method without roots, with H scaled by its diagonal.
+
+    None if H is not positive to float64.
+    """
+    m = len(right)
+    scale = np.sqrt(np.diagonal(H))
+    A: Floats = np.empty((m, m + 1))
+    A[:, :m] = H / scale[:, None] / scale
+    A[:, m] = right / scale
+    x = _eliminated_small(A.tolist()) if m <= _SMALL else _eliminated(A)
+    return None if x is None else x / scale
+
+
+def _eliminated(A: Floats) -> Floats | None:
+    m = len(A)
+    for j in range(m):
+        pivot = A[j, j]
+        if not pivot > _PIVOT:
+            return None
+        A[j + 1 :, j + 1 :] -= (A[j + 1 :, j] / pivot)[:, None] * A[j, j + 1 :]
+    x = A[:, m]
+    for j in reversed(range(m)):
+        x[j] /= A[j, j]
+        x[:j] -= A[:j, j] * x[j]
+    return x
+
+
+def _eliminated_small(A: list[list[float]]) -> Floats | None:
+    """The same, number by number: the same bits, and faster where there are few."""
+    m = len(A)
+    for j, row in enumerate(A):
+        if not row[j] > _PIVOT:
+            return None
+        for i in range(j + 1, m):
+            lower = A[i]
+            factor = lower[j] / row[j]
+            for k in range(j + 1, m + 1):
+                lower[k] -= factor * row[k]
+    x = [row[m] for row in A]
+    for j in reversed(range(m)):
+        x[j] /= A[j][j]
+        for i in range(j):
+            x[i] -= A[i][j] * x[j]
+    return np.array(x)

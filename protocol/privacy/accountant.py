@@ -1,0 +1,176 @@
+"""What releases with Gaussian noise cost: from noise to (ε, δ) and back.
+
+Every function states its guarantee; PRIVACY.md proves it. Knows nothing of agreements or parties.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from protocol.numeric import Floats
+
+_SLACK = 1e-9  # a root is moved this much to the safe side: more than its float64 rounding
+
+
+_ROUNDING = 2.0**-48  # 32 roundings of float64, as a part of what is rounded
+
+
+def rho(*, epsilon: float, delta: float) -> float:
+    """ρ(ε, δ) of prop:diffPriv.
+
+    Guarantee: a ρ-zCDP mechanism is (ε, δ)-DP (Bun & Steinke, Proposition 3).
+    """
+    log = math.log(1.0 / delta)
+    return (epsilon / (math.sqrt(log + epsilon) + math.sqrt(log))) ** 2
+
+
+def gaussian_delta(*, mu: float, epsilon: float) -> float:
+    """The smallest δ with which a Gaussian mechanism of total multiplier μ is (ε, δ)-DP.
+
+    Guarantee: exact for the continuous Gaussian, composed adaptively (Balle & Wang,
+    Theorem 8; Dong, Roth & Su, Corollary 2.13), and never below it: what float64 may have
+    rounded away is added (PRIVACY.md §3). Underflow only makes the answer larger.
+    """
+    if mu == 0.0:
+        return 0.0
+    if math.isinf(mu):
+        return 1.0
+    near = (epsilon / mu - mu / 2.0) / math.sqrt(2.0)
+    far = (epsilon / mu + mu / 2.0) / math.sqrt(2.0)
+    above, below = 0.5 * math.erfc(near), 0.5 * math.erfc(far)
+    if above == 0.0:
+        return 0.0
+    rest = math.exp(epsilon + math.log(below)) if below > 1e-300 else 0.0
+    return above - rest + _ROUNDING * (1.0 + epsilon + far * far) * (above + rest)
+
+
+def gaussian_epsilon(*, mu: float, delta: float) -> float:
+    """The smallest ε for which a Gaussian mechanism of multiplier μ is (ε, δ)-DP."""
+
+    def too_small(epsilon: float) -> bool:
+        return gaussian_delta(mu=mu, epsilon=epsilon) > delta
+
+    if math.isinf(mu):
+        return math.inf
+    return _last_true(too_small) * (1.0 + _SLACK) if too_small(0.0) else 0.0
+
+
+def _last_true(holds: Callable[[float], bool]) -> float:
+    """The end of the interval [0, x] on which `holds`, approached from within."""
+    low, high = 0.0, 1.0
+    while holds(high):
+        low, high = high, high * 2.0
+    while high - low > 1e-13 * high:
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
+
+
+@dataclass(frozen=True)
+class IntegerNoiseCost:
+    """What drawing whole ticks instead of real numbers costs: no ε, and no δ of its own.
+
+    `reserve` is added to μ², once for all releases together; `factor` multiplies δ, by e^factor.
+    """
+
+    reserve: float = 0.0
+    factor: float = 0.0
+
+    def __add__(self, other: "IntegerNoiseCost") -> "IntegerNoiseCost":
+        return IntegerNoiseCost(max(self.reserve, other.reserve), self.factor + other.factor)
+
+    def times(self, count: int) -> "IntegerNoiseCost":
+        return IntegerNoiseCost(self.reserve, self.factor * count)
+
+
+def discreteness(sigma: Floats, *, rounds: int, dearest: float, total: float) -> IntegerNoiseCost:
+    """The cost of the discrete Gaussian over the continuous one, in all rounds.
+
+    `sigma` holds the noise of each number of a release, in ticks; none may ever be smaller. No
+    number may add more than `dearest` to μ², and all of them together no more than `total`.
+
+    Guarantee: all releases are (ε, δ)-DP for every ε ≥ 0 with δ = e^factor times that of
+    continuous noise of μ² = total + reserve (PRIVACY.md §4).
+    """
+    if not sigma.size:
+        return IntegerNoiseCost()
+    least, numbers = float(sigma.min()) ** 2, rounds * sigma.size
+    # The proof holds for any exponent: a larger one makes the reserve larger, the factor smaller.
+    exponent = math.log(20.0 * numbers * least * (total / dearest)) if least >= 1.0 else math.inf
+    smooth = exponent / (2.0 * math.pi**2)
+    if smooth >= least:
+        return IntegerNoiseCost(reserve=math.inf)
+    ripple = 2.0 * math.exp(-exponent) / (1.0 - math.exp(-3.0 * exponent))
+    return IntegerNoiseCost(dearest * smooth / (least - smooth), numbers * ripple)
+
+
+@dataclass(frozen=True)
+class PrivacyCost:
+    """What releases have cost in privacy. Sessions with one data set add up, and exactly so.
+
+    `mu_squared` is infinite where something was released with no noise, or with noise that
+    can be repeated.
+    """
+
+    mu_squared: float = 0.0
+    discreteness: IntegerNoiseCost = IntegerNoiseCost()
+
+    def __add__(self, other: "PrivacyCost") -> "PrivacyCost":
+        return PrivacyCost(
+            self.mu_squared + other.mu_squared, self.discreteness + other.discreteness
+        )
+
+    def times(self, count: int) -> "PrivacyCost":
+        """So many times this."""
+        if not count:
+            return PrivacyCost()
+        return PrivacyCost(self.mu_squared * count, self.discreteness.times(count))
+
+    def delta(self, epsilon: float) -> float:
+        """The smallest δ that goes with this ε, by either accountant.
+
+        Guarantee: all releases counted here together are (ε, δ)-LDP if it was clear beforehand
+        which sessions there would be. Where later ones were chosen, or left out, in the light of
+        earlier ones, what holds is a limit that was fixed before the first (PRIVACY.md §6).
+        This says
+        no more than how much of it is used.
+        """
+        return min(self.zcdp_delta(epsilon), self.gaussian_delta(epsilon), 1.0)
+
+    def zcdp_delta(self, epsilon: float) -> float:
+        """The δ that goes with this ε by the paper's accountant, for any noise."""
+        rho = self.mu_squared / 2.0
+        if not epsilon >= rho:
+            return 1.0
+        return math.exp(-((epsilon - rho) ** 2) / (4.0 * rho)) if rho else 0.0
+
+    def gaussian_delta(self, epsilon: float) -> float:
+        """The smallest δ that the Gaussian curve has for this ε; above 1 it says nothing."""
+        smooth = gaussian_delta(mu=self._multiplier, epsilon=epsilon)
+        return smooth * math.exp(self.discreteness.factor)
+
+    def epsilon(self, delta: float) -> float:
+        """The smallest ε that goes with this δ, as `delta`; infinite where there is none."""
+        if math.isinf(self.mu_squared):
+            return math.inf
+        rho = self.mu_squared / 2.0
+        zcdp = rho + 2.0 * math.sqrt(rho * math.log(1.0 / delta))
+        rest = delta * math.exp(-self.discreteness.factor)
+        return min(zcdp, gaussian_epsilon(mu=self._multiplier, delta=rest))
+
+    @property
+    def guessed(self) -> float:
+        """How often, at most, a guess between two data sets that are equally likely is right.
+
+        The one who guesses knows everything else. Guarantee: this is ½ + ½·(the largest
+        difference in the probability of any event), which is Φ(μ/2) for Gaussian noise; where
+        ticks are too coarse for that curve, it is Pinsker's bound for zCDP (PRIVACY.md §3).
+        """
+        if math.isinf(self.mu_squared):
+            return 1.0
+        return 0.5 + 0.5 * min(self.gaussian_delta(0.0), 0.5 * math.sqrt(self.mu_squared), 1.0)
+
+    @property
+    def _multiplier(self) -> float:
+        """μ of the continuous Gaussian that tells no less."""
+        return math.sqrt(self.mu_squared + self.discreteness.reserve)

@@ -1,1 +1,0 @@
-"""How the benchmarks play, watch, count and fit."""

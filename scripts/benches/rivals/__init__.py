@@ -1,1 +1,0 @@
-"""What a user could pick instead of this project, or a floor below which nobody gets."""

@@ -1,0 +1,1 @@
+"""Parts of the commands in `scripts/`. Nothing in the product imports them."""

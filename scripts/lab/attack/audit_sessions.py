@@ -1,0 +1,212 @@
+"""The sessions that an audit of ε plays: of the gate itself, and of its twin.
+
+Two data sets, as different as can be: one always asks for nothing, one for everything that it may.
+The adversary knows both, all that is public, and what everybody else does; where only totals are
+read it is also one of the members, and subtracts its own release. From all releases of a session it
+makes the likelihood ratio, which no other test beats.
+
+The gate plays with its ledger, its noise and a solver, one session after the other. The twin is the
+same arithmetic with repeatable noise, and many sessions at once.
+"""
+
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from party.ledger.session_ledger import Ledger
+from party.model.best_response import Subproblem, subproblem
+from party.model.company_model import dense
+from party.release.gate import Gate, clamped, truncated
+from party.release.noise import DiscreteGaussian, Noise
+from protocol.agreement.model import Agreement
+from protocol.agreement.parse import from_table
+from protocol.agreement.quantities import quantities
+from protocol.agreement.schema import ACCOUNTANTS, SHAPES
+from protocol.numeric import Floats, Ticks
+from protocol.privacy.calibration import Calibration
+from protocol.privacy.sensitivity import adaptive_caps, first_caps
+from protocol.rounds import RoundEngine, mask_keys, numbers
+from protocol.wire.codec import SIGNATURE_BYTES, pack
+from protocol.wire.messages import Message, Signed
+from scripts.lab.common.agreements import players, table
+
+EPSILONS = (1.0, 4.0)
+DELTA = 0.01
+"""So large that the sessions which tell most are not too rare to be counted."""
+
+KINDS = (("private", "each"), ("clipped", "each"), ("private", "totals"))
+"""Modes with a guarantee, and who can read what in them."""
+
+ROUNDS = {"private": 1, "clipped": 2}
+"""As few as there can be: caps follow releases from the second round on."""
+
+_CAPACITY = np.array([10.0, 40.0])
+_SHARE = np.array([[1.0, 0.4]] * 3)
+_VICTIM, _COLLUDER = 0, 2
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is audited."""
+
+    epsilon: float
+    mode: str
+    reveal: str
+    noise: str
+    accountant: str
+
+    def agreement(self) -> Agreement:
+        """Three members, two resources of which they may claim different parts, and few rounds."""
+        clipped = {"alpha": 1.5, "tau": 0.1} if self.mode == "clipped" else {}
+        return from_table(
+            table(
+                session="audit",
+                mode=self.mode,
+                reveal=self.reveal,
+                rounds=ROUNDS[self.mode],
+                capacity=_CAPACITY,
+                share=_SHARE,
+                members=players(len(_SHARE)),
+                privacy={
+                    "epsilon": self.epsilon,
+                    "delta": DELTA,
+                    "noise": self.noise,
+                    "accountant": self.accountant,
+                    **clipped,
+                },
+                prices={"step": "constant", "step_size": 0.1},
+            )
+        )
+
+
+def cases() -> list[Case]:
+    """All that is audited, in the order in which it is shown."""
+    return [
+        Case(epsilon, *kind, noise, accountant)
+        for accountant, epsilon, kind, noise in product(ACCOUNTANTS, EPSILONS, KINDS, SHAPES)
+    ]
+
+
+class Audit:
+    """Real sessions: the gate with its noise, its ledger (in memory) and a solver."""
+
+    def __init__(self, agreement: Agreement, noise: Noise | None = None) -> None:
+        self._agreement = agreement
+        self._course = RoundEngine(agreement)
+        self._calibration = Calibration(agreement)
+        self._noise = noise or DiscreteGaussian()
+        self._names = [member.name for member in agreement.members]
+        self._nothing, self._everything = (
+            subproblem(
+                dense(
+                    A=np.eye(2),
+                    B=np.zeros((0, 2)),
+                    u=np.full(2, worth),
+                    row_lower=np.zeros(0),
+                    row_upper=np.zeros(0),
+                    lower=np.zeros(2),
+                    upper=np.full(2, np.inf),
+                ),
+                agreement,
+                self._names[_VICTIM],
+            )
+            for worth in (-1e3, 1e6)
+        )
+
+    def ratio(self, *, everything: bool) -> float:
+        """Play a session. The logarithm of how much likelier its releases are with `everything`."""
+        agreement, state = self._agreement, self._course.opening
+        honest = _honest(agreement)
+        with ExitStack() as stack:
+            gated = self._names if agreement.masked else self._names[: _VICTIM + 1]
+            ledgers = [
+                stack.enter_context(closing(Ledger(":memory:", agreement, name))) for name in gated
+            ]
+            wanted = self._everything if everything else self._nothing
+            problems = [wanted, *(self._nothing for _ in gated[1:])]
+            gates = [
+                self._gate(name, problem, ledger)
+                for name, problem, ledger in zip(gated, problems, ledgers, strict=True)
+            ]
+            if state.unpaired:
+                keys = tuple(gate.release(state) for gate in gates)
+                for ledger in ledgers:
+                    ledger.record_mask_keys(keys)
+                state = self._course.pair(state, mask_keys(keys))
+            total = 0.0
+            while not state.over:
+                gates[_VICTIM].prepare()
+                values = np.zeros((len(self._names), agreement.width), dtype=np.int64)
+                values[: len(gates)] = numbers(tuple(gate.release(state) for gate in gates))
+                read = values[_VICTIM]
+                if agreement.masked:  # the sum of all, less what the colluder knows it has said
+                    read = values.sum(axis=0) - ledgers[_COLLUDER].demands()[1][-1]
+                variance = (self._calibration.scales(state.caps)[honest] ** 2).sum(axis=0)
+                total += float(_log_ratio(read, state.caps[_VICTIM], variance))
+                state = self._course.advance(state, values)
+        return total
+
+    def _gate(self, name: str, problem: Subproblem, ledger: Ledger) -> Gate:
+        key = self._agreement.members[self._agreement.place(name)].signing_key
+
+        def unsigned(message: Message) -> Signed:
+            return pack(message, key=key, sign=lambda _: bytes(SIGNATURE_BYTES))
+
+        return Gate(
+            self._agreement,
+            name,
+            subproblem=problem,
+            noise=self._noise,
+            ledger=ledger,
+            pack=unsigned,
+        )
+
+
+def twin_ratios(
+    agreement: Agreement,
+    rng: np.random.Generator,
+    sessions: int,
+    *,
+    everything: bool,
+    scale: float = 1.0,
+) -> Floats:
+    """What `Audit.ratio` gives, for many sessions at once with noise that can be repeated.
+
+    A `scale` below 1 is a gate that draws less noise than it should: the audit must find it.
+    """
+    calibration, m = Calibration(agreement), len(agreement.resources)
+    honest = _honest(agreement)
+    caps = np.broadcast_to(first_caps(agreement), (sessions, *quantities(agreement).share.shape))
+    wanted = np.full(m, np.inf if everything else 0.0)
+    demand = np.zeros(caps.shape)
+    demand[:, _VICTIM] = wanted
+    total = np.zeros(sessions)
+    for _ in range(agreement.rounds):
+        # Parts of a noise for all are the same in every session.
+        scales = calibration.scales(caps[0] if agreement.masked else caps)
+        noise = rng.standard_normal(caps.shape) * (scales * scale)
+        asked = clamped(agreement, demand, np.zeros(caps.shape[:-1]), caps)
+        released = truncated(agreement, asked + np.rint(noise).astype(np.int64))
+        if not agreement.masked:
+            released[:, _VICTIM + 1 :] = 0
+        variance = np.broadcast_to(scales**2, caps.shape)[:, honest].sum(axis=1)
+        total += _log_ratio(released[:, honest].sum(axis=1), caps[:, _VICTIM], variance)
+        if agreement.mode == "clipped":
+            # Every session is one more resource, for the caps of each are worked out alone.
+            side = np.moveaxis(released, 0, 1).reshape(len(_SHARE), -1)
+            following = adaptive_caps(agreement, side).reshape(len(_SHARE), sessions, m)
+            caps = np.minimum(np.moveaxis(following, 1, 0), quantities(agreement).share_ticks)
+    return total
+
+
+def _honest(agreement: Agreement) -> list[int]:
+    """Whose noise hides the victim: its own, or that of all but the colluder."""
+    return [k for k in range(len(_SHARE)) if k != _COLLUDER] if agreement.masked else [_VICTIM]
+
+
+def _log_ratio(read: Ticks, cap: Ticks, variance: Floats) -> Any:
+    """ln of the likelihood of what was read with `cap` beneath the noise, over that with 0."""
+    return (cap * (read - cap / 2.0) / variance).sum(axis=-1)

@@ -1,0 +1,124 @@
+"""What guesses prove: an ε that whoever was guessed at cannot be below.
+
+The guess is a threshold of the likelihood ratio, fixed before anything is seen. How often it is
+right, with the bounds of Clopper and Pearson, proves an ε: with nothing assumed, which takes
+hundreds of thousands of sessions; if the trade-off between both kinds of mistakes is that of a
+Gaussian of whatever μ; or if the noise is a Gaussian of whatever size, which takes fewest.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import zip_longest
+from statistics import NormalDist
+
+import numpy as np
+from scipy.special import betaincinv
+
+from protocol.numeric import Floats
+from protocol.privacy.accountant import gaussian_epsilon
+
+CONFIDENCE = 0.95
+
+_PARTS = (1.0, 0.8, 0.5)
+_NORMAL = NormalDist()
+
+
+@dataclass(frozen=True)
+class Seen:
+    """How many sessions of each data set there were, and how many were taken for `everything`.
+
+    These are counted for each of the thresholds that were tried. `far` are those whose ratio was
+    more than μ away from where it is without noise, with the noise that there should be.
+    """
+
+    nothing: int = 0
+    everything: int = 0
+    false: tuple[int, ...] = ()
+    true: tuple[int, ...] = ()
+    far: int = 0
+
+    def __add__(self, other: "Seen") -> "Seen":
+        def added(ours: tuple[int, ...], theirs: tuple[int, ...]) -> tuple[int, ...]:
+            return tuple(map(sum, zip_longest(ours, theirs, fillvalue=0)))
+
+        return Seen(
+            self.nothing + other.nothing,
+            self.everything + other.everything,
+            added(self.false, other.false),
+            added(self.true, other.true),
+            self.far + other.far,
+        )
+
+    def bounds(self) -> Iterator[tuple[float, float]]:
+        """How often `everything` is recognised, at least, and `nothing` mistaken, at most.
+
+        All of these hold at once with the confidence that is asked for.
+        """
+        alpha = (1.0 - CONFIDENCE) / 2.0 / max(1, len(self.true))
+        for false, true in zip(self.false, self.true, strict=True):
+            right, missed = self.nothing - false, self.everything - true
+            least = float(betaincinv(true, missed + 1, alpha)) if true else 0.0
+            most = float(betaincinv(false + 1, right, 1.0 - alpha)) if right else 1.0
+            yield least, most
+
+    def epsilon(self, delta: float) -> float:
+        """An ε that no (ε, δ)-LDP mechanism is below, with nothing assumed."""
+        proved = (
+            math.log((least - delta) / most) for least, most in self.bounds() if least > delta
+        )
+        return max(0.0, *proved, 0.0)
+
+    def gaussian_epsilon(self, delta: float) -> float:
+        """The same for a mechanism whose trade-off curve is that of a Gaussian."""
+        proved = (
+            gaussian_epsilon(mu=_NORMAL.inv_cdf(least) - _NORMAL.inv_cdf(most), delta=delta)
+            for least, most in self.bounds()
+            if 0.0 < most < least < 1.0
+        )
+        return max(0.0, *proved, 0.0)
+
+    def noise_epsilon(self, mu: float, delta: float, *, at_once: int = 1) -> float:
+        """The same for a gate that adds Gaussian noise to the demand, of whatever size.
+
+        μ is that of the noise that there should be. It takes fewer sessions to know how large
+        noise is than how often it deceives. So many such bounds hold at once.
+        """
+        count = self.nothing + self.everything
+        if not 0 < self.far < count:
+            return 0.0
+        sure = 1.0 - (1.0 - CONFIDENCE) / at_once
+        most = float(betaincinv(self.far + 1, count - self.far, sure))
+        largest = 1.0 / _NORMAL.inv_cdf(1.0 - most / 2.0)  # noise, as a part of what it should be
+        return gaussian_epsilon(mu=mu / largest, delta=delta)
+
+
+def seen(nothing: Floats, everything: Floats, tried: Sequence[float], mu: float) -> Seen:
+    """How often each of both data sets is taken for `everything`, at every threshold."""
+    false, true = (
+        tuple(int((ratios > threshold).sum()) for threshold in tried)
+        for ratios in (nothing, everything)
+    )
+    off = np.concatenate([nothing + mu**2 / 2.0, everything - mu**2 / 2.0])
+    return Seen(len(nothing), len(everything), false, true, int((np.abs(off) > mu).sum()))
+
+
+@cache
+def thresholds(mu: float, delta: float, sessions: int) -> tuple[float, ...]:
+    """Likelihood ratios from which on it pays best to say `everything`, in so many of each.
+
+    One for noise as it should be, others for noise that is a part of that: with less of it the
+    ratios of extreme sessions are smaller, and a gate that draws too little would not be found.
+    """
+    return tuple(part**2 * _best_threshold(mu / part, delta, sessions) for part in _PARTS)
+
+
+def _best_threshold(mu: float, delta: float, sessions: int) -> float:
+    def promised(threshold: float) -> float:
+        false, true = (1.0 - _NORMAL.cdf(threshold / mu + s * mu / 2.0) for s in (1.0, -1.0))
+        taken = (round(sessions * false),), (round(sessions * true),)
+        return Seen(sessions, sessions, *taken).epsilon(delta)
+
+    tried: list[float] = np.linspace(-2.0 * mu, 6.0 * mu, 161).tolist()
+    return max(tried, key=promised)

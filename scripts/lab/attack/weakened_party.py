@@ -1,0 +1,47 @@
+"""A party or a coordinator with defences of the masks switched off, for `scripts/attack masks`.
+
+It is the control of that attack: against parties without these defences the attack must succeed, or
+it would show nothing against parties that have them. Never give it real data.
+
+    python -m scripts.lab.attack.weakened_party proof party join ...
+"""
+
+import hashlib
+import runpy
+import sys
+
+from party.release import masks
+from party.release.masks import MaskSecret
+from protocol.wire import signatures
+
+WITHOUT = ("nothing", "proof", "both")
+"""What is switched off: nothing, the proof of possession, or the names in the pair hash as well."""
+
+
+def _unnamed(
+    secret: MaskSecret,
+    keys: list[bytes],
+    own: int,  # noqa: ARG001
+    other: int,
+    chain_hash: bytes,
+) -> bytes:
+    """The pair hash without places and keys."""
+    shared = secret.shared(keys[other])
+    return hashlib.blake2b(b"sotto pair\n" + chain_hash, key=shared, digest_size=32).digest()
+
+
+def weaken(without: str) -> None:
+    """Switch off defences in this process, for all that is made afterwards."""
+    if without not in WITHOUT:
+        raise SystemExit(f"{without!r} is not one of {', '.join(WITHOUT)}")
+    if without in ("proof", "both"):
+        signatures.require_owned = lambda *_, **__: None
+    if without == "both":
+        masks.pair_secret = _unnamed
+
+
+if __name__ == "__main__":
+    _, off, role, *arguments = sys.argv
+    weaken(off)
+    sys.argv = [role, *arguments]
+    runpy.run_module(role, run_name="__main__", alter_sys=True)

@@ -1,0 +1,1 @@
+"""`scripts/bench`: speed, as ratios within one run."""

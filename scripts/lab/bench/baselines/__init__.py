@@ -1,0 +1,1 @@
+"""What benchmarks compare with: bare loops, MPI, DISROPT."""

@@ -1,0 +1,79 @@
+"""The prices of DISROPT's dual subgradient method, computed in one process.
+
+All agents hear all others with the same weight, so that every one of them reckons with the
+mean of all; each then moves by what it takes itself, and never below 0. That is all there is
+to its prices, and the same steps give the same ones as under mpirun. Which step is best, only
+an owner of all data can tell: here it is tried out, for the benefit of the rival.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from protocol.numeric import Floats
+from scripts.lab.common.convergence import gap
+from scripts.lab.common.instances import Instance, central
+from scripts.lab.study.replicate import Companies
+
+LIMIT = 3_000
+"""Rounds after which a step is given up."""
+
+CONSTANTS = tuple(10.0 ** (i / 4.0) for i in range(-4, 15))
+"""a of the steps a/√t, from far too short to far too long for the paper's problems."""
+
+LIKELY = 10.0
+"""Where the best is sought first, so that others are given up sooner."""
+
+FINER = tuple(10.0 ** (i / 16.0) for i in (-3, -2, -1, 1, 2, 3))
+"""What the best of them is multiplied by, to find a better one beside it."""
+
+
+@dataclass(frozen=True)
+class Hindsight:
+    """The step that reached a level first, and after how many rounds; None if none did."""
+
+    constant: float | None
+    rounds: int | None
+
+
+def prices(companies: Companies, step: Callable[[int], float]) -> Iterator[tuple[Floats, float]]:
+    """The prices of every agent after 0, 1, … rounds, and the dual value there."""
+    capacity = companies.capacity
+    mean: Floats = np.zeros_like(capacity)
+    number = 0
+    while True:
+        demand, objective = companies.answers(mean)
+        yield mean, float(mean @ capacity + objective.sum())
+        own = mean + step(number) * (demand - capacity / len(demand))
+        number += 1
+        mean = np.maximum(own, 0.0).mean(axis=0)
+
+
+def best_in_hindsight(
+    instance: Instance, levels: Sequence[float], limit: int = LIMIT
+) -> dict[float, Hindsight]:
+    """For each level the best step. None is followed beyond where a better one got there."""
+    companies, optimum = Companies(instance), central(instance).utility
+    best = {level: Hindsight(None, None) for level in levels}
+    strictest = min(levels)
+
+    def follow(constant: float) -> None:
+        path = prices(companies, lambda number: constant / math.sqrt(number + 1))
+        for number, (_, dual) in enumerate(path):
+            away = gap(dual, optimum)
+            for level in levels:
+                known = best[level].rounds
+                if away <= level and (known is None or number < known):
+                    best[level] = Hindsight(constant, number)
+            reached = best[strictest].rounds
+            if number >= (limit if reached is None else reached):
+                return
+
+    for constant in sorted(CONSTANTS, key=lambda c: abs(math.log(c / LIKELY))):
+        follow(constant)
+    found = best[strictest].constant
+    for factor in FINER if found is not None else ():
+        follow(found * factor)
+    return best

@@ -1,0 +1,77 @@
+"""Starts what runs under mpirun: MPI's Allgather and DISROPT, where they are installed.
+
+Neither is needed by anything else, so each may be missing; then a word says which. They may
+live in another interpreter than this one (`--mpi-python`).
+"""
+
+import json
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scripts.lab.common.local_session import LIMIT_SECONDS, environment
+
+HERE = Path(__file__).parent
+YIELDING = ("--oversubscribe", "--allow-run-as-root", "--mca", "mpi_yield_when_idle", "1")
+"""More processes than cores: whoever waits must let the others run."""
+
+
+@dataclass(frozen=True)
+class Mpi:
+    """What of it there is on this machine. `missing` says in words what is not."""
+
+    python: str
+    allgather: bool
+    disropt: bool
+    missing: tuple[str, ...]
+
+    def rounds_per_second(self, script: str, parties: int, *arguments: str | int | Path) -> float:
+        """The pace of a script of this folder."""
+        return float(self.run(script, parties, *arguments)["rounds_per_second"])
+
+    def run(self, script: str, parties: int, *arguments: str | int | Path) -> dict[str, Any]:
+        """Run a script of this folder with as many processes as there are parties: its figures.
+
+        `ready_at`, a time of the wall clock, becomes `ready_seconds` since the launch.
+        """
+        launched = time.time()
+        done = subprocess.run(
+            [
+                "mpirun",
+                *YIELDING,
+                "-n",
+                str(parties),
+                self.python,
+                HERE / script,
+                *map(str, arguments),
+            ],
+            env=environment(),
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_SECONDS,
+            check=False,
+        )
+        if done.returncode:
+            raise RuntimeError(f"{script} under mpirun failed: {done.stderr[-2_000:].strip()}")
+        figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        if "ready_at" in figures:
+            figures["ready_seconds"] = figures.pop("ready_at") - launched
+        return figures
+
+
+def found(python: str) -> Mpi:
+    """What can be measured here."""
+    missing = []
+    if shutil.which("mpirun") is None:
+        missing.append("mpirun (Debian: openmpi-bin)")
+    has = {}
+    for name in ("mpi4py.MPI", "disropt.algorithms"):
+        done = subprocess.run([python, "-c", f"import {name}"], capture_output=True, check=False)
+        has[name] = done.returncode == 0
+        if not has[name]:
+            missing.append(name.partition(".")[0])
+    runs = has["mpi4py.MPI"] and shutil.which("mpirun") is not None
+    return Mpi(python, runs, runs and has["disropt.algorithms"], tuple(missing))

@@ -1,0 +1,1 @@
+"""What benchmarks measure with: profiles, traffic, processes, repeated runs."""

@@ -1,0 +1,368 @@
+"""`scripts/bench rounds`: the distributed session beside a bare loop of the same work.
+
+Pace, CPU of each party, and what each part of a party takes, over real processes on
+loopback. For context: plain pyzmq and MPI that only carry the bytes, and DISROPT, which
+solves the same companies' programs without any security.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rich.console import Console
+from rich.table import Table
+
+from protocol.agreement.schema import TOPOLOGIES
+from protocol.runtime.files import read_agreement
+from protocol.wire.codec import release_bytes
+from scripts.lab.bench import time_to_accuracy
+from scripts.lab.bench.baselines.mpi import Mpi, found
+from scripts.lab.bench.measure.interleave import in_turns, plain, ratio, spread
+from scripts.lab.bench.measure.process_usage import Watch
+from scripts.lab.bench.measure.profile import PARTS
+from scripts.lab.bench.measure.sessions import play, prepared, session
+from scripts.lab.common.agreements import party_name
+from scripts.lab.common.local_session import Processes
+from scripts.lab.common.ports import reserve
+
+
+@dataclass(frozen=True)
+class Size:
+    """How many parties, how long the sessions are, and how often everything is repeated."""
+
+    parties: int
+    rounds: int
+    turns: int
+    parts: bool = True
+    disropt: bool = True
+    topologies: tuple[str, ...] = TOPOLOGIES
+
+
+SIZES = (
+    Size(5, rounds=600, turns=3),
+    Size(10, rounds=300, turns=3),
+    Size(20, rounds=150, turns=3),
+    Size(40, rounds=60, turns=1, disropt=False),
+)
+QUICK = (
+    Size(5, rounds=400, turns=1),
+    Size(10, rounds=100, turns=1, parts=False, disropt=False, topologies=("relay",)),
+)
+
+Way = Callable[[], Any]
+T = TypeVar("T")
+
+
+class Bench:
+    """The contestants at one size. Each is played in a new folder."""
+
+    def __init__(self, size: Size, seed: int, mpi: Mpi, *, masked: bool) -> None:
+        self._size, self._seed, self._mpi, self._masked = size, seed, mpi, masked
+
+    def ways(self) -> dict[str, Way]:
+        """What is measured in turns, by name: of each topology, and once for both."""
+        size = self._size
+        ways: dict[str, Way] = {}
+        for topology in size.topologies:
+            ways |= {
+                f"{topology} ours": partial(self._ours, topology),
+                f"{topology} bare": partial(self._bare, topology),
+                f"{topology} pyzmq": partial(self._pyzmq, topology),
+            }
+            if self._masked:
+                ways[f"{topology} totals"] = partial(self._ours, topology, "--reveal", "totals")
+            if size.parts:
+                ways[f"{topology} parts"] = partial(self._parts, topology)
+        if self._mpi.allgather:
+            ways["allgather"] = self._allgather
+        if self._mpi.disropt and size.disropt:
+            ways["disropt"] = self._disropt
+        return ways
+
+    def _ours(self, topology: str, *more: str) -> dict[str, float]:
+        """Rounds a second, and CPU of a round: the median of the parties, and the coordinator's."""
+        options = session(self._size.parties, self._size.rounds, topology, self._seed, *more)
+        watch = Watch()
+        with tempfile.TemporaryDirectory(prefix="sotto-bench-") as folder:
+            played = play(Path(folder) / "session", options, watch=watch)
+        cpu = watch.cpu_per_round(played.closed_at)
+        if len(cpu) < 2 or "coordinator" not in cpu:
+            raise RuntimeError("the session was over before its CPU could be looked at twice")
+        coordinator = cpu.pop("coordinator")
+        return {
+            "rounds_per_second": played.rounds_per_second,
+            "cpu_seconds_per_round": statistics.median(cpu.values()),
+            "coordinator_cpu_seconds_per_round": coordinator,
+        }
+
+    def _parts(self, topology: str) -> dict[str, Any]:
+        reveal = ("--reveal", "totals") if self._masked else ()
+        options = session(self._size.parties, self._size.rounds, topology, self._seed, *reveal)
+        with tempfile.TemporaryDirectory(prefix="sotto-bench-") as folder:
+            file = Path(folder) / "parts.json"
+            play(
+                Path(folder) / "session",
+                options,
+                first=("-m", "scripts.lab.bench.measure.profile", str(file)),
+            )
+            figures: dict[str, Any] = json.loads(file.read_text())
+            return figures
+
+    def _prepared(self, folder: Path, topology: str) -> int:
+        """A folder with agreement and companies; how long a release is."""
+        options = session(self._size.parties, self._size.rounds, topology, self._seed)
+        prepared(folder, options)
+        return release_bytes(read_agreement(folder / "agreement.toml"))
+
+    def _bare(self, topology: str) -> dict[str, float]:
+        """Medians over the processes of the bare loop."""
+        with tempfile.TemporaryDirectory(prefix="sotto-bench-") as name:
+            folder = Path(name)
+            self._prepared(folder, topology)
+            ports = json.dumps(_ports(self._size.parties) if topology == "mesh" else [])
+            relay = [] if topology == "mesh" else ["relay", name]
+            parties = {
+                party: ["party", name, party, str(self._size.rounds), ports]
+                for party in map(party_name, range(self._size.parties))
+            }
+            return _medians(folder, "scripts.lab.bench.baselines.bare", relay, parties)
+
+    def _pyzmq(self, topology: str) -> float:
+        """The same of a loop that only carries the bytes."""
+        with tempfile.TemporaryDirectory(prefix="sotto-bench-") as name:
+            folder = Path(name)
+            length = self._prepared(folder, topology)
+            count = self._size.parties
+            ports = json.dumps(_ports(count if topology == "mesh" else count + 2))
+            relay = [] if topology == "mesh" else ["relay", ports]
+            rounds = str(2 * self._size.rounds)
+            parties = {
+                party_name(k): ["party", str(k), rounds, str(length), topology, ports]
+                for k in range(count)
+            }
+            medians = _medians(folder, "scripts.lab.bench.baselines.lockstep", relay, parties)
+            return medians["rounds_per_second"]
+
+    def _allgather(self) -> float:
+        with tempfile.TemporaryDirectory(prefix="sotto-bench-") as name:
+            length = self._prepared(Path(name), "relay")
+        return self._mpi.rounds_per_second(
+            "allgather.py", self._size.parties, 10 * self._size.rounds, length
+        )
+
+    def _disropt(self) -> float:
+        with tempfile.TemporaryDirectory(prefix="sotto-bench-") as name:
+            self._prepared(Path(name), "relay")
+            return self._mpi.rounds_per_second(
+                "disropt_session.py", self._size.parties, name, self._size.rounds
+            )
+
+
+def _ports(count: int) -> list[int]:
+    first = reserve(count)
+    return list(range(first, first + count))
+
+
+def _medians(
+    folder: Path,
+    module: str,
+    relay: Sequence[str],
+    parties: Mapping[str, Sequence[str]],
+) -> dict[str, float]:
+    """Run a module as every party, and as a relay if there is one: the median of each figure."""
+    run = [sys.executable, "-m", module]
+    with Processes(folder) as processes:
+        if relay:
+            processes.launch("relay", [*run, *relay])
+        for name, arguments in parties.items():
+            processes.launch(name, [*run, *arguments])
+        processes.done(*parties)
+        told = [json.loads(processes.said(name)) for name in parties]
+    return {key: float(statistics.median(each[key] for each in told)) for key in told[0]}
+
+
+def measure(size: Size, seed: int, mpi: Mpi, *, masked: bool = False) -> list[dict[str, Any]]:
+    """The figures of one size, one row for each topology; `masked`: of totals beside each."""
+    got = in_turns(Bench(size, seed, mpi, masked=masked).ways(), size.turns)
+    return [_row(size, topology, got) for topology in size.topologies]
+
+
+def _row(size: Size, topology: str, got: dict[str, list[Any]]) -> dict[str, Any]:
+    def of(way: str) -> list[Any]:
+        return got[f"{topology} {way}"]
+
+    ours, bare = ([figures["rounds_per_second"] for figures in of(w)] for w in ("ours", "bare"))
+    party, bare_cpu = (
+        [figures["cpu_seconds_per_round"] for figures in of(w)] for w in ("ours", "bare")
+    )
+    coordinator = [figures["coordinator_cpu_seconds_per_round"] for figures in of("ours")]
+    spreads = {
+        "rounds_per_second": spread(ours),
+        "bare_rounds_per_second": spread(bare),
+        "over_bare": ratio(ours, bare),
+        "pyzmq_rounds_per_second": spread(of("pyzmq")),
+        "party_cpu_seconds_per_round": spread(party),
+        "bare_cpu_seconds_per_round": spread(bare_cpu),
+        "cpu_over_bare": ratio(party, bare_cpu),
+        "coordinator_cpu_seconds_per_round": spread(coordinator),
+    }
+    if f"{topology} totals" in got:
+        totals = [figures["rounds_per_second"] for figures in of("totals")]
+        cpu = [figures["cpu_seconds_per_round"] for figures in of("totals")]
+        spreads["totals_rounds_per_second"] = spread(totals)
+        spreads["totals_over_each"] = ratio(totals, ours)
+        spreads["totals_cpu_over_each"] = ratio(cpu, party)
+    if "allgather" in got:
+        spreads["allgather_rounds_per_second"] = spread(got["allgather"])
+    if "disropt" in got:
+        spreads["disropt_rounds_per_second"] = spread(got["disropt"])
+        spreads["over_disropt"] = ratio(ours, got["disropt"])
+        spreads["bare_over_disropt"] = ratio(bare, got["disropt"])
+    row = {"parties": size.parties, "topology": topology, "rounds": size.rounds, **spreads}
+    if f"{topology} parts" in got:
+        row["parts"] = {
+            part: spread(figures["cpu_microseconds"][part] for figures in of("parts"))
+            for part in PARTS
+        }
+        row["parts_wall"] = {
+            part: spread(figures["wall_microseconds"][part] for figures in of("parts"))
+            for part in of("parts")[0]["wall_microseconds"]
+        }
+        clocks = [figures["clocks_cpu_microseconds"] for figures in of("parts")]
+        row["clocks_cpu_microseconds"] = spread(clocks)
+    return row
+
+
+def rounds(options: argparse.Namespace, console: Console) -> dict[str, Any]:
+    """The whole session with all security on beside a bare loop that does the same necessary
+    work (rivals/bare.py says what is counted), beside loops that only carry the bytes, and beside
+    DISROPT's dual subgradient where it is installed: by the round, and until prices are near."""
+    mpi = found(options.mpi_python)
+    rows: list[dict[str, Any]] = []
+    for size in _chosen(options, "pace", QUICK, SIZES):
+        try:
+            with console.status(f"rounds: {size.parties} parties, {size.turns} turns"):
+                masked = getattr(options, "reveal", "each") == "totals"
+                rows += measure(size, options.seed, mpi, masked=masked)
+        except RuntimeError as error:  # what the other sizes took is not lost for it
+            console.print(f"{size.parties} parties could not be measured: {error}", markup=False)
+    if rows:
+        if "totals_over_each" in rows[0]:
+            console.print(_totals(rows))
+        console.print(_paces(rows), _cpu(rows), _parts([row for row in rows if "parts" in row]))
+    near: list[dict[str, Any]] = []
+    for table in _chosen(options, "near", time_to_accuracy.QUICK, time_to_accuracy.SIZES):
+        with console.status(f"rounds: {table.parties} parties, until prices are near"):
+            near += time_to_accuracy.measure(table, options.seed, mpi)
+    if near:
+        console.print(time_to_accuracy.shown(near))
+    if mpi.missing:
+        console.print(f"left out, because not installed: {', '.join(mpi.missing)}")
+    return {"pace": plain(rows), "near": plain(near)}
+
+
+def _chosen(
+    options: argparse.Namespace, part: str, quick: Sequence[T], full: Sequence[T]
+) -> Sequence[T]:
+    if getattr(options, "part", None) not in (None, part):
+        return ()
+    return quick if options.quick else full
+
+
+def _table(title: str, caption: str, *columns: str) -> Table:
+    table = Table(title=title, caption=caption)
+    for column in columns:
+        table.add_column(column, justify="left" if column in ("", "topology") else "right")
+    return table
+
+
+def _cell(row: dict[str, Any], key: str, form: str, scale: float = 1.0) -> str:
+    found = row.get(key)
+    return spread(v * scale for v in found.values).shown(form) if found else "–"
+
+
+def _paces(rows: list[dict[str, Any]]) -> Table:
+    table = _table(
+        "rounds per second",
+        "medians and, below, lowest–highest; measured in turns, the ratios turn by turn",
+        "parties", "topology", "session", "bare loop", "session ÷ bare", "DISROPT",
+        "session ÷ DISROPT", "bare ÷ DISROPT", "pyzmq, no work", "MPI, no work",
+    )  # fmt: skip
+    for row in rows:
+        table.add_row(
+            str(row["parties"]),
+            row["topology"],
+            _cell(row, "rounds_per_second", ".0f"),
+            _cell(row, "bare_rounds_per_second", ".0f"),
+            _cell(row, "over_bare", ".2f"),
+            _cell(row, "disropt_rounds_per_second", ".0f"),
+            _cell(row, "over_disropt", ".2f"),
+            _cell(row, "bare_over_disropt", ".2f"),
+            _cell(row, "pyzmq_rounds_per_second", ".0f"),
+            _cell(row, "allgather_rounds_per_second", ".0f"),
+        )
+    return table
+
+
+def _totals(rows: list[dict[str, Any]]) -> Table:
+    table = _table(
+        "only totals beside each",
+        "rounds per second of the same session, and CPU of a party; turn by turn",
+        "parties", "topology", "each", "totals", "totals ÷ each", "CPU, totals ÷ each",
+    )  # fmt: skip
+    for row in rows:
+        table.add_row(
+            str(row["parties"]),
+            row["topology"],
+            _cell(row, "rounds_per_second", ".0f"),
+            _cell(row, "totals_rounds_per_second", ".0f"),
+            _cell(row, "totals_over_each", ".2f"),
+            _cell(row, "totals_cpu_over_each", ".2f"),
+        )
+    return table
+
+
+def _cpu(rows: list[dict[str, Any]]) -> Table:
+    table = _table(
+        "milliseconds of CPU a round: what counts on separate machines",
+        "from the first round to the last: session, as the system counts; bare loop: its own count",
+        "parties", "topology", "a party", "bare loop", "party ÷ bare", "coordinator",
+    )  # fmt: skip
+    for row in rows:
+        table.add_row(
+            str(row["parties"]),
+            row["topology"],
+            _cell(row, "party_cpu_seconds_per_round", ".3f", 1e3),
+            _cell(row, "bare_cpu_seconds_per_round", ".3f", 1e3),
+            _cell(row, "cpu_over_bare", ".2f"),
+            _cell(row, "coordinator_cpu_seconds_per_round", ".3f", 1e3),
+        )
+    return table
+
+
+def _parts(rows: list[dict[str, Any]]) -> Table:
+    table = _table(
+        "where a party's CPU goes, microseconds a round",
+        "one real party with clocks around its calls, whose own cost is taken off; a part counts "
+        "without the parts it calls; (wall) where a part waits, for the disk or for the others",
+        "", *(f"{row['parties']} {row['topology']}" for row in rows),
+    )  # fmt: skip
+    for part in PARTS:
+        table.add_row(part, *(_part(row, part) for row in rows))
+    sums = (sum(values.median for values in row["parts"].values()) for row in rows)
+    table.add_row("all", *(f"{total:,.0f}" for total in sums), style="bold")
+    return table
+
+
+def _part(row: dict[str, Any], part: str) -> str:
+    text = f"{row['parts'][part].median:,.0f}"
+    if part in ("ledger", "wire"):
+        text += f" [dim]({row['parts_wall'][part].median:,.0f} wall)[/dim]"
+    return text

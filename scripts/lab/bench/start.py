@@ -1,0 +1,252 @@
+"""`scripts/bench start`: from launching the processes to the first round, and to the last.
+
+Beside as many processes that only load the libraries a party cannot do without, and the
+coordinator beside an interpreter that only loads ZeroMQ. And what each role loads, because
+a role that loads what it does not need is slow for nothing.
+"""
+
+import argparse
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from protocol.agreement.schema import TOPOLOGIES
+from scripts.lab.bench.measure.interleave import in_turns, plain, ratio, spread
+from scripts.lab.bench.measure.sessions import Played, play, prepared, session
+from scripts.lab.common.local_session import (
+    COORDINATOR,
+    PARTY,
+    coordinator_command,
+    environment,
+    party_command,
+)
+
+ROUNDS = 150
+LIBRARIES = "import numpy, zmq, highspy, opendp.measurements, nacl.bindings, msgpack, sqlite3"
+"""What a party cannot do without."""
+
+READY = b"relaying"
+
+
+@dataclass(frozen=True)
+class Size:
+    """How many parties, and how often."""
+
+    parties: int
+    turns: int
+
+
+SIZES = (Size(5, 5), Size(10, 5), Size(20, 3))
+QUICK = (Size(5, 2), Size(10, 1))
+
+
+def start(options: argparse.Namespace, console: Console) -> dict[str, Any]:
+    """From launch to the first closed round and to the end of 150 rounds, beside bare imports;
+    the coordinator beside `import zmq`; and what each role loads."""
+    rows = []
+    for size in QUICK if options.quick else SIZES:
+        with console.status(f"start: {size.parties} parties"):
+            rows += sessions(size, options.seed)
+    with console.status("start: the coordinator"):
+        ready = coordinator(5 if options.quick else 21, options.seed)
+    with console.status("start: what each role loads"):
+        loaded = imports(options.seed)
+    console.print(_sessions_table(rows), _coordinator_table(ready), _imports_table(loaded))
+    return {
+        "sessions": plain(rows),
+        "coordinator": plain(ready),
+        "imports": [role.figures() for role in loaded],
+    }
+
+
+def sessions(size: Size, seed: int) -> list[dict[str, Any]]:
+    """Whole sessions of both topologies and bare imports, in turns."""
+    ways: dict[str, Any] = {t: partial(_session, size, t, seed) for t in TOPOLOGIES}
+    ways["imports"] = partial(_bare_imports, size.parties)
+    got = in_turns(ways, size.turns)
+    return [
+        {
+            "parties": size.parties,
+            "topology": topology,
+            "rounds": ROUNDS,
+            "first_round_seconds": spread(played.closed[0] for played in got[topology]),
+            "session_seconds": spread(played.seconds for played in got[topology]),
+            "imports_seconds": spread(got["imports"]),
+            "first_round_over_imports": ratio(
+                [played.closed[0] for played in got[topology]], got["imports"]
+            ),
+            "session_over_imports": ratio(
+                [played.seconds for played in got[topology]], got["imports"]
+            ),
+        }
+        for topology in TOPOLOGIES
+    ]
+
+
+def _session(size: Size, topology: str, seed: int) -> Played:
+    with tempfile.TemporaryDirectory(prefix="sotto-bench-") as folder:
+        return play(Path(folder) / "session", session(size.parties, ROUNDS, topology, seed))
+
+
+def _bare_imports(count: int) -> float:
+    """How long as many processes take that only load the libraries."""
+    began = time.perf_counter()
+    command = [sys.executable, "-c", LIBRARIES]
+    for process in [subprocess.Popen(command, env=environment()) for _ in range(count)]:
+        process.wait()
+    return time.perf_counter() - began
+
+
+def coordinator(turns: int, seed: int) -> dict[str, Any]:
+    """Seconds until the coordinator says that it relays, and of interpreters that do less."""
+    with tempfile.TemporaryDirectory(prefix="sotto-bench-") as folder:
+        prepared(Path(folder), session(5, ROUNDS, "relay", seed))
+        got = in_turns(
+            {
+                "coordinator": partial(_until_ready, coordinator_command(Path(folder))),
+                "zmq": partial(_run, "import zmq"),
+                "python": partial(_run, "pass"),
+            },
+            turns,
+        )
+    return {
+        "coordinator_seconds": spread(got["coordinator"]),
+        "import_zmq_seconds": spread(got["zmq"]),
+        "python_seconds": spread(got["python"]),
+        "coordinator_over_import_zmq": ratio(got["coordinator"], got["zmq"]),
+    }
+
+
+def _until_ready(command: list[str]) -> float:
+    began = time.perf_counter()
+    with subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE) as process:
+        line = process.stderr.readline() if process.stderr else b""
+        seconds = time.perf_counter() - began
+        process.terminate()
+    if not line.startswith(READY):
+        raise RuntimeError(f"the coordinator said {line.decode().strip()!r}")
+    return seconds
+
+
+def _run(statement: str) -> float:
+    began = time.perf_counter()
+    subprocess.run([sys.executable, "-c", statement], env=environment(), check=True)
+    return time.perf_counter() - began
+
+
+@dataclass(frozen=True)
+class Role:
+    """What one kind of process loaded: milliseconds of each package, by its own code."""
+
+    name: str
+    modules: frozenset[str]
+    packages: dict[str, float]
+
+    def figures(self) -> dict[str, Any]:
+        return {
+            "role": self.name,
+            "modules": len(self.modules),
+            "milliseconds": sum(self.packages.values()),
+            "packages": self.packages,
+        }
+
+
+def imports(seed: int) -> list[Role]:
+    """What the processes of a real session load, from start to end."""
+    options = session(2, 3, "relay", seed)
+    timed = ("-X", "importtime")
+    with tempfile.TemporaryDirectory(prefix="sotto-bench-") as name:
+        folder = Path(name)
+        with prepared(folder, options) as cast:
+            text, machine = cast.names
+            cast.launch("coordinator", coordinator_command(folder, role=(*timed, *COORDINATOR)))
+            for party, log in ((text, "text"), (machine, "json")):
+                command = party_command(folder, party, options, log=log, role=(*timed, *PARTY))
+                cast.launch(party, command)
+            cast.done(text, machine)
+            cast.stop("coordinator")
+        roles = {
+            "coordinator": "coordinator",
+            "party, for people": text,
+            "party, JSON log": machine,
+        }
+        return [role(title, cast.complained(party).splitlines()) for title, party in roles.items()]
+
+
+def role(name: str, lines: Iterable[str]) -> Role:
+    """From what `python -X importtime` says, among other things."""
+    packages: dict[str, float] = defaultdict(float)
+    modules = set()
+    for line in lines:
+        found = re.fullmatch(r"import time:\s+(\d+) \|\s+\d+ \|\s*(\S+)", line)
+        if found:
+            modules.add(found[2])
+            packages[found[2].partition(".")[0]] += int(found[1]) / 1e3
+    ordered = sorted(packages.items(), key=lambda item: -item[1])
+    return Role(name, frozenset(modules), dict(ordered))
+
+
+def _sessions_table(rows: list[dict[str, Any]]) -> Table:
+    table = Table(
+        title=f"seconds from launching K parties and a coordinator, {ROUNDS} rounds",
+        caption="medians and, below, lowest–highest; imports: K processes that only load "
+        "numpy, zmq, highspy, opendp, nacl; measured in turns",
+    )
+    for column in (
+        "parties", "topology", "to the first round", "to the last result", "imports",
+        "first ÷ imports", "all ÷ imports",
+    ):  # fmt: skip
+        table.add_column(column, justify="left" if column == "topology" else "right")
+    for row in rows:
+        table.add_row(
+            str(row["parties"]),
+            row["topology"],
+            row["first_round_seconds"].shown(),
+            row["session_seconds"].shown(),
+            row["imports_seconds"].shown(),
+            row["first_round_over_imports"].shown(),
+            row["session_over_imports"].shown(),
+        )
+    return table
+
+
+def _coordinator_table(ready: dict[str, Any]) -> Table:
+    table = Table(title="until the coordinator is ready")
+    for column in ("coordinator ms", "import zmq ms", "python alone ms", "coordinator ÷ zmq"):
+        table.add_column(column, justify="right")
+    milliseconds = [
+        spread(v * 1e3 for v in ready[key].values).shown(".0f")
+        for key in ("coordinator_seconds", "import_zmq_seconds", "python_seconds")
+    ]
+    table.add_row(*milliseconds, ready["coordinator_over_import_zmq"].shown(".2f"))
+    return table
+
+
+def _imports_table(roles: list[Role]) -> Table:
+    table = Table(
+        title="what each role loads in a whole session",
+        caption="milliseconds by each package's own code, with the clock of the interpreter",
+    )
+    for column in ("role", "modules", "ms"):
+        table.add_column(column, justify="left" if column == "role" else "right")
+    table.add_column("most of it")
+    for each in roles:
+        most = list(each.packages.items())[:12]
+        table.add_row(
+            each.name,
+            str(len(each.modules)),
+            f"{sum(each.packages.values()):.0f}",
+            ", ".join(f"{package} {ms:.0f}" for package, ms in most),
+        )
+    return table

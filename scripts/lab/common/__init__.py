@@ -1,0 +1,1 @@
+"""Instances, agreements and local sessions that several commands use."""

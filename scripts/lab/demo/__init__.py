@@ -1,0 +1,1 @@
+"""`scripts/demo`: eight invented companies share capacity on this machine."""

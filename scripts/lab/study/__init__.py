@@ -1,0 +1,1 @@
+"""`scripts/study`: the paper's study, with a placebo for every cell."""

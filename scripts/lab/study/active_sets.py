@@ -1,0 +1,163 @@
+"""Corners of a party's problem that were best at some prices, and at which prices they still are.
+
+Prices change only the objective, so that a corner once found stays feasible; whether it is
+still best is a few hundred multiplications, where a solver takes as many microseconds. For the
+study alone, which asks millions of times: in a party the time of an answer would tell whether
+its corner is new, so none of this may ever be imported there.
+
+Symbols: λ prices, y the values of the rows and d the reduced costs of the columns, both
+linear in λ: a corner is best wherever none of them has the wrong sign.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import highspy
+import numpy as np
+
+from party.model.best_response import Answer, Subproblem, counted, model
+from party.model.company_model import CompanyModel
+from protocol.numeric import Floats, frozen
+from scripts.lab.common.instances import Instance
+
+KEPT = 32
+"""Corners remembered of one problem. A session rarely sees more than ten."""
+
+_TOLERANCE = 1e-12  # of the largest utility: rounding, and nothing beside the smallest ones
+
+
+@dataclass(frozen=True)
+class Corner:
+    """A plan, what it takes and what it consumes of each resource, what it earns."""
+
+    plan: Floats
+    demand: Floats
+    uses: Floats
+    utility: float
+
+
+@dataclass(frozen=True)
+class Region:
+    """Where a corner is best: level + slope·λ ≥ lowest, which is 0 but for rounding."""
+
+    corner: Corner
+    level: Floats
+    slope: Floats
+    lowest: float
+
+
+class Remembering(Subproblem):
+    """The subproblem of a party that asks the solver only where no corner it knows is best.
+
+    Guarantee: where one corner alone is best, the answer is the one that a party's own
+    subproblem gives, up to what the solver's rounding may differ by from one way there to
+    another; where several are equally good, it is one of them.
+    """
+
+    def __init__(self, data: CompanyModel, limit: Floats) -> None:
+        super().__init__(data, limit)
+        data, limit = counted(data, self._finer), limit * self._finer
+        self._corners = Corners(model(data, limit), self._finer)
+
+    @property
+    def region(self) -> Region | None:
+        """The corner used or learned last, and at which prices it stays the answer."""
+        return self._corners.last
+
+    def answer(self, prices: Floats) -> Answer | None:
+        corner = self._corners.best(prices)
+        if corner is None:
+            answer = super().answer(prices)
+            if answer is not None:
+                self._learn(answer, prices)
+            return answer
+        demand = np.where(prices == 0.0, corner.uses, corner.demand)
+        return Answer(corner.utility - float(prices @ demand), demand, corner.plan)
+
+    def _learn(self, answer: Answer, prices: Floats) -> None:
+        demand = np.array(self._solver.getSolution().col_value)[self._columns :]
+        unused = np.array(self._solver.allConstrValues())[: self._resources]
+        corner = Corner(
+            plan=frozen(answer.plan),
+            demand=frozen(demand / self._finer),
+            uses=frozen(np.maximum(demand + unused, 0.0) / self._finer),
+            utility=float(self._data.utility @ answer.plan) + self._data.offset,
+        )
+        self._corners.learn(corner, self._solver.getBasis(), prices)
+
+
+def remembering(instance: Instance) -> list[Remembering]:
+    """The subproblems of all parties of an instance."""
+    limits = instance.share * instance.capacity
+    return [Remembering(*pair) for pair in zip(instance.data, limits, strict=True)]
+
+
+class Corners:
+    """The corners found so far of one problem max c(λ)·z, M z within rows, z within bounds.
+
+    `parts` are those into which the problem divides each unit that a price is for.
+    """
+
+    def __init__(self, lp: highspy.HighsLp, parts: Floats) -> None:
+        rows, columns, resources = lp.num_row_, lp.num_col_, len(parts)
+        cost = np.array(lp.col_cost_)
+        self._count = columns
+        self._matrix = np.zeros((rows, columns))
+        starts = np.diff(np.array(lp.a_matrix_.start_))
+        places = np.array(lp.a_matrix_.index_), np.repeat(np.arange(columns), starts)
+        self._matrix[places] = np.array(lp.a_matrix_.value_)
+        self._cost = np.zeros((columns, 1 + resources))
+        self._cost[:, 0] = cost
+        self._cost[columns - resources :, 1:] = -np.diag(1.0 / parts)
+        self._fixed = np.concatenate(
+            [
+                np.array(lp.col_lower_) == np.array(lp.col_upper_),
+                np.array(lp.row_lower_) == np.array(lp.row_upper_),
+            ]
+        )
+        self._tolerance = -_TOLERANCE * (1.0 + np.abs(cost).max(initial=0.0))
+        self._regions: list[Region] = []
+        self.last: Region | None = None
+        self._level = self._slope = np.zeros(0)
+
+    def best(self, prices: Floats) -> Corner | None:
+        """A known corner that is best at these prices, or None."""
+        last = self.last
+        if last is None:
+            return None
+        if (last.slope @ prices + last.level).min() >= self._tolerance:
+            return last.corner
+        signs = (self._slope @ prices + self._level).reshape(-1, self._count).min(axis=1)
+        place = int(signs.argmax())
+        if signs[place] < self._tolerance:
+            return None
+        self.last = self._regions[place]
+        return self.last.corner
+
+    def learn(self, corner: Corner, basis: highspy.HighsBasis, prices: Floats) -> None:
+        """Remember the corner of this basis, if it is certain to be best at these prices."""
+        signs = self._signs(np.array([*basis.col_status, *basis.row_status]))
+        if signs is None or (signs[:, 1:] @ prices + signs[:, 0]).min() < self._tolerance:
+            return
+        self.last = Region(corner, signs[:, 0].copy(), signs[:, 1:].copy(), self._tolerance)
+        self._regions = [*self._regions[-KEPT + 1 :], self.last]
+        self._level = np.concatenate([r.level for r in self._regions])
+        self._slope = np.concatenate([r.slope for r in self._regions])
+
+    def _signs(self, status: Any) -> Floats | None:
+        """[y; d] of the nonbasic rows and columns as rows of numbers that must not be negative."""
+        at_lower = status == highspy.HighsBasisStatus.kLower
+        at_upper = status == highspy.HighsBasisStatus.kUpper
+        basic = status == highspy.HighsBasisStatus.kBasic
+        if not (at_lower | at_upper | basic).all():
+            return None
+        column_basic, row_basic = basic[: self._count], basic[self._count :]
+        tight = self._matrix[~row_basic]
+        try:
+            y = np.linalg.solve(tight[:, column_basic].T, self._cost[column_basic])
+        except np.linalg.LinAlgError:
+            return None
+        d = self._cost[~column_basic] - tight[:, ~column_basic].T @ y
+        sign = np.where(at_upper, 1.0, -1.0) * ~self._fixed
+        signs: Floats = sign[~basic][:, None] * np.vstack([d, y])
+        return signs

@@ -1,0 +1,92 @@
+"""`results.md`: what was found in a dozen lines, how to read it, and every table with its meaning.
+
+Every number and every verdict is computed from the tables of the run, so that a run with
+other results says other things. Gaps are percentages of the optimum.
+"""
+
+import textwrap
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from scripts.lab.study.grid import DELTA, EXPERIMENTS, MOMENTUM_PRIVATE, TAU, WORTH
+from scripts.lab.study.page import convergence, parties, privacy, quota, totals
+from scripts.lab.study.tables import Results
+
+FINDINGS: tuple[tuple[str, Callable[[Results], Iterable[str]]], ...] = (
+    ("convergence", convergence.findings),
+    ("privacy", privacy.findings),
+    ("parties", parties.findings),
+    ("quota", quota.findings),
+    ("privacy", quota.findings_with_demands),
+    ("totals", totals.findings),
+)
+SECTIONS: tuple[tuple[str, Callable[[Results], str]], ...] = (
+    ("convergence", convergence.rounds_needed),
+    ("privacy", privacy.markets),
+    ("privacy", privacy.paper_measure),
+    ("privacy", privacy.known_measure),
+    ("privacy", privacy.iterates),
+    ("parties", parties.information),
+    ("parties", parties.overruns),
+    ("quota", quota.quotas),
+    ("privacy", quota.quotas_with_demands),
+    ("totals", totals.gained),
+)
+"""What can be said of each experiment, in the order of the page."""
+
+
+def write(out: Path) -> None:
+    """Write `results.md`."""
+    (out / "results.md").write_text(text(Results(out)), newline="\n")
+
+
+def text(results: Results) -> str:
+    """The whole page; of experiments that were not played nothing is said."""
+    found = [line for name, lines in FINDINGS if results.has(name) for line in lines(results)]
+    sections = [section(results) for name, section in SECTIONS if results.has(name)]
+    chain_hash = "# What the study found\n\n" + "\n".join(f"- {line}" for line in found) + "\n"
+    return "\n".join([chain_hash, reading(results), *sections])
+
+
+def reading(results: Results) -> str:
+    """How the results came about, and the words in which they are told."""
+    made = results.manifest
+    rounds = next(e.rounds for e in EXPERIMENTS if e.name == "privacy")
+    versions = ", ".join(f"{name} {number}" for name, number in made["versions"].items())
+    later = "".join(
+        f" Not all of it in that run: {', '.join(part['variants'])} were played at commit "
+        f"{part['commit'][:7]} ({part['why']})."
+        for part in made.get("played_later", ())
+    )
+    origin = textwrap.fill(
+        f"Made by `{made['command']}`: {made['replications']} replications of every cell, "
+        f"seeds {made['seeds']}, {versions}; {made['cpu_seconds'] / 60:.0f} minutes of CPU and "
+        f"{made['seconds'] / 60:.0f} by the clock on {made['cores']} cores." + later,
+        98,
+        break_on_hyphens=False,
+    )
+    return f"""{origin}
+
+How to read it. The *gap* is the dual gap c·λ + Σ g(λ) − Z*, in percent of the optimum Z* that
+only an owner of all data could find. *Average* prices are those that a session comes to: with
+noise the mean over the last half of the rounds, without it the weighted mean of the centre rule;
+*last* are those after the last round. Both can be known. *Best* is the best round in hindsight, an
+**oracle**: nobody can tell which round it was. The *placebo* of a session has the same agreement,
+capacities, shares and noise, but other companies' data sets, drawn anew; its prices are judged on
+the true data. Where the placebo is as good, the result holds no information about the companies.
+± is the standard error of a mean; δ = {DELTA:g} and T = {rounds} wherever there is noise.
+
+- *standard*, *momentum* (γ = {MOMENTUM_PRIVATE:g}) and *clipped* (momentum with adaptive caps, α
+  the buffer, τ = {TAU:g}, truncated releases) are the paper's: its accountant, a whole capacity as
+  the sensitivity, start at 0, and the step of its theorem with M from a public worth of {WORTH:g}
+  for each resource; *tuned* is standard with that step K^1.5 times as long, the factor in the
+  paper's code.
+- *recommended* is this project's: exact accountant, agreed shares as the sensitivity, start at
+  the public worth, and the default step, which is the theorem's for money for a whole capacity
+  instead of a unit, with M from the same worth; without noise the default is the centre rule,
+  which ends by itself.
+- *only totals* is the same, but that no release can be read by itself: each member adds a part of
+  the noise that hides one from all others but one colluder, and learns its quota alone.
+- No private number chooses a parameter anywhere. The paper's code takes M from the optimal prices,
+  which nobody knows; here it is public.
+"""

@@ -1,0 +1,333 @@
+"""One replication of the study: an instance, every session with it, and the rows they give.
+
+The same public course, noise plan and clamping as in a real session and the same answers,
+from remembered corners, without the sockets, signatures and ledgers. The central optimum is
+the yardstick of the rows and never reaches a session.
+"""
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import highspy
+import numpy as np
+
+from party.model.best_response import loaded, model
+from party.release.gate import clamped, truncated
+from party.settlement.settle import plan_within
+from protocol.agreement.model import Agreement
+from protocol.agreement.quantities import amounts, quantities
+from protocol.numeric import Floats, Ticks
+from protocol.outcome.outcome import Outcome
+from protocol.privacy.calibration import Calibration
+from protocol.rounds import RoundEngine
+from scripts.lab.common.convergence import first_below
+from scripts.lab.common.convergence import told as told_prices
+from scripts.lab.common.instances import Instance, central, placebo
+from scripts.lab.study.active_sets import Remembering, remembering
+from scripts.lab.study.grid import EXPERIMENTS, VARIANTS, Setting, agree
+
+Row = Mapping[str, Any]
+MARKS = (10, 20, 30, 40, 50, 60, 100, 150, 284, 500, 790, 1000)
+"""Rounds whose gap is kept of every replication; 284 and 790 are those the paper names."""
+
+LEVELS = (25.0, 15.0, 5.0, 1.0, 0.1)
+"""Gaps in percent for which the rounds needed are counted."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """The smallest piece of work: all sessions of one experiment with one instance."""
+
+    experiment: str
+    setting: Setting
+    seed: int
+
+    @property
+    def name(self) -> str:
+        s = self.setting
+        return f"{self.experiment}-{s.parties}-{s.share_first}-{s.buffer}-{self.seed}"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What a unit leaves: rows by table, for convergence the gap at every round, and its cost."""
+
+    tables: Mapping[str, Sequence[Row]]
+    curves: Mapping[str, Sequence[float]]
+    cpu_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Played:
+    """What a session came to, and dual values by round for those who played.
+
+    `dual` is that of the prices asked, `told` that of the prices the session would have come
+    to, had it ended there: the weighted ones where its rule has weights, else those asked.
+    `asked` is what each party wanted, rounds by parties by resources, which nobody else knows.
+    """
+
+    known: Outcome
+    dual: Floats
+    told: Floats
+    asked: Ticks
+
+    @property
+    def quota(self) -> Ticks:
+        """What each party may use: as everybody knows, or as each works out for itself."""
+        if not self.known.agreement.masked:
+            return self.known.quota
+        caps, rule = quantities(self.known.agreement).share_ticks, self.known.rule
+        weights = np.array(rule.weights)
+        own = np.tensordot(weights, self.asked, 1)  # whole numbers, far below 2^63
+        whole = int(weights.sum())
+        quota = np.empty_like(own)
+        for (k, j), wanted in np.ndenumerate(own):
+            cap = int(caps[k, j])
+            exact = rule.scale[j] * int(wanted) / whole + rule.fill[j] * cap
+            quota[k, j] = min(cap, math.floor(exact))
+        return quota
+
+
+class Companies:
+    """The parties of one instance, asked all at once.
+
+    From one round to the next nearly all give the answer they gave before. Whether a party
+    does is read off the region of its last corner, for all parties in one multiplication;
+    only the others are asked.
+    """
+
+    def __init__(self, instance: Instance, problems: Sequence[Remembering] | None = None) -> None:
+        self.capacity = instance.capacity
+        self._problems = remembering(instance) if problems is None else problems
+        parties, m = instance.share.shape
+        width = max(data.columns for data in instance.data) + m
+        self._slope = np.zeros((parties, width, m))
+        self._level = np.full((parties, width), -math.inf)
+        self._lowest = np.zeros(parties)
+        self._demand, self._uses = np.zeros((parties, m)), np.zeros((parties, m))
+        self._utility = np.zeros(parties)
+
+    def answers(self, prices: Floats) -> tuple[Floats, Floats]:
+        """What each would take and earn at these prices: parties by resources, and parties.
+
+        A solver that fails counts as no demand, as in the gate, and gives no dual value.
+        """
+        margin = (self._slope @ prices + self._level).min(axis=1)
+        for k in np.flatnonzero(margin < self._lowest).tolist():
+            self._ask(k, prices)
+        free = prices == 0.0
+        demand = np.where(free, self._uses, self._demand) if free.any() else self._demand.copy()
+        return demand, self._utility - self._demand @ prices
+
+    def _ask(self, k: int, prices: Floats) -> None:
+        answer, region = self._problems[k].answer(prices), self._problems[k].region
+        self._level[k] = -math.inf
+        if answer is None:
+            self._demand[k] = self._uses[k] = 0.0
+            self._utility[k] = math.inf
+        elif region is None or region.corner.plan is not answer.plan:
+            self._demand[k] = self._uses[k] = answer.demand
+            self._utility[k] = answer.objective + float(prices @ answer.demand)
+        else:
+            corner, rows = region.corner, len(region.level)
+            self._demand[k], self._uses[k] = corner.demand, corner.uses
+            self._utility[k] = corner.utility
+            self._level[k] = math.inf
+            self._level[k, :rows], self._slope[k, :rows] = region.level, region.slope
+            self._lowest[k] = region.lowest
+
+    def dual(self, prices: Floats) -> float:
+        """c·λ + Σ g_k(λ): never below the optimum."""
+        return float(prices @ self.capacity + self.answers(prices)[1].sum())
+
+    def overrun(self, prices: Floats) -> float:
+        """By how much of a capacity the plans at these prices overrun it, at worst."""
+        total = self.answers(prices)[0].sum(axis=0) / self.capacity
+        return max(0.0, float(total.max()) - 1.0)
+
+
+def session(agreement: Agreement, companies: Companies, draws: Floats) -> Played:
+    """Play a whole session; `draws` is the noise in units of σ, rounds by parties by numbers."""
+    engine, calibration = RoundEngine(agreement), Calibration(agreement)
+    state = engine.opening
+    if agreement.masked:  # nobody is asked to read one release, so that nothing need be masked
+        state = engine.pair(state, [])
+    scales, adaptive = calibration.scales(state.caps), agreement.mode == "clipped"
+    path, dual, told = [], [], []
+    released: list[Ticks] = []
+    asked: list[Ticks] = []
+    while True:
+        prices = state.prices.current
+        demand, objective = companies.answers(prices)
+        path.append(prices)
+        dual.append(float(prices @ companies.capacity + objective.sum()))
+        proved = state.certificate is not None
+        told.append(companies.dual(told_prices(state, companies.capacity)) if proved else dual[-1])
+        if state.over:
+            known = Outcome(
+                agreement=agreement,
+                state=state,
+                released=np.array(released),
+                path=np.array(path),
+                sealed=True,
+            )
+            return Played(known, np.array(dual), np.array(told), np.array(asked))
+        if adaptive:
+            scales = calibration.scales(state.caps)
+        noise = np.rint(draws[state.round] * scales).astype(np.int64)
+        asked.append(clamped(agreement, demand, objective, state.caps))
+        released.append(truncated(agreement, asked[-1] + noise))
+        state = engine.advance(state, released[-1])
+
+
+def play(unit: Unit) -> Rows:
+    """All rows of a unit. The same unit gives the same rows."""
+    begin = time.process_time()
+    if unit.experiment == "convergence":
+        rows = _convergence(unit)
+    else:
+        rows = Rows({"sessions": _sessions(unit), "shares": _shares(unit)}, {})
+    return replace(rows, cpu_seconds=time.process_time() - begin)
+
+
+def _convergence(unit: Unit) -> Rows:
+    experiment = next(e for e in EXPERIMENTS if e.name == unit.experiment)
+    instance = unit.setting.instance(unit.seed)
+    companies, optimum = Companies(instance), central(instance).utility
+    silence = np.zeros((experiment.rounds, *instance.share.shape))
+    rows, curves = [], {}
+    for epsilon, name in experiment.sessions:
+        agreement = agree(
+            VARIANTS[name], instance, rounds=experiment.rounds, epsilon=epsilon, buffer=None
+        )
+        played = session(agreement, companies, silence)
+        gap = lasting(played.told / optimum - 1.0, experiment.rounds)
+        curves[name] = gap.tolist()
+        rows.append(
+            {"parties": unit.setting.parties, "variant": name, "seed": unit.seed}
+            | {"rounds_played": played.known.rounds}
+            | {f"gap_{mark}": gap[mark] for mark in MARKS}
+            | {f"rounds_{level:g}": first_below(gap, level / 100.0) for level in LEVELS}
+        )
+    return Rows({"convergence": rows}, curves)
+
+
+def lasting(values: Floats, rounds: int) -> Floats:
+    """Values by round, of which a session that has ended keeps its last."""
+    return np.pad(values, (0, rounds + 1 - len(values)), mode="edge")
+
+
+def _sessions(unit: Unit) -> list[Row]:
+    experiment = next(e for e in EXPERIMENTS if e.name == unit.experiment)
+    setting, instance = unit.setting, unit.setting.instance(unit.seed)
+    companies, optimum = Companies(instance), central(instance).utility
+    others = Companies(placebo(instance, unit.seed, demands=setting.demands))
+    draws = setting.draws(unit.seed, experiment.rounds)
+    splits = Splits(instance, optimum, demands=setting.demands)
+    equal: dict[str, Any] = {}
+
+    def gap(dual: float) -> float:
+        return dual / optimum - 1.0
+
+    rows: list[Row] = []
+    for epsilon, name in experiment.sessions:
+        agreement = agree(
+            VARIANTS[name],
+            instance,
+            rounds=experiment.rounds,
+            epsilon=epsilon,
+            buffer=setting.buffer,
+        )
+        own, other = (session(agreement, t, draws) for t in (companies, others))
+        average = own.known.prices
+        row: dict[str, Any] = {
+            "experiment": unit.experiment,
+            "parties": setting.parties,
+            "share_first": setting.share_first,
+            "buffer": setting.buffer,
+            "epsilon": epsilon,
+            "variant": name,
+            "seed": unit.seed,
+            "gap_start": gap(own.dual[0]),
+            "gap_last": gap(own.dual[-1]),
+            "gap_average": gap(companies.dual(average)),
+            "gap_best": gap(own.dual.min()),
+            "placebo_last": gap(companies.dual(other.known.last_prices)),
+            "placebo_average": gap(companies.dual(other.known.prices)),
+            "overrun_last": companies.overrun(own.known.last_prices),
+            "overrun_average": companies.overrun(average),
+        }
+        if experiment.hindsight:
+            row["placebo_best"] = gap(min(companies.dual(prices) for prices in other.known.path))
+        if experiment.quota and VARIANTS[name].caps:
+            equal = equal or splits.within(agreement, own.known.prorata, "prorata")
+            row |= equal | splits.within(agreement, own.quota, "quota")
+            row["quota_over"] = _over(agreement, own.quota)
+        if experiment.quota and not setting.demands:
+            row |= splits.within(agreement, other.quota, "placebo_quota")
+        rows.append(row)
+    return rows
+
+
+class Splits:
+    """What the parties of an instance earn if each keeps to its part of a split."""
+
+    def __init__(self, instance: Instance, optimum: float, *, demands: bool) -> None:
+        self._instance, self._optimum = instance, optimum
+        # Without minimum demands there always is a plan, and a solver kept warm finds its worth;
+        # with them only the settlement can tell whether there is one.
+        limits = instance.share * instance.capacity
+        pairs = zip(instance.data, limits, strict=True)
+        self._warm = None if demands else [loaded(model(*pair)) for pair in pairs]
+
+    def within(self, agreement: Agreement, split: Ticks, name: str) -> dict[str, Any]:
+        """The utility over the optimum.
+
+        It is missing where some party has no plan within its part, for its minimum demands; how
+        many of the parties have none is the second number.
+        """
+        limits = [amounts(agreement, part) for part in split]
+        if self._warm is None:
+            plans = [plan_within(*pair) for pair in zip(self._instance.data, limits, strict=True)]
+            found = [plan.utility for plan in plans if plan is not None]
+        else:
+            warm = zip(self._warm, self._instance.data, limits, strict=True)
+            found = [_most(solver, data.columns, limit) for solver, data, limit in warm]
+        lacking = 1.0 - len(found) / len(split)
+        return {
+            name: None if lacking else math.fsum(found) / self._optimum,
+            f"{name}_lacking": lacking,
+        }
+
+
+def _most(solver: highspy.Highs, first: int, limit: Floats) -> float:
+    """The most that a program earns whose demands, from this column on, have this limit."""
+    m = len(limit)
+    columns = np.arange(first, first + m, dtype=np.int32)
+    solver.changeColsBounds(m, columns, np.zeros(m), limit)
+    solver.run()
+    if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+        raise ValueError("the solver failed on a problem that has a plan")
+    return float(solver.getObjectiveValue())
+
+
+def _over(agreement: Agreement, split: Ticks) -> float:
+    """By how much of a capacity all quotas together are above it, at worst."""
+    return max(0.0, float(split.sum(axis=0).max()) / agreement.ticks - 1.0)
+
+
+def _shares(unit: Unit) -> list[Row]:
+    setting = unit.setting
+    if setting.share_first is None:
+        return []
+    share = setting.instance(unit.seed).share[:, 0].tolist()
+    market = {
+        "parties": setting.parties,
+        "share_first": setting.share_first,
+        "buffer": setting.buffer,
+        "seed": unit.seed,
+    }
+    return [{**market, "party": k + 1, "share": part} for k, part in enumerate(share)]

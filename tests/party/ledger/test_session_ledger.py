@@ -1,0 +1,494 @@
+"""The ledger: nothing recorded is lost, whatever is killed, and nobody else can write it."""
+
+import json
+import random
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from party.ledger.budget import Limit
+from party.ledger.database import Database
+from party.ledger.session_ledger import Ledger
+from protocol.agreement.model import Agreement
+from protocol.errors import BadLedger, Diverged, Equivocation, InternalError
+from protocol.outcome.private_quota import Allocation
+from protocol.outcome.replay import replay
+from protocol.runtime.cli import Interrupted
+from protocol.runtime.wait_times import WaitTime
+from protocol.wire.messages import Release, Seal
+from protocol.wire.transcript import Transcript
+from tests.support import ROOT
+from tests.support.builders import make_agreement, play, sign
+from tests.support.ledgers import in_memory, release
+from tests.support.wait import LIMIT
+
+
+def python(code: str, *arguments: Any) -> subprocess.CompletedProcess[str]:
+    """Run some Python in another process, with the project at hand."""
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        cwd=ROOT,
+        env={"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+
+
+def test_durable_settings(tmp_path: Path) -> None:
+    """The file is written ahead, flushed at every commit and locked for one process."""
+    ledger = Ledger(tmp_path / "ledger", make_agreement(), "ada")
+
+    def setting(name: str) -> Any:
+        return ledger._file._base.execute(f"PRAGMA {name}").fetchone()[0]
+
+    assert setting("journal_mode") == "wal"
+    assert setting("synchronous") == 2
+    assert setting("locking_mode") == "exclusive"
+    ledger.close()
+
+
+def test_what_was_recorded_is_there(tmp_path: Path) -> None:
+    """Releases, rounds, seals, a fault and addresses are read back after reopening."""
+    agreement = make_agreement(rounds=3)
+    transcript, positions = play(agreement)
+    own = tuple(releases[0] for releases in transcript.rounds)
+    ledger = Ledger(tmp_path / "ledger", agreement, "ada")
+    assert (ledger.own(), ledger.transcript(), ledger.fault) == ((), Transcript(()), None)
+    assert ledger.release(0) is None
+    for t, releases in enumerate(transcript.rounds):
+        ledger.record_release(own[t])
+        ledger.record_round(t, releases, positions[t + 1].chain_hash)
+    ledger.record_seals(transcript.seals)
+    ledger.record_addresses({"ben": "tcp://ben:1", "cyd": "tcp://cyd:2"})
+    ledger.record_addresses({"ben": "tcp://ben:3"})
+    waited = WaitTime(name="ben", seconds=0.1, longest=0.05, last=2)
+    ledger.record_waits([replace(waited, seconds=0.01)])
+    ledger.record_waits([waited])
+    ledger.record_fault(Equivocation("ben signed two messages", sender="ben"))
+    ledger.close()
+    ledger = Ledger(tmp_path / "ledger", agreement, "ada")
+    assert ledger.own() == own
+    assert [ledger.release(t) for t in range(4)] == [*own, None]
+    assert ledger.transcript() == transcript
+    assert replay(agreement, ledger.transcript()).chain_hash == positions[-1].chain_hash
+    assert ledger.addresses() == {"ben": "tcp://ben:3", "cyd": "tcp://cyd:2"}
+    assert ledger.waits() == (waited,)
+    assert ledger.fault is not None
+    assert (ledger.fault.exit_code, str(ledger.fault)) == (
+        11,
+        "this session is over: ben signed two messages",
+    )
+    ledger.close()
+
+
+def test_a_fault_is_kept_with_its_proof(tmp_path: Path) -> None:
+    """What was heard gives way to what proves the fault, which is read back with the accused."""
+    agreement = make_agreement(rounds=3)
+    pair = tuple(release(agreement, 0, first, "ben") for first in (1, 2))
+    error = Equivocation("ben lied", sender="ben", evidence=tuple(s.data for s in pair))
+    with closing(Ledger(tmp_path / "ledger", agreement, "ada")) as ledger:
+        ledger.record_heard((release(agreement, 0, 5, "cyd"),))
+        assert ledger.proof() == ()
+        ledger.record_fault(error)
+    with closing(Ledger(tmp_path / "ledger", agreement, "ada")) as ledger:
+        assert ledger.fault is not None
+        assert (ledger.fault.sender, ledger.fault.evidence) == ("ben", error.evidence)
+        assert ledger.proof() == pair
+        assert ledger.heard() == ()
+
+
+def test_one_release_for_each_round(tmp_path: Path) -> None:
+    """A round that has a release cannot get another, and none can be left out."""
+    agreement = make_agreement()
+    ledger = Ledger(tmp_path / "ledger", agreement, "ada")
+    first = release(agreement, 0)
+    ledger.record_release(first)
+    for wrong in (release(agreement, 0, 7), first, release(agreement, 2)):
+        with pytest.raises(InternalError, match="would follow 1 recorded ones"):
+            ledger.record_release(wrong)
+    ledger.close()
+    ledger = Ledger(tmp_path / "ledger", agreement, "ada")
+    with pytest.raises(InternalError, match="release 0 would follow 1 recorded ones"):
+        ledger.record_release(release(agreement, 0, 7))
+    assert ledger.own() == (first,)
+    ledger.close()
+
+
+def test_closed_round_is_never_changed(tmp_path: Path) -> None:
+    """Rounds are closed one after the other and once: anything else is refused."""
+    agreement = make_agreement()
+    transcript, _ = play(agreement)
+    ledger = Ledger(tmp_path / "ledger", agreement, "ada")
+    ledger.record_round(0, transcript.rounds[0], bytes(32))
+    for wrong in (0, 2):
+        with pytest.raises(InternalError):
+            ledger.record_round(wrong, transcript.rounds[0][::-1], bytes(32))
+    assert ledger.transcript().rounds == transcript.rounds[:1]
+    ledger.close()
+
+
+def test_closed_round_is_durable_with_the_next_release(tmp_path: Path) -> None:
+    """A closed round is not yet durable by itself, and is with the release after it."""
+    agreement = make_agreement()
+    transcript, _ = play(agreement)
+    path = tmp_path / "ledger"
+    ledger = Ledger(path, agreement, "ada")
+    ledger.record_release(transcript.rounds[0][0])
+    ledger.record_round(0, transcript.rounds[0], bytes(32))
+    ledger._file._base.close()  # as if the process had ended here
+    ledger = Ledger(path, agreement, "ada")
+    assert (len(ledger.own()), len(ledger.transcript().rounds)) == (1, 0)
+    ledger.record_round(0, transcript.rounds[0], bytes(32))
+    ledger.record_release(transcript.rounds[1][0])
+    ledger._file._base.close()
+    ledger = Ledger(path, agreement, "ada")
+    assert (len(ledger.own()), len(ledger.transcript().rounds)) == (2, 1)
+    ledger.close()
+
+
+OPEN = """
+import sys
+from party.ledger.session_ledger import Ledger
+from protocol.errors import BadLedger
+from tests.support.builders import make_agreement
+try:
+    Ledger(sys.argv[1], make_agreement(), "ada")
+except BadLedger as error:
+    print(error)
+    raise SystemExit(error.exit_code)
+print("opened")
+"""
+
+
+def test_second_process_is_refused(tmp_path: Path) -> None:
+    """While one process has the ledger open, another is told so; afterwards it may open it."""
+    path = tmp_path / "ledger"
+    ledger = Ledger(path, make_agreement(), "ada")
+    refused = python(OPEN, path)
+    expected = f"the ledger {str(path)!r} is in use by another process; end that one first\n"
+    assert (refused.stdout, refused.returncode) == (expected, 6)
+    with pytest.raises(BadLedger, match="is in use by another process"):
+        Ledger(path, make_agreement(), "ada")
+    ledger.record_release(release(make_agreement(), 0))
+    ledger.close()
+    assert python(OPEN, path).stdout == "opened\n"
+
+
+KILLED = """
+import json, os, random, signal, sys, time
+from party.ledger.session_ledger import Ledger
+from protocol.wire.messages import Release
+from protocol.wire.codec import pack
+from tests.support.builders import make_agreement, public_key
+
+path, kills = sys.argv[1], int(sys.argv[2])
+agreement = make_agreement(rounds=1_000_000)
+key = public_key("ada")
+
+def work(out, trial):
+    ledger = Ledger(path, agreement, "ada")
+    mine = ledger.own()
+    for round in range(len(mine), 1_000_000):
+        message = Release(sender="ada", agreement=agreement.digest, round=round,
+                          chain_hash=bytes(32), values=(trial, round))
+        signed = pack(message, key=key, sign=lambda _: bytes(64))
+        if round:
+            ledger.record_round(round - 1, (ledger.release(round - 1),) * 3, bytes(32))
+        ledger.record_release(signed)
+        os.write(out, b"%d %d\\n" % (round, trial))
+
+chance = random.Random(7)
+acknowledged = {}
+for trial in range(kills):
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(reading)
+        try:
+            work(writing, trial)
+        finally:
+            os._exit(99)
+    os.close(writing)
+    with os.fdopen(reading) as lines:
+        first = [lines.readline() for _ in range(chance.choice((0, 1, 2, 5, 20)))]
+        time.sleep(chance.uniform(0.0, 0.003))
+        os.kill(child, signal.SIGKILL)
+        for line in [*first, *lines]:
+            round, by = map(int, line.split())
+            if round in acknowledged:
+                raise SystemExit(f"round {round} was released by {acknowledged[round]} and {by}")
+            acknowledged[round] = by
+    _, status = os.waitpid(child, 0)
+    if os.WTERMSIG(status) != signal.SIGKILL:
+        raise SystemExit("a process ended by itself")
+json.dump(sorted(acknowledged.items()), sys.stdout)
+"""
+
+
+def test_killed_processes_lose_nothing(tmp_path: Path) -> None:
+    """Killed at forty random moments, no process loses or repeats a release it has recorded."""
+    path = tmp_path / "ledger"
+    done = python(KILLED, path, 40)
+    assert (done.returncode, done.stderr) == (0, "")
+    acknowledged = json.loads(done.stdout)
+    assert len({trial for _, trial in acknowledged}) > 20  # the others died before their first
+    ledger = Ledger(path, make_agreement(rounds=1_000_000), "ada")
+    own = [r.message.values for r in ledger.own() if isinstance(r.message, Release)]
+    assert [values[1] for values in own] == list(range(len(own)))
+    for round_, trial in acknowledged:
+        assert own[round_] == (trial, round_)
+    assert len(ledger.transcript().rounds) == len(own) - 1
+    ledger.close()
+
+
+MASKED = make_agreement(
+    mode="private", reveal="totals", privacy={"epsilon": 1.0, "delta": 1e-3}, rounds=3
+)
+NUMBERS = np.arange(MASKED.width)
+SEAL = sign(
+    Seal(sender="ben", agreement=MASKED.digest, round=3, chain_hash=bytes(32), complete=False)
+)
+FAULT = Equivocation("ben signed two messages", sender="ben", evidence=(SEAL.data,))
+STEPS: dict[str, Callable[[Ledger], object]] = {
+    "a release": lambda ledger: ledger.record_release(release(MASKED, 1), (NUMBERS, NUMBERS)),
+    "the part": lambda ledger: ledger.record_part(Allocation(NUMBERS, 1.0)),
+    "the seals": lambda ledger: ledger.record_seals((SEAL,)),
+    "a fault": lambda ledger: ledger.record_fault(FAULT),
+    "the limit": lambda ledger: ledger.fix_limit(Limit(2.0, 1e-3)),
+}
+
+
+def content(path: Path) -> list[str]:
+    """All that is on the disk."""
+    with closing(sqlite3.connect(path)) as base:
+        return list(base.iterdump())
+
+
+@pytest.mark.parametrize("step", STEPS.values(), ids=STEPS.keys())
+def test_a_signal_in_the_middle_leaves_no_half(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: Callable[[Ledger], object]
+) -> None:
+    """Whichever write it comes after: a process that ends in order writes down no half of a step.
+
+    Half a release would be a ledger that seems damaged, half a limit none at all, and of a part
+    or the end of a session what should have been destroyed would stay.
+    """
+    path, write, done = tmp_path / "ledger", Database.write, 0
+    with closing(Ledger(path, MASKED, "ada")) as ledger:
+        ledger.fix_limit(Limit(4.0, 1e-3))
+        ledger.record_mask_key(bytes(32), SEAL)
+        ledger.record_release(release(MASKED, 0), (NUMBERS, NUMBERS))
+    before, kept = content(path), path.read_bytes()
+
+    def interrupted(self: Database, statement: str, rows: Any) -> None:
+        nonlocal done
+        write(self, statement, rows)
+        done += 1
+        if done == last:
+            raise Interrupted
+
+    for last in range(1, 9):
+        path.write_bytes(kept)
+        with closing(Ledger(path, MASKED, "ada")) as ledger:
+            done = 0
+            with suppress(Interrupted), monkeypatch.context() as patch:
+                patch.setattr(Database, "write", interrupted)
+                step(ledger)
+            ledger.record_heard(())
+        if done < last:
+            break
+        assert content(path) == before
+    assert last > 2
+    assert content(path) != before
+
+
+FULL = """
+import resource, sys
+from party.ledger.session_ledger import Ledger
+from protocol.errors import BadLedger
+from tests.support.builders import make_agreement
+from tests.support.ledgers import release
+
+path, agreement = sys.argv[1], make_agreement(rounds=1000)
+ledger = Ledger(path, agreement, "ada")
+resource.setrlimit(resource.RLIMIT_FSIZE, (120_000, 120_000))
+for round in range(1000):
+    try:
+        ledger.record_release(release(agreement, round))
+    except BadLedger as error:
+        print(round, error)
+        break
+for attempt in (lambda: ledger.release(round), lambda: ledger.own(), lambda: ledger.commit(),
+                lambda: ledger.record_release(release(agreement, round))):
+    try:
+        print("gave", attempt())
+    except BadLedger:
+        print("refused")
+ledger.close()
+"""
+
+
+def test_full_disk(tmp_path: Path) -> None:
+    """A release that did not reach the disk cannot be read back, by this process or the next."""
+    path = tmp_path / "ledger"
+    done = python(FULL, path)
+    assert (done.returncode, done.stderr) == (0, "")
+    first, *rest = done.stdout.splitlines()
+    count, _, text = first.partition(" ")
+    assert text.startswith(f"the ledger {str(path)!r} cannot be used: ")
+    assert rest == ["refused"] * 4
+    ledger = Ledger(path, make_agreement(rounds=1000), "ada")
+    assert len(ledger.own()) == int(count) > 0
+    ledger.close()
+
+
+def test_ledger_of_another_member(tmp_path: Path) -> None:
+    """The ledger of one member of a session cannot serve another, and stays as it was."""
+    agreement = make_agreement()
+    ledger = Ledger(tmp_path / "ledger", agreement, "ada")
+    ledger.record_release(release(agreement, 0))
+    ledger.close()
+    with pytest.raises(BadLedger) as caught:
+        Ledger(tmp_path / "ledger", agreement, "ben")
+    path = str(tmp_path / "ledger")
+    text = f"the ledger {path!r} belongs to 'ada' in this session, not to 'ben'"
+    assert str(caught.value) == text
+    ledger = Ledger(tmp_path / "ledger", agreement, "ada")
+    assert len(ledger.own()) == 1
+    ledger.close()
+
+
+@pytest.mark.parametrize("version", [1, 99, -1])
+def test_ledger_of_another_version(tmp_path: Path, version: int) -> None:
+    """A ledger that another version wrote is refused with both versions, and is not locked."""
+    path = tmp_path / "ledger"
+    Ledger(path, make_agreement(), "ada").close()
+    base = sqlite3.connect(path)
+    base.execute(f"PRAGMA user_version = {version}")
+    base.close()
+    with pytest.raises(BadLedger, match=f"is of version {version}, this program reads 7"):
+        Ledger(path, make_agreement(), "ada")
+    base = sqlite3.connect(path)
+    base.execute("PRAGMA user_version = 7")
+    base.close()
+    Ledger(path, make_agreement(), "ada").close()
+
+
+def test_several_sessions_in_one_file(tmp_path: Path) -> None:
+    """Sessions of one party share a file and nothing else."""
+    path = tmp_path / "ledger"
+    agreements = [make_agreement(session=f"s{i}") for i in range(3)]
+    for i, agreement in enumerate(agreements):
+        ledger = Ledger(path, agreement, "ada")
+        for t in range(i + 1):
+            ledger.record_release(release(agreement, t, 100 * i + t))
+        if i == 1:
+            ledger.record_fault(Diverged("ben stopped", sender="ben"))
+        ledger.close()
+    for i, agreement in enumerate(agreements):
+        ledger = Ledger(path, agreement, "ada")
+        expected = [release(agreement, t, 100 * i + t).data for t in range(i + 1)]
+        assert [r.data for r in ledger.own()] == expected
+        assert (ledger.fault is not None) == (i == 1)
+        ledger.close()
+
+
+@pytest.mark.parametrize(
+    "content", [b"no ledger at all" * 100, bytes(4096), b"SQLite format 3\0" + bytes(range(256))]
+)
+def test_file_that_is_no_ledger(tmp_path: Path, content: bytes) -> None:
+    """A file of something else is refused and left as it is."""
+    path = tmp_path / "ledger"
+    path.write_bytes(content)
+    with pytest.raises(BadLedger, match="cannot be used: "):
+        Ledger(path, make_agreement(), "ada")
+    assert path.read_bytes() == content
+
+
+def test_place_that_cannot_be_written(tmp_path: Path) -> None:
+    """A ledger in a folder that is not there, or that is a folder, is refused."""
+    for path in (tmp_path / "missing" / "ledger", tmp_path):
+        with pytest.raises(BadLedger, match="cannot be used: unable to open"):
+            Ledger(path, make_agreement(), "ada")
+
+
+@pytest.mark.parametrize("table", ["releases", "rounds", "seals"])
+def test_damaged_message(tmp_path: Path, table: str) -> None:
+    """A recorded message that is no message any more is told as damage, not as a peer's fault."""
+    agreement = make_agreement()
+    transcript, _ = play(agreement)
+    ledger = Ledger(tmp_path / "ledger", agreement, "ada")
+    ledger.record_release(transcript.rounds[0][0])
+    ledger.record_round(0, transcript.rounds[0], bytes(32))
+    ledger.record_seals(transcript.seals)
+    ledger.close()
+    column = "messages" if table == "rounds" else "message"
+    base = sqlite3.connect(tmp_path / "ledger", isolation_level=None)
+    base.execute(f"UPDATE {table} SET {column} = zeroblob(length({column}))")  # noqa: S608
+    base.close()
+    ledger = Ledger(tmp_path / "ledger", agreement, "ada")
+    read = (lambda: ledger.release(0)) if table == "releases" else ledger.transcript
+    with pytest.raises(BadLedger, match=f"ledger {str(tmp_path / 'ledger')!r} is damaged: "):
+        read()
+    ledger.close()
+
+
+def test_damaged_anywhere(tmp_path: Path) -> None:
+    """With bytes changed anywhere, a ledger is refused or still knows of all its releases."""
+    agreement = make_agreement(rounds=100)
+    whole, path = tmp_path / "whole", tmp_path / "ledger"
+    transcript, _ = play(agreement, rounds=20)
+    ledger = Ledger(whole, agreement, "ada")
+    for t, releases in enumerate(transcript.rounds):
+        ledger.record_release(releases[0])
+        ledger.record_round(t, releases, bytes(32))
+    ledger.record_addresses({"ben": "tcp://ben:1"})
+    ledger.close()
+    content, chance = whole.read_bytes(), random.Random(3)
+    refused = 0
+    for _ in range(200):
+        damaged = bytearray(content)
+        for _ in range(chance.randint(1, 4)):
+            place, length = chance.randrange(len(content)), chance.choice([1, 1, 8, 200])
+            damaged[place : place + length] = chance.randbytes(length)
+        if chance.random() < 0.2:
+            del damaged[chance.randrange(1, len(damaged)) :]
+        path.write_bytes(damaged)
+        try:
+            counts = recorded(path, agreement)
+        except BadLedger:
+            refused += 1
+        else:
+            assert counts == (20, 20)
+        for extra in ("ledger-wal", "ledger-shm", "ledger-journal"):
+            (tmp_path / extra).unlink(missing_ok=True)
+    assert refused > 50
+
+
+def recorded(path: Path, agreement: Agreement) -> tuple[int, int]:
+    """How many own releases and closed rounds a ledger has, once all of it was read."""
+    ledger = Ledger(path, agreement, "ada")
+    try:
+        ledger.addresses()
+        assert ledger.fault is None or str(ledger.fault)
+        return len(ledger.own()), len(ledger.transcript().rounds)
+    finally:
+        ledger._file._base.close()
+
+
+def test_ledger_in_memory() -> None:
+    """A simulation needs no file: each ledger in memory stands by itself."""
+    agreement = make_agreement()
+    one, other = (in_memory(agreement, "ada") for _ in range(2))
+    one.record_release(release(agreement, 0))
+    assert (len(one.own()), len(other.own())) == (1, 0)

@@ -1,0 +1,280 @@
+"""The company's answer to prices, held against solving afresh and against another solver."""
+
+import itertools
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from party.model.best_response import Subproblem, counted
+from party.model.company_model import CompanyModel, dense
+from protocol.errors import BadData
+from protocol.numeric import Floats
+from scripts.lab.common.instances import draw
+from scripts.lab.study.active_sets import Remembering
+from tests.support.problems import (
+    LIMIT,
+    answered,
+    as_good_as_cold,
+    degenerate,
+    drawn,
+    feasible,
+    free,
+    matrix,
+    mixed_units,
+    one_column,
+    other_solver,
+    price_path,
+    small,
+    walk,
+)
+
+INF = math.inf
+
+
+@pytest.mark.parametrize("model", [small, drawn, degenerate, free, mixed_units])
+def test_any_walk_of_prices(model: Callable[[int], CompanyModel]) -> None:
+    """Along any walk of prices every answer is feasible and as good as one computed afresh."""
+    for seed in range(60, 68):
+        data = model(seed)
+        problem = Subproblem(data, LIMIT)
+        for prices in walk(np.random.default_rng(seed), 30):
+            as_good_as_cold(problem, data, prices)
+
+
+@pytest.mark.parametrize("kind", [Subproblem, Remembering])
+@pytest.mark.parametrize("coarse", [2.0**-10, 2.0**-20])
+def test_answers_in_coarse_units_are_the_same(kind: type[Subproblem], coarse: float) -> None:
+    """A resource counted in units so large that there is hardly one of them: the same parts."""
+    for seed in range(60, 64):
+        data = small(seed)
+        plain = kind(data, LIMIT)
+        other = kind(counted(data, np.full(3, coarse)), LIMIT * coarse)
+        for prices in walk(np.random.default_rng(seed), 30):
+            one, two = plain.answer(prices), other.answer(prices / coarse)
+            assert one is not None
+            assert two is not None
+            assert two.objective == pytest.approx(one.objective, rel=1e-9, abs=1e-9)
+            feasible(data, LIMIT, two.plan, two.demand / coarse)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_warm_is_as_good_as_cold(seed: int) -> None:
+    """Along a real price path the kept solver finds the value that a fresh one finds."""
+    instance = draw(seed, parties=4)
+    path = price_path(seed, parties=4, rounds=30)
+    steps = np.diff(path, axis=0)
+    assert (steps > 0).any()
+    assert (steps < 0).any()
+    for data, problem in zip(instance.data[:2], instance.subproblems()[:2], strict=True):
+        for prices in path:
+            warm = problem.answer(prices)
+            cold = Subproblem(data, instance.capacity).answer(prices)
+            assert warm is not None
+            assert cold is not None
+            assert warm.objective == pytest.approx(cold.objective, rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+def test_another_solver_agrees(seed: int) -> None:
+    """On drawn instances the value along a price path is the one that scipy finds."""
+    instance = draw(seed, parties=3)
+    path = price_path(seed, parties=3, rounds=12)
+    for data, problem in zip(instance.data, instance.subproblems(), strict=True):
+        for prices in path[::3]:
+            answer = problem.answer(prices)
+            assert answer is not None
+            expected = other_solver(data, instance.capacity, prices)
+            assert answer.objective == pytest.approx(expected, rel=1e-7)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_every_sense_and_bound(seed: int) -> None:
+    """Equalities, ranges, free, negative and fixed columns are solved as scipy solves them."""
+    data = drawn(seed)
+    problem = Subproblem(data, LIMIT)
+    rng = np.random.default_rng(seed)
+    for scale in (0.0, 0.5, 20.0, 2.0, -1.0):
+        prices = scale * rng.uniform(0.0, 1.0, 3)
+        answer = problem.answer(prices)
+        assert answer is not None
+        expected = other_solver(data, LIMIT, prices)
+        assert answer.objective == pytest.approx(expected, rel=1e-7, abs=1e-7)
+        feasible(data, LIMIT, answer.plan, answer.demand)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_objective_is_that_of_the_plan(seed: int) -> None:
+    """The objective is the utility of the plan less the price of the demand."""
+    instance = draw(seed, parties=3)
+    for data, problem in zip(instance.data, instance.subproblems(), strict=True):
+        for prices in price_path(seed, parties=3, rounds=8):
+            answer = problem.answer(prices)
+            assert answer is not None
+            spent = math.fsum(prices * answer.demand)
+            recomputed = math.fsum(data.utility * answer.plan) - spent + data.offset
+            assert answer.objective == pytest.approx(recomputed, rel=1e-9, abs=1e-9)
+            feasible(data, instance.capacity, answer.plan, answer.demand)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_best_of_all_vertices(seed: int) -> None:
+    """On a small model no vertex of the feasible set is better than the answer."""
+    rng = np.random.default_rng(seed)
+    data = dense(
+        A=rng.uniform(0.0, 2.0, (1, 3)),
+        B=rng.uniform(-1.0, 1.0, (3, 3)),
+        u=rng.uniform(0.0, 5.0, 3),
+        row_lower=np.full(3, -INF),
+        row_upper=rng.uniform(0.5, 3.0, 3),
+        lower=np.zeros(3),
+        upper=np.full(3, 4.0),
+    )
+    problem = Subproblem(data, np.array([5.0]))
+    rows = np.vstack([np.hstack([matrix(data).toarray(), [[-1.0], [0], [0], [0]]]), np.eye(4)])
+    rows = np.vstack([rows, -np.eye(4)])
+    limits = np.concatenate([[0.0], data.row_upper, data.upper, [5.0], np.zeros(4)])
+    chosen = np.array(list(itertools.combinations(range(len(rows)), 4)))
+    regular = chosen[np.abs(np.linalg.det(rows[chosen])) > 1e-9]
+    points = np.linalg.solve(rows[regular], limits[regular][..., None])[..., 0]
+    points = points[(points @ rows.T <= limits + 1e-9).all(axis=1)]
+    for price in (0.0, 0.7, 2.0, 9.0):
+        answer = problem.answer(np.array([price]))
+        assert answer is not None
+        best = (points @ np.append(data.utility, -price)).max()
+        assert answer.objective == pytest.approx(best, rel=1e-9, abs=1e-9)
+
+
+def test_large_prices() -> None:
+    """Any price that the protocol allows has an answer, and the next modest one is as ever."""
+    instance = draw(5, parties=2)
+    data, problem = instance.data[0], instance.subproblems()[0]
+    modest = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
+    expected = other_solver(data, instance.capacity, modest)
+    for scale in (1e3, 1e6, 1e9, 1e12, 1e15):
+        answer = problem.answer(np.full(5, scale))
+        assert answer is not None
+        feasible(data, instance.capacity, answer.plan, answer.demand)
+        cold = Subproblem(data, instance.capacity).answer(np.full(5, scale))
+        assert cold is not None
+        assert answer.objective == pytest.approx(cold.objective, rel=1e-9)
+        again = problem.answer(modest)
+        assert again is not None
+        assert again.objective == pytest.approx(expected, rel=1e-7)
+
+
+def test_demand_falls_with_the_price() -> None:
+    """A company takes all it may where the resource is free and what it must where it is dear."""
+    data = dense(
+        A=np.array([[2.0, 1.0]]),
+        B=np.zeros((0, 2)),
+        u=np.array([10.0, 3.0]),
+        row_lower=np.zeros(0),
+        row_upper=np.zeros(0),
+        lower=np.array([1.0, 0.0]),
+        upper=np.array([4.0, 20.0]),
+    )
+    problem = Subproblem(data, np.array([12.0]))
+    demands = []
+    for price in (0.0, 2.9, 3.1, 4.9, 5.1, 4.0, 1.0):
+        answer = problem.answer(np.array([price]))
+        assert answer is not None
+        demands.append(round(float(answer.demand[0]), 9))
+    assert demands == [12.0, 12.0, 8.0, 8.0, 2.0, 8.0, 12.0]
+
+
+def test_free_resource_is_not_hoarded() -> None:
+    """At a price of 0 a company asks for what its plan consumes, and never for less than 0."""
+    data = dense(
+        A=np.array([[2.0, 0.0], [-1.0, 0.0], [0.0, 1.0]]),
+        B=np.zeros((0, 2)),
+        u=np.array([10.0, -1.0]),
+        row_lower=np.zeros(0),
+        row_upper=np.zeros(0),
+        lower=np.zeros(2),
+        upper=np.array([1.5, 9.0]),
+    )
+    problem = Subproblem(data, np.array([12.0, 12.0, 12.0]))
+    for prices in ([0.0, 0.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0]):
+        answer = problem.answer(np.array(prices))
+        assert answer is not None
+        assert answer.demand.tolist() == [3.0, 0.0, 0.0]
+
+
+def test_what_was_paid_for_is_not_hoarded_when_it_is_free() -> None:
+    """From below a price of 0, where all is taken, to 0, where what is consumed is asked for."""
+    problem = Subproblem(one_column(), np.array([12.0]))
+    demands = [answered(problem, np.array([price])).demand.tolist() for price in (-1.0, 0.0, 1.0)]
+    assert demands == [[12.0], [3.0], [3.0]]
+
+
+def test_minimum_demand_at_any_price() -> None:
+    """Feasibility does not depend on prices: what fits within the share fits at every price."""
+    data = dense(
+        A=np.array([[1.0, 1.0]]),
+        B=np.array([[1.0, 1.0]]),
+        u=np.array([1.0, 2.0]),
+        row_lower=np.array([6.0]),
+        row_upper=np.array([9.0]),
+        lower=np.zeros(2),
+        upper=np.full(2, INF),
+    )
+    with pytest.raises(BadData, match="infeasible within this member's share"):
+        Subproblem(data, np.array([5.9]))
+    problem = Subproblem(data, np.array([6.5]))
+    for price in (1e9, 0.0, 5.0, 1e12, 1.5):
+        answer = problem.answer(np.array([price]))
+        assert answer is not None
+        assert answer.demand[0] == pytest.approx(6.0 if price > 2.0 else 6.5)
+
+
+def test_share_of_nothing() -> None:
+    """A member that may claim none of a resource answers with none of it."""
+    data = drawn(11)
+    without = np.array([60.0, 0.0, 60.0])
+    free = dense(
+        A=np.abs(data_rows(data, 3)),
+        B=np.zeros((0, data.columns)),
+        u=np.abs(data.utility),
+        row_lower=np.zeros(0),
+        row_upper=np.zeros(0),
+        lower=np.zeros(data.columns),
+        upper=np.full(data.columns, 3.0),
+    )
+    answer = Subproblem(free, without).answer(np.zeros(3))
+    assert answer is not None
+    assert answer.demand[1] == 0.0
+    assert answer.demand[[0, 2]].min() > 0.0
+
+
+def data_rows(data: CompanyModel, count: int) -> Floats:
+    dense_rows: Floats = matrix(data).toarray()[:count]
+    return dense_rows
+
+
+def test_larger_sparse_model() -> None:
+    """A sparse model of hundreds of rows is solved warm as scipy solves it afresh."""
+    data = drawn(7, columns=400, rows=150, density=0.03)
+    limit = np.full(3, 150.0)
+    problem = Subproblem(data, limit)
+    for scale in (0.0, 1.0, 5.0, 2.0):
+        prices = scale * np.array([1.0, 0.5, 2.0])
+        answer = problem.answer(prices)
+        assert answer is not None
+        assert answer.objective == pytest.approx(other_solver(data, limit, prices), rel=1e-7)
+        feasible(data, limit, answer.plan, answer.demand)
+
+
+def test_answers_do_not_change_later() -> None:
+    """An answer stays what it was when the solver moves on to other prices."""
+    instance = draw(2, parties=2)
+    problem = instance.subproblems()[0]
+    first = problem.answer(np.zeros(5))
+    assert first is not None
+    kept = (first.demand.copy(), first.plan.copy())
+    problem.answer(np.full(5, 50.0))
+    assert first.demand.tolist() == kept[0].tolist()
+    assert first.plan.tolist() == kept[1].tolist()
+    assert len(first.demand) == 5
+    assert len(first.plan) == instance.data[0].columns

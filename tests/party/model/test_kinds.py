@@ -1,0 +1,315 @@
+"""Models that are not linear: whole numbers and concave objectives, held against other solvers."""
+
+import itertools
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import highspy
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+from party.model import company_model
+from party.model.best_response import Answer, MipLimits, Subproblem
+from party.model.company_model import CompanyModel, dense
+from party.model.model_file import Quadratic
+from party.settlement.settle import plan_within, smallest_extra
+from protocol.agreement.parse import from_table
+from protocol.errors import BadCommand, BadData
+from protocol.numeric import Floats
+from scripts.lab.common import instances
+from tests.support.problems import answered, matrix
+
+INF = math.inf
+
+AGREEMENT = from_table(
+    {
+        "session": "kinds",
+        "mode": "exact",
+        "rounds": 5,
+        "resource": [{"name": "hours", "capacity": 10.0}],
+        "member": [{"name": "acme"}, {"name": "bolt"}],
+    }
+)
+
+WHOLE_LP = """\
+Maximize
+ profit: 7 big + 4 small + 0.5 water
+Subject To
+ hours: 4 big + 3 small + 0.25 water <= 100
+Bounds
+ big <= 3
+ small <= 5
+ water <= 2
+General
+ big small
+End
+"""
+
+CURVED_LP = """\
+Maximize
+ profit: 12 x + 8 y + [ - 2 x^2 + 2 x * y - 4 y^2 ] / 2
+Subject To
+ hours: x + y <= 100
+Bounds
+ x <= 30
+ y <= 30
+End
+"""
+
+
+def knapsack(seed: int, columns: int = 10) -> CompanyModel:
+    """So many things to take or leave, and one amount of any size."""
+    rng = np.random.default_rng(seed)
+    n = columns + 1
+    data = dense(
+        A=rng.integers(1, 20, (2, n)).astype(float),
+        B=rng.integers(0, 5, (1, n)).astype(float),
+        u=rng.uniform(5.0, 50.0, n),
+        row_lower=np.array([-INF]),
+        row_upper=np.array([12.0]),
+        lower=np.zeros(n),
+        upper=np.ones(n),
+    )
+    return replace(data, whole=np.arange(n) < columns)
+
+
+def best_by_trying(data: CompanyModel, limit: Floats, prices: Floats) -> float:
+    """The best value of a knapsack: every choice, and then as much of the amount as fits."""
+    rows = matrix(data).toarray()
+    best = -INF
+    for choice in itertools.product((0.0, 1.0), repeat=data.columns - 1):
+        x = np.array([*choice, 0.0])
+        room = np.concatenate([limit, data.row_upper]) - rows @ x
+        if room.min() < 0.0:
+            continue
+        each = float(data.utility[-1] - prices @ rows[:2, -1])
+        most = min([1.0, *(room[rows[:, -1] > 0.0] / rows[rows[:, -1] > 0.0, -1])])
+        worth = float(data.utility @ x - prices @ (rows[:2] @ x))
+        best = max(best, worth + max(0.0, each) * most)
+    return best
+
+
+def curved(seed: int, columns: int = 12) -> CompanyModel:
+    """A model whose products are worth the less the more there is of them, and of some others."""
+    rng = np.random.default_rng(seed)
+    data = dense(
+        A=rng.uniform(0.0, 5.0, (2, columns)),
+        B=rng.uniform(0.0, 1.0, (3, columns)),
+        u=rng.uniform(50.0, 150.0, columns),
+        row_lower=np.full(3, -INF),
+        row_upper=rng.uniform(2.0, 10.0, 3),
+        lower=np.zeros(columns),
+        upper=np.full(columns, INF),
+    )
+    root = rng.normal(0.0, 3.0, (columns, columns)) * (rng.random((columns, columns)) < 0.3)
+    Q = -(root @ root.T) - np.diag(rng.uniform(0.0, 20.0, columns))
+    row, column = np.nonzero(np.tril(Q).T)
+    counts = np.bincount(row, minlength=columns)
+    start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    part = Quadratic(start, column.astype(np.int32), Q[column, row])
+    return replace(data, quadratic=part)
+
+
+def still_to_gain(data: CompanyModel, limit: Floats, prices: Floats, answer: Answer) -> float:
+    """How much better than an answer anything can be, at most: along its tangent, by scipy.
+
+    The objective is never above its tangent, so this is 0 at the best plan alone.
+    """
+    assert data.quadratic is not None
+    n, m, part = data.columns, data.resources, data.quadratic
+    slope = data.utility.copy()
+    for column, row, value in zip(part.column, part.index, part.value, strict=True):
+        slope[row] += value * answer.plan[column]
+        slope[column] += value * answer.plan[row] * (row != column)
+    rows = np.hstack([matrix(data).toarray(), np.vstack([-np.eye(m), np.zeros((3, m))])])
+    towards = np.concatenate([slope, -prices])
+    done = linprog(
+        -towards,
+        A_ub=rows,
+        b_ub=np.concatenate([np.zeros(m), data.row_upper]),
+        bounds=[(0.0, None)] * n + [(0.0, c) for c in limit],
+    )
+    return float(-done.fun - towards @ np.concatenate([answer.plan, answer.demand]))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_whole_numbers_are_answered_as_by_trying_all(seed: int) -> None:
+    """At any prices the plan is whole, within the limit, and no other choice is better."""
+    data, limit = knapsack(seed), np.array([40.0, 45.0])
+    problem = Subproblem(data, limit, MipLimits(gap=0.0))
+    rng = np.random.default_rng(seed)
+    for scale in (0.0, 0.3, 1.0, 0.1, 3.0):
+        prices = scale * rng.uniform(0.0, 2.0, 2)
+        answer = answered(problem, prices)
+        assert answer.objective == pytest.approx(best_by_trying(data, limit, prices), abs=1e-5)
+        chosen = answer.plan[data.whole]
+        assert np.abs(chosen - np.rint(chosen)).max() < 1e-6
+        assert np.all(matrix(data).toarray()[:2] @ answer.plan <= answer.demand + 1e-6)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_plan_within_a_quota_is_whole_and_within_it(seed: int) -> None:
+    """Whole numbers are exactly that, nothing goes over, and no other choice is better."""
+    data = knapsack(seed)
+    for limit in (np.array([31.0, 29.0]), np.array([30.999999999, 29.00000001]), np.zeros(2)):
+        plan = plan_within(data, limit, MipLimits(gap=0.0))
+        assert plan is not None
+        assert (plan.values[data.whole] % 1.0 == 0.0).all()
+        assert np.all(plan.uses <= limit)
+        assert plan.utility == pytest.approx(best_by_trying(data, limit, np.zeros(2)), abs=1e-5)
+
+
+def test_a_shortfall_in_whole_numbers() -> None:
+    """A company that must make one whole thing lacks what the whole thing needs."""
+    data = dense(
+        A=np.array([[4.0]]), B=np.array([[2.0]]), u=np.array([1.0]),
+        row_lower=np.array([1.0]), row_upper=np.array([INF]), lower=np.zeros(1), upper=np.ones(1),
+    )  # fmt: skip
+    whole = replace(data, whole=np.array([True]))
+    quarter = np.array([AGREEMENT.ticks // 4])  # 2.5 of the 10 hours: half a thing takes 2
+    assert plan_within(data, np.array([2.5])) is not None
+    assert plan_within(whole, np.array([2.5])) is None
+    extra = smallest_extra(whole, AGREEMENT, 0, quarter)
+    assert extra is not None
+    assert extra[0] / AGREEMENT.ticks * 10.0 == pytest.approx(1.5, abs=1e-9)
+
+
+def test_a_program_may_have_solved_with_more_threads() -> None:
+    """HiGHS has one pool of threads in a process: a model is solved whatever used it before."""
+    before = highspy.Highs()
+    before.silent()
+    before.setOptionValue("threads", 3)
+    before.setOptionValue("parallel", "on")
+    x = [before.addBinary(obj=float(k % 7 + 1)) for k in range(20)]
+    before.addConstr(sum((k % 5 + 1) * v for k, v in enumerate(x)) <= 15.0)
+    before.setMaximize()
+    before.run()
+    for data in (knapsack(1), curved(1)):
+        limit = np.full(data.resources, 40.0)
+        assert answered(Subproblem(data, limit), np.ones(data.resources)).objective > 0.0
+
+
+def test_no_plan_in_whole_numbers_is_said() -> None:
+    """What only a part of a thing could meet is infeasible, and the error says why."""
+    data = dense(
+        A=np.array([[1.0]]), B=np.array([[2.0]]), u=np.array([1.0]),
+        row_lower=np.array([1.0]), row_upper=np.array([1.0]), lower=np.zeros(1), upper=np.ones(1),
+    )  # fmt: skip
+    Subproblem(data, np.ones(1))
+    with pytest.raises(BadData, match="infeasible in whole numbers within this member's share"):
+        Subproblem(replace(data, whole=np.array([True])), np.ones(1))
+
+
+def test_no_answer_without_a_plan_however_short_the_time() -> None:
+    """Where there is no time to look, the last plan is the answer: it is one at every price."""
+    rng = np.random.default_rng(4)
+    n = 300
+    data = dense(
+        A=rng.integers(1, 60, (20, n)).astype(float), B=np.zeros((0, n)),
+        u=rng.uniform(50.0, 150.0, n), row_lower=np.zeros(0), row_upper=np.zeros(0),
+        lower=np.zeros(n), upper=np.ones(n),
+    )  # fmt: skip
+    data = replace(data, whole=np.ones(n, dtype=np.bool_))
+    limit = np.full(20, 2000.0)
+    problem = Subproblem(data, limit, MipLimits(gap=0.5, seconds=120.0))
+    problem._solver.setOptionValue("time_limit", 1e-6)
+    for _ in range(3):
+        answer = answered(problem, rng.uniform(0.0, 0.5, 20))
+        assert np.all(matrix(data).toarray() @ answer.plan <= limit + 1e-6)
+
+
+@pytest.mark.parametrize("wrong", [{"gap": -0.1}, {"gap": 1.0}, {"seconds": 0.0}])
+def test_effort_has_limits(wrong: dict[str, float]) -> None:
+    """A gap is a part, and a time is not nothing."""
+    with pytest.raises(BadCommand, match="must be"):
+        MipLimits(**wrong)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_curved_objective_is_answered_as_by_another_solver(seed: int) -> None:
+    """Warm along a walk of prices nothing is to be gained any more, as scipy finds."""
+    data, limit = curved(seed), np.array([15.0, 12.0])
+    problem = Subproblem(data, limit)
+    rng = np.random.default_rng(seed)
+    for _ in range(10):
+        prices = rng.uniform(0.0, 10.0, 2)
+        answer = answered(problem, prices)
+        worth = data.earns(answer.plan) - float(prices @ answer.demand)
+        assert answer.objective == pytest.approx(worth, rel=1e-9)
+        assert still_to_gain(data, limit, prices, answer) <= 1e-5 * answer.objective
+
+
+def test_warm_answers_of_a_curved_model_are_as_good_as_cold_ones() -> None:
+    """Where the solver went on from its last active set it finds what a fresh one finds."""
+    data, limit = curved(7, columns=40), np.array([15.0, 12.0])
+    problem = Subproblem(data, limit)
+    rng = np.random.default_rng(7)
+    for _ in range(25):
+        prices = rng.uniform(0.0, 8.0, 2) * (rng.random(2) < 0.8)
+        warm, cold = answered(problem, prices), answered(Subproblem(data, limit), prices)
+        assert warm.objective == pytest.approx(cold.objective, rel=1e-6, abs=1e-6)
+
+
+def test_the_plan_of_a_curved_model_is_within_its_quota() -> None:
+    """To the last digit, and as good as its first answer."""
+    data, limit = curved(3), np.array([3.0, 2.0])
+    plan = plan_within(data, limit)
+    assert plan is not None
+    assert np.all(plan.uses <= limit)
+    assert plan.utility == pytest.approx(answered(Subproblem(data, limit), np.zeros(2)).objective)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(
+    ("seed", "parties", "row", "limit"),
+    [
+        (1, 10, 7, [8.09192358e-05, 1.52588895e-02, 9.10044876e-04]),  # HiGHS gives up at first
+        (
+            11,
+            4,
+            1,
+            [6.345e-4, 4.601e-05, 3.153e-06, 0.2375, 3.799e-4],
+        ),  # and goes round in a circle
+    ],
+)
+def test_a_curved_model_has_a_plan_within_next_to_nothing(
+    seed: int, parties: int, row: int, limit: list[float]
+) -> None:
+    """However the solver fares with amounts so small: it can always make nothing."""
+    data = instances.curved(seed, parties=parties, resources=len(limit)).data[row]
+    plan = plan_within(data, np.array(limit))
+    assert plan is not None
+    assert np.all(plan.uses <= np.array(limit) + 1e-9)
+    assert plan.utility > 0.0
+
+
+def test_a_curved_model_without_a_limit_is_unbounded() -> None:
+    """A direction in which nothing curves and nothing ends is found before joining."""
+    data = replace(curved(2), row_upper=np.full(3, INF))
+    free = replace(data, value=np.where(data.index < 2, 0.0, data.value))
+    none = Quadratic(np.zeros(13, dtype=np.int32), np.zeros(0, dtype=np.int32), np.zeros(0))
+    with pytest.raises(BadData, match="unbounded"):
+        Subproblem(replace(free, quadratic=none), np.ones(2))
+
+
+def test_files_of_both_kinds_are_read(tmp_path: Path) -> None:
+    """As an LP file says it: which columns are whole, and how much of everything is best."""
+    for name, text in (("whole.lp", WHOLE_LP), ("curved.lp", CURVED_LP)):
+        (tmp_path / name).write_text(text)
+    whole = company_model.read(tmp_path / "whole.lp", AGREEMENT)
+    assert whole.whole is not None
+    assert dict(zip(whole.names, whole.whole.tolist(), strict=True)) == {
+        "big": True, "small": True, "water": False,
+    }  # fmt: skip
+    plan = plan_within(whole, np.array([10.0]))
+    assert plan is not None
+    assert plan.utility == pytest.approx(2 * 7 + 0.5 * 2)  # two big ones, and water: 8.5 hours
+    bent = company_model.read(tmp_path / "curved.lp", AGREEMENT)
+    answer = answered(Subproblem(bent, np.array([100.0])), np.zeros(1))
+    # 12 − 2x + y = 0 and 8 + x − 4y = 0.
+    assert dict(zip(bent.names, answer.plan.tolist(), strict=True)) == pytest.approx(
+        {"x": 8.0, "y": 4.0}, abs=1e-5
+    )
+    assert answer.objective == pytest.approx(64.0)

@@ -1,0 +1,135 @@
+"""The dry run: own model, invented partners, nothing sent and nothing spent."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from party.model.company_model import CompanyModel, dense
+from party.rehearsal.rehearse import invented, rehearse, told
+from protocol.agreement.model import Agreement
+from protocol.agreement.parse import from_table
+from protocol.agreement.render import written
+from protocol.errors import BadCommand
+from scripts.lab.common.agreements import public_key
+from scripts.lab.common.local_session import environment
+from tests.support.wait import LIMIT
+
+NAMES = ("acme", "bolt", "cargo", "dock")
+
+
+def agreement(*, worth: bool = True, **terms: Any) -> Agreement:
+    resources: list[dict[str, Any]] = [
+        {"name": "hours", "capacity": 120.0},
+        {"name": "slots", "capacity": 16.0},
+    ]
+    if worth:
+        for resource, money in zip(resources, (9000.0, 4000.0), strict=True):
+            resource["worth"] = money
+    table = {"session": "dry", "mode": "exact", "rounds": 60, "resource": resources, **terms}
+    return from_table(
+        table | {"member": [{"name": n, "signing_key": public_key(n)} for n in NAMES]}
+    )
+
+
+def company(*, least: float = 0.0) -> CompanyModel:
+    """Three products, of one of which it may have to make some."""
+    return dense(
+        A=np.array([[2.0, 1.0, 3.0], [0.2, 0.3, 0.1]]),
+        B=np.zeros((0, 3)),
+        u=np.array([220.0, 150.0, 300.0]),
+        row_lower=np.zeros(0),
+        row_upper=np.zeros(0),
+        lower=np.array([least, 0.0, 0.0]),
+        upper=np.array([20.0, 15.0, 10.0]),
+    )
+
+
+def test_without_noise_nobody_loses() -> None:
+    """In every session the company is as well off as alone, as the certificate promises."""
+    figures = rehearse(agreement(), "bolt", company(), sessions=4)
+    expected = figures["expected"]
+    assert figures["without_noise"] is None
+    assert expected["without_plan"] == 0
+    assert expected["gain_worst"] >= -1e-4 * 13000.0
+    assert expected["gain_worst"] <= expected["gain_mean"] <= expected["gain_best"]
+    assert expected["gain_best"] > 0.0
+    assert 0.0 < figures["slowest_answer_seconds"] <= figures["pace_seconds"]
+    assert figures["noise_over_capacity"] == 0.0
+
+
+def test_with_noise_both_are_told() -> None:
+    """What noise does stands beside the same sessions without it."""
+    terms = agreement(mode="private", rounds=10, privacy={"epsilon": 1.0, "delta": 1e-3})
+    figures = rehearse(terms, "bolt", company(), sessions=2)
+    assert figures["noise_over_capacity"] > 1.0
+    assert figures["without_noise"]["gain_mean"] > figures["expected"]["gain_mean"]
+    lines = dict(told(figures, "EUR"))
+    assert lines["alone the best plan earns"].endswith("EUR")
+    assert "gain after payment, on average, without noise" in lines
+
+
+def test_the_risk_of_no_plan_is_seen() -> None:
+    """A company that needs more than its part has no plan alone, and with noise often none."""
+    noisy = agreement(mode="private", rounds=5, privacy={"epsilon": 1.0, "delta": 1e-3})
+    figures = rehearse(noisy, "bolt", company(least=18.0), sessions=3)
+    assert figures["alone"] is None
+    assert figures["expected"]["without_plan"] > 0
+    assert figures["expected"]["gain_mean"] is None
+
+
+def test_it_can_be_repeated() -> None:
+    """The same seed invents the same partners, another one others."""
+    first, again, other = (
+        rehearse(agreement(), "bolt", company(), sessions=2, seed=seed)["expected"]
+        for seed in (3, 3, 4)
+    )
+    assert first == again
+    assert first["gain_mean"] != other["gain_mean"]
+
+
+def test_partners_follow_from_public_numbers() -> None:
+    """With seven times the worths, products are worth seven times as much and take the same."""
+    terms = agreement()
+    worth = np.array([9000.0, 4000.0])
+    one = invented(terms, 0, worth, np.random.default_rng(5))
+    two = invented(terms, 0, 7.0 * worth, np.random.default_rng(5))
+    assert two.utility == pytest.approx(7.0 * one.utility)
+    assert two.value.tolist() == one.value.tolist()
+
+
+def test_a_worth_is_needed() -> None:
+    """Without any public guess nobody knows what partners would pay; one may be given."""
+    with pytest.raises(BadCommand, match="give a guess for a whole capacity with --worth"):
+        rehearse(agreement(worth=False), "bolt", company(), sessions=1)
+    assert rehearse(agreement(worth=False), "bolt", company(), sessions=1, worth=5000.0)["expected"]
+
+
+def test_the_command_leaves_nothing_behind(tmp_path: Path) -> None:
+    """A table for people, figures for machines, and not a file more than before."""
+    (tmp_path / "agreement.toml").write_text(written(agreement()))
+    np.savez(
+        tmp_path / "model.npz",
+        A=[[2.0, 1.0, 3.0], [0.2, 0.3, 0.1]], B=np.zeros((0, 3)), b=np.zeros(0),
+        u=[220.0, 150.0, 300.0], upper=[20.0, 15.0, 10.0],
+    )  # fmt: skip
+    before = sorted(path.name for path in tmp_path.iterdir())
+
+    def rehearsed(*options: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "party", "rehearse", "--agreement", "agreement.toml"]
+        command += ["--data", "model.npz", "--as", "cargo", "--sessions", "2", *options]
+        return subprocess.run(
+            command, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=LIMIT
+        )
+
+    done = rehearsed()
+    assert done.returncode == 0, done.stderr
+    assert "gain after payment, on average" in done.stdout
+    assert "a pace that covers it" in done.stdout
+    assert json.loads(rehearsed("--json").stdout)["sessions"] == 2
+    assert rehearsed("--sessions", "0").returncode == BadCommand.exit_code
+    assert sorted(path.name for path in tmp_path.iterdir()) == before

@@ -1,0 +1,351 @@
+"""The gate: once for each round, within the caps, and durable before anybody sees it."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from party.ledger.session_ledger import Ledger
+from party.model.best_response import Subproblem
+from party.release.gate import Gate
+from party.release.noise import SeededGaussian
+from protocol.agreement.model import Agreement
+from protocol.agreement.schema import TICKS
+from protocol.errors import BadAgreement, BadLedger, InternalError, LocalError
+from protocol.rounds import RoundEngine, RoundState
+from protocol.wire.codec import Reader, release_bytes
+from protocol.wire.messages import VALUE_LIMIT, Message, Release, Signed
+from tests.support.builders import make_agreement
+from tests.support.gates import Problem, Shift, gate
+from tests.support.ledgers import in_memory
+
+HALF = TICKS // 2
+KEYS = {m.name: m.signing_key.hex() for m in make_agreement().members}
+PRIVATE: dict[str, Any] = {
+    "mode": "private",
+    "privacy": {"epsilon": 1.0, "delta": 0.001, "accountant": "paper"},
+}
+
+
+def values(signed: Signed) -> tuple[int, ...]:
+    assert isinstance(signed.message, Release)
+    return signed.message.values
+
+
+def after(agreement: Agreement, state: RoundState, release: Signed) -> RoundState:
+    """The next position, if all members released the same."""
+    rows = np.array([values(release)] * len(agreement.members), dtype=np.int64)
+    return RoundEngine(agreement).advance(state, rows)
+
+
+def test_release_is_a_signed_message_of_its_round() -> None:
+    """A release names its sender, agreement, round and head, and is signed by its sender."""
+    agreement = make_agreement(rounds=3)
+    door = gate(agreement, Problem(5.0, 5.0), Shift(0, 0))
+    state = RoundEngine(agreement).opening
+    for t in range(3):
+        signed = door.release(state)
+        opened = Reader(agreement).unpack(signed.data).message
+        assert opened == signed.message
+        assert (opened.sender, opened.round, opened.chain_hash) == ("ada", t, state.chain_hash)
+        assert opened.agreement == agreement.digest
+        state = after(agreement, state, signed)
+
+
+def test_asks_at_the_prices_of_the_round() -> None:
+    """The subproblem is asked once, at the prices of the position."""
+    agreement = make_agreement(prices={"step": "dog", "start": {"r0": 3.0, "r1": 4.0}})
+    problem = Problem(5.0, 5.0)
+    gate(agreement, problem, Shift(0, 0)).release(RoundEngine(agreement).opening)
+    assert [prices.tolist() for prices in problem.asked] == [[3.0, 4.0]]
+
+
+def test_same_process_gives_the_same_bytes() -> None:
+    """Asked again, the gate neither solves nor draws, and gives the recorded bytes."""
+    agreement = make_agreement(**PRIVATE, prices={"step": "dog"})
+    problem, noise = Problem(5.0, 5.0), Shift(7, 9)
+    door = gate(agreement, problem, noise)
+    opening = RoundEngine(agreement).opening
+    first = door.release(opening)
+    later = door.release(after(agreement, opening, first))
+    assert [door.release(opening).data for _ in range(5)] == [first.data] * 5
+    assert later.data != first.data
+    assert (len(problem.asked), len(noise.drawn)) == (2, 2)
+
+
+def test_reopened_ledger_gives_the_same_bytes(tmp_path: Path) -> None:
+    """After a restart with other noise and another answer the recorded bytes come out."""
+    agreement = make_agreement(**PRIVATE, prices={"step": "dog"})
+    opening = RoundEngine(agreement).opening
+    ledger = Ledger(tmp_path / "ledger", agreement, "ada")
+    first = gate(agreement, Problem(5.0, 5.0), Shift(7, 9), ledger).release(opening)
+    ledger.close()
+    problem, noise = Problem(1.0, 1.0), Shift(1, 1)
+    ledger = Ledger(tmp_path / "ledger", agreement, "ada")
+    again = gate(agreement, problem, noise, ledger).release(opening)
+    ledger.close()
+    assert again.data == first.data
+    assert (problem.asked, noise.drawn) == ([], [])
+
+
+def test_recorded_round_at_another_position(tmp_path: Path) -> None:
+    """Other prices for a round that was answered get the recorded bytes and no new answer."""
+    agreement = make_agreement()
+    problem = Problem(5.0, 5.0)
+    ledger = Ledger(tmp_path / "ledger", agreement, "ada")
+    door = gate(agreement, problem, Shift(0, 0), ledger)
+    opening = RoundEngine(agreement).opening
+    first = door.release(opening)
+    dearer = replace(opening, prices=replace(opening.prices, current=np.array([9.0, 9.0])))
+    assert door.release(dearer).data == first.data
+    assert len(problem.asked) == 1
+    ledger.close()
+
+
+def test_not_one_release_too_many() -> None:
+    """After the agreed number of rounds nothing is solved, drawn or released."""
+    agreement = make_agreement(rounds=2)
+    problem, noise = Problem(5.0, 5.0), Shift(0, 0)
+    door = gate(agreement, problem, noise)
+    state = RoundEngine(agreement).opening
+    for _ in range(2):
+        state = after(agreement, state, door.release(state))
+    with pytest.raises(InternalError, match="one release more than agreed"):
+        door.release(state)
+    assert (len(problem.asked), len(noise.drawn)) == (2, 2)
+
+
+def test_no_round_is_left_out() -> None:
+    """A release ahead of its turn is neither handed out nor recorded."""
+    agreement = make_agreement()
+    ledger = in_memory(agreement, "ada")
+    door = gate(agreement, Problem(5.0, 5.0), Shift(0, 0), ledger)
+    opening = RoundEngine(agreement).opening
+    ahead = replace(opening, prices=replace(opening.prices, round=1))
+    with pytest.raises(InternalError, match="release 1 would follow 0 recorded ones"):
+        door.release(ahead)
+    assert ledger.own() == ()
+    assert door.release(opening).message.round == 0
+
+
+@pytest.mark.parametrize("mode", ["exact", "private"])
+def test_seeded_noise_is_for_rehearsals(mode: str) -> None:
+    """Noise that can be repeated is refused in every session that is not a rehearsal."""
+    fields: dict[str, Any] = {"mode": mode, "prices": {"step": "dog"}}
+    if mode == "private":
+        fields["privacy"] = PRIVATE["privacy"]
+    with pytest.raises(LocalError, match="seeded noise gives no privacy and 'test' is not a reh"):
+        gate(make_agreement(**fields), Problem(5.0, 5.0), SeededGaussian(1))
+    rehearsal = make_agreement(**fields, rehearsal=True)
+    gate(rehearsal, Problem(5.0, 5.0), SeededGaussian(1)).release(RoundEngine(rehearsal).opening)
+
+
+def test_stranger_has_no_gate() -> None:
+    """Only a member of the agreement has a gate."""
+    agreement = make_agreement()
+    with pytest.raises(BadAgreement, match="'zoe' is not a member"):
+        gate(agreement, Problem(5.0, 5.0), Shift(0, 0), in_memory(agreement, "zoe"), "zoe")
+
+
+@pytest.mark.parametrize(
+    ("demand", "ticks"),
+    [
+        ((5.0, 5.0), (HALF, TICKS // 4)),
+        ((0.0, 20.0), (0, TICKS)),
+        ((-1e-9, 20.0 + 1e-9), (0, TICKS)),
+        ((-3.0, 25.0), (0, TICKS)),
+        ((10.0 * 1.4 / TICKS, 20.0 * 1.6 / TICKS), (1, 2)),
+        ((math.nan, math.inf), (0, TICKS)),
+        ((-math.inf, 1e300), (0, TICKS)),
+    ],
+)
+def test_demand_in_ticks(demand: tuple[float, ...], ticks: tuple[int, ...]) -> None:
+    """A demand is clamped to its cap and rounded to the nearest tick, whatever the solver says."""
+    agreement = make_agreement()
+    release = gate(agreement, Problem(*demand), Shift(0, 0)).release(RoundEngine(agreement).opening)
+    assert values(release) == ticks
+
+
+def test_caps_of_the_share() -> None:
+    """No release is computed from more than the member's share."""
+    share = {"r0": 0.5, "r1": 0.25}
+    ada = {"name": "ada", "share": share, "signing_key": KEYS["ada"]}
+    agreement = make_agreement(member=[ada, {"name": "ben"}])
+    noise = Shift(5, 6)
+    release = gate(agreement, Problem(10.0, 20.0), noise).release(RoundEngine(agreement).opening)
+    assert noise.drawn[0][0].tolist() == [HALF, TICKS // 4]
+    assert values(release) == (HALF + 5, TICKS // 4 + 6)
+
+
+def test_caps_of_the_round() -> None:
+    """In clipped mode the caps of the position hold, and the noise shrinks with them."""
+    privacy = {**PRIVATE["privacy"], "alpha": 1.5}
+    agreement = make_agreement(mode="clipped", privacy=privacy, prices={"step": "dog"})
+    noise = Shift(0, 0)
+    door = gate(agreement, Problem(10.0, 20.0), noise)
+    opening = RoundEngine(agreement).opening
+    first = door.release(opening)
+    assert values(first) == (HALF, HALF)
+    caps = opening.caps.copy()
+    caps[0] = [HALF // 2, HALF // 8]
+    second = door.release(replace(after(agreement, opening, first), caps=caps))
+    assert values(second) == (HALF // 2, HALF // 8)
+    before, now = noise.drawn[0][1], noise.drawn[1][1]
+    assert (now / before).tolist() == pytest.approx([1 / 2, 1 / 8])
+
+
+def test_noise_is_that_of_the_paper() -> None:
+    """The noise is drawn for the member and round, at σ = cap·√(Tm/2ρ) in ticks."""
+    shares = [0.5, 1.0, 1.0]
+    members = [
+        {"name": name, "share": share, "signing_key": KEYS[name]}
+        for name, share in zip(KEYS, shares, strict=True)
+    ]
+    agreement = make_agreement(**PRIVATE, rounds=7, prices={"step": "dog"}, member=members)
+    noise = Shift(0, 0)
+    gate(agreement, Problem(5.0, 5.0), noise).release(RoundEngine(agreement).opening)
+    log = math.log(1000.0)
+    rho = (math.sqrt(log + 1.0) - math.sqrt(log)) ** 2
+    _, scales, member, round_ = noise.drawn[0]
+    assert scales.tolist() == pytest.approx([HALF * math.sqrt(7 * 2 / (2 * rho))] * 2, rel=1e-12)
+    assert (member, round_) == ("ada", 0)
+
+
+def test_truncation() -> None:
+    """A truncated release lies between τ and all of each capacity, after the noise."""
+    privacy = {**PRIVATE["privacy"], "truncate": True, "tau": 0.25}
+    agreement = make_agreement(mode="private", privacy=privacy, prices={"step": "dog"})
+    opening = RoundEngine(agreement).opening
+    for shift, expected in (
+        ((-(10**9), 10**9), (TICKS // 4, TICKS)),
+        ((0, 0), (HALF, TICKS // 4)),
+        ((-HALF, HALF), (TICKS // 4, TICKS // 4 + HALF)),
+    ):
+        release = gate(agreement, Problem(5.0, 5.0), Shift(*shift)).release(opening)
+        assert values(release) == expected
+
+
+@pytest.mark.parametrize(
+    ("objective", "ticks"),
+    [(50.0, HALF), (100.0, TICKS), (1e9, TICKS), (0.0, 0), (-20.0, 0), (math.nan, 0)],
+)
+def test_shared_objective(objective: float, ticks: int) -> None:
+    """A shared objective is one number more, clamped between nothing and its limit."""
+    privacy = {**PRIVATE["privacy"], "share_objective": True, "objective_limit": 100.0}
+    agreement = make_agreement(mode="private", privacy=privacy, prices={"step": "dog"})
+    noise = Shift(0, 0, 11)
+    problem = Problem(5.0, 5.0, objective=objective)
+    release = gate(agreement, problem, noise).release(RoundEngine(agreement).opening)
+    assert values(release) == (HALF, TICKS // 4, ticks + 11)
+    assert noise.drawn[0][1].shape == (3,)
+    assert noise.drawn[0][1].min() > 0.0
+
+
+def test_truncation_spares_the_objective() -> None:
+    """Truncation cuts the demands and leaves the objective as it is."""
+    privacy = {
+        **PRIVATE["privacy"],
+        "truncate": True,
+        "share_objective": True,
+        "objective_limit": 100.0,
+    }
+    agreement = make_agreement(mode="private", privacy=privacy, prices={"step": "dog"})
+    problem = Problem(5.0, 5.0, objective=50.0)
+    door = gate(agreement, problem, Shift(-(10**8), 10**8, -(10**8)))
+    release = values(door.release(RoundEngine(agreement).opening))
+    assert release == (math.ceil(0.01 * TICKS), TICKS, HALF - 10**8)
+
+
+def test_failing_solver_is_no_demand() -> None:
+    """A solver that fails releases the noise on nothing, and nobody outside can tell."""
+    privacy = {**PRIVATE["privacy"], "share_objective": True, "objective_limit": 100.0}
+    agreement = make_agreement(mode="private", privacy=privacy, prices={"step": "dog"})
+    opening = RoundEngine(agreement).opening
+    failed = gate(agreement, Problem(fails=True), Shift(5, 6, 7)).release(opening)
+    none = gate(agreement, Problem(0.0, 0.0), Shift(5, 6, 7)).release(opening)
+    assert values(failed) == (5, 6, 7)
+    assert failed.data == none.data
+
+
+def test_a_solver_that_raises_asks_for_nothing() -> None:
+    """Whatever a solver raises, with whatever numbers in its text, is a demand of nothing."""
+
+    class Broken(Problem):
+        def answer(self, prices: Any) -> Any:
+            raise ArithmeticError(f"the private pivot {prices} is 0")
+
+    agreement = make_agreement(**PRIVATE, prices={"step": "dog"})
+    release = gate(agreement, Broken(), Shift(5, 6)).release(RoundEngine(agreement).opening)
+    assert values(release) == (5, 6)
+
+
+def test_noise_beyond_what_can_be_carried() -> None:
+    """A draw beyond the largest number of a message is cut, not an error that tells of it."""
+    agreement = make_agreement(**PRIVATE, prices={"step": "dog"})
+    noise = Shift(1 << 60, -(1 << 60))
+    release = gate(agreement, Problem(5.0, 5.0), noise).release(RoundEngine(agreement).opening)
+    assert values(release) == (VALUE_LIMIT, -VALUE_LIMIT)
+
+
+def test_all_releases_have_one_length() -> None:
+    """The length of a release says nothing about what is in it."""
+    agreement = make_agreement(**PRIVATE, prices={"step": "dog"})
+    opening = RoundEngine(agreement).opening
+    lengths = {
+        len(gate(agreement, Problem(d, d), Shift(n, -n)).release(opening).data)
+        for d in (0.0, 5.0, 10.0)
+        for n in (0, 1, 10**6, 1 << 47)
+    }
+    assert lengths == {release_bytes(agreement)}
+
+
+class FullDisk:
+    """A ledger that cannot write."""
+
+    def __init__(self) -> None:
+        self.tried: list[Signed] = []
+
+    def release(self, round: int) -> None:  # noqa: A002, ARG002
+        return None
+
+    def record_release(self, release: Signed, *_: object, **__: object) -> None:
+        self.tried.append(release)
+        raise BadLedger("the disk is full")
+
+
+def test_nothing_comes_out_that_is_not_recorded() -> None:
+    """A release that cannot be recorded is not handed out."""
+    agreement = make_agreement()
+    disk = FullDisk()
+    with pytest.raises(BadLedger, match="the disk is full"):
+        gate(agreement, Problem(5.0, 5.0), Shift(0, 0), cast(Ledger, disk)).release(
+            RoundEngine(agreement).opening
+        )
+    assert len(disk.tried) == 1
+
+
+def test_nothing_is_recorded_that_is_not_signed() -> None:
+    """A release that cannot be signed leaves the round open, to be answered later."""
+    agreement = make_agreement()
+    ledger = in_memory(agreement, "ada")
+    opening = RoundEngine(agreement).opening
+
+    def broken(message: Message) -> Signed:
+        raise LocalError(f"no key for {message.sender}")
+
+    door = Gate(
+        agreement,
+        "ada",
+        subproblem=cast(Subproblem, Problem(5.0, 5.0)),
+        noise=Shift(0, 0),
+        ledger=ledger,
+        pack=broken,
+    )
+    with pytest.raises(LocalError, match="no key for ada"):
+        door.release(opening)
+    assert ledger.release(0) is None
+    release = gate(agreement, Problem(5.0, 5.0), Shift(0, 0), ledger).release(opening)
+    assert values(release) == (HALF, TICKS // 4)

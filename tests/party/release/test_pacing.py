@@ -1,0 +1,390 @@
+"""When a release leaves, and the solver beside the party whose time it keeps."""
+
+import ctypes
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from party.driver import Driver
+from party.ledger.session_ledger import Ledger
+from party.model.best_response import Answer, subproblem
+from party.model.solver_process import Solver
+from party.release import pacing
+from party.release.masks import Masks
+from party.release.noise import DiscreteGaussian
+from party.release.pacing import Pacer, pace_for, solving_seconds
+from protocol.agreement.model import Agreement
+from protocol.errors import BadData, NoSolver
+from protocol.numeric import Floats, Ticks
+from protocol.rounds import RoundEngine, mask_keys
+from protocol.wire.messages import Signed
+from scripts.lab.attack.timing import Timed, accuracy, attacked
+from scripts.lab.common.instances import Instance, draw
+from tests.support import ROOT
+from tests.support.builders import make_agreement, signer
+from tests.support.gates import Problem, Shift, gate
+from tests.support.ledgers import in_memory
+from tests.support.wait import until
+
+PACE = 0.05
+
+
+def agreed(instance: Instance) -> Agreement:
+    resources = [{"name": f"r{j}", "capacity": c} for j, c in enumerate(instance.capacity.tolist())]
+    return make_agreement(members=3, resource=resources, pace_seconds=PACE)
+
+
+INSTANCE = draw(4, parties=3, resources=3, demands=False)
+AGREEMENT = agreed(INSTANCE)
+
+
+@pytest.fixture
+def solver() -> Iterator[Solver]:
+    with closing(Solver(INSTANCE.data[0], AGREEMENT, "ada", seconds=1.0)) as beside:
+        yield beside
+
+
+def answered(solver: Solver, prices: Floats) -> Answer:
+    """What a solver says, however busy the machine is: it is asked until it is ready."""
+
+    def once() -> Answer | None:
+        solver.ask(prices)
+        time.sleep(0.02)
+        return solver.answer(prices)
+
+    found = until(once, "the solver answers")
+    assert found is not None
+    return found
+
+
+def state(process: int) -> str:
+    """What the system says of a process: T where it is stopped, nothing where it is gone."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2][0]
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+def test_beside_the_party_answers_are_the_same(solver: Solver) -> None:
+    """In a process of its own the problem has the answers that it has in this one."""
+    problem = subproblem(INSTANCE.data[0], AGREEMENT, "ada")
+    for prices in np.random.default_rng(5).uniform(0.0, 3.0, (8, 3)):
+        beside, here = answered(solver, prices), problem.answer(prices)
+        assert here is not None
+        assert beside.demand == pytest.approx(here.demand)
+        assert beside.objective == pytest.approx(here.objective)
+
+
+def test_an_answer_that_comes_late_is_nobodys(solver: Solver) -> None:
+    """What was asked in an earlier round is never taken for the answer to this one."""
+    problem = subproblem(INSTANCE.data[0], AGREEMENT, "ada")
+    dear, cheap = np.full(3, 1e3), np.full(3, 1e-3)
+    expected = problem.answer(cheap)
+    assert expected is not None
+    for _ in range(5):
+        solver.ask(dear)
+        solver.answer(dear)  # there or not: nobody waits
+        assert answered(solver, cheap).demand == pytest.approx(expected.demand)
+
+
+def test_a_solver_runs_only_while_it_is_asked(solver: Solver) -> None:
+    """Outside of its time it is stopped, and takes nothing from who sends."""
+    process = solver._process.pid
+    until(lambda: state(process) == "T", "it is stopped before the first question")
+    answered(solver, np.ones(3))
+    until(lambda: state(process) == "T", "it is stopped when its time is over")
+
+
+def test_a_solver_that_dies_has_no_answer_and_the_next_has(solver: Solver) -> None:
+    """A crash of the solver is a round without an answer, not the end of the party."""
+    before = answered(solver, np.ones(3))
+    solver._process.kill()
+    solver._process.wait()
+    assert solver.answer(np.ones(3)) is None
+    assert answered(solver, np.ones(3)).demand == pytest.approx(before.demand)
+
+
+def test_a_question_that_is_cut_off_spoils_no_later_one(
+    solver: Solver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where many resources meet a slow solver only half a question may find room."""
+    before = answered(solver, np.ones(3))
+    whole = solver._talk
+
+    class Narrow:
+        def send(self, data: bytes, flags: int) -> int:
+            return whole.send(data[:20], flags)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(solver, "_talk", Narrow())
+        solver.ask(np.ones(3))
+    assert solver.answer(np.ones(3)) is None
+    assert answered(solver, np.ones(3)).demand == pytest.approx(before.demand)
+
+
+@pytest.mark.parametrize("lacking", ["socket.socketpair", "subprocess.Popen", "threading.Thread"])
+def test_a_solver_that_cannot_be_started_again_has_no_answer(
+    solver: Solver, monkeypatch: pytest.MonkeyPatch, lacking: str
+) -> None:
+    """A system without room for it costs rounds, not the party; with room it is there again."""
+    before = answered(solver, np.ones(3))
+    solver._process.kill()
+    solver._process.wait()
+
+    def no_room(*_: object, **__: object) -> None:
+        raise RuntimeError if "Thread" in lacking else BlockingIOError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(lacking, no_room)
+        for _ in range(2):
+            solver.ask(np.ones(3))
+            assert solver.answer(np.ones(3)) is None
+    assert answered(solver, np.ones(3)).demand == pytest.approx(before.demand)
+
+
+def test_a_solver_that_hangs_is_replaced_and_one_that_loads_is_not(solver: Solver) -> None:
+    """After some rounds without a word it is started anew, with time to read its model."""
+    before, process = answered(solver, np.ones(3)), solver._process
+    mute, _unheard = socket.socketpair()
+    with mute, _unheard:
+        solver._talk.close()
+        solver._talk = mute
+        for _ in range(3):
+            solver.ask(np.ones(3))
+            assert solver.answer(np.ones(3)) is None
+            assert solver._process is process
+        solver.ask(np.ones(3))
+        assert solver._process is not process
+        process = solver._process
+        solver.answer(np.ones(3))
+        assert answered(solver, np.ones(3)).demand == pytest.approx(before.demand)
+        assert solver._process is process
+
+
+@pytest.mark.parametrize("lacking", ["socket.socketpair", "subprocess.Popen", "threading.Thread"])
+def test_a_solver_that_cannot_be_started_is_an_error_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, lacking: str
+) -> None:
+    """Before anybody is spoken to, with what to do about it."""
+
+    def no_room(*_: object, **__: object) -> None:
+        raise RuntimeError if "Thread" in lacking else BlockingIOError(11, "no room")
+
+    monkeypatch.setattr(lacking, no_room)
+    with pytest.raises(NoSolver, match="may lack memory"):
+        Solver(INSTANCE.data[0], AGREEMENT, "ada", seconds=1.0)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_rounds_without_an_answer_are_counted_in_the_ledger_alone(
+    tmp_path: Path, masked: bool
+) -> None:
+    """With the release, in one transaction, and by as many bytes as rounds with an answer."""
+    agreement = make_agreement(members=3, rounds=3, reveal="totals" if masked else "each")
+    sizes, said = set(), set()
+    for fails in (False, True):
+        path = tmp_path / f"{fails}.ledger"
+        with closing(Ledger(path, agreement, "ada")) as ledger:
+            release = door_release(agreement, Problem(0.0, 0.0, fails=fails), ledger)
+            said.add(len(release.data))
+            assert not ledger._file._base.in_transaction
+            assert ledger.unanswered() == fails
+            sizes.add((path.stat().st_size, Path(f"{path}-wal").stat().st_size))
+        with closing(Ledger(path, agreement, "ada")) as ledger:
+            assert ledger.unanswered() == fails
+    assert len(sizes) == len(said) == 1
+
+
+def door_release(agreement: Agreement, problem: Problem, ledger: Ledger) -> Signed:
+    """The first release of ada, with mask keys of all where the agreement wants them."""
+    engine = RoundEngine(agreement)
+    state, door = engine.opening, gate(agreement, problem, Shift(0, 0), ledger)
+    if state.unpaired:
+        others = [
+            Masks(agreement, name, in_memory(agreement, name), signer(name)).key(state)
+            for name in ("ben", "cyd")
+        ]
+        keys = (door.release(state), *others)
+        ledger.record_mask_keys(keys)
+        state = engine.pair(state, mask_keys(keys))
+    return door.release(state)
+
+
+def test_a_model_that_cannot_be_used_is_refused_with_the_same_words() -> None:
+    """What the check of a model says, it says from beside as well."""
+    data = replace(INSTANCE.data[0], lower=INSTANCE.data[0].lower + 1e6)
+    data = replace(data, upper=data.lower + 1.0)
+    with pytest.raises(BadData) as here:
+        subproblem(data, AGREEMENT, "ada")
+    with pytest.raises(BadData) as beside:
+        Solver(data, AGREEMENT, "ada", seconds=1.0)
+    assert str(beside.value) == str(here.value)
+
+
+KILLED = """
+import os, signal
+from party.model.solver_process import Solver
+from tests.party.release.test_pacing import AGREEMENT, INSTANCE, state
+process = Solver(INSTANCE.data[0], AGREEMENT, "ada", seconds=1.0)._process.pid
+while {stopped} and state(process) != "T":
+    pass
+print(process, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture
+def adopting() -> Iterator[None]:
+    """Orphans come to this process, as they come in a container to what was started there."""
+    adopt = 36  # PR_SET_CHILD_SUBREAPER
+    ctypes.CDLL(None).prctl(adopt, 1, 0, 0, 0)
+    yield
+    ctypes.CDLL(None).prctl(adopt, 0, 0, 0, 0)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="adopts orphans as Linux does")
+@pytest.mark.usefixtures("adopting")
+@pytest.mark.parametrize("stopped", [True, False])
+def test_no_solver_outlives_its_party(stopped: bool) -> None:
+    """A party that is killed while its solver is stopped, or about to be, leaves no process."""
+    command = [sys.executable, "-c", KILLED.format(stopped=stopped)]
+    said = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+    process = int(said.stdout)
+    until(lambda: state(process) in ("", "Z"), "the solver is gone, too")
+    with suppress(ChildProcessError):  # where this process could not adopt it, another has
+        os.waitpid(process, 0)
+
+
+@pytest.mark.parametrize("ready", [True, False])
+def test_a_release_waits_on_the_disk_for_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ready: bool
+) -> None:
+    """Ready or not, it is recorded first, leaves no sooner than agreed, and the same is done."""
+    agreement = make_agreement(rounds=2, pace_seconds=PACE)
+    problem = Problem(3.0, 5.0, fails=not ready)
+    done: list[str] = []
+    sleep = pacing._sleep_until
+
+    def watched(moment: float) -> None:
+        kept = "recorded" if ledger.release(0) else "nothing recorded"
+        open_transaction = ledger._file._base.in_transaction
+        done.append(f"{kept}, {'not ' if open_transaction else ''}durable, asked {problem.told}")
+        sleep(moment)
+
+    monkeypatch.setattr(pacing, "_sleep_until", watched)
+    with closing(Ledger(tmp_path / "ledger", agreement, "ada")) as ledger:
+        door, opened = gate(agreement, problem, Shift(1, 2), ledger), time.monotonic()
+        state = RoundEngine(agreement).opening
+        release = Pacer(PACE).release(door, ledger, state, opened)
+        assert time.monotonic() >= opened + PACE
+        assert ledger.release(0) == release
+        asked = [state.prices.current]
+        assert done == [
+            f"nothing recorded, durable, asked {asked}",
+            f"recorded, durable, asked {asked}",
+        ]
+        again = Pacer(PACE).release(door, ledger, state, time.monotonic())
+        assert (again, len(problem.told), len(problem.asked)) == (release, 1, 1)
+
+
+class PageServer(Pacer):
+    """A clock that knows whether a release is being made."""
+
+    within = False
+
+    def release(self, *arguments: Any) -> Signed:
+        self.within = True
+        try:
+            return super().release(*arguments)
+        finally:
+            self.within = False
+
+
+class Watched(DiscreteGaussian):
+    """Real noise that notes when it was drawn."""
+
+    def __init__(self, window: PageServer, drawn: list[bool]) -> None:
+        super().__init__()
+        self._window, self._drawn_within = window, drawn
+
+    def ahead(self, scales: Floats) -> None:
+        self._drawn_within.append(self._window.within)
+        super().ahead(scales)
+
+    def add(self, *arguments: Any, **more: Any) -> Ticks:
+        self._drawn_within.append(self._window.within)
+        return super().add(*arguments, **more)
+
+
+def test_noise_is_drawn_within_the_time_of_a_release() -> None:
+    """How long a draw takes delays nothing that others can time: none falls after a release."""
+    noisy = {"mode": "private", "privacy": {"epsilon": 1.0, "delta": 0.01}}
+    agreement = make_agreement(members=2, rounds=3, pace_seconds=PACE, **noisy)
+    drawn: list[bool] = []
+    parties: list[Driver] = []
+    for name in ("ada", "ben"):
+        window, ledger = PageServer(PACE), in_memory(agreement, name)
+        door = gate(agreement, Problem(3.0, 5.0), Watched(window, drawn), ledger, name)
+        who = signer(name)
+        nonce = name.encode().ljust(16)
+        parties.append(
+            Driver(agreement, name, nonce=nonce, pack=who, gate=door, ledger=ledger, clock=window)
+        )
+    now = 0.0
+    mail = deque(signed for party in parties for signed in party.begin(now))
+    while not all(party.session.state.over for party in parties):
+        now = max(now, time.monotonic())
+        for party in parties:
+            said = [answer for signed in list(mail) for answer in party.receive(signed, now)]
+            mail += said if said else party.tick(now)
+            party.afterwards()
+            mail += party.respond()
+            party.afterwards()
+    assert len(drawn) >= 4 * agreement.rounds  # of both, ahead and for the release
+    assert all(drawn)
+
+
+@pytest.mark.parametrize("slowest", [1e-5, 0.003, 0.0123, 0.7, 40.0])
+def test_a_proposed_pace_leaves_room(slowest: float) -> None:
+    """The slowest answer that was seen fits in it some three times, and it has two digits."""
+    pace = pace_for(slowest)
+    assert solving_seconds(pace) > 3.0 * slowest
+    assert float(f"{pace:.2g}") == pace
+
+
+@pytest.mark.parametrize(("apart", "low", "high"), [(1.0, 0.99, 1.0), (0.0, 0.4, 0.6)])
+def test_the_attack_tells_what_can_be_told(apart: float, low: float, high: float) -> None:
+    """Times that differ are told apart in every round, and times that do not in half of them."""
+    rng = np.random.default_rng(3)
+    new = rng.random(2_000) < 0.5
+    timed = Timed(rng.random(2_000) * 0.9 + apart * new, new)
+    assert low <= accuracy(timed) <= high
+    assert low <= accuracy(Timed(-timed.seconds, new)) <= high
+
+
+def test_chance_takes_the_attack_as_far_as_its_page_says() -> None:
+    """Of times that say nothing 19 cells in 20 are within 1.25 over the root of the rounds."""
+    rng, rounds = np.random.default_rng(4), 400
+    cells = [Timed(rng.random(rounds), rng.random(rounds) < 0.5) for _ in range(1_000)]
+    within = np.mean([abs(accuracy(cell) - 0.5) < 1.25 * rounds**-0.5 for cell in cells])
+    assert within == pytest.approx(0.95, abs=0.02)
+
+
+def test_no_release_of_a_party_leaves_before_its_time() -> None:
+    """A real party, timed by a member that sets every price: none of its answers is early."""
+    timed = attacked(60, "relay", pace=PACE, rounds=10, seed=2)
+    assert len(timed.seconds) == 10
+    assert timed.new.any()
+    assert not timed.new.all()
+    assert timed.seconds.min() >= PACE

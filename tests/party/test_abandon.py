@@ -1,0 +1,271 @@
+"""A session that is given up: its secrets are gone, what it released counts, nothing follows."""
+
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from party.abandon import abandon
+from party.ledger.accounts import accounts
+from party.ledger.session_ledger import Ledger
+from party.release.masks import Masks
+from protocol.agreement.model import Agreement
+from protocol.errors import Abandoned, BadCommand, BadLedger, Equivocation, InternalError
+from protocol.outcome.outcome import outcome
+from protocol.rounds import RoundEngine, RoundState, mask_keys, numbers
+from protocol.wire.messages import Release, Seal, Signed
+from protocol.wire.transcript import load
+from scripts.lab.common.local_session import environment
+from tests.support.builders import make_agreement, sign, signer
+from tests.support.ledgers import in_memory
+from tests.support.wait import LIMIT
+
+NAMES = ("ada", "ben", "cyd")
+ROUNDS = 6
+
+
+def masked() -> Agreement:
+    return make_agreement(members=3, reveal="totals", rounds=ROUNDS)
+
+
+class Begun:
+    """A file with ada's ledger of a masked session, after some rounds and a release more."""
+
+    def __init__(self, path: Path, closed: int) -> None:
+        self.path, self.agreement = path, masked()
+        engine, chance = RoundEngine(self.agreement), np.random.default_rng(closed)
+        self.demands: list[bytes] = []
+        with closing(Ledger(path, self.agreement, "ada")) as own:
+            ledgers = [own, *(in_memory(self.agreement, name) for name in NAMES[1:])]
+            masks = [
+                Masks(self.agreement, name, ledger, signer(name))
+                for name, ledger in zip(NAMES, ledgers, strict=True)
+            ]
+            keys = tuple(one.key(engine.opening) for one in masks)
+            for ledger in ledgers:
+                ledger.record_mask_keys(keys)
+            self.secret = own.mask_secret()
+            state = engine.pair(engine.opening, mask_keys(keys))
+            while state.round < closed:
+                said = tuple(
+                    self._release(name, one, state, chance)
+                    for name, one in zip(NAMES, masks, strict=True)
+                )
+                own.record_release(said[0], self._asked)
+                state = engine.advance(state, numbers(said))
+                own.record_round(state.round - 1, said, state.chain_hash)
+            if not state.over:
+                own.record_release(self._release("ada", masks[0], state, chance), self._asked)
+        self.state = state
+
+    def _release(
+        self, name: str, masks: Masks, state: RoundState, chance: np.random.Generator
+    ) -> Signed:
+        demand = chance.integers(1 << 16, 1 << 18, self.agreement.width)
+        if name == "ada":
+            self._asked = demand, demand
+            self.demands.append(demand.astype(">i8").tobytes())
+        message = Release(
+            sender=name,
+            agreement=self.agreement.digest,
+            round=state.round,
+            chain_hash=state.chain_hash,
+            values=tuple(masks.masked(demand, state).tolist()),
+            masked=True,
+        )
+        return sign(message)
+
+    def secrets_found(self) -> list[str]:
+        """In which files of the folder a secret can still be read."""
+        files = [path for path in self.path.parent.iterdir() if path.is_file()]
+        return [
+            path.name
+            for path in files
+            if any(secret in path.read_bytes() for secret in (self.secret, *self.demands))
+        ]
+
+    def abandons(self, out: Path | None = None) -> list[str]:
+        return abandon(self.agreement, self.path, out=out, confirm=lambda _: None)
+
+    def opened(self) -> Any:
+        return closing(Ledger(self.path, self.agreement, "ada"))
+
+
+@pytest.fixture(params=[0, 3])
+def begun(tmp_path: Path, request: pytest.FixtureRequest) -> Begun:
+    session = Begun(tmp_path / "ledger", request.param)
+    assert session.secrets_found(), "or there is nothing to destroy"
+    return session
+
+
+def test_what_was_secret_is_destroyed_and_what_is_public_stays(begun: Begun) -> None:
+    """No file holds key or demand any more; releases and closed rounds are those of before."""
+    with begun.opened() as ledger:
+        before = ledger.own()[1:], ledger.transcript(), ledger.accounts()
+    told = begun.abandons()
+    assert begun.secrets_found() == []
+    assert "was abandoned here" in told[0]
+    with begun.opened() as ledger:
+        assert isinstance(ledger.abandoned, Abandoned)
+        assert ledger.abandoned.exit_code == 15
+        assert f"after {begun.state.round} of {ROUNDS} rounds" in str(ledger.abandoned)
+        assert [part.size for part in ledger.demands()] == [0, 0]
+        assert (ledger.own()[1:], ledger.transcript(), ledger.accounts()) == before
+        assert ledger.accounts()[0].releases == begun.state.round + 1
+
+
+def test_nothing_is_ever_released_again(begun: Begun) -> None:
+    """Neither the next release nor another mask key gets past the ledger."""
+    begun.abandons()
+    with begun.opened() as ledger:
+        message = Release(
+            sender="ada",
+            agreement=begun.agreement.digest,
+            round=begun.state.round + 1,
+            chain_hash=bytes(32),
+            values=(1, 2),
+            masked=True,
+        )
+        with pytest.raises(InternalError, match="was abandoned would release something"):
+            ledger.record_release(sign(message))
+        with pytest.raises(InternalError, match="was abandoned would release something"):
+            ledger.record_mask_key(bytes(32), ledger.own()[0])
+    assert accounts(begun.path)[0][0].releases == begun.state.round + 1
+
+
+def test_the_closed_rounds_are_a_transcript(begun: Begun, tmp_path: Path) -> None:
+    """It verifies as far as it goes, and has the prices at which the next session begins."""
+    out = tmp_path / "out"
+    out.mkdir()
+    told = begun.abandons(out)
+    data = (out / "session.transcript").read_bytes()
+    known = outcome(begun.agreement, load(begun.agreement, data))
+    assert (known.rounds, known.state.chain_hash) == (begun.state.round, begun.state.chain_hash)
+    assert "coordinator new --from" in told[-1]
+    first = data
+    begun.abandons(out)
+    assert (out / "session.transcript").read_bytes() == first
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from party.abandon import abandon
+from party.ledger.database import Database
+from tests.party.test_abandon import masked
+
+
+def die_later(_):
+    setattr(Database, sys.argv[2], lambda *_: os._exit(9))
+
+abandon(masked(), Path(sys.argv[1]), out=None, confirm=die_later)
+"""
+
+
+@pytest.mark.parametrize(("step", "done"), [("forget", False), ("scrub", True)])
+def test_a_process_that_is_killed_on_the_way_is_followed_by_another(
+    begun: Begun, step: str, done: bool
+) -> None:
+    """Before it is written nothing has changed; after it the next one destroys what is left."""
+    command = [sys.executable, "-c", KILLED, str(begun.path), step]
+    ended = subprocess.run(command, env=environment(), timeout=LIMIT, check=False)
+    assert ended.returncode == 9
+    assert begun.secrets_found(), "it was killed too late"
+    if done:
+        with begun.opened() as ledger:  # whatever opens it, if only to refuse to join
+            assert ledger.abandoned is not None
+            assert begun.secrets_found() == [], "overwritten, not only deleted when it is closed"
+    asked: list[str] = []
+    abandon(begun.agreement, begun.path, out=None, confirm=asked.append)
+    assert begun.secrets_found() == []
+    assert len(asked) == (0 if done else 1), "what was decided is not asked again"
+
+
+def test_nothing_changes_unless_it_is_wanted(begun: Begun) -> None:
+    """An operator who says no finds the session as it was."""
+
+    def no(meaning: str) -> None:
+        assert "final" in meaning
+        assert "they wait until their patience ends" in meaning
+        raise BadCommand("no")
+
+    with pytest.raises(BadCommand, match="no"):
+        abandon(begun.agreement, begun.path, out=None, confirm=no)
+    with begun.opened() as ledger:
+        assert ledger.abandoned is None
+        assert ledger.mask_secret() == begun.secret
+
+
+def test_all_rounds_and_no_seals(tmp_path: Path) -> None:
+    """The own quota is worked out before the demands go; the outcome stays as it is, unsealed."""
+    begun = Begun(tmp_path / "ledger", ROUNDS)
+    assert begun.state.over
+    begun.abandons()
+    assert begun.secrets_found() == []
+    with begun.opened() as ledger:
+        made = ledger.part()
+        assert made is not None
+        assert (made.quota >= 0).all()
+    begun.abandons()
+
+
+def test_a_sealed_session_is_finished(tmp_path: Path) -> None:
+    """What all have sealed stays: nothing is asked, and nothing changes."""
+    begun = Begun(tmp_path / "ledger", ROUNDS)
+    seal: dict[str, Any] = {
+        "agreement": begun.agreement.digest,
+        "round": ROUNDS,
+        "chain_hash": begun.state.chain_hash,
+    }
+    with begun.opened() as ledger:
+        ledger.record_seals(tuple(sign(Seal(sender=n, complete=False, **seal)) for n in NAMES))
+        with pytest.raises(InternalError, match="has ended"):
+            ledger.record_abandoned()
+    with pytest.raises(BadCommand, match="it is finished, and cannot be abandoned"):
+        begun.abandons()
+    with begun.opened() as ledger:
+        assert ledger.abandoned is None
+
+
+def test_a_session_with_a_proved_fault_is_over_already(begun: Begun) -> None:
+    """The fault and its proof stay what the ledger says about it."""
+    with begun.opened() as ledger:
+        ledger.record_fault(Equivocation("'ben' lied", sender="ben"))
+    with pytest.raises(BadCommand, match="There is nothing to abandon"):
+        begun.abandons()
+
+
+def test_a_ledger_in_use_and_a_ledger_of_other_sessions(begun: Begun) -> None:
+    """A party that runs holds its ledger; and no session is entered by giving it up."""
+    with begun.opened(), pytest.raises(BadLedger, match="in use by another process"):
+        begun.abandons()
+    with pytest.raises(BadLedger, match="has no session of this agreement"):
+        abandon(make_agreement(session="other"), begun.path, out=None, confirm=lambda _: None)
+    assert len(accounts(begun.path)[0]) == 1
+
+
+def test_a_session_without_masks_is_given_up_too(tmp_path: Path) -> None:
+    """There is no secret to destroy; it is over for this party all the same."""
+    agreement = make_agreement(rounds=3)
+    path = tmp_path / "ledger"
+    with closing(Ledger(path, agreement, "ada")) as ledger:
+        ledger.record_release(
+            sign(
+                Release(
+                    sender="ada",
+                    agreement=agreement.digest,
+                    round=0,
+                    chain_hash=RoundEngine(agreement).opening.chain_hash,
+                    values=(1, 2),
+                )
+            )
+        )
+    told = abandon(agreement, path, out=None, confirm=lambda _: None)
+    assert told[-1] == "Keep the ledger: it counts what was released"
+    with closing(Ledger(path, agreement, "ada")) as ledger:
+        assert ledger.abandoned is not None
+        assert len(ledger.own()) == 1

@@ -1,0 +1,184 @@
+"""Joining from Python: a program with a model in memory, and what it gets back."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import highspy
+import pytest
+
+from party.api import join
+from party.model.best_response import MipLimits
+from protocol.errors import BadAgreement, BadData
+from scripts.lab.common.local_session import Processes, environment
+from scripts.lab.common.ports import reserve
+from tests.support.wait import LIMIT
+
+
+def company(profit: float, hours: float, most: float, *, whole: bool = False) -> highspy.Highs:
+    """Earns a profit with each x, up to some, which takes so many hours."""
+    model = highspy.Highs()
+    model.silent()
+    add = model.addIntegral if whole else model.addVariable
+    x = add(lb=0.0, ub=most, obj=profit, name="x")
+    model.setMaximize()
+    model.addConstr(hours * x <= 1.0, name="hours")
+    return model
+
+
+def made(folder: Path, hours: str = "hours=10", **members: str) -> None:
+    """Keys of companies, and an agreement about some hours without noise.
+
+    Without any there are two that may claim all; else what each may have stands behind its name.
+    """
+    members = members or {"acme": "", "bolt": ""}
+
+    def finish(*words: str) -> None:
+        command = [sys.executable, "-m", *words]
+        subprocess.run(command, cwd=folder, env=environment(), check=True, timeout=LIMIT)
+
+    for name in members:
+        finish("party", "keygen", name)
+    seats = [f"--member={name}.member.toml{band}" for name, band in members.items()]
+    finish(
+        "coordinator", "new", "--session", "hours", "--mode", "exact", "--resource", hours,
+        *seats, "--key", "coordinator.key", "--currency", "EUR",
+        "--address", f"tcp://127.0.0.1:{reserve(2)}", "--patience", "600",
+    )  # fmt: skip
+
+
+@pytest.mark.timeout(600)
+def test_a_program_joins_with_its_model(tmp_path: Path) -> None:
+    """Of 10 hours acme takes 6 for its 3 things; the program has 4, for 1 whole thing."""
+    made(tmp_path)
+    company(30.0, 2.0, 3.0).writeModel(str(tmp_path / "acme.mps"))
+
+    def command(*words: str) -> list[str]:
+        return [sys.executable, "-m", *words, "--agreement", "agreement.toml"]
+
+    with Processes(tmp_path) as processes:
+        serve = command("coordinator", "serve", "--key", "coordinator.key")
+        processes.launch("coordinator", serve, within=tmp_path)
+        other = command("party", "join", "--key", "acme.key", "--data", "acme.mps")
+        processes.launch("acme", [*other, "--out", "acme"], within=tmp_path)
+        result = join(
+            tmp_path / "agreement.toml",
+            company(9.0, 3.0, 5.0, whole=True),
+            key=tmp_path / "bolt.key",
+            out=tmp_path / "bolt",
+            effort=MipLimits(gap=0.0, seconds=5.0),
+        )
+        processes.done("acme", seconds=LIMIT)
+    known = json.loads((tmp_path / "acme" / "result.json").read_text())
+    assert result.outcome.state.chain_hash.hex() == known["head"]
+    assert list(result.prices.values()) == known["prices"] == pytest.approx([3.0], rel=1e-2)
+    assert result.quota["hours"] == pytest.approx(4.0, rel=1e-3)
+    assert result.quota["hours"] + known["quota"]["acme"][0] <= 10.0
+    assert result.plan == {"x": 1.0}
+    assert result.utility == 9.0
+    assert result.payment == known["payments"]["bolt"]
+    assert result.settlement.alone is not None
+    assert result.gain == pytest.approx(9.0 - result.payment - result.settlement.alone.utility)
+    assert repr(result) == "<private result of 'bolt'>"
+    own = json.loads((tmp_path / "bolt" / "result.json").read_text())
+    assert own["private"]["whole_columns"] == 1
+    assert "Your model has whole numbers" not in (tmp_path / "acme" / "report.html").read_text()
+    assert "Your model has whole numbers" in (tmp_path / "bolt" / "report.html").read_text()
+
+
+def brings(cost: float, most: float) -> highspy.Highs:
+    """Makes up to so many hours for others, each at this cost."""
+    model = highspy.Highs()
+    model.silent()
+    x = model.addVariable(lb=0.0, ub=most, obj=-cost, name="x")
+    model.setMaximize()
+    model.addConstr(-1.0 * x <= 0.0, name="hours")
+    return model
+
+
+@pytest.mark.timeout(600)
+def test_who_brings_is_paid_and_nobody_sees_by_whom(tmp_path: Path) -> None:
+    """4 hours are there and dam makes 3.5 more at 2 each: bolt takes 4, and cargo the other 3.5.
+
+    Only totals can be read. An hour is worth 4, which cargo earns with each, if in whole things.
+    """
+    made(tmp_path, "hours=4", dam=":-1..0", bolt="", cargo="")
+    company(5.0, 1.0, 4.0).writeModel(str(tmp_path / "bolt.mps"))
+    company(4.0, 1.0, 9.0, whole=True).writeModel(str(tmp_path / "cargo.mps"))
+
+    def command(*words: str) -> list[str]:
+        return [sys.executable, "-m", *words, "--agreement", "agreement.toml"]
+
+    with Processes(tmp_path) as processes:
+        serve = command("coordinator", "serve", "--key", "coordinator.key")
+        processes.launch("coordinator", serve, within=tmp_path)
+        for name in ("bolt", "cargo"):
+            own = ["--key", f"{name}.key", "--data", f"{name}.mps", "--out", name]
+            processes.launch(name, [*command("party", "join"), *own], within=tmp_path)
+        agreement = tmp_path / "agreement.toml"
+        paid = join(agreement, brings(2.0, 3.5), key=tmp_path / "dam.key", out=tmp_path / "dam")
+        for name in ("bolt", "cargo"):
+            processes.done(name, seconds=LIMIT)
+    assert paid.outcome.agreement.masked
+    assert paid.prices["hours"] == pytest.approx(4.0, rel=1e-2)
+    assert paid.quota["hours"] == pytest.approx(-3.5, rel=1e-2)
+    assert paid.plan is not None
+    assert paid.plan["x"] == pytest.approx(3.5, rel=1e-2)
+    assert paid.payment == pytest.approx(-14.0, rel=3e-2)
+    assert paid.gain == pytest.approx(7.0, rel=3e-2)
+    results = {
+        name: json.loads((tmp_path / name / "result.json").read_text())
+        for name in ("dam", "bolt", "cargo")
+    }
+    used = [result["private"]["quota"][0] for result in results.values()]
+    assert sum(used) <= 4.0
+    assert used == pytest.approx([-3.5, 4.0, 3.5], rel=1e-2)
+    assert abs(sum(result["private"]["payment"] for result in results.values())) <= 1e-6
+    pages = {name: (tmp_path / name / "report.html").read_text() for name in results}
+    words = {name: " ".join(re.sub("<[^>]*>", "", page).split()) for name, page in pages.items()}
+    assert re.search(r"You get 1[34]\.?\d* EUR for what your quota is worth below", words["dam"])
+    assert "You pay" in words["bolt"]
+    assert "Your model has whole numbers" in words["cargo"]
+    assert "at least -1" in words["bolt"], "what dam may bring is public"
+
+
+def test_what_is_wrong_is_raised(tmp_path: Path) -> None:
+    """As `party join` says it, with its exit code, and before anything is sent."""
+    with pytest.raises(BadAgreement, match=r"missing\.toml"):
+        join(tmp_path / "missing.toml", company(1.0, 1.0, 1.0), key=tmp_path / "acme.key")
+    made(tmp_path)
+    with pytest.raises(BadData, match="no row named 'hours'"):
+        join(tmp_path / "agreement.toml", highspy.Highs(), key=tmp_path / "acme.key")
+    assert not (tmp_path / "acme.ledger").exists()
+
+
+LOUD = """
+import signal, sys, threading
+before = signal.getsignal(signal.SIGINT)
+did = []
+def note(event, arguments):
+    writes = event == "open" and isinstance(arguments[1], str) and set(arguments[1]) & set("wax+")
+    if writes or event.split(".")[0] in ("socket", "subprocess", "sqlite3") or event == "os.fork":
+        did.append((event, *map(str, arguments[:1])))
+sys.addaudithook(note)
+import party.api
+print(did, threading.active_count(), signal.getsignal(signal.SIGINT) is before)
+"""
+
+
+def test_nothing_happens_on_import(tmp_path: Path) -> None:
+    """No file is written, nothing started or spoken to, and Ctrl-C stays the program's own."""
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", LOUD],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (done.stdout, done.stderr) == ("[] 1 True\n", "")
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,211 @@
+"""What private quotas keep back for noise: enough for the agreed risk, and not needlessly much.
+
+Sessions are played as numbers alone: demands that follow the totals heard, noise as agreed.
+"""
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.optimize import minimize
+
+from protocol.agreement.model import Agreement
+from protocol.agreement.parse import from_table
+from protocol.agreement.quantities import quantities
+from protocol.numeric import Floats, Ticks
+from protocol.outcome.margin import FIRST_ROUND, HEEDED, IGNORED, deviations, quota_margin, scales
+from protocol.outcome.quota import prorata
+from protocol.privacy.calibration import Calibration
+from protocol.privacy.collusion import parts
+from scripts.lab.common.agreements import players, table
+from tests.reference.margin import Kept, noise_parts
+
+RARE = 1e-6
+"""How often a statistical test of quotas that are right may fail."""
+
+
+def agree(
+    members: int, epsilon: float, *, resources: int = 3, rounds: int = 60, **privacy: Any
+) -> Agreement:
+    capacity = np.linspace(10.0, 20.0, resources)
+    share = np.full((members, resources), 2.0 / members)
+    terms = table(
+        session="hedge",
+        mode="private",
+        rounds=rounds,
+        capacity=capacity,
+        share=share,
+        members=players(members),
+        worth=100.0,
+        privacy={"epsilon": epsilon, "delta": 1e-3} | privacy,
+    )
+    return from_table(terms | {"reveal": "totals"})
+
+
+def noise_of_total(agreement: Agreement) -> Floats:
+    """Of one round, in ticks."""
+    sigma = Calibration(agreement).scales(quantities(agreement).share_ticks)
+    together: Floats = np.sqrt((sigma**2).sum(axis=0))
+    return together
+
+
+def quotas(agreement: Agreement, asked: Ticks, totals: Ticks) -> Ticks:
+    """Members by resources, each by the rule from its own demands (rounds, members, resources)."""
+    theta, beta = scales(agreement, quota_margin(agreement), totals)
+    weights = quota_margin(agreement).weights
+    found = np.zeros(asked.shape[1:], dtype=np.int64)
+    for k, j in np.ndindex(*found.shape):
+        own = Fraction(
+            sum(w * int(d) for w, d in zip(weights, asked[:, k, j], strict=True)), sum(weights)
+        )
+        cap = int(quantities(agreement).share_ticks[k, j])
+        found[k, j] = min(cap, math.floor(theta[j] * own + beta[j] * cap))
+    return found
+
+
+def test_sessions_exceed_a_capacity_no_more_often_than_agreed() -> None:
+    """Demands that react to the noise of earlier totals, always as much as the capacity: 5 %."""
+    agreement = agree(20, 16.0, overrun=0.05)
+    rng = np.random.default_rng(5)
+    sigma, T = noise_of_total(agreement), agreement.rounds
+    weights = np.array(quota_margin(agreement).weights, dtype=np.float64)
+    sessions, over = 20_000, 0
+    margin = np.array(quota_margin(agreement).margin) * agreement.ticks
+    for _ in range(sessions):
+        noise = rng.normal(0.0, sigma, (T, 3))
+        react = 0.3 * np.cumsum(noise, axis=0) / np.arange(1, T + 1)[:, None]
+        demand = agreement.ticks * (1.0 + 0.2 * rng.random((T, 3)))
+        demand[1:] -= react[:-1]
+        asked, heard = (weights @ sums / weights.sum() for sums in (demand, demand + noise))
+        over += bool((asked > heard + margin).any())
+    assert stats.binomtest(over, sessions, 0.05, alternative="greater").pvalue > RARE
+    assert over / sessions > 0.04  # what is kept back is not needlessly much
+
+
+def test_quotas_stay_within_every_capacity_where_noise_stays_within_the_margin() -> None:
+    """Shares, capacities and whole ticks hold for the rule as members apply it."""
+    agreement = agree(20, 16.0)
+    rng = np.random.default_rng(7)
+    margin = np.array(quota_margin(agreement).margin) * agreement.ticks
+    for lean in (0.999, 0.0, -0.999):
+        asked = rng.integers(
+            0, quantities(agreement).share_ticks[0, 0] + 1, (agreement.rounds, 20, 3)
+        )
+        totals = asked.sum(axis=1) - np.floor(lean * margin).astype(np.int64)
+        found = quotas(agreement, asked, totals)
+        assert (found.sum(axis=0) <= agreement.ticks).all()
+        assert (found <= quantities(agreement).share_ticks).all()
+        assert (found >= 0).all()
+        assert (found.sum(axis=0) > 0.6 * agreement.ticks).all()
+
+
+def test_where_noise_drowns_demands_it_is_the_split_by_shares() -> None:
+    """Whatever was asked and heard, and but for what cannot be parted into whole ticks."""
+    agreement = agree(10, 1.0)
+    known = quota_margin(agreement)
+    assert known.kept > IGNORED
+    assert known.shares == 1
+    rng = np.random.default_rng(3)
+    asked = rng.integers(0, quantities(agreement).share_ticks[0, 0] + 1, (agreement.rounds, 10, 3))
+    found = quotas(agreement, asked, rng.integers(-(10**9), 10**9, (agreement.rounds, 3)))
+    assert (np.abs(found - prorata(agreement)) <= 1).all()
+    assert (found.sum(axis=0) <= agreement.ticks).all()
+
+
+@pytest.mark.parametrize(
+    ("members", "epsilon"), [(100, 64.0), (50, 4.0), (20, 16.0), (10, 16.0), (10, 0.1)]
+)
+def test_shares_count_as_much_as_the_noise_says(members: int, epsilon: float) -> None:
+    """Not at all up to a fifth of a capacity kept back, alone from three tenths, else between."""
+    known = quota_margin(agree(members, epsilon, resources=5, rounds=150))
+    expected = min(max((known.kept - HEEDED) / (IGNORED - HEEDED), 0.0), 1.0)
+    assert float(known.shares) == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("risk", "resources"), [(0.05, 1), (0.05, 5), (0.001, 3), (0.5, 2), (1e-6, 40)]
+)
+def test_deviations_are_those_of_the_normal_law(risk: float, resources: int) -> None:
+    """Never too few, and hardly too many: all resources together have the agreed risk."""
+    z = deviations(agree(10, 4.0, resources=resources, overrun=risk))
+    together = -math.expm1(resources * math.log1p(-stats.norm.sf(z)))
+    assert together <= risk
+    assert together == pytest.approx(risk, rel=2e-3)
+
+
+@pytest.mark.parametrize(("members", "epsilon"), [(10, 4.0), (50, 4.0), (100, 64.0)])
+def test_weights_lose_the_least(members: int, epsilon: float) -> None:
+    """A solver that knows only what is to be least finds no better weights."""
+    agreement = agree(members, epsilon, resources=2, rounds=24)
+    z = deviations(agreement)
+    sigma = noise_of_total(agreement)[:2] / agreement.ticks
+    bound = math.sqrt(2.0 / (24 * float((sigma**2 + 1.0).sum())))
+    far = FIRST_ROUND / (1.0 + bound) ** np.arange(24)
+
+    def lost(weights: Floats) -> float:
+        return float(z * sigma.max() * np.linalg.norm(weights) + weights @ far)
+
+    found = np.array(quota_margin(agreement).weights, dtype=np.float64)
+    best = minimize(
+        lost,
+        np.full(24, 1.0 / 24),
+        bounds=[(0.0, 1.0)] * 24,
+        constraints={"type": "eq", "fun": lambda w: w.sum() - 1.0},
+        method="SLSQP",
+        options={"ftol": 1e-12, "maxiter": 500},
+    )
+    assert lost(found / found.sum()) <= best.fun * (1.0 + 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("members", "epsilon", "resources", "rounds", "colluders"),
+    [
+        (10, 16.0, 5, 150, 1),
+        (50, 4.0, 5, 150, 1),
+        (6, 2.0, 1, 7, 4),
+        (30, 64.0, 2, 400, 12),
+        (4, 30.0, 3, 1, 2),
+    ],
+)
+def test_a_second_reading_of_the_page_keeps_back_the_same(
+    members: int, epsilon: float, resources: int, rounds: int, colluders: int
+) -> None:
+    """Parts, weights, margins, θ and β from SPEC.md alone: the same numbers, and the same bits."""
+    agreement = agree(members, epsilon, resources=resources, rounds=rounds, colluders=colluders)
+    sigma = Calibration(agreement).scales(quantities(agreement).share_ticks) / agreement.ticks
+    known = quota_margin(agreement)
+    reading = Kept(
+        sigma.T.tolist(),
+        quantities(agreement).share.T.tolist(),
+        rounds,
+        agreement.privacy.overrun,  # type: ignore[union-attr, arg-type]
+    )
+    assert reading.z == deviations(agreement)
+    assert reading.weights == list(known.weights)
+    assert reading.f == list(known.margin)
+    assert reading.h == known.shares
+    totals = np.random.default_rng(2).integers(
+        -agreement.ticks, 3 * agreement.ticks, (rounds, resources)
+    )
+    theta, beta = scales(agreement, known, totals)
+    for j in range(resources):
+        caps = quantities(agreement).share_ticks[:, j].tolist()
+        assert reading.theta_beta(totals[:, j].tolist(), agreement.ticks, j, caps) == (
+            theta[j],
+            beta[j],
+        )
+
+
+@pytest.mark.parametrize("colluders", [1, 2, 5, 6])
+def test_a_second_reading_of_the_page_adds_the_same_noise(colluders: int) -> None:
+    """From what would hide each member alone, ties and nothing included."""
+    rng = np.random.default_rng(colluders)
+    alone = np.round(rng.uniform(0.0, 3.0, (8, 4)), 0) * rng.uniform(1.0, 2.0, 4)
+    found = parts(alone, colluders)
+    for j in range(4):
+        assert found[:, j].tolist() == pytest.approx(
+            noise_parts(alone[:, j].tolist(), colluders), rel=1e-15
+        )

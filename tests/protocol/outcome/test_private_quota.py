@@ -1,0 +1,170 @@
+"""Own quotas and payments from totals: feasible, filling, adding up, and those of `each`."""
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from protocol.agreement.model import Agreement
+from protocol.agreement.quantities import quantities
+from protocol.numeric import Ticks
+from protocol.outcome.payments import endowment, payments, unit_of_money
+from protocol.outcome.private_quota import (
+    Allocation,
+    AllocationRule,
+    allocate,
+    exact_rule,
+    rule_by_shares,
+)
+from protocol.outcome.quota import prorata, weighted
+from tests.reference import masks as reading_masks
+from tests.support.builders import make_agreement
+
+
+def agreement_with(shares: list[float], resources: int = 2, **more: Any) -> Agreement:
+    table = make_agreement(members=len(shares), resources=resources, reveal="totals", **more)
+    members = [
+        {"name": m.name, "signing_key": m.signing_key.hex(), "share": share}
+        for m, share in zip(table.members, shares, strict=True)
+    ]
+    return make_agreement(
+        members=len(shares), resources=resources, reveal="totals", **{**more, "member": members}
+    )
+
+
+def parts_of(
+    agreement: Agreement, rule: AllocationRule, demands: Ticks, said: Ticks, prices: Any
+) -> list[Allocation]:
+    """What every member works out for itself; demands are rounds by members by resources."""
+    return [
+        allocate(
+            agreement,
+            rule,
+            row,
+            asked=demands[:, row],
+            said=said[:, row],
+            totals=said.sum(axis=1),
+            prices=prices,
+        )
+        for row in range(demands.shape[1])
+    ]
+
+
+@st.composite
+def sessions(draw: st.DrawFn) -> tuple[Agreement, Ticks, list[int], Any]:
+    """Shares, demands within them, weights and prices."""
+    members = draw(st.integers(3, 5))
+    shares = [
+        1.0,
+        *draw(st.lists(st.floats(0.01, 1.0), min_size=members - 1, max_size=members - 1)),
+    ]
+    step = {"step": draw(st.sampled_from(["center", "dog"]))}
+    agreement = agreement_with(shares, rounds=9, prices=step)
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    rounds = draw(st.integers(1, 9))
+    scale = draw(st.sampled_from([0.0, 0.1, 0.5, 1.0]))
+    demands = np.floor(
+        rng.uniform(0, 1, (rounds, members, 2)) * quantities(agreement).share_ticks * scale
+    )
+    weights = rng.integers(0, 1 << 50, rounds)
+    weights[-1] += 1
+    money = rng.uniform(0, 10, 2) * 10.0 ** rng.integers(-6, 6)
+    return agreement, demands.astype(np.int64), weights.tolist(), money
+
+
+@given(sessions())
+@settings(max_examples=120, deadline=None, derandomize=True)
+def test_own_quotas_are_those_that_everybody_would_compute(
+    played: tuple[Agreement, Ticks, list[int], Any],
+) -> None:
+    """Each member finds for itself, to the tick, what `each` makes public."""
+    agreement, demands, weights, prices = played
+    rule = exact_rule(agreement, demands.sum(axis=1), weights)
+    own = np.array([p.quota for p in parts_of(agreement, rule, demands, demands, prices)])
+    assert own.tolist() == weighted(agreement, demands, weights).tolist()
+
+
+@given(sessions())
+@settings(max_examples=120, deadline=None, derandomize=True)
+def test_quotas_never_exceed_a_capacity_and_fill_it(
+    played: tuple[Agreement, Ticks, list[int], Any],
+) -> None:
+    """Together at most the capacity; less by no more than a tick each where no share is full."""
+    agreement, demands, weights, prices = played
+    rule = exact_rule(agreement, demands.sum(axis=1), weights)
+    own = np.array([p.quota for p in parts_of(agreement, rule, demands, demands, prices)])
+    left = agreement.ticks - own.sum(axis=0)
+    assert (left >= 0).all()
+    full = (own >= quantities(agreement).share_ticks).any(axis=0)
+    assert (left[~full] < len(own)).all()
+
+
+@given(sessions())
+@settings(max_examples=120, deadline=None, derandomize=True)
+def test_payments_add_up_to_half_a_unit_each(
+    played: tuple[Agreement, Ticks, list[int], Any],
+) -> None:
+    """Also where members say something else than they ask for: what is said is paid for."""
+    agreement, demands, weights, prices = played
+    rng = np.random.default_rng(int(demands.sum()) % 2**32)
+    said = demands + rng.integers(-(1 << 30), 1 << 30, demands.shape)
+    rule = exact_rule(agreement, said.sum(axis=1), weights)
+    paid = [Fraction(p.payment) for p in parts_of(agreement, rule, demands, said, prices)]
+    unit = Fraction(unit_of_money(prices, agreement))
+    assert 2 * abs(sum(paid, start=Fraction(0))) <= unit * len(paid)
+
+
+@given(sessions())
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_parts_are_those_of_the_second_reading(
+    played: tuple[Agreement, Ticks, list[int], Any],
+) -> None:
+    """Quota and payment, written from the page alone, are the same to the bit."""
+    agreement, demands, weights, prices = played
+    rule = exact_rule(agreement, demands.sum(axis=1), weights)
+    for row, made in enumerate(parts_of(agreement, rule, demands, demands, prices)):
+        quota, payment = reading_masks.own_quota_and_payment(
+            asked=demands[:, row].tolist(),
+            said=demands[:, row].tolist(),
+            totals=demands.sum(axis=1).tolist(),
+            weights=weights,
+            place=row,
+            shares=[list(m.share) for m in agreement.members],
+            endowment=endowment(agreement)[row].tolist(),
+            money=(prices * quantities(agreement).capacity).tolist(),
+            ticks=agreement.ticks,
+        )
+        assert (made.quota.tolist(), made.payment) == (quota, payment)
+
+
+def test_payments_are_those_of_each_but_for_rounding() -> None:
+    """Where no share is full, everybody pays what it would pay if all could be read."""
+    agreement = agreement_with([1.0, 0.5, 0.75], prices={"step": "center"})
+    rng = np.random.default_rng(3)
+    demands = rng.integers(0, agreement.ticks // 4, (5, 3, 2))
+    weights, prices = [1, 0, 5, 2, 9], np.array([3.0, 0.25])
+    rule = exact_rule(agreement, demands.sum(axis=1), weights)
+    own = [p.payment for p in parts_of(agreement, rule, demands, demands, prices)]
+    public = payments(agreement, prices, weighted(agreement, demands, weights))
+    assert own == pytest.approx(public.tolist(), abs=1e-9)
+    assert max(map(abs, own)) > 0.1
+
+
+def test_without_a_round_quotas_are_by_shares() -> None:
+    """So is the rule that listens to nobody, to less than a tick each."""
+    agreement = agreement_with([1.0, 0.5, 0.25])
+    nothing = np.zeros((0, 3, 2), dtype=np.int64)
+    for rule in (rule_by_shares(agreement), exact_rule(agreement, nothing.sum(axis=1), ())):
+        own = [p.quota for p in parts_of(agreement, rule, nothing, nothing, np.array([1.0, 2.0]))]
+        off = prorata(agreement) - np.array(own)
+        assert off.min() >= 0
+        assert off.max() <= 1
+
+
+def test_a_part_does_not_show_itself() -> None:
+    """Neither quota nor payment is in what a log would print of it."""
+    shown = repr(Allocation(np.array([12345, 678]), 91011.5))
+    assert not any(text in shown for text in ("12345", "678", "91011"))

@@ -1,0 +1,282 @@
+"""What `protocol plan` says of an agreement before anybody joins."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from protocol.agreement.model import Agreement
+from protocol.planning.privacy_statement import statement
+from protocol.planning.verdict import forecast
+from protocol.report.terminal import plan_text
+from tests.support.builders import NAMES, make_agreement
+
+
+def priced(worth: float) -> list[dict[str, Any]]:
+    return [{"name": "hours", "capacity": 10.0, "worth": worth}]
+
+
+def test_plan_names_the_agreement_and_its_promise() -> None:
+    """The digest to compare, the privacy statement and the bound of the theorem are there."""
+    privacy = {"epsilon": 8.0, "delta": 1e-3}
+    agreement = make_agreement(mode="private", privacy=privacy, resource=priced(30.0))
+    figures = forecast(agreement)
+    text = plan_text(agreement, figures)
+    assert agreement.digest.hex() in text
+    assert statement(agreement) in text
+    assert f"at most {figures['theorem_gap']:.4g} (theorem)" in text
+    assert f"each party sends 3 messages of {figures['release_bytes']} bytes and receives 6" in text
+
+
+@pytest.mark.parametrize(
+    ("pace", "rounds", "words"),
+    [(0.25, 4, "1 seconds"), (0.5, 300, "2.5 minutes"), (60.0, 150, "2.5 hours")],
+)
+def test_plan_says_how_long_a_session_takes(pace: float, rounds: int, words: str) -> None:
+    """The pace times the rounds, in a unit that people use; without one, what that means."""
+    agreement = make_agreement(pace_seconds=pace, rounds=rounds)
+    told = plan_text(agreement, forecast(agreement))
+    assert f"at the pace of {pace:g} s a round its releases take {words} in all" in told
+    without = make_agreement(rounds=rounds)
+    assert "may tell something of the data" in plan_text(without, forecast(without))
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "share", "word"),
+    [(None, 1.0, "no noise"), (1e-3, 1.0, "drowns"), (10.0, 1.0, "faint"), (100.0, 0.34, "clear")],
+)
+def test_verdict_is_in_plain_words(epsilon: float | None, share: float, word: str) -> None:
+    """How the noise compares with the capacity decides what people are told."""
+    members = [{"name": name, "share": share} for name in ("ada", "ben", "cyd")]
+    terms: dict[str, Any] = {"member": members, "resource": priced(30.0)}
+    if epsilon is not None:
+        terms |= {"mode": "private", "privacy": {"epsilon": epsilon, "delta": 1e-3}}
+    agreement = make_agreement(**terms)
+    assert word in plan_text(agreement, forecast(agreement)).splitlines()[-1]
+
+
+def test_plan_of_resources_that_are_worth_nothing() -> None:
+    """Where the first prices are known to be right there is no step to tell."""
+    agreement = make_agreement(resource=priced(0.0))
+    text = plan_text(agreement, forecast(agreement))
+    assert "at most 0 (theorem)" in text
+    assert "with the step" not in text
+
+
+def noisy(**terms: Any) -> Agreement:
+    """Five members with noise, in the money of a currency."""
+    chosen: dict[str, Any] = {
+        "mode": "private",
+        "rounds": 50,
+        "currency": "EUR",
+        "privacy": {"epsilon": 1.0, "delta": 1e-3},
+        "prices": {},
+        "resource": priced(30.0),
+        "member": [{"name": name, "share": 0.4} for name in NAMES],
+    }
+    return make_agreement(**chosen | terms)
+
+
+def test_bound_is_compared_with_what_all_is_worth() -> None:
+    """A bound that is not below all that there is to earn is said to promise nothing."""
+    agreement = noisy()
+    figures = forecast(agreement)
+    assert figures["theorem_gap_over_worth"] == pytest.approx(figures["theorem_gap"] / 30.0)
+    text = plan_text(agreement, figures)
+    assert f"at most {figures['theorem_gap']:.4g} EUR (theorem)" in text
+    percent = 100.0 * figures["theorem_gap_over_worth"]
+    assert percent > 100.0
+    assert (
+        f"at most {percent:.3g} % of what all capacities are worth, which promises nothing" in text
+    )
+    better = noisy(privacy={"epsilon": 100.0, "delta": 1e-3})
+    figures = forecast(better)
+    assert figures["theorem_gap_over_worth"] < 1.0
+    assert "promises nothing" not in plan_text(better, figures)
+
+
+@pytest.mark.parametrize(("word", "limit"), [("faint", 1.0), ("clear", 0.1)])
+def test_needed_epsilon_is_enough_and_hardly_less_is(word: str, limit: float) -> None:
+    """With the ε that is named the verdict is that word, and with 2 % less it is not."""
+    needed = forecast(noisy())["needed"]
+    assert needed is not None
+    epsilon = needed[word]["epsilon"]
+    enough, less = (
+        forecast(noisy(privacy={"epsilon": e, "delta": 1e-3})) for e in (epsilon, 0.98 * epsilon)
+    )
+    assert enough["total_average"] <= limit < less["total_average"]
+    assert f"Verdict: {word}" in enough["verdict"]
+
+
+@pytest.mark.parametrize(("word", "limit"), [("faint", 1.0), ("clear", 0.1)])
+def test_needed_members_are_enough_and_one_company_of_each_less_is_not(
+    word: str, limit: float
+) -> None:
+    """So many members that share as much together make the verdict that word."""
+
+    def crowd(times: int) -> Agreement:
+        members = [
+            {"name": f"{name}{n}", "share": 0.4 / times} for name in NAMES for n in range(times)
+        ]
+        return noisy(member=members)
+
+    needed = forecast(noisy(privacy={"epsilon": 8.0, "delta": 1e-3}))["needed"]
+    assert needed is not None
+    times, rest = divmod(needed[word]["members"], 5)
+    assert rest == 0
+    privacy = replace(crowd(times).privacy, epsilon=8.0)  # type: ignore[type-var]
+    enough = forecast(replace(crowd(times), privacy=privacy))
+    assert enough["total_average"] <= limit
+    if times > 1:
+        less = forecast(replace(crowd(times - 1), privacy=privacy))
+        assert less["total_average"] > limit
+
+
+def test_rounds_do_not_make_noise_less() -> None:
+    """No number of rounds would do, and the plan says so; nor would any ε where none does."""
+    agreement = noisy(privacy={"epsilon": 0.01, "delta": 1e-9}, member=[
+        {"name": name} for name in NAMES[:2]
+    ], resource=[{"name": f"r{j}", "capacity": 1.0, "worth": 1.0} for j in range(400)])  # fmt: skip
+    figures = forecast(agreement)
+    assert figures["needed"]["clear"]["rounds"] is None
+    assert figures["needed"]["clear"]["epsilon"] is None
+    text = plan_text(agreement, figures)
+    assert "no number of rounds would do" in text
+    assert "no epsilon up to 100 would do" in text
+
+
+def test_nothing_is_needed_without_noise_or_where_it_is_clear() -> None:
+    """A verdict that cannot be better is not followed by what would make it better."""
+    hidden, clear = make_agreement(), noisy(privacy={"epsilon": 100.0, "delta": 1e-3})
+    assert forecast(hidden)["needed"] is None
+    for agreement in (hidden, clear):
+        assert "it would take" not in plan_text(agreement, forecast(agreement))
+
+
+@pytest.mark.parametrize(
+    ("step", "noise", "warned"),
+    [
+        ({"step": "sqrt", "step_size": 0.1}, "component", ["the step 'sqrt'"]),
+        ({"step": "theorem"}, "norm", ["the step 'theorem'", "the noise 'norm'"]),
+        ({}, "balanced", ["the noise 'balanced'"]),
+        ({}, "component", []),
+    ],
+)
+def test_plan_warns_where_units_decide(step: dict[str, Any], noise: str, warned: list[str]) -> None:
+    """Capacities far apart in numbers make rules in raw units go wrong, and only those."""
+
+    def plan(second: float) -> list[str]:
+        resources = [
+            {"name": "hours", "capacity": 10.0, "worth": 30.0},
+            {"name": "grams", "capacity": second, "worth": 30.0},
+        ]
+        privacy = {"epsilon": 1.0, "delta": 1e-3, "noise": noise}
+        agreement = noisy(prices=step, privacy=privacy, resource=resources)
+        lines = plan_text(agreement, forecast(agreement)).splitlines()
+        return [line for line in lines if line.startswith("warning: ")]
+
+    assert plan(20.0) == []
+    far = plan(1e6)
+    assert len(far) == len(warned)
+    for line, words in zip(far, warned, strict=True):
+        assert words in line
+        assert "1e+05 times" in line
+
+
+def test_plan_of_the_centre_rule_says_when_it_stops() -> None:
+    """Tolerance, reserve, the most rounds and what everybody will see are there."""
+    agreement = make_agreement(
+        rounds=70, resource=priced(30.0), prices={"tolerance": 0.002, "reserve": 0.03}
+    )
+    figures = forecast(agreement)
+    text = plan_text(agreement, figures)
+    assert "than 0.2 % of what all capacities are worth" in text
+    assert "after 70 rounds in any case" in text
+    assert "3 % of each capacity" in text
+    assert "may lack as much" in text
+    usual = make_agreement(rounds=70)
+    assert "may lack as much" not in plan_text(usual, forecast(usual))
+    assert "exactly what each company would take" in text
+    assert "sends at most 70 messages" in text
+    assert figures["theorem_gap"] is None
+    assert "noise (standard deviation" not in text
+
+
+def crowd(count: int, *, shares: list[float] | None = None, **terms: Any) -> Agreement:
+    """So many members with shares of 2/K, or these."""
+    parts = shares or [2.0 / count] * count
+    members = [{"name": f"p{k}", "share": part} for k, part in enumerate(parts)]
+    return noisy(member=members, **terms)
+
+
+def budget(epsilon: float, **more: Any) -> dict[str, Any]:
+    return {"epsilon": epsilon, "delta": 1e-3, **more}
+
+
+@pytest.mark.parametrize("reveal", ["each", "totals"])
+def test_plan_shows_each_beside_totals(reveal: str) -> None:
+    """Whichever was agreed, both are there with the same figures, and which is better."""
+    agreement = crowd(50, reveal=reveal, privacy=budget(4.0))
+    figures = forecast(agreement)
+    assert figures["each"]["total_average"] == pytest.approx(
+        7.0 * figures["totals"]["total_average"], rel=1e-3
+    )  # √(K − 1) times as much
+    assert figures[reveal]["total_average"] == figures["total_average"]
+    assert figures["better"] == "totals"
+    text = plan_text(agreement, figures)
+    assert "better is                totals (7 times less noise in totals)" in text
+    assert "epsilon 4 against 1, " in text
+    assert f"keep {100 * figures['totals']['quota_kept']:.0f} % of a capacity back" in text
+
+
+def test_plan_prefers_releases_that_can_be_read_where_totals_gain_nothing() -> None:
+    """One member with a whole capacity and small ones: its noise alone is nearly all."""
+    agreement = crowd(6, shares=[1.0, *[0.01] * 5], reveal="totals", privacy=budget(1.0))
+    figures = forecast(agreement)
+    assert figures["better"] == "each"
+    assert "hardly more noise, and a promise that rests on nobody else" in plan_text(
+        agreement, figures
+    )
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        {"member": [{"name": name} for name in NAMES[:2]]},
+        {"mode": "clipped"},
+        {"privacy": {"epsilon": 1.0, "delta": 1e-3, "truncate": True}},
+        {"privacy": {"epsilon": 1.0, "delta": 1e-3, "share_objective": True}},
+    ],
+)
+def test_plan_compares_nothing_where_totals_cannot_be(terms: dict[str, Any]) -> None:
+    """Two members, adaptive caps, truncation and objectives need releases that can be read."""
+    figures = forecast(noisy(**terms))
+    assert figures["totals"] is None
+    assert figures["better"] is None
+    assert "reveal" not in plan_text(noisy(**terms), figures)
+
+
+def test_plan_of_totals_without_noise() -> None:
+    """Better for the same prices; what can be read is said, and what is not promised."""
+    agreement = make_agreement(resource=priced(30.0), prices={}, reveal="totals")
+    figures = forecast(agreement)
+    text = plan_text(agreement, figures)
+    assert figures["better"] == "totals"
+    assert "With few companies, or over several sessions, that can tell what one" in text
+    assert "none in numbers: single demands are masked, but totals are shown" in statement(
+        agreement
+    )
+
+
+@pytest.mark.parametrize(
+    ("count", "epsilon", "words"),
+    [
+        (10, 1.0, "quotas not at all: they will be by shares"),
+        (50, 16.0, "quotas leave about 2 % of a capacity unused"),
+    ],
+)
+def test_verdict_on_totals_says_what_quotas_will_be(count: int, epsilon: float, words: str) -> None:
+    """By shares, or by demand with so much kept back; and the promise names whom it is against."""
+    agreement = crowd(count, reveal="totals", privacy=budget(epsilon, colluders=2))
+    assert words in forecast(agreement)["verdict"]
+    assert "any 2 other members, the coordinator and everybody outside" in statement(agreement)

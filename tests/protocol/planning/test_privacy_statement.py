@@ -1,0 +1,213 @@
+"""What people are told about privacy: true for payments, quotas and guesses, and said to them."""
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+import pytest
+
+from protocol.agreement.model import Agreement
+from protocol.agreement.quantities import quantities
+from protocol.numeric import Ticks
+from protocol.outcome.payments import endowment
+from protocol.outcome.private_quota import Allocation, AllocationRule, allocate, noisy_rule
+from protocol.planning.privacy_statement import (
+    at_most,
+    by_shares,
+    in_guesses,
+    moved,
+    plain,
+    session_cost,
+    statement,
+    unprotected,
+)
+from protocol.planning.verdict import forecast
+from protocol.privacy.accountant import IntegerNoiseCost, PrivacyCost, rho
+from protocol.privacy.calibration import Calibration
+from protocol.report.terminal import plan_text
+from tests.reference.accountant import delta
+from tests.support.builders import make_agreement
+
+DELTA = 1e-3
+PRICES = np.array([3.0])
+
+
+def crowd(count: int, epsilon: float | None, **more: Any) -> Agreement:
+    """One resource, members with shares of 2/K."""
+    terms: dict[str, Any] = {"prices": {}}
+    if epsilon is not None:
+        terms = {"mode": "private", "privacy": {"epsilon": epsilon, "delta": DELTA}}
+        terms["prices"] = {"start": "worth"}
+    terms |= {
+        "rounds": 50,
+        "reveal": "totals",
+        "resource": [{"name": "hours", "capacity": 10.0, "worth": 30.0}],
+        "member": [{"name": f"p{k}", "share": 2.0 / count} for k in range(count)],
+    }
+    return make_agreement(**terms | more)
+
+
+@pytest.mark.parametrize(("count", "epsilon", "told"), [(10, 4.0, 17.2), (100, 1.0, 18.7)])
+def test_a_payment_is_told_with_its_own_epsilon(count: int, epsilon: float, told: float) -> None:
+    """By the noise of one member alone, summed tick by tick: δ is met, and hardly less would do."""
+    agreement = crowd(count, epsilon)
+    found = forecast(agreement)["totals"]["payment_epsilon"]
+    assert found == pytest.approx(told, abs=0.05)
+    own = float(Calibration(agreement).scales(quantities(agreement).share_ticks)[0, 0])
+    numbers = [(int(quantities(agreement).share_ticks[0, 0]), own)]
+    assert delta(numbers, agreement.rounds, found) <= DELTA
+    assert delta(numbers, agreement.rounds, 0.995 * found) > DELTA
+    assert delta(numbers, agreement.rounds, epsilon) > 0.2, "the agreed one does not cover it"
+    for text in (plan_text(agreement, forecast(agreement)), " ".join(unprotected(agreement))):
+        assert f"{told:g} instead of {epsilon:g}" in text
+
+
+def settled(
+    agreement: Agreement, rng: np.random.Generator, *, everything: bool
+) -> tuple[AllocationRule, Ticks, Allocation]:
+    """One session of a member that asks for all it may, or for nothing, among others that ask."""
+    T, (K, m) = agreement.rounds, quantities(agreement).share.shape
+    caps, sigma = (
+        quantities(agreement).share_ticks,
+        Calibration(agreement).scales(quantities(agreement).share_ticks),
+    )
+    asked = np.broadcast_to(caps // 2, (T, K, m)).copy()
+    asked[:, 0] = caps[0] if everything else 0
+    said = asked + np.rint(rng.normal(size=(T, K, m)) * sigma).astype(np.int64)
+    totals = said.sum(axis=1)
+    rule = noisy_rule(agreement, totals)
+    own = allocate(
+        agreement, rule, 0, asked=asked[:, 0], said=said[:, 0], totals=totals, prices=PRICES
+    )
+    return rule, totals, own
+
+
+def heard(agreement: Agreement, rule: AllocationRule, totals: Ticks, payment: float) -> float:
+    """What a bank makes of a payment and the public totals: the member's average, as it said it."""
+    N, weights = agreement.ticks, rule.weights
+    total = Fraction(sum(w * t for w, t in zip(weights, totals[:, 0].tolist(), strict=True)))
+    used = rule.scale[0] * total / sum(weights) + rule.fill[0] * int(
+        quantities(agreement).share_ticks.sum()
+    )
+    due = Fraction(payment) * N / Fraction(float(PRICES[0] * quantities(agreement).capacity[0]))
+    brought = Fraction(int(endowment(agreement)[0, 0]), N) * used
+    bought = due + brought - rule.fill[0] * int(quantities(agreement).share_ticks[0, 0])
+    return float(bought / rule.scale[0])
+
+
+def test_the_one_who_moves_the_money_guesses_as_often_as_is_told() -> None:
+    """Far more often than the agreed ε allows, and not more often than the page says."""
+    agreement, rng, right, times = crowd(10, 4.0), np.random.default_rng(5), 0, 1_500
+    paid = moved(agreement)
+    assert paid is not None
+    for number in range(times):
+        everything = bool(number % 2)
+        rule, totals, own = settled(agreement, rng, everything=everything)
+        guess = (
+            heard(agreement, rule, totals, own.payment)
+            > quantities(agreement).share_ticks[0, 0] / 2
+        )
+        right += guess == everything
+    spare = 5.0 * math.sqrt(0.25 / times)
+    assert right / times > session_cost(agreement).guessed + spare
+    assert right / times < paid.guessed + spare
+
+
+def test_a_quota_tells_the_demand_without_noise() -> None:
+    """The one who sees it knows the average demand to a tick, whatever the noise was."""
+    agreement, rng = crowd(50, 4.0), np.random.default_rng(6)
+    cap = int(quantities(agreement).share_ticks[0, 0])
+    for everything in (False, True):
+        rule, _, own = settled(agreement, rng, everything=everything)
+        demand = (int(own.quota[0]) - rule.fill[0] * cap) / rule.scale[0]
+        assert abs(demand - (cap if everything else 0)) <= 1 / rule.scale[0]
+    text = " ".join(unprotected(agreement))
+    assert "a company’s quota follows from its own demands without noise" in text
+
+
+def test_quotas_by_shares_tell_nothing_more() -> None:
+    """With so much noise quota and payment are the same whatever the company asked for."""
+    agreement = crowd(5, 1.0)
+    assert by_shares(agreement)
+    assert moved(agreement) is None
+    seen = []
+    for everything in (False, True):
+        rule, _, own = settled(agreement, np.random.default_rng(7), everything=everything)
+        seen.append((own.quota.tolist(), own.payment))
+        assert rule.scale == (Fraction(0),)
+    assert seen[0] == seen[1]
+    assert "quotas and payments follow from public numbers" in " ".join(unprotected(agreement))
+    assert forecast(agreement)["totals"]["payment_epsilon"] == 1.0
+    assert "payment nothing more" in plan_text(agreement, forecast(agreement))
+
+
+@pytest.mark.parametrize("accountant", ["exact", "paper"])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
+def test_guesses_are_those_of_the_noise(epsilon: float, accountant: str) -> None:
+    """Φ(μ/2) of the noise that is added, which the discrete Gaussian summed up confirms."""
+    privacy = {"epsilon": epsilon, "delta": DELTA, "accountant": accountant}
+    agreement = crowd(4, epsilon, reveal="each", privacy=privacy)
+    guessed = session_cost(agreement).guessed
+    sigma = float(Calibration(agreement).scales(quantities(agreement).share_ticks)[0, 0])
+    cap = int(quantities(agreement).share_ticks[0, 0])
+    mu = math.sqrt(agreement.rounds) * cap / sigma
+    assert guessed == pytest.approx(NormalDist().cdf(mu / 2.0), rel=1e-6)
+    true = 0.5 + 0.5 * delta([(cap, sigma)], agreement.rounds, 0.0)
+    assert true <= guessed + 1e-9
+    assert guessed <= 1.001 * true
+    if accountant == "paper":
+        assert mu == pytest.approx(math.sqrt(2.0 * rho(epsilon=epsilon, delta=DELTA)))
+    assert f"at most {in_guesses(guessed)}" in plain(agreement)
+    assert f"at most          {in_guesses(guessed)} times" in plan_text(
+        agreement, forecast(agreement)
+    )
+
+
+def test_guesses_where_ticks_are_coarse_or_nothing_is_hidden() -> None:
+    """Pinsker's bound where the Gaussian curve says nothing; certainty without noise."""
+    coarse = PrivacyCost(0.04, IntegerNoiseCost(reserve=math.inf))
+    assert coarse.guessed == pytest.approx(0.55)
+    assert PrivacyCost(math.inf).guessed == 1.0
+    assert PrivacyCost().guessed == 0.5
+    for d, sigma in ((1, 0.4), (1, 0.7), (2, 1.1)):
+        spent = PrivacyCost((d / sigma) ** 2, IntegerNoiseCost(reserve=math.inf))
+        true = 0.5 + 0.5 * delta([(d, sigma)], 1, 0.0)
+        assert true <= spent.guessed
+
+
+def test_what_is_told_is_rounded_to_the_safe_side() -> None:
+    """Neither a number of guesses nor an ε is ever below what holds."""
+    assert in_guesses(0.7201) == "73 of 100"
+    assert in_guesses(0.5) == "50 of 100"
+    assert in_guesses(1.0) == "100 of 100"
+    assert at_most(17.201) == "17.3"
+    assert at_most(4.0) == "4"
+
+
+@pytest.mark.parametrize("count", [3, 8])
+def test_totals_without_noise_are_no_promise(count: int) -> None:
+    """Masks are not said to hide a company; that totals can tell it is said everywhere."""
+    agreement = crowd(count, None)
+    figures = forecast(agreement)
+    for text in (plain(agreement), figures["verdict"], statement(agreement)):
+        assert "can tell" in text
+        assert "nobody can read" not in text.lower()
+        assert "nothing can be read" not in text.lower()
+    assert ("With three companies" in plain(agreement)) == (count == 3)
+    assert "that may tell much of one of them" in plan_text(agreement, figures)
+    assert "follow from its exact demands" in " ".join(unprotected(agreement))
+
+
+def test_noisy_releases_that_can_be_read_cover_quotas_and_payments() -> None:
+    """There they do follow from the noisy numbers; of a rehearsal nothing is said."""
+    agreement = crowd(4, 1.0, reveal="each")
+    assert moved(agreement) is None
+    assert "Prices, quotas and payments follow from the noisy numbers alone" in " ".join(
+        unprotected(agreement)
+    )
+    rehearsed = replace(crowd(10, 4.0), rehearsal=True)
+    assert unprotected(rehearsed) == []
+    assert "no guarantee, as in all of a rehearsal" in plan_text(rehearsed, forecast(rehearsed))

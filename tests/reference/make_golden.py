@@ -1,0 +1,72 @@
+"""Writes vectors/golden.json: whole sessions, as the code before a change played them.
+
+`scripts/environment python -m tests.reference.make_golden` plays every session and writes the file.
+A change that must not change behaviour leaves the file as it is. Unlike the other vectors, these
+come from the program itself: they show that something changed, not which side is right.
+"""
+
+import json
+from importlib.metadata import version
+from typing import Any
+
+from protocol.agreement.parse import from_table
+from scripts.lab.common.agreements import agreement_table, drawn
+from scripts.lab.simulate import command_line, simulate
+from tests.support import ROOT
+
+FILE = ROOT / "tests" / "reference" / "vectors" / "golden.json"
+
+SESSIONS = {
+    "exact": ["--mode", "exact", "--parties", "4", "--rounds", "60"],
+    "exact, totals": ["--mode", "exact", "--reveal", "totals", "--parties", "5"],
+    "exact, no worth": ["--mode", "exact", "--worth", "0", "--parties", "3", "--seed", "2"],
+    "exact, reserve": ["--mode", "exact", "--reserve", "0.001", "--parties", "3", "--seed", "3"],
+    "exact, whole numbers": ["--mode", "exact", "--kind", "whole", "--rounds", "50"],
+    "exact, concave": ["--mode", "exact", "--kind", "curved", "--rounds", "50", "--seed", "4"],
+    "exact, momentum": [
+        *("--mode", "exact", "--step", "sqrt", "--step-size", "0.5", "--momentum", "0.9"),
+        *("--rounds", "30"),
+    ],
+    "exact, constant": ["--mode", "exact", "--step", "constant", "--rounds", "20", "--negative"],
+    "noise": ["--epsilon", "4", "--rounds", "30"],
+    "noise, theorem": ["--epsilon", "2", "--step", "theorem", "--noise", "norm", "--rounds", "20"],
+    "noise, paper": ["--accountant", "paper", "--truncate", "--rounds", "20", "--seed", "7"],
+    "noise, clipped": ["--mode", "clipped", "--rounds", "20", "--share-total", "2"],
+    "noise, objectives": ["--share-objective", "--epsilon", "8", "--rounds", "20"],
+    "noise, totals": ["--reveal", "totals", "--epsilon", "16", "--parties", "10", "--rounds", "20"],
+    "noise, many, totals": [
+        *("--reveal", "totals", "--epsilon", "8", "--parties", "30", "--rounds", "10"),
+        *("--share-total", "2", "--no-demands", "--start", "worth"),
+    ],
+}
+"""Options of `scripts/simulate`, by name."""
+
+
+def played(arguments: list[str]) -> dict[str, Any]:
+    """What one session came to, floats in hexadecimal."""
+    options = command_line().parse_args(arguments)
+    if options.worth is None:
+        options.worth = 100.0
+    digest = from_table(agreement_table(drawn(options), options)).digest
+    figures = simulate(options, lambda _: None)
+    result = {
+        "options": arguments,
+        "agreement": digest.hex(),
+        "rounds": figures["rounds_played"],
+        "releases": figures["releases_digest"],
+        "prices": [price.hex() for price in figures["prices"]],
+        "payments": [payment.hex() for payment in figures["payments"]],
+    }
+    if figures["reveal"] == "each":
+        result["head"] = figures["head"]  # masks are drawn anew in every session
+    return result
+
+
+def main() -> None:
+    sessions = {name: played(arguments) for name, arguments in SESSIONS.items()}
+    text = {"highspy": version("highspy"), "sessions": sessions}
+    FILE.write_text(json.dumps(text, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

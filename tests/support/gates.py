@@ -1,0 +1,112 @@
+"""Real gates in one process: of all members, or of one whose demand and noise the test says."""
+
+from typing import Any, cast
+
+import numpy as np
+
+from party.ledger.session_ledger import Ledger
+from party.model.best_response import Answer, Subproblem
+from party.release.gate import Gate
+from party.release.noise import Noise
+from protocol.agreement.model import Agreement
+from protocol.numeric import Floats, Ticks
+from protocol.rounds import RoundEngine, RoundState, mask_keys, numbers
+from protocol.wire.codec import pack
+from protocol.wire.messages import Message, Signed
+from tests.support.builders import signer
+from tests.support.ledgers import in_memory
+
+
+def gates(
+    agreement: Agreement,
+    problems: list[Subproblem],
+    noise: Noise,
+    ledgers: list[Ledger] | None = None,
+) -> list[Gate]:
+    """A real gate for each member; only the signatures are left out."""
+    kept = ledgers or [in_memory(agreement, member.name) for member in agreement.members]
+
+    def gate(index: int) -> Gate:
+        member = agreement.members[index]
+
+        def unsigned(message: Message) -> Signed:
+            return pack(message, key=member.signing_key, sign=lambda _: bytes(64))
+
+        return Gate(
+            agreement,
+            member.name,
+            subproblem=problems[index],
+            noise=noise,
+            ledger=kept[index],
+            pack=unsigned,
+        )
+
+    return [gate(k) for k in range(len(agreement.members))]
+
+
+def play(
+    agreement: Agreement,
+    problems: list[Subproblem],
+    noise: Noise,
+    ledgers: list[Ledger] | None = None,
+) -> list[RoundState]:
+    """The positions of a whole session, from the first release to where it is over."""
+    kept = ledgers or [in_memory(agreement, member.name) for member in agreement.members]
+    engine, doors = RoundEngine(agreement), gates(agreement, problems, noise, kept)
+    path = [engine.opening]
+    if path[-1].unpaired:
+        keys = tuple(door.release(path[-1]) for door in doors)
+        for ledger in kept:
+            ledger.record_mask_keys(keys)
+        path = [engine.pair(path[-1], mask_keys(keys))]
+    while not path[-1].over:
+        releases = tuple(door.release(path[-1]) for door in doors)
+        path.append(engine.advance(path[-1], numbers(releases)))
+    return path
+
+
+class Problem:
+    """Answers as told and counts how often it was asked."""
+
+    def __init__(self, *demand: float, objective: float = 0.0, fails: bool = False) -> None:
+        self.told: list[Floats] = []
+        self.asked: list[Floats] = []
+        self._answer = None if fails else Answer(objective, np.array(demand), np.zeros(0))
+
+    def ask(self, prices: Floats) -> None:
+        self.told.append(prices)
+
+    def answer(self, prices: Floats) -> Answer | None:
+        self.asked.append(prices)
+        return self._answer
+
+
+class Shift(Noise):
+    """Noise that adds a fixed number of ticks and counts how often it was drawn."""
+
+    private = True
+
+    def __init__(self, *ticks: int) -> None:
+        self.drawn: list[tuple[Ticks, Floats, str, int]] = []
+        self._ticks = np.array(ticks, dtype=np.int64)
+
+    def add(self, values: Ticks, scales: Floats, *, member: str, round: int) -> Ticks:  # noqa: A002
+        self.drawn.append((values, scales, member, round))
+        return values + self._ticks
+
+
+def gate(
+    agreement: Agreement,
+    problem: Problem,
+    noise: Any,
+    ledger: Ledger | None = None,
+    member: str = "ada",
+) -> Gate:
+    return Gate(
+        agreement,
+        member,
+        subproblem=cast(Subproblem, problem),
+        noise=noise,
+        ledger=ledger or in_memory(agreement, member),
+        pack=signer(member),
+    )

@@ -1,0 +1,90 @@
+"""What anybody with a member's transport key can do at a relay: hear everything, and speak."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import zmq
+
+from party import keys as identity
+from protocol.agreement.address import address
+from protocol.wire.codec import pack
+from protocol.wire.framing import Batches
+from protocol.wire.messages import Hello, Release
+from tests.support.local_sessions import Play
+from tests.support.wait import LIMIT
+
+
+def key_file(session: Play, name: str) -> Path:
+    return session.cast.folder / name / f"{name}.key"
+
+
+@contextmanager
+def _socket(session: Play, kind: int, name: str) -> Iterator[zmq.Socket[bytes]]:
+    keys = identity.load(key_file(session, name))
+    with zmq.Context() as context, context.socket(kind) as socket:
+        socket.linger = 0
+        socket.curve_publickey, socket.curve_secretkey = keys.transport_key, keys.transport_secret
+        socket.curve_serverkey = session.agreement.transport.coordinator_key.encode()
+        yield socket
+
+
+@contextmanager
+def recording(session: Play, name: str = "party2") -> Iterator[list[bytes]]:
+    """Everything that passes the relay meanwhile, heard with the transport key of a member."""
+    heard: list[bytes] = []
+    over = threading.Event()
+
+    def listen() -> None:
+        with _socket(session, zmq.SUB, name) as ear:
+            ear.subscribe(b"")
+            ear.connect(address(session.agreement.transport.coordinator, 1))
+            while not over.is_set():
+                if ear.poll(50):
+                    heard.extend(Batches(session.agreement).messages(ear.recv()))
+
+    thread = threading.Thread(target=listen)
+    thread.start()
+    try:
+        yield heard
+    finally:
+        over.set()
+        thread.join()
+
+
+@contextmanager
+def speaking(session: Play, name: str = "party1") -> Iterator[zmq.Socket[bytes]]:
+    """A publisher with the transport key of a member, once the relay lets it speak."""
+    with _socket(session, zmq.XPUB, name) as mouth:
+        mouth.connect(session.agreement.transport.coordinator)
+        assert mouth.poll(int(LIMIT * 1000.0)), "nobody listens to the relay"
+        yield mouth
+
+
+def hello(session: Play, name: str, *, number: int = 0) -> bytes:
+    """A greeting that a member has signed; another one for each number."""
+    message = Hello(
+        sender=name,
+        agreement=session.agreement.digest,
+        round=0,
+        chain_hash=bytes(32),
+        nonce=number.to_bytes(16, "big"),
+        asking=False,
+        recorded=0,
+        met=bytes(32),
+    )
+    return identity.load(key_file(session, name)).pack(message).data
+
+
+def forged(session: Play, name: str, number: int) -> bytes:
+    """A release of a round in a member's name that it has not signed."""
+    [member] = [m for m in session.agreement.members if m.name == name]
+    message = Release(
+        sender=name,
+        agreement=session.agreement.digest,
+        round=number,
+        chain_hash=bytes(32),
+        values=(0,) * session.agreement.width,
+    )
+    return pack(message, key=member.signing_key, sign=lambda _: bytes(64)).data

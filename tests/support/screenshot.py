@@ -1,0 +1,62 @@
+"""Takes the picture of the page that README shows, from a session that was played:
+
+    scripts/demo --dir valley
+    scripts/environment python -m tests.support.screenshot valley/totals scripts/results/page.webp
+
+A page hears what the companies said in that session, up to a round in the middle. The page and
+the browser are the real ones, and the numbers are public.
+"""
+
+import argparse
+import tempfile
+from pathlib import Path
+
+from coordinator.live_page import LivePage
+from coordinator.progress import SessionProgress
+from protocol.runtime.cli import run
+from protocol.runtime.files import read_agreement
+from protocol.wire.transcript import load
+from tests.support.browser import Browser
+from tests.support.wait import until
+
+WIDTH, HEIGHT = 1_030, 1_200
+
+
+def picture(folder: Path, *, round: int, width: int, height: int) -> bytes:  # noqa: A002
+    """The coordinator's page after a round of the session in a folder, as a WebP file."""
+    agreement = read_agreement(folder / "agreement.toml")
+    name = agreement.members[0].name
+    told = load(agreement, (folder / name / "out" / "session.transcript").read_bytes())
+    with LivePage(agreement, port=0) as watching, tempfile.TemporaryDirectory() as profile:
+        standing = SessionProgress(agreement, watching.also(lambda _: None), now=0.0)
+        for said in (told.keys, *told.rounds[:round]):
+            for signed in said:
+                standing.hear(signed.message, signed.message.sender, now=0.0)
+                watching.hear(signed)
+        watching.look(standing)
+        with Browser(Path(profile)) as browser:
+            browser.visit(watching.address, width=width, height=height, mobile=width < 600)
+            closed = f"document.body.innerText.includes('Round {round} is closed')"
+            until(lambda: browser.measure(closed), f"round {round} is on the page")
+            return browser.picture(height=height)
+
+
+def _taken(options: argparse.Namespace) -> None:
+    taken = picture(options.folder, round=options.round, width=options.width, height=options.height)
+    options.file.write_bytes(taken)
+    print(f"{options.file}: {len(taken) // 1000} kB")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.support.screenshot", description=__doc__)
+    parser.add_argument("folder", type=Path, help="of one session, as scripts/demo leaves it")
+    parser.add_argument("file", type=Path, help="where the picture goes")
+    parser.add_argument("--round", type=int, default=18, help="(%(default)s)")
+    parser.add_argument("--width", type=int, default=WIDTH, help="(%(default)s)")
+    parser.add_argument("--height", type=int, default=HEIGHT, help="(%(default)s)")
+    parser.set_defaults(run=_taken)
+    run(parser)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,284 @@
+"""One party's session and the words to tell a story about it: what it hears, what it does."""
+
+from dataclasses import replace
+
+from protocol.agreement.model import Agreement
+from protocol.agreement.timing import RESEND_SECONDS
+from protocol.errors import PeerError, SottoError
+from protocol.rounds import RoundEngine, RoundState
+from protocol.session.effects import Effect, Fail, Finish, Leave, Record, Respond, Send, Warn
+from protocol.session.machine import Session
+from protocol.wire.messages import NO_NONCE, Halt, Hello, Message, Reason, Release, Seal, Signed
+from protocol.wire.transcript import Transcript
+from tests.support.builders import make_agreement, play, release_at, sign, signer
+
+NONCE = {name: name[0].encode() * 16 for name in ("ada", "ben", "cyd", "dan")}
+FIRST, LONGEST = RESEND_SECONDS
+PATIENCE = 120.0
+
+
+def brief(effect: Effect, me: str) -> str:
+    """An effect of a party in a few words. What it passes on is told with its sender's name."""
+    if isinstance(effect, Send):
+        message = effect.signed.message
+        what = f"{type(message).__name__.lower()} {message.round}"
+        if message.sender != me:
+            what = f"{message.sender}'s {what}"
+        if isinstance(message, Hello) and message.asking:
+            what = f"asking {what}"
+        if isinstance(message, Seal) and message.complete:
+            what = f"complete {what}"
+        if isinstance(message, Halt):
+            what += f" {message.reason.name} showing {len(message.evidence)}"
+        return f"send {what}"
+    if isinstance(effect, Respond):
+        return f"respond {effect.state.round}"
+    if isinstance(effect, Record):
+        return f"record {effect.round}"
+    if isinstance(effect, Finish):
+        return f"finish {effect.state.round}"
+    if isinstance(effect, Fail):
+        named = f" {effect.error.sender}" if isinstance(effect.error, PeerError) else ""
+        return f"fail{' for good' * effect.final}: {type(effect.error).__name__}{named}"
+    if isinstance(effect, Warn):
+        return "warn"
+    assert isinstance(effect, Leave)
+    return "leave"
+
+
+def ending_early() -> Agreement:
+    """An agreement of nine rounds that ends by itself after three of those that `play` gives."""
+    return make_agreement(members=3, rounds=9, prices={"step": "center"})
+
+
+class SessionHarness:
+    """One party; the others speak only as the story lets them.
+
+    Unless told otherwise, everybody releases what `play` does, so that the positions of a
+    session in which nothing goes wrong are known beforehand.
+    """
+
+    seen: list["SessionHarness"]
+
+    def __init__(
+        self,
+        me: str = "ada",
+        *,
+        members: int = 3,
+        rounds: int = 2,
+        agreement: Agreement | None = None,
+        closed: int = 0,
+        released: int = 0,
+        sealed: bool = False,
+        heard: tuple[Signed, ...] = (),
+        proof: tuple[Signed, ...] = (),
+    ) -> None:
+        self.agreement = agreement or make_agreement(members=members, rounds=rounds)
+        self.me = me
+        self.now = 1000.0
+        self.transcript, self.positions = play(self.agreement)
+        row = self.agreement.place(me)
+        self.session = Session(
+            self.agreement,
+            me,
+            nonce=NONCE[me],
+            pack=signer(me),
+            past=Transcript(
+                self.transcript.rounds[:closed], self.transcript.seals if sealed else ()
+            ),
+            own=tuple(r[row] for r in self.transcript.rounds[:released]),
+            heard=heard,
+            proof=proof,
+            now=self.now,
+        )
+        self.peers = [m.name for m in self.agreement.members if m.name != me]
+        self.sent: list[Signed] = []
+        self.effects: list[Effect] = []
+        self.seen.append(self)
+
+    # What happens to the party
+
+    def begins(self) -> list[str]:
+        return self._after(self.session.begin(self.now))
+
+    def hears(self, *heard: Signed | Message) -> list[str]:
+        lines = []
+        for one in heard:
+            signed = one if isinstance(one, Signed) else sign(one)
+            lines += self._after(self.session.receive(signed, self.now))
+        return lines
+
+    def waits(self, seconds: float) -> list[str]:
+        """Let time pass, with one tick at the end."""
+        self.now += seconds
+        return self._after(self.session.tick(self.now))
+
+    def answers(self, values: tuple[int, ...] | None = None) -> list[str]:
+        """The gate answers the prices at which the party stands."""
+        release = release_at(self.agreement, self.me, self.session.state, values)
+        return self._after(self.session.submit(release, self.now))
+
+    def _after(self, effects: list[Effect]) -> list[str]:
+        self.effects += effects
+        self.sent += [e.signed for e in effects if isinstance(e, Send)]
+        return [brief(e, self.me) for e in effects]
+
+    @property
+    def missing(self) -> list[str]:
+        return list(self.session.missing)
+
+    @property
+    def error(self) -> SottoError:
+        return next(e.error for e in reversed(self.effects) if isinstance(e, Fail))
+
+    # What the others may say
+
+    def hello(
+        self,
+        sender: str,
+        *,
+        round: int = 0,  # noqa: A002
+        chain_hash: bytes | None = None,
+        nonce: bytes | None = None,
+        echo: bytes | None = None,
+        met: bytes | None = None,
+        heard: int | None = None,
+        asking: bool = False,
+        agreement: Agreement | None = None,
+        has: dict[str, int] | None = None,
+    ) -> Hello:
+        """That a peer is at a round, in answer to `echo`, or to this start.
+
+        `has` says what it has heard of whom, if not so many as rounds, and `heard` what of us; at
+        its own place, how many of its own releases its ledger holds.
+        """
+        theirs = agreement or self.agreement
+        stands = self.positions[round].chain_hash if chain_hash is None else chain_hash
+        # Whoever stands behind the mask keys has closed their exchange, too.
+        paired = theirs.masked and (round > 0 or stands != RoundEngine(theirs).opening.chain_hash)
+        closed = round + paired
+        known = {self.me: closed if heard is None else heard, **(has or {})}
+        known.setdefault(sender, closed)
+        ahead = bytes(
+            max(0, known.get(m.name, closed) - closed) if m.name != sender else 0
+            for m in theirs.members
+        )
+        return Hello(
+            sender=sender,
+            agreement=theirs.digest,
+            round=round,
+            chain_hash=stands,
+            nonce=NONCE[sender] if nonce is None else nonce,
+            asking=asking,
+            recorded=known[sender],
+            met=bytes(32) if met is None else met,
+            answer=NO_NONCE if met else NONCE[self.me] if echo is None else echo,
+            ahead=ahead if any(ahead) else b"",
+        )
+
+    def release(
+        self,
+        sender: str,
+        round: int,  # noqa: A002
+        *,
+        values: tuple[int, ...] | None = None,
+        state: RoundState | None = None,
+    ) -> Signed:
+        return release_at(self.agreement, sender, state or self.positions[round], values)
+
+    def seal(
+        self,
+        sender: str,
+        *,
+        complete: bool = False,
+        chain_hash: bytes | None = None,
+        round: int | None = None,  # noqa: A002
+    ) -> Seal:
+        """The seal of the end, or one that claims the end to be at some other round."""
+        last = self.positions[-1 if round is None else round]
+        return Seal(
+            sender=sender,
+            agreement=self.agreement.digest,
+            round=last.round,
+            chain_hash=last.chain_hash if chain_hash is None else chain_hash,
+            complete=complete,
+        )
+
+    def halt(
+        self,
+        sender: str,
+        round: int,  # noqa: A002
+        *evidence: Signed,
+        chain_hash: bytes | None = None,
+        reason: Reason = Reason.HEADS_DIFFER,
+    ) -> Halt:
+        return Halt(
+            sender=sender,
+            agreement=self.agreement.digest,
+            round=round,
+            chain_hash=self.positions[round].chain_hash if chain_hash is None else chain_hash,
+            reason=reason,
+            evidence=tuple(signed.data for signed in evidence),
+        )
+
+    # Beginnings that many stories share
+
+    def greeted(self) -> "SessionHarness":
+        """Everybody has answered; the party is asked for its release."""
+        self.begins()
+        at = self.session.state.round
+        self.hears(*(self.hello(peer, round=at) for peer in self.peers))
+        return self
+
+    def gathering(self, round: int = 0) -> "SessionHarness":  # noqa: A002
+        """The party has given its release of this round and waits for the others."""
+        self.greeted()
+        self.answers()
+        for closed in range(round):
+            self.hears(*(self.release(peer, closed) for peer in self.peers))
+            self.answers()
+        return self
+
+    def sealing(self) -> "SessionHarness":
+        """All rounds are closed and the party has sealed."""
+        last = self.positions[-1].round - 1
+        self.gathering(last)
+        self.hears(*(self.release(peer, last) for peer in self.peers))
+        return self
+
+    def finished(self) -> "SessionHarness":
+        self.sealing()
+        self.hears(*(self.seal(peer) for peer in self.peers))
+        return self
+
+
+def lying(signed: Signed, **changes: object) -> Signed:
+    """The same message with other content, signed by the same sender."""
+    return sign(replace(signed.message, **changes))  # type: ignore[arg-type]
+
+
+def forged(signed: Signed, **changes: object) -> Signed:
+    """The same message with other content and a signature that does not fit."""
+    other = lying(signed, **changes)
+    return other._replace(data=other.data[:-64] + signed.data[-64:])
+
+
+def assert_invariants(story: SessionHarness) -> None:
+    own: dict[int, Message] = {}
+    asked = {e.state.round for e in story.effects if isinstance(e, Respond)}
+    over = False
+    for effect in story.effects:
+        message = effect.signed.message if isinstance(effect, Send) else None
+        if isinstance(message, Release) and message.sender == story.me:
+            assert own.setdefault(message.round, message) == message
+            assert message.round in asked or message.round < story.session.state.round
+            assert not over, "a release was sent after a final fault"
+        if isinstance(effect, Fail) and effect.final:
+            assert not over, "two final faults"
+            over = True
+        if isinstance(effect, Respond):
+            assert not effect.state.over, "a release was asked for after the end"
+        if isinstance(effect, Finish):
+            assert effect.state.over, "finished before the end"
+    if any(isinstance(e, Finish) for e in story.effects):
+        assert not over, "finished and failed for good"

@@ -1,0 +1,76 @@
+"""The documents name what exists, their links lead somewhere, and exit codes are the program's."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from protocol import errors
+from tests.support import ROOT
+
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "scripts" / "examples").glob("*.md")),
+    *sorted((ROOT / "scripts" / "results").rglob("*.md")),
+]
+
+
+def named(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as they are made from their text."""
+    titles = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    words = (re.sub(r"[^\w\s-]", "", title.lower()) for title in titles)
+    return {re.sub(r"[\s-]+", "-", title.strip()) for title in words}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_links_lead_somewhere(page: Path) -> None:
+    """Every relative link of a page names a file that exists, and a heading in it."""
+    text = re.sub(r"`[^`]*`", "", page.read_text())
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        file, _, anchor = target.partition("#")
+        found = (page.parent / file).resolve() if file else page
+        assert found.exists(), f"{target}: there is no such file"
+        if anchor and found.suffix == ".md":
+            assert anchor in anchors(found), f"{target}: there is no such heading"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_pages_name_what_exists(page: Path) -> None:
+    """Every path and command of this project that a page names is there."""
+    if page.parent == ROOT / "scripts" / "results":
+        return  # written by programs
+    text = page.read_text()
+    paths = r"(?<![\w./-])(?:protocol|party|coordinator|scripts|tests|docs)/[\w./-]*\w"
+    for name in sorted(set(re.findall(paths, text))):
+        assert (ROOT / name).exists(), f"there is no {name}"
+    for name in sorted(set(re.findall(r"(?<![\w./-])scripts/[a-z]+\b(?![./])", text))):
+        assert (ROOT / name).is_dir() or os.access(ROOT / name, os.X_OK), f"{name} cannot be run"
+
+
+def test_exit_codes_are_those_on_the_page() -> None:
+    """The page of exit codes and the errors of the program say the same."""
+    kinds = {
+        kind.__name__: kind
+        for kind in vars(errors).values()
+        if isinstance(kind, type) and issubclass(kind, errors.SottoError)
+    }
+    page = {}
+    for line in (ROOT / "docs" / "EXIT_CODES.md").read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) == 4 and cells[0].isdigit():
+            page[int(cells[0])] = set(re.findall(r"`(\w+)`", cells[1]))
+    for code, names in page.items():
+        for name in names:
+            assert kinds[name].exit_code == code
+    for name, kind in kinds.items():
+        if "exit_code" in vars(kind):
+            assert name in page[kind.exit_code]
+    assert set(page) == {kind.exit_code for kind in kinds.values()} | {0, 2, 130}
