@@ -2,15 +2,27 @@
 
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from protocol import errors
 from tests.support import ROOT
+from tests.support.wait import LIMIT
+
+GUIDES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "SECURITY.md",
+    *(ROOT / "docs" / f"{name}.md" for name in ("operator", "convener", "researcher", "developer")),
+    ROOT / "docs" / "limits.md",
+]
+"""What people read first."""
 
 PAGES = [
-    ROOT / "README.md",
+    *GUIDES[:3],
     *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((ROOT / "scripts" / "examples").glob("*.md")),
     *sorted((ROOT / "scripts" / "results").rglob("*.md")),
@@ -53,6 +65,41 @@ def test_pages_name_what_exists(page: Path) -> None:
         assert (ROOT / name).exists(), f"there is no {name}"
     for name in sorted(set(re.findall(r"(?<![\w./-])scripts/[a-z]+\b(?![./])", text))):
         assert (ROOT / name).is_dir() or os.access(ROOT / name, os.X_OK), f"{name} cannot be run"
+
+
+def sentences(page: Path) -> list[str]:
+    """The sentences of a page, without code, tables and headings."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    lines = [line for line in text.splitlines() if not re.match(r" {4}|\||#|!\[", line)]
+    prose = re.sub(r"\n\s*(?:[-*]|\d+\.) ", "\n\n", "\n".join(lines))
+    paragraphs = [" ".join(part.split()) for part in re.split(r"\n\s*\n", prose)]
+    return [s for p in paragraphs for s in re.split(r"(?<=[.!?:;])\s+(?=[A-Z`(\[*])", p) if s]
+
+
+def test_readme_is_short() -> None:
+    """The README fits on one and a half screens."""
+    assert len((ROOT / "README.md").read_text().splitlines()) < 170
+
+
+def test_sentences_are_short() -> None:
+    """At most one sentence in twenty of README and guides has more than 30 words."""
+    every = [sentence for page in GUIDES for sentence in sentences(page)]
+    long = [sentence for sentence in every if len(sentence.split()) > 30]
+    assert len(every) > 200
+    assert 20 * len(long) <= len(every), long
+
+
+def test_site_builds(tmp_path: Path) -> None:
+    """mkdocs builds the documents strictly: no broken link, no missing page."""
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_exit_codes_are_those_on_the_page() -> None:

@@ -1,4 +1,4 @@
-"""The demonstration as a newcomer sees it: companies that share, and what each has of it."""
+"""The demonstration as a newcomer sees it: its table, its verdict, its files, and README."""
 
 import json
 import os
@@ -13,29 +13,31 @@ from scripts.lab.common.instances import central
 from scripts.lab.common.local_session import environment
 from scripts.lab.demo import __main__ as demo
 from scripts.lab.demo import companies, scenario
-from scripts.lab.demo.__main__ import command_line, tells_story
+from scripts.lab.demo.__main__ import command_line, runs_scenario
 from tests.support import ROOT
 from tests.support.wait import LIMIT
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, object], Path]:
-    """What `scripts/demo` prints, writes and leaves, alone and with no terminal."""
-    folder = tmp_path_factory.mktemp("story")
-    figures, stay = folder / "figures.json", folder / "stay"
+def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, object], Path]:
+    """Run `scripts/demo` without options and without a terminal: its output, figures and folder."""
+    folder = tmp_path_factory.mktemp("demo")
+    figures, folder_kept = folder / "figures.json", folder / "folder_kept"
     done = subprocess.run(
-        [sys.executable, "-m", "scripts.lab.demo", "--dir", stay, "--json", figures],
+        [sys.executable, "-m", "scripts.lab.demo", "--dir", folder_kept, "--json", figures],
         cwd=ROOT, env={**environment(), "COLUMNS": "80"}, capture_output=True, text=True,
         timeout=LIMIT,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert not done.stderr
-    return done.stdout, json.loads(figures.read_text()), stay
+    return done.stdout, json.loads(figures.read_text()), folder_kept
 
 
-def test_nobody_loses_and_it_is_proved(told: tuple[str, dict[str, object], Path]) -> None:
-    """Without noise all are better off than alone, at the optimum to a certified hair."""
-    said, figures, _ = told
+def test_every_company_gains_and_the_plan_is_certified(
+    run: tuple[str, dict[str, object], Path],
+) -> None:
+    """Without noise every company gains, and what is missed of the optimum is below the bound."""
+    output, figures, _ = run
     session = figures["sessions"]["totals"]  # type: ignore[index]
     optimum = central(companies.valley()).utility
     assert figures["optimum"] == pytest.approx(optimum)
@@ -44,66 +46,66 @@ def test_nobody_loses_and_it_is_proved(told: tuple[str, dict[str, object], Path]
     missed = optimum - sum(session["earned"])
     assert missed <= session["certificate"]["money"] <= 1e-4 * optimum
     assert len(session["heads"]) == 1
-    assert "every company is better off than alone" in " ".join(said.split())
+    assert "every company gains" in " ".join(output.split())
 
 
-def test_with_noise_nothing_is_promised_but_feasible(
-    told: tuple[str, dict[str, object], Path],
+def test_noise_has_no_certificate(
+    run: tuple[str, dict[str, object], Path],
 ) -> None:
-    """The noisy session has no certificate, and earns no more than there is to earn."""
-    said, figures, _ = told
+    """The session with noise has no certificate, and earns no more than the optimum."""
+    output, figures, _ = run
     session = figures["sessions"]["noise"]  # type: ignore[index]
     assert session["certificate"] is None
     assert sum(session["earned"]) <= figures["optimum"] * (1.0 + 1e-9)  # type: ignore[operator]
-    assert "nothing is proved" in " ".join(said.split())
+    assert "not proved, because of the noise" in " ".join(output.split())
 
 
-def test_every_company_stands_in_the_table(told: tuple[str, dict[str, object], Path]) -> None:
-    """Eighty columns show every name, and what it earns alone and together, whole."""
-    said, figures, _ = told
+def test_the_table_shows_every_company(run: tuple[str, dict[str, object], Path]) -> None:
+    """In 80 columns every name and its two incomes are printed in full."""
+    output, figures, _ = run
     session = figures["sessions"]["totals"]  # type: ignore[index]
     for name, alone, earned in zip(
         companies.NAMES, session["alone"], session["earned"], strict=True
     ):
-        (line,) = (line for line in said.splitlines() if re.match(rf"\s*{name}\s", line))
+        (line,) = (line for line in output.splitlines() if re.match(rf"\s*{name}\s", line))
         assert f"{alone:,.0f}" in line
         assert f"{earned:,.0f}" in line
 
 
-def test_the_report_is_where_it_is_said_to_be(told: tuple[str, dict[str, object], Path]) -> None:
-    """The page of the first company is there, for its owner alone, and what was agreed too."""
-    said, figures, stay = told
+def test_the_report_is_where_the_output_says(run: tuple[str, dict[str, object], Path]) -> None:
+    """The named report exists, and only its owner can read it."""
+    output, figures, folder_kept = run
     report = Path(figures["sessions"]["totals"]["report"])  # type: ignore[index]
-    assert report.is_relative_to(stay)
-    assert report.name in said.replace("\n", "")
+    assert report.is_relative_to(folder_kept)
+    assert report.name in output.replace("\n", "")
     assert os.stat(report).st_mode & 0o077 == 0
 
 
-def test_a_report_stays_where_nothing_else_does(
-    told: tuple[str, dict[str, object], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_one_report_is_kept(
+    run: tuple[str, dict[str, object], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a folder to keep, one report is left, in place of the last; or it is said why not."""
-    _, figures, _ = told
+    """Without --dir one report is kept; if it cannot be, the output says why."""
+    _, figures, _ = run
     monkeypatch.setattr(demo, "LEFT", tmp_path / "demo")
     for _ in range(2):
         kept = json.loads(json.dumps(figures))
-        said = demo.where(kept, keep=True)
+        output = demo.where(kept, keep=True)
         left = tmp_path / "demo" / "report.html"
-        assert str(left) in said
+        assert str(left) in output
         assert json.loads(json.dumps(kept))["sessions"]["totals"]["report"] == str(left)
         assert os.stat(left).st_mode & 0o077 == 0
     monkeypatch.setattr(demo, "LEFT", left / "nowhere")
     assert "--dir NEW" in demo.where(json.loads(json.dumps(figures)), keep=True)
 
 
-def test_no_plan_seems_to_use_more_than_its_quota(
-    told: tuple[str, dict[str, object], Path],
+def test_no_report_shows_more_use_than_quota(
+    run: tuple[str, dict[str, object], Path],
 ) -> None:
-    """As the reports round them, a plan that uses all of its quota uses that much and no more."""
-    _, _, stay = told
+    """As the reports round numbers, no plan uses more than its quota."""
+    _, _, folder_kept = run
     row = r"<th[^>]*>{}</th><td>.*?</td><td><span[^>]*>([^<]*)</span>"
     for name in companies.NAMES:
-        page = (stay / "totals" / name / "out" / "report.html").read_text(encoding="utf-8")
+        page = (folder_kept / "totals" / name / "out" / "report.html").read_text(encoding="utf-8")
         quotas, uses = (
             [float(text.replace("\u202f", "")) for text in re.findall(row.format(words), page)]
             for words in ("Your quota", "Your plan uses")
@@ -112,40 +114,40 @@ def test_no_plan_seems_to_use_more_than_its_quota(
         assert all(use <= quota for use, quota in zip(uses, quotas, strict=True)), name
 
 
-def test_any_word_about_a_session_plays_that_one() -> None:
-    """Only where nothing is said about the session there is a story; the help says what is not."""
+def test_options_about_a_session_replace_the_scenario() -> None:
+    """The eight companies run only where no option describes a session."""
     parser = command_line()
     assert "None" not in parser.format_help()
     for arguments in ([], ["--topology", "mesh"], ["--limit", "9"], ["--page"]):
-        assert tells_story(parser, parser.parse_args(arguments))
+        assert runs_scenario(parser, parser.parse_args(arguments))
     for arguments in (["--paper"], ["--mode", "private"], ["--parties", "3"], ["--seed", "1"]):
-        assert not tells_story(parser, parser.parse_args(arguments))
+        assert not runs_scenario(parser, parser.parse_args(arguments))
 
 
-def test_readme_shows_what_the_command_prints(told: tuple[str, dict[str, object], Path]) -> None:
-    """Every company's line of the session without noise, and a picture that is there and small."""
-    said, _, _ = told
+def test_readme_shows_what_the_command_prints(run: tuple[str, dict[str, object], Path]) -> None:
+    """README has the lines that the command prints, and a picture that exists and is small."""
+    output, _, _ = run
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    for name in (*companies.NAMES, "all together"):
+    for name in (*companies.NAMES, "together"):
         printed, shown = (
             next(line for line in text.splitlines() if re.match(rf"\s+{name}\s", line)).split()
-            for text in (said, readme)
+            for text in (output, readme)
         )
         assert printed[:6] == shown[:6]
     (picture,) = re.findall(r"!\[[^]]+\]\(([^)]+)\)", readme)
     assert 10_000 < len((ROOT / picture).read_bytes()) < 150_000
 
 
-def test_quotas_of_the_valley_fit(told: tuple[str, dict[str, object], Path]) -> None:
-    """What all companies may use, each known to itself alone, is no more than there is."""
-    _, _, stay = told
-    for meeting in scenario.MEETINGS:
-        files = [stay / meeting.name / n / "out" / "result.json" for n in companies.NAMES]
+def test_quotas_fit_the_capacities(run: tuple[str, dict[str, object], Path]) -> None:
+    """Private quotas together never exceed a capacity in the exact session."""
+    _, _, folder_kept = run
+    for setup in scenario.SETUPS:
+        files = [folder_kept / setup.name / n / "out" / "result.json" for n in companies.NAMES]
         results = [json.loads(file.read_text()) for file in files]
         sums = [
             sum(column)
             for column in zip(*(r["private"]["quota_ticks"] for r in results), strict=True)
         ]
-        if meeting.mode == "exact":
+        if setup.mode == "exact":
             assert max(sums) <= results[0]["ticks"]
         assert all("quota" not in {k for k in r if k != "private"} for r in results)

@@ -16,7 +16,7 @@ from rich.console import Console
 from scripts.lab.bench.__main__ import WIDTH, machine
 
 ATTACKS = {
-    "clock": "a member that answers last sets every price and times a real party",
+    "timing": "a member that answers last sets every price and times a real party",
     "masks": "members that copy mask keys read what others release",
     "epsilon": "two data sets as different as can be, told apart by what the gate releases",
     "totals": "a member that answers last steers prices and takes totals without noise apart",

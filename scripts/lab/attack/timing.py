@@ -1,4 +1,4 @@
-"""The attack on the clock: does the moment of a release tell whether the answer is a new one?
+"""The attack on timing: does the moment of a release tell whether the answer is a new one?
 
 Two members. One is a real party process with a drawn model. The other answers last, and so sets
 every price as it likes: half of its moves leave the party's answer as it is, half go far and change
@@ -72,7 +72,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     add("--page", type=Path, metavar="FILE", help="write the table into this page, as its section")
 
 
-def clock(chosen: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
+def timing(chosen: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
     """Attack each size over each topology, and show what it told."""
     try:
         pace = None if chosen.pace == "off" else float(chosen.pace)
@@ -100,7 +100,7 @@ def clock(chosen: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
     if chosen.page:
         heading = "without a pace" if pace is None else f"at a pace of {pace:g} s"
         lines = page.grid(_COLUMNS, [*map(_cells, rows)], 1)
-        page.put(chosen.page, f"The clock, {heading}", [_MEANING, "", *lines])
+        page.put(chosen.page, f"Timing, {heading}", [_MEANING, "", *lines])
     return rows
 
 
@@ -161,7 +161,7 @@ def attacked(
     rng = np.random.default_rng([seed, columns])
     data = company(rng, columns)
     terms = table(
-        session=f"clock-{columns}",
+        session=f"timing-{columns}",
         mode="private",
         rounds=rounds + 1,
         capacity=np.full(RESOURCES, 10.0),

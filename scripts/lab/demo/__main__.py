@@ -1,8 +1,8 @@
-"""A whole session over real processes on loopback: one coordinator and K parties.
+"""Whole sessions over real processes on loopback: one coordinator and K parties.
 
-Makes a folder with keys, agreement and private data sets, starts every process with the
-command an operator would give, shows one live view of what they report, and compares the
-result with the optimum that only an owner of all data could find.
+Makes a folder with keys, agreement and private models. Starts every process with the command that
+an operator would give. Compares the result with the optimum that only an owner of all data could
+find.
 """
 
 import argparse
@@ -35,24 +35,24 @@ from scripts.lab.demo import scenario
 from scripts.lab.simulate import show, summary
 
 PACE = 0.02
-"""For drawn companies on one machine: their models are small."""
+"""Seconds. All parties run on one machine, with small models."""
 
 
 def measure(
-    cast: LocalSession, agreement: Agreement, instance: Instance, wall: float
+    session: LocalSession, agreement: Agreement, instance: Instance, wall: float
 ) -> dict[str, Any]:
     """The figures of a finished session, from what the parties wrote."""
-    first = cast.folder / cast.names[0] / "out" / "session.transcript"
-    known = outcome(agreement, load(agreement, first.read_bytes()))
-    times = [e["at"] for e in cast.events[cast.names[0]] if e["event"] == "round"]
+    first = session.folder / session.names[0] / "out" / "session.transcript"
+    result = outcome(agreement, load(agreement, first.read_bytes()))
+    times = [e["at"] for e in session.events[session.names[0]] if e["event"] == "round"]
     pace = (len(times) - 1) / (times[-1] - times[0]) if len(times) > 1 else None
-    parts: list[Allocation | None] = [None] * len(cast.names)
+    parts: list[Allocation | None] = [None] * len(session.names)
     if agreement.masked:
-        private = [cast.result(name)["private"] for name in cast.names]
+        private = [session.result(name)["private"] for name in session.names]
         parts = [Allocation(np.array(p["quota_ticks"]), p["payment"]) for p in private]
     return {
-        **summary(known, instance, central(instance), parts),
-        "heads": {name: cast.result(name)["head"] for name in cast.names},
+        **summary(result, instance, central(instance), parts),
+        "heads": {name: session.result(name)["head"] for name in session.names},
         "topology": agreement.transport.topology,
         "wall_seconds": wall,
         "rounds_per_second": pace,
@@ -62,26 +62,26 @@ def measure(
 def demo(
     folder: Path, options: argparse.Namespace, on_round: Callable[[int], None] = lambda _: None
 ) -> dict[str, Any]:
-    """Prepare, play and measure one session."""
+    """Prepare, run and measure one session."""
     instance = drawn(options)
     agreement = prepare(folder, instance, options)
-    with LocalSession(folder, options) as cast:
-        cast.start()
-        cast.wait(options.limit, on_round)
-        wall = time.monotonic() - cast.began
-    return measure(cast, agreement, instance, wall)
+    with LocalSession(folder, options) as session:
+        session.start()
+        session.wait(options.limit, on_round)
+        wall = time.monotonic() - session.began
+    return measure(session, agreement, instance, wall)
 
 
 def command_line() -> argparse.ArgumentParser:
     """The command, with all its options."""
     parser = argparse.ArgumentParser(
         prog="scripts/demo",
-        description="Play whole sessions over real processes on loopback: one coordinator and all "
-        "parties, each with its own keys, data set, noise and ledger. Alone, the command tells a "
-        "story: eight companies of a valley, once with only totals to be read and once with noise. "
-        "With --page it can be watched in a browser. With --paper, or any option that describes a "
-        "session, it plays one session of companies drawn as in the paper. With --seed the noise "
-        "is seeded as well: the same figures as scripts/simulate, and no privacy.",
+        description="Run whole sessions over real processes on loopback: one coordinator and all "
+        "parties, each with its own keys, model, noise and ledger. Without options: eight "
+        "invented companies, once without noise and once with it. With --page you can watch in a "
+        "browser. With --paper, or any option that describes a session: one session of companies "
+        "drawn as in the paper. With --seed noise is seeded too: the same figures as "
+        "scripts/simulate, and no privacy.",
     )
     session_options(parser)
     parser.set_defaults(mode=None)
@@ -102,20 +102,20 @@ def command_line() -> argparse.ArgumentParser:
 
 
 LEFT = ROOT / "demo"
-"""Where the story leaves a report, in place of the last one; git does not see it."""
+"""Where the demonstration keeps one report; git ignores it."""
 
-STAGE = {"run", "topology", "dir", "patience", "page", "limit", "json"}
-"""Options that say where and how long, not what is played."""
+NEUTRAL = {"run", "topology", "dir", "patience", "page", "limit", "json"}
+"""Options that do not describe the session itself."""
 
 
-def tells_story(parser: argparse.ArgumentParser, options: argparse.Namespace) -> bool:
-    """Whether nothing was said about the session that is to be played."""
+def runs_scenario(parser: argparse.ArgumentParser, options: argparse.Namespace) -> bool:
+    """Whether no option describes a session, so that the demonstration runs."""
     given = {key for key, value in vars(options).items() if value != parser.get_default(key)}
-    return not given - STAGE
+    return not given - NEUTRAL
 
 
 def demo_options(arguments: list[str] | None = None) -> argparse.Namespace:
-    """The options of a demonstration. A seed makes it a rehearsal, which can be repeated."""
+    """Parse options. A seed makes the session a rehearsal, which can be repeated."""
     return _seeded(command_line().parse_args(arguments))
 
 
@@ -129,47 +129,49 @@ def _seeded(options: argparse.Namespace) -> argparse.Namespace:
 
 
 def _demonstrate(options: argparse.Namespace) -> None:
-    story = tells_story(command_line(), options)
+    scenario_wanted = runs_scenario(command_line(), options)
     _seeded(options)
     console = Console()
     with ExitStack() as stack:
         temporary = stack.enter_context(tempfile.TemporaryDirectory(prefix="sotto-"))
         folder = options.dir or Path(temporary)
         if options.dir and options.dir.exists():
-            raise BadCommand(f"{options.dir} exists already; name a new folder")
-        watched = options.page is not None  # then the bars would only be in the way
+            raise BadCommand(f"{options.dir} already exists; name a new folder")
+        watched = options.page is not None  # progress bars would only be in the way
         with Progress(console=console, transient=True, disable=watched) as progress:
             try:
                 figures = (
-                    _told(folder, options, progress) if story else _one(folder, options, progress)
+                    _both(folder, options, progress)
+                    if scenario_wanted
+                    else _one(folder, options, progress)
                 )
             except (RuntimeError, TimeoutError) as error:
                 raise SottoError(str(error)) from None
-        if story:
+        if scenario_wanted:
             scenario.show(console, figures)
             console.print(where(figures, keep=not options.dir), soft_wrap=True)
         else:
             _show_one(console, options, figures)
     if options.dir:
-        console.print(f"everything is in {options.dir}", soft_wrap=True)
+        console.print(f"Everything is in {options.dir}", soft_wrap=True)
     if options.json:
         options.json.write_text(json.dumps(figures, indent=2) + "\n")
 
 
 def where(figures: dict[str, Any], *, keep: bool) -> str:
-    """Where one company's report is to be read; kept, where all else goes."""
+    """Tell where one company's report is. With `keep`, copy it out of the temporary folder."""
     session = figures["sessions"]["totals"]
     if keep:
         try:
             LEFT.mkdir(exist_ok=True)
             session["report"] = str(shutil.copy(session["report"], LEFT / "report.html"))
         except OSError as error:
-            return f"no report is kept in {LEFT}: {error.strerror}; --dir NEW keeps everything"
-    return f"what a company sees of it, in a browser: {session['report']}"
+            return f"no report kept in {LEFT}: {error.strerror}. Use --dir NEW to keep everything"
+    return f"One company's report, to open in a browser: {session['report']}"
 
 
-def _told(folder: Path, options: argparse.Namespace, progress: Progress) -> dict[str, Any]:
-    tasks = {m: progress.add_task(m.title, total=m.rounds) for m in scenario.MEETINGS}
+def _both(folder: Path, options: argparse.Namespace, progress: Progress) -> dict[str, Any]:
+    tasks = {m: progress.add_task(m.title, total=m.rounds) for m in scenario.SETUPS}
     return scenario.play(folder, options, lambda m, done: progress.update(tasks[m], completed=done))
 
 
@@ -180,7 +182,7 @@ def _one(folder: Path, options: argparse.Namespace, progress: Progress) -> dict[
 
 def _show_one(console: Console, options: argparse.Namespace, figures: dict[str, Any]) -> None:
     show(console, figures)
-    table = Table("party", "ended at head", title=f"{options.topology}: what each party got")
+    table = Table("party", "final chain hash", title=f"{options.topology}: what each party got")
     for name, chain_hash in figures["heads"].items():
         table.add_row(name, chain_hash[:32] + "…")
     console.print(table)

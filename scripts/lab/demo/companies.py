@@ -1,7 +1,7 @@
 """The companies of the demonstration: eight food makers of one valley, and what they share.
 
-Invented, small enough to read, and unlike each other, which is why sharing pays: some need cold
-stores, some lorries, some docks. Nothing here is drawn at random.
+Invented, small enough to read, and different from each other: some need cold stores, some
+lorries, some docks. That is why sharing pays. Nothing here is random.
 """
 
 import math
@@ -16,7 +16,7 @@ RESOURCES = {"lorries": (960.0, "h"), "cold-store": (1_800.0, "pallets"), "docks
 """Capacities of a week, and their units."""
 
 WORTH = (48_000.0, 28_000.0, 30_000.0)
-"""A public guess of what each whole capacity fetches in a week."""
+"""Public estimates of what each whole capacity is worth in a week."""
 
 _COMPANIES: dict[str, dict[str, tuple[float, ...]]] = {
     # a batch of: earns EUR, takes lorry hours, pallets, dock slots, hours of its own plant
@@ -62,16 +62,16 @@ _COMPANIES: dict[str, dict[str, tuple[float, ...]]] = {
 }
 
 _PLANT = (190.0, 170.0, 230.0, 150.0, 260.0, 200.0, 110.0, 120.0)
-"""Hours a week of each company's own plant, which it shares with nobody."""
+"""Hours a week of each company's own plant, which is not shared."""
 
 _MARKET = 40.0
-"""Batches of one product that a market takes in a week."""
+"""Batches of one product that can be sold in a week."""
 
 NAMES = tuple(_COMPANIES)
 
 
 def valley() -> Instance:
-    """What the companies of the valley share, and each one's private linear program."""
+    """The shared capacities and each company's private linear program."""
     capacity = np.array([amount for amount, _ in RESOURCES.values()])
     data = tuple(_company(*pair) for pair in zip(_COMPANIES.values(), _PLANT, strict=True))
     share = np.full((len(data), len(capacity)), 0.4)

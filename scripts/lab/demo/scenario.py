@@ -1,8 +1,8 @@
-"""The demonstration's story: the companies of a valley meet twice, and compare.
+"""The demonstration: eight companies share capacity twice, without noise and with it.
 
-Once without noise, where only totals can be read, and once with a privacy budget. Both sessions
-are real processes with real keys, as operators would start them; what each company earns is read
-from its own result. The optimum needs all books on one table, and is shown for comparison only.
+Both sessions are real processes with real keys, as operators would start them. What each company
+earns is read from its own result. The optimum needs all models in one place; it is shown for
+comparison only.
 """
 
 import argparse
@@ -25,35 +25,35 @@ from scripts.lab.common.workspace import equip
 from scripts.lab.demo import companies
 
 EPSILON, DELTA = 8.0, 1e-3
-PACE = 0.02  # all on one machine, with small models
+PACE = 0.02  # all parties run on one machine, with small models
 
 REPORTED = "dale-fruit"
-"""The company whose report is shown: it pays for more than its part, and earns more by it."""
+"""The company whose report is kept: it buys capacity, and earns more with it."""
 
 
 @dataclass(frozen=True)
-class Meeting:
-    """One session of the valley: how it is agreed, and what its column is called."""
+class Setup:
+    """How one session is agreed, and how its columns and lines are labelled."""
 
     name: str
-    short: str
+    label: str
     title: str
     mode: str
     rounds: int
 
 
-MEETINGS = (
-    Meeting("totals", "totals", "only totals can be read", "exact", 150),
-    Meeting("noise", f"ε = {EPSILON:g}", f"with noise too, ε = {EPSILON:g}", "private", 150),
+SETUPS = (
+    Setup("totals", "exact", "exact, only totals can be read", "exact", 150),
+    Setup("noise", f"ε = {EPSILON:g}", f"with noise, ε = {EPSILON:g}", "private", 150),
 )
 
 
 def play(
     folder: Path,
     options: argparse.Namespace,
-    on_round: Callable[[Meeting, int], None] = lambda *_: None,
+    on_round: Callable[[Setup, int], None] = lambda *_: None,
 ) -> dict[str, Any]:
-    """Both sessions, one after the other, and what the companies have of them."""
+    """Run both sessions, one after the other, and collect what each company gets."""
     instance = companies.valley()
     figures: dict[str, Any] = {
         "companies": list(companies.NAMES),
@@ -61,29 +61,29 @@ def play(
         "optimum": central(instance).utility,
         "sessions": {},
     }
-    for meeting in MEETINGS:
-        figures["sessions"][meeting.name] = _met(folder, instance, meeting, options, on_round)
+    for setup in SETUPS:
+        figures["sessions"][setup.name] = _run(folder, instance, setup, options, on_round)
     return figures
 
 
-def _met(
+def _run(
     folder: Path,
     instance: Instance,
-    meeting: Meeting,
+    setup: Setup,
     options: argparse.Namespace,
-    on_round: Callable[[Meeting, int], None],
+    on_round: Callable[[Setup, int], None],
 ) -> dict[str, Any]:
-    home = folder / meeting.name
-    equip(home, _agreed(instance, meeting), instance.data, options)
-    with LocalSession(home, options, companies.NAMES) as cast:
-        cast.start()
-        cast.wait(options.limit, lambda done: on_round(meeting, done))
-        seconds = time.monotonic() - cast.began
-    results = [cast.result(name) for name in companies.NAMES]
+    workspace = folder / setup.name
+    equip(workspace, _agreement_table(instance, setup), instance.data, options)
+    with LocalSession(workspace, options, companies.NAMES) as session:
+        session.start()
+        session.wait(options.limit, lambda done: on_round(setup, done))
+        seconds = time.monotonic() - session.began
+    results = [session.result(name) for name in companies.NAMES]
     private = [result["private"] for result in results]
     return {
-        "short": meeting.short,
-        "title": meeting.title,
+        "short": setup.label,
+        "title": setup.title,
         "seconds": seconds,
         "rounds": results[0]["rounds"],
         "heads": sorted({result["head"] for result in results}),
@@ -92,18 +92,18 @@ def _met(
         "earned": [own["utility_within_quota"] for own in private],
         "payments": [own["payment"] for own in private],
         "gains": [own["gain"] for own in private],
-        "report": str(home / REPORTED / "out" / "report.html"),
+        "report": str(workspace / REPORTED / "out" / "report.html"),
     }
 
 
-def _agreed(instance: Instance, meeting: Meeting) -> dict[str, Any]:
-    """The agreement of a meeting, as a table without keys."""
-    noisy = meeting.mode == "private"
-    agreed = table(
-        session=f"valley-{meeting.name}",
-        mode=meeting.mode,
+def _agreement_table(instance: Instance, setup: Setup) -> dict[str, Any]:
+    """The agreement of a session, as a table without keys."""
+    noisy = setup.mode == "private"
+    terms = table(
+        session=f"valley-{setup.name}",
+        mode=setup.mode,
         reveal="totals",
-        rounds=meeting.rounds,
+        rounds=setup.rounds,
         capacity=instance.capacity,
         share=instance.share,
         names=instance.names,
@@ -113,35 +113,35 @@ def _agreed(instance: Instance, meeting: Meeting) -> dict[str, Any]:
         prices={"start": "worth"} if noisy else {},
         pace=PACE if noisy else None,
     )
-    agreed["currency"] = companies.CURRENCY
-    for resource, (_, unit) in zip(agreed["resource"], companies.RESOURCES.values(), strict=True):
+    terms["currency"] = companies.CURRENCY
+    for resource, (_, unit) in zip(terms["resource"], companies.RESOURCES.values(), strict=True):
         resource["unit"] = unit
-    return agreed
+    return terms
 
 
 def show(console: Console, figures: dict[str, Any]) -> None:
-    """One table for all of it, what it means, and a sentence."""
+    """Print the table, what each session reached, and a verdict."""
     sessions = list(figures["sessions"].values())
-    quiet = sessions[0]
-    title = f"a week in the valley, in {figures['currency']}"
+    exact = sessions[0]
+    title = f"One week, in {figures['currency']}"
     shown = Table(title=title, show_footer=True, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    shown.add_column("", footer="all together", no_wrap=True)
-    shown.add_column("\nalone", justify="right", footer=_money(_sum(quiet["alone"])))
+    shown.add_column("", footer="together", no_wrap=True)
+    shown.add_column("alone\nearns", justify="right", footer=_money(_sum(exact["alone"])))
     for session in sessions:
         earned, paid, gains = (_money(_sum(session[k])) for k in ("earned", "payments", "gains"))
         shown.add_column(f"{session['short']}:\nearns", justify="right", footer=earned)
         shown.add_column("\npays", justify="right", footer=paid)
-        shown.add_column("better\noff by", justify="right", footer=gains)
+        shown.add_column("\ngains", justify="right", footer=gains)
     for k, name in enumerate(figures["companies"]):
-        cells = [_money(quiet["alone"][k])]
+        cells = [_money(exact["alone"][k])]
         for session in sessions:
             cells += [_money(session[key][k]) for key in ("earned", "payments", "gains")]
         shown.add_row(name, *cells)
     console.print(shown)
-    best, alone = figures["optimum"], _sum(quiet["alone"])
+    best, alone = figures["optimum"], _sum(exact["alone"])
     console.print(
-        f"With all books on one table they could earn {_money(best)} together. Each alone, with "
-        f"the capacities split by shares, they earn {_money(alone)}, {alone / best:.0%} of that."
+        f"The best possible plan for all earns {_money(best)}. Alone, each with an equal part of "
+        f"every capacity, they earn {_money(alone)}, {alone / best:.0%} of that."
     )
     for session in sessions:
         console.print(
@@ -155,26 +155,23 @@ def show(console: Console, figures: dict[str, Any]) -> None:
 def _proved(session: dict[str, Any]) -> str:
     certificate = session["certificate"]
     if certificate is None:
-        return "of which nothing is proved, because of the noise"
-    return f"and everybody can prove that no plan earns over {_money(certificate['money'])} more"
+        return "not proved, because of the noise"
+    return f"certified: no other plan earns over {_money(certificate['money'])} more"
 
 
 def verdict(figures: dict[str, Any]) -> str:
-    """What came of it, in a sentence."""
-    quiet, noisy = figures["sessions"].values()
+    """The result in two sentences."""
+    exact, noisy = figures["sessions"].values()
     count = len(figures["companies"])
-    better, still = (sum(g is not None and g > 0.5 for g in s["gains"]) for s in (quiet, noisy))
-    who = "every company is" if better == count else f"{better} of {count} companies are"
-    first = f"Verdict: with only totals to be read, {who} better off than alone"
-    kept = _sum(noisy["gains"]) / (_sum(quiet["gains"]) or math.inf)
+    better, still = (sum(g is not None and g > 0.5 for g in s["gains"]) for s in (exact, noisy))
+    subject = "every company gains" if better == count else f"{better} of {count} companies gain"
+    first = f"Without noise {subject}, and others read only totals."
+    kept = _sum(noisy["gains"]) / (_sum(exact["gains"]) or math.inf)
     if still:
-        return (
-            f"{first}; a privacy budget of ε = {EPSILON:g} on top keeps {kept:.0%} of that, for "
-            f"{still} of them."
-        )
+        return f"{first} With noise for ε = {EPSILON:g}, {still} keep {kept:.0%} of that gain."
     return (
-        f"{first}; a privacy budget of ε = {EPSILON:g} on top drowns so few companies in noise: "
-        "they are left with the split by shares, and nobody loses."
+        f"{first} With noise for ε = {EPSILON:g}, {count} companies are too few: the noise "
+        "swamps the answers, each keeps its equal part, and none gains or loses."
     )
 
 
