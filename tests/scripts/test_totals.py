@@ -60,8 +60,8 @@ def test_quotas_follow_demands_and_the_risk_is_told() -> None:
     assert known.quota_risk == 0.02
     assert public_result(known, "party1")["quota_risk"] == 0.02
     assert audit_figures(known)["quota_risk"] == 0.02
-    assert "with a risk of 2 % at most" in audit_text(known)
-    assert "with a risk of 2 % at most" in public_page(known)
+    assert "with a risk of at most 2 %" in audit_text(known)
+    assert "with a risk of at most 2 %" in public_page(known)
     assert abs(sum(part.payment for part in parts)) <= 1e-6 * known.worth
 
 

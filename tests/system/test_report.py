@@ -418,7 +418,7 @@ def fields(content: dict[str, Any], documented: set[str], path: str = "") -> Ite
 def test_result_has_the_fields_of_its_page() -> None:
     """`RESULT.md` names every field of the result, and no other."""
     it = played()
-    page = (ROOT / "party" / "RESULT.md").read_text()
+    page = (ROOT / "docs" / "RESULT.md").read_text()
     documented = set(re.findall(r"^\| `([a-z_.]+)` \|", page.split("## `result.json`")[1], re.M))
     documented -= {"variable", "within_quota", "at_prices"}
     for secret in (it.settlement, it.short()):
