@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from coordinator.keys import read_secret
+from protocol.agreement import schema
 from protocol.agreement.model import Agreement
 from protocol.agreement.parse import from_table, parse
 from protocol.agreement.render import written
-from protocol.agreement.schema import LEAST_MASKED
 from protocol.errors import BadAgreement, BadCommand
 from protocol.runtime.files import (
     KEY_BYTES,
@@ -26,13 +26,13 @@ from protocol.runtime.files import (
 )
 
 _DEFAULTS: dict[str, Any] = {
-    "mode": "private",
-    "rounds": 150,
-    "epsilon": 1.0,
-    "delta": 1e-3,
-    "start": "zero",
-    "topology": "relay",
-    "patience": 120.0,
+    "mode": schema.DRAFT_MODE,
+    "rounds": schema.DRAFT_ROUNDS,
+    "epsilon": schema.DRAFT_EPSILON,
+    "delta": schema.DRAFT_DELTA,
+    "start": schema.START,
+    "topology": schema.TOPOLOGY,
+    "patience": schema.PATIENCE_SECONDS,
     "rehearsal": False,
 }
 """What a new agreement says where neither an option nor an earlier session says otherwise."""
@@ -41,7 +41,7 @@ _DEFAULTS: dict[str, Any] = {
 def write_agreement(options: argparse.Namespace) -> None:
     import zmq
 
-    from protocol.rounds import RoundEngine
+    from protocol.validation import require_playable
 
     if options.out.exists():
         raise BadAgreement(f"{str(options.out)!r} exists already and is not overwritten")
@@ -53,9 +53,7 @@ def write_agreement(options: argparse.Namespace) -> None:
     draft = _first(options, key) if options.earlier is None else _next(options, key)
     text = written(draft)
     agreement = parse(text)
-    RoundEngine(
-        agreement
-    )  # what no party can compute with is refused here, and not by each of them
+    require_playable(agreement)
     if not known:
         write_private(options.key, secret.decode() + "\n")
         print(f"{options.key}: secret, stays here")
@@ -80,7 +78,7 @@ def _first(options: argparse.Namespace, key: str) -> Agreement:
     certificate = _certificate(options, centered=hidden)
     resources = [_resource_table(argument, noisy=not hidden) for argument in options.resource]
     members = [_member_table(str(argument)) for argument in options.member]
-    able = terms["mode"] != "clipped" and len(members) >= LEAST_MASKED
+    able = terms["mode"] != "clipped" and len(members) >= schema.LEAST_MASKED
     reveal = terms.get("reveal", "totals" if able else "each")
     _set_units(resources, options.unit or [])
     _set_endowments(members, [r["name"] for r in resources], options.endowment or [])
