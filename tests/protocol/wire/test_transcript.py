@@ -235,13 +235,13 @@ def whole(agreement: Agreement) -> Transcript:
     return play(agreement)[0]
 
 
-def test_a_transcript_comes_back(agreement: Agreement, whole: Transcript) -> None:
-    """What is written is read: whole, without seals, and without anything."""
+def test_a_transcript_reads_back_equal(agreement: Agreement, whole: Transcript) -> None:
+    """A file gives the same transcript: complete, without seals, and empty."""
     for transcript in (whole, replace(whole, seals=()), Transcript(rounds=())):
         assert load(agreement, dump(agreement, transcript)) == transcript
 
 
-def test_a_file_is_what_the_specification_says(agreement: Agreement, whole: Transcript) -> None:
+def test_the_reference_writes_the_same_file(agreement: Agreement, whole: Transcript) -> None:
     """The file is a magic line and one array: digest, rounds, seals."""
     rounds = [reading.array([reading.binary(r.data) for r in row]) for row in whole.rounds]
     seals = reading.array([reading.binary(s.data) for s in whole.seals])
@@ -249,8 +249,8 @@ def test_a_file_is_what_the_specification_says(agreement: Agreement, whole: Tran
     assert dump(agreement, whole) == b"sotto transcript 1\n" + reading.array(content)
 
 
-def test_replay_gives_the_prices_of_the_session(agreement: Agreement, whole: Transcript) -> None:
-    """Anybody with the file gets the prices that the specification gives, bit for bit."""
+def test_replay_gives_the_prices_of_the_reference(agreement: Agreement, whole: Transcript) -> None:
+    """The file gives the prices and chain hash of the independent implementation, bit for bit."""
     market = reading.Market([10.0, 20.0], [0.0, 0.0], "constant", 0.25)
     chain_hash = reading.first_head(agreement.digest, market.now)
     for number, releases in enumerate(whole.rounds):
@@ -267,7 +267,7 @@ def test_replay_gives_the_prices_of_the_session(agreement: Agreement, whole: Tra
 def test_one_changed_byte_anywhere_is_found_and_located(
     agreement: Agreement, whole: Transcript, sealed: bool
 ) -> None:
-    """No byte of the file can be another; in a message, the error says whose and when."""
+    """Any changed byte is found; inside a message, the error names round and member."""
     transcript = whole if sealed else replace(whole, seals=())
     data = dump(agreement, transcript)
     place = where(data, agreement, transcript)
@@ -282,7 +282,7 @@ def test_one_changed_byte_anywhere_is_found_and_located(
 
 
 def where(data: bytes, agreement: Agreement, transcript: Transcript) -> list[str]:
-    """For each byte of a file, how an error must locate it; nothing outside the messages."""
+    """For each byte of a file, how an error must locate it; empty outside the messages."""
     place = [""] * len(data)
     rows = [(f"round {t}", row) for t, row in enumerate(transcript.rounds)]
     for label, row in [*rows, ("the seals", transcript.seals)]:
@@ -293,8 +293,8 @@ def where(data: bytes, agreement: Agreement, transcript: Transcript) -> list[str
     return place
 
 
-def test_every_cut_is_found(agreement: Agreement, whole: Transcript) -> None:
-    """A file that ends early, or goes on, is damaged."""
+def test_a_cut_or_extended_file_is_refused(agreement: Agreement, whole: Transcript) -> None:
+    """A file that ends early, or has more bytes, is damaged."""
     data = dump(agreement, whole)
     for end in range(len(data)):
         with pytest.raises(BadTranscript):
@@ -325,23 +325,23 @@ def test_every_cut_is_found(agreement: Agreement, whole: Transcript) -> None:
     ],
     ids=repr,
 )
-def test_any_other_frame_is_refused(agreement: Agreement, content: Any) -> None:
-    """A file of another shape is refused as such, at no cost, whatever stands in it."""
+def test_a_file_of_another_form_is_refused(agreement: Agreement, content: Any) -> None:
+    """Any other msgpack content is refused as damaged."""
     if isinstance(content, list) and content[0] == b"":
         content = [agreement.digest, *content[1:]]
     with pytest.raises(BadTranscript, match="damaged: its frame"):
         load(agreement, MAGIC + bytes(msgpack.packb(content)))
 
 
-def test_announced_lengths_cost_nothing(agreement: Agreement) -> None:
+def test_announced_lengths_are_refused(agreement: Agreement) -> None:
     """A short file that announces gigabytes is refused."""
     for start in (b"\xdd\xff\xff\xff\xff", b"\x93\xc6\xff\xff\xff\xff", b"\x93" * 50):
         with pytest.raises(BadTranscript, match="its frame cannot be read"):
             load(agreement, MAGIC + start)
 
 
-def test_other_files_are_told_apart(agreement: Agreement, whole: Transcript) -> None:
-    """A file of another kind or another agreement is refused by name."""
+def test_another_file_or_agreement_is_named(agreement: Agreement, whole: Transcript) -> None:
+    """The error says what the file is: no transcript, or one of another agreement."""
     with pytest.raises(BadTranscript, match="does not begin with 'sotto transcript 1'"):
         load(agreement, b"sotto ledger")
     other = make_agreement(members=2, rounds=3)
