@@ -11,12 +11,5 @@ from protocol.agreement.parse import from_table
 from protocol.agreement.render import written
 
 __all__ = [
-    "Agreement",
-    "Member",
-    "Pricing",
-    "Privacy",
-    "Resource",
-    "Transport",
-    "from_table",
-    "written",
-]
+    "Agreement", "Member", "Pricing", "Privacy", "Resource", "Transport", "from_table", "written",
+]  # fmt: skip

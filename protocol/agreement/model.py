@@ -201,24 +201,14 @@ def canonical(agreement: Agreement) -> str:
         "alpha": agreement.alpha if agreement.mode == "clipped" else None,
         "tau": agreement.tau if agreement.mode == "clipped" or agreement.truncate else None,
         "objective_limit": agreement.objective_limit,
-        "privacy": None
-        if agreement.privacy is None
-        else _without(vars(agreement.privacy), "colluders", "overrun"),
+        "privacy": agreement.privacy and _without(vars(agreement.privacy), "colluders", "overrun"),
         "pricing": _without(vars(agreement.pricing), "tolerance", "reserve"),
         "currency": agreement.currency,
         "resources": [_without(vars(r), "span", "opposite") for r in agreement.resources],
         "members": [
             _without(
-                {
-                    "name": m.name,
-                    "share": m.share,
-                    "endowment": m.endowment,
-                    "floor": m.floor,
-                    "signing_key": m.signing_key.hex(),
-                    "transport_key": m.transport_key,
-                },
-                "endowment",
-                "floor",
+                vars(m) | {"signing_key": m.signing_key.hex(), "address": None},
+                *("address", "endowment", "floor"),
             )
             for m in agreement.members
         ],

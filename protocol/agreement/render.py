@@ -20,7 +20,7 @@ _COMMENTS = {
     "epsilon": "privacy budget of each member for the whole session; smaller: more noise",
     "delta": "small probability with which that budget may be exceeded",
     "accountant": "exact; or paper: more noise for the same guarantee",
-    "noise": "how it is spread over the resources: component, norm or balanced",
+    "noise": "how noise is spread over the resources",
     "colluders": "members that may share all they know without exceeding the budget",
     "overrun": "risk that all quotas together exceed some capacity",
     "truncate": "cut noisy demands to [tau, 1] of a capacity",
@@ -29,7 +29,7 @@ _COMMENTS = {
     "share_objective": "members also release their objective, with noise",
     "objective_limit": "largest objective that a member can release",
     "start": "first prices: zero, worth, or a table with a price for each resource",
-    "step": "price rule: center without noise, worth with it; or dog, or the paper's",
+    "step": "price rule: center without noise, worth with it; or one of the paper's",
     "step_size": "how far prices move in a round",
     "momentum": "fraction of the last price change that is added to the next",
     "nonnegative": "whether prices stay at 0 or above",
@@ -50,15 +50,16 @@ _COMMENTS = {
 
 def written(agreement: Agreement) -> str:
     """The text of the file. Reading it gives an agreement with the same digest."""
-    top: dict[str, Any] = {"session": agreement.session}
-    if agreement.rehearsal:
-        top["rehearsal"] = True
-    top |= {"mode": agreement.mode, "reveal": agreement.reveal, "rounds": agreement.rounds}
-    if agreement.pace_seconds is not None:
-        top["pace_seconds"] = agreement.pace_seconds
-    if agreement.currency:
-        top["currency"] = agreement.currency
     names = [r.name for r in agreement.resources]
+    top = {
+        "session": agreement.session,
+        "rehearsal": agreement.rehearsal or None,
+        "mode": agreement.mode,
+        "reveal": agreement.reveal,
+        "rounds": agreement.rounds,
+        "pace_seconds": agreement.pace_seconds,
+        "currency": agreement.currency,
+    }
     tables = [
         f"# Agreement of the session {agreement.session!r}. Every member needs this same file.",
         _lines(top),
@@ -72,25 +73,21 @@ def written(agreement: Agreement) -> str:
 
 
 def _privacy_terms(agreement: Agreement) -> dict[str, Any]:
-    terms: dict[str, Any] = {}
-    if agreement.privacy is not None:
-        terms |= vars(agreement.privacy)
-    if agreement.truncate:
-        terms["truncate"] = True
-    if agreement.truncate or agreement.mode == "clipped":
-        terms["tau"] = agreement.tau
-    if agreement.mode == "clipped":
-        terms["alpha"] = agreement.alpha
-    if agreement.objective_limit is not None:
-        terms |= {"share_objective": True, "objective_limit": agreement.objective_limit}
-    return terms
+    clipped = agreement.mode == "clipped"
+    return (vars(agreement.privacy) if agreement.privacy else {}) | {
+        "truncate": agreement.truncate or None,
+        "tau": agreement.tau if clipped or agreement.truncate else None,
+        "alpha": agreement.alpha if clipped else None,
+        "share_objective": agreement.objective_limit is not None or None,
+        "objective_limit": agreement.objective_limit,
+    }
 
 
 def _pricing_terms(agreement: Agreement) -> dict[str, Any]:
-    pricing = agreement.pricing
-    unused = ("momentum", "nonnegative") if pricing.step == "center" else ()
-    terms = vars(pricing) | {"start": _start_term(agreement)}
-    return {key: value for key, value in terms.items() if key not in unused}
+    terms = vars(agreement.pricing) | {"start": _start_term(agreement)}
+    if agreement.pricing.step == "center":
+        terms |= {"momentum": None, "nonnegative": None}
+    return terms
 
 
 def _start_term(agreement: Agreement) -> Any:
@@ -121,16 +118,17 @@ def _fractions_term(fractions: tuple[float, ...], resources: list[str]) -> Any:
 
 
 def _table(header: str, terms: dict[str, Any]) -> str:
-    stated = {key: value for key, value in terms.items() if value not in ("", None)}
-    return f"\n{header}\n{_lines(stated)}" if stated else ""
+    lines = _lines(terms)
+    return f"\n{header}\n{lines}" if lines else ""
 
 
 def _lines(terms: dict[str, Any]) -> str:
+    """One line for each term that has a value, with its comment."""
     lines = []
     for key, value in terms.items():
-        line = f"{key} = {_value(value)}"
-        comment = _COMMENTS.get(key)
-        lines.append(f"{line:<32} # {comment}" if comment else line)
+        if value not in ("", None):
+            line, comment = f"{key} = {_value(value)}", _COMMENTS.get(key)
+            lines.append(f"{line:<32} # {comment}" if comment else line)
     return "\n".join(lines)
 
 

@@ -11,19 +11,6 @@ from protocol.wire.messages import Halt, Hello, MaskKey, Message, Reason, Releas
 from protocol.wire.transcript import Transcript, load
 
 __all__ = [
-    "Batches",
-    "Halt",
-    "Hello",
-    "MaskKey",
-    "Message",
-    "Reader",
-    "Reason",
-    "Release",
-    "Seal",
-    "Signed",
-    "Transcript",
-    "load",
-    "max_message_bytes",
-    "pack",
-    "release_bytes",
-]
+    "Batches", "Halt", "Hello", "MaskKey", "Message", "Reader", "Reason", "Release", "Seal",
+    "Signed", "Transcript", "load", "max_message_bytes", "pack", "release_bytes",
+]  # fmt: skip

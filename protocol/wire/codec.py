@@ -163,7 +163,7 @@ class Reader:
         if digest in self._valid[key]:
             return
         if digest in self._invalid:
-            raise BadMessage("the signature does not match the signing key, as before")
+            raise BadMessage("the signature does not match the signing key (checked before)")
         try:
             self._verify(b"".join((data[-SIGNATURE_BYTES:], CONTEXT, payload)), key)
         except BadMessage:

@@ -8,7 +8,10 @@ from protocol.errors import BadAgreement
 from protocol.validation import require_playable
 from tests.support.builders import make_agreement
 
-PRIVATE: dict[str, Any] = {"mode": "private", "prices": {"step": "dog"}}
+PRIVATE: dict[str, Any] = {
+    "mode": "private",
+    "prices": {"step": "constant", "step_size": 1.0},
+}
 
 
 def test_an_ordinary_agreement_is_playable() -> None:
