@@ -16,6 +16,7 @@ from protocol.agreement import schema
 from protocol.agreement.model import Agreement
 from protocol.agreement.parse import from_table, parse
 from protocol.agreement.render import written
+from protocol.agreement.schema import LEAST_MASKED
 from protocol.errors import BadAgreement, BadCommand
 from protocol.runtime.files import (
     KEY_BYTES,
@@ -78,7 +79,7 @@ def _first(options: argparse.Namespace, key: str) -> Agreement:
     certificate = _certificate(options, centered=hidden)
     resources = [_resource_table(argument, noisy=not hidden) for argument in options.resource]
     members = [_member_table(str(argument)) for argument in options.member]
-    able = terms["mode"] != "clipped" and len(members) >= schema.LEAST_MASKED
+    able = terms["mode"] != "clipped" and len(members) >= LEAST_MASKED
     reveal = terms.get("reveal", "totals" if able else "each")
     _set_units(resources, options.unit or [])
     _set_endowments(members, [r["name"] for r in resources], options.endowment or [])

@@ -200,10 +200,10 @@ def _keygen(options: argparse.Namespace) -> None:
     import re
 
     from party import keys
-    from protocol.agreement.schema import NAME
+    from protocol.agreement.fields import NAME, NAME_IN_WORDS
 
-    if not re.fullmatch(NAME.pattern, options.name):
-        raise BadCommand(f"no agreement takes {options.name!r}: it must be {NAME.description}")
+    if not re.fullmatch(NAME, options.name):
+        raise BadCommand(f"no agreement takes {options.name!r}: it must be {NAME_IN_WORDS}")
     new = keys.generate(options.name)
     key, member = (options.dir / f"{options.name}{end}" for end in (".key", ".member.toml"))
     if member.exists():

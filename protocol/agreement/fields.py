@@ -9,8 +9,12 @@ import reprlib
 from collections.abc import Mapping
 from typing import Any
 
-from protocol.agreement.schema import NAME, Form, Range
+from protocol.agreement import schema
+from protocol.agreement.schema import Form, Range
 from protocol.errors import BadAgreement
+
+NAME, NAME_IN_WORDS = schema.NAME
+"""The form of a name as a pattern, and in words."""
 
 _BRIEF = reprlib.Repr()
 _BRIEF.maxstring = 100
@@ -83,8 +87,8 @@ class Fields:
 
     def name(self, key: str) -> str:
         value = self._rest.pop(key, None)
-        if not isinstance(value, str) or not re.fullmatch(NAME.pattern, value):
-            raise self._wrong(key, value, NAME.description)
+        if not isinstance(value, str) or not re.fullmatch(NAME, value):
+            raise self._wrong(key, value, NAME_IN_WORDS)
         return value
 
     def has_table(self, key: str) -> bool:

@@ -212,15 +212,17 @@ EDGES: tuple[dict[str, Any], ...] = (
 @example(Halt(**EDGES[1], reason=Reason.HEADS_DIFFER, evidence=()))
 @example(Halt(**EDGES[0], reason=Reason.HEADS_DIFFER, evidence=(b"", bytes(256), bytes(300))))
 @example(Seal(**EDGES[1], complete=True))
-def test_every_message_reads_back_equal(message: Message) -> None:
-    """Packing and unpacking gives the same message."""
+def test_every_message_comes_back(message: Message) -> None:
+    """What a member signs, everybody reads."""
     signed = sign(message)
     assert READER.unpack(signed.data) == signed
 
 
 @given(counts=st.integers(0, 20).flatmap(ahead), digest=digests, asking=st.booleans())
-def test_a_hello_of_another_agreement_is_read(counts: bytes, digest: bytes, asking: bool) -> None:
-    """A hello is read for any agreement and any number of members."""
+def test_a_hello_of_another_agreement_comes_back(
+    counts: bytes, digest: bytes, asking: bool
+) -> None:
+    """A hello is read whatever its agreement and however many members that has."""
     hello = _hello(sender="ben", agreement=digest, round=3, asking=asking, ahead=counts)
     assert READER.unpack(sign(hello).data).message == hello
 
