@@ -28,8 +28,8 @@ REVEALS = ("each", "totals")
 ACCOUNTANTS = ("exact", "paper")
 SHAPES = ("component", "norm", "balanced")
 STEPS = ("center", "worth", "dog", "constant", "sqrt", "theorem")
-STARTS = ("zero", "worth")
 TOPOLOGIES = ("relay", "mesh")
+STARTS = ("zero", "worth")
 
 # Units of released numbers
 

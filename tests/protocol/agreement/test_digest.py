@@ -96,7 +96,7 @@ CHANGES: list[tuple[str, Any]] = [
     ("privacy.epsilon", 1.0000000000000002),
     ("privacy.delta", 0.002),
     ("privacy.accountant", "exact"),
-    ("privacy.noise", "balanced"),
+    ("privacy.noise", "component"),
     ("privacy.truncate", False),
     ("privacy.alpha", 1.5),
     ("privacy.tau", 0.03),
