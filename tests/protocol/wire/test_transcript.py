@@ -1,4 +1,4 @@
-"""The public course of a session: prices and heads, and what an audit finds."""
+"""Prices and chain hashes of a session, its transcript file, and the faults that an audit finds."""
 
 import json
 import os
@@ -52,7 +52,7 @@ def course_of(case: dict[str, Any]) -> tuple[RoundEngine, list[RoundState]]:
 
 @every_case
 def test_prices_are_those_of_the_vectors(case: dict[str, Any]) -> None:
-    """The same releases give the same prices and heads on every machine, bit for bit."""
+    """The releases give the prices and chain hashes of the vectors, bit for bit."""
     _, positions = course_of(case)
     assert [bits(p.prices.current) for p in positions] == case["prices"]
     assert [p.chain_hash.hex() for p in positions] == case["heads"]
@@ -64,7 +64,7 @@ def test_prices_are_those_of_the_vectors(case: dict[str, Any]) -> None:
 
 @every_case
 def test_caps_are_those_of_the_vectors(case: dict[str, Any]) -> None:
-    """In clipped mode the caps follow the releases; otherwise they are the shares for good."""
+    """In clipped mode caps follow the releases; otherwise they are the shares."""
     _, positions = course_of(case)
     caps = [p.caps.tolist() for p in positions]
     shares = positions[0].caps.tolist()
@@ -72,8 +72,8 @@ def test_caps_are_those_of_the_vectors(case: dict[str, Any]) -> None:
 
 
 @every_case
-def test_the_vectors_are_what_the_specification_says(case: dict[str, Any]) -> None:
-    """A reader of SPEC.md alone, without numpy, gets the same prices, heads and caps."""
+def test_the_reference_gives_the_same_prices(case: dict[str, Any]) -> None:
+    """The independent implementation, without numpy, gives the same prices, hashes and caps."""
     table = case["agreement"]
     capacity = [float(r["capacity"]) for r in table["resource"]]
     worth = [r["worth"] for r in table["resource"] if "worth" in r]
@@ -105,7 +105,7 @@ def test_the_vectors_are_what_the_specification_says(case: dict[str, Any]) -> No
 
 @every_case
 def test_the_agreements_of_the_vectors_have_one_canonical_text(case: dict[str, Any]) -> None:
-    """Defaults are filled in and the layout does not matter: one text, one digest."""
+    """With defaults filled in there is one canonical text and one digest."""
     agreement = from_table(case["agreement"])
     assert canonical(agreement) == case["canonical"]
     assert agreement.digest.hex() == case["digest"]
@@ -116,10 +116,10 @@ def test_the_agreements_of_the_vectors_have_one_canonical_text(case: dict[str, A
     ("excess", "nonnegative", "expected"),
     [(4, True, 1e15), (4, False, 1e15), (-1, False, -1e15), (-1, True, 0.0)],
 )
-def test_prices_stop_where_a_solver_can_still_take_them(
+def test_prices_stay_within_what_solvers_accept(
     step: str, excess: int, nonnegative: bool, expected: float
 ) -> None:
-    """However long the step and the momentum, no price goes beyond ±10¹⁵, and it comes back."""
+    """For any step and momentum prices stay within ±10¹⁵, and can return from there."""
     prices = {"step": step, "step_size": 1e15, "momentum": 0.9, "nonnegative": nonnegative}
     engine = RoundEngine(make_agreement(members=2, resources=1, rounds=4, prices=prices))
     state = engine.opening
@@ -134,8 +134,8 @@ def test_prices_stop_where_a_solver_can_still_take_them(
 # The chain
 
 
-def test_a_head_commits_to_every_number_and_its_place() -> None:
-    """Another number, another order of members or another past gives another head."""
+def test_a_chain_hash_covers_every_number_and_its_row() -> None:
+    """Another number, order of members or earlier round gives another chain hash."""
     agreement = make_agreement(members=3, resources=2)
     engine = RoundEngine(agreement)
     rows = np.array([[1, 2], [3, 4], [5, 6]], dtype=np.int64)
@@ -149,15 +149,15 @@ def test_a_head_commits_to_every_number_and_its_place() -> None:
     assert len({engine.opening.chain_hash, again, *heads}) == 5
 
 
-def test_a_head_commits_to_the_agreement() -> None:
-    """Sessions of different agreements never share a head."""
+def test_a_chain_hash_covers_the_agreement() -> None:
+    """Sessions of different agreements never share a chain hash."""
     first, second = (RoundEngine(make_agreement(rounds=n)).opening for n in (3, 4))
     assert bits(first.prices.current) == bits(second.prices.current)
     assert first.chain_hash != second.chain_hash
 
 
-def test_a_head_commits_to_the_prices() -> None:
-    """A machine that computes another price from the same numbers stands on another head."""
+def test_a_chain_hash_covers_the_prices() -> None:
+    """Another price from the same numbers gives another chain hash."""
     rows = [[1, 2], [3, 4], [5, 6]]
     agreement = make_agreement(members=3, resources=2)
     engine = RoundEngine(agreement)
@@ -430,7 +430,7 @@ def test_a_seal_on_another_head_is_named(agreement: Agreement, whole: Transcript
 
 
 def test_the_same_seed_gives_the_same_session_in_every_process(tmp_path: Path) -> None:
-    """Two processes that differ in all that may differ end at one head."""
+    """Two processes with different hash seeds end with the same chain hash and prices."""
     figures = []
     for run in (1, 2):
         path = tmp_path / f"{run}.json"
