@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from coordinator.keys import read_secret
+from protocol.agreement import schema
 from protocol.agreement.model import Agreement
 from protocol.agreement.parse import from_table, parse
 from protocol.agreement.render import written
@@ -26,13 +27,13 @@ from protocol.runtime.files import (
 )
 
 _DEFAULTS: dict[str, Any] = {
-    "mode": "private",
-    "rounds": 150,
-    "epsilon": 1.0,
-    "delta": 1e-3,
-    "start": "zero",
-    "topology": "relay",
-    "patience": 120.0,
+    "mode": schema.DRAFT_MODE,
+    "rounds": schema.DRAFT_ROUNDS,
+    "epsilon": schema.DRAFT_EPSILON,
+    "delta": schema.DRAFT_DELTA,
+    "start": schema.START,
+    "topology": schema.TOPOLOGY,
+    "patience": schema.PATIENCE_SECONDS,
     "rehearsal": False,
 }
 """What a new agreement says where neither an option nor an earlier session says otherwise."""
@@ -41,7 +42,7 @@ _DEFAULTS: dict[str, Any] = {
 def write_agreement(options: argparse.Namespace) -> None:
     import zmq
 
-    from protocol.rounds import RoundEngine
+    from protocol.validation import require_playable
 
     if options.out.exists():
         raise BadAgreement(f"{str(options.out)!r} exists already and is not overwritten")
@@ -53,9 +54,7 @@ def write_agreement(options: argparse.Namespace) -> None:
     draft = _first(options, key) if options.earlier is None else _next(options, key)
     text = written(draft)
     agreement = parse(text)
-    RoundEngine(
-        agreement
-    )  # what no party can compute with is refused here, and not by each of them
+    require_playable(agreement)
     if not known:
         write_private(options.key, secret.decode() + "\n")
         print(f"{options.key}: secret, stays here")

@@ -23,7 +23,7 @@ from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import amounts, quantities
 from protocol.errors import BadKey
 from protocol.outcome.payments import endowment
-from protocol.rounds import RoundEngine
+from protocol.validation import require_playable
 
 
 def check(
@@ -38,7 +38,7 @@ def check(
 ) -> Iterator[str]:
     """What is in order, a line at a time. Raises at the first thing that is not."""
     agreement.place(member)
-    RoundEngine(agreement)  # its noise and its steps can be computed
+    require_playable(agreement)
     yield f"agreement  {agreement.session}: valid, {member!r} is a member"
     yield f"           digest {agreement.digest.hex()}"
     data = company_model.read(model, agreement)

@@ -1,167 +1,168 @@
-"""Every error this project raises on purpose, and the exit code each kind ends with.
+"""Every error that this project raises on purpose, and the exit code of each kind.
 
-Three kinds: ours (`LocalError`), theirs (`PeerError`, with the sender and the evidence)
-and try-again (`Unavailable`). A message names party and round and never a private number.
-`EXIT_CODES.md` is the page for people; a test holds the two together.
+There are three branches. `LocalError`: something here is wrong, and you can correct it.
+`PeerError`: another party broke the protocol. `Unavailable`: nothing is wrong, but something is
+missing; try again later. A message names party and round, and never a private number.
+`docs/EXIT_CODES.md` is the page for operators; a test compares the two.
 """
 
 
 class SottoError(Exception):
-    """The root. `exit_code` is what the command ends with."""
+    """The root of the tree. Report an error that has no kind of its own."""
 
+    #: What the command ends with.
     exit_code = 1
 
 
 class LocalError(SottoError):
-    """Something on this machine is wrong, and the person in front of it can mend it."""
+    """Something on this machine is wrong. Correct what the message names, and try again."""
 
 
 class BadCommand(LocalError):
-    """The command asks for something that does not go together, or would overwrite a file."""
+    """Options contradict each other, or a file or port cannot be used. See `--help`."""
 
     exit_code = 2
 
 
 class BadAgreement(LocalError):
-    """The agreement file cannot be read or contradicts itself."""
+    """The agreement is unreadable or contradicts itself. Correct the field that is named."""
 
     exit_code = 3
 
 
 class BadData(LocalError):
-    """The private data set cannot be used with this agreement."""
+    """The company's model cannot be used with this agreement. Correct it; `party check` helps."""
 
     exit_code = 4
 
 
 class BadKey(LocalError):
-    """A key file is missing, readable by others, or not the one in the agreement."""
+    """A key file is missing, readable by others, or another one. Use the key of the agreement."""
 
     exit_code = 5
 
 
 class BadLedger(LocalError):
-    """The ledger is in use, damaged, or an old copy that would release a round twice."""
+    """The ledger is in use, damaged, or an old copy. Restore the newest; never start empty."""
 
     exit_code = 6
 
 
 class BudgetExceeded(LocalError):
-    """The session would pass the privacy budget that the party has set for itself."""
+    """The session would exceed your limit on privacy spent. Raise the limit, or do not join."""
 
     exit_code = 7
 
 
 class InternalError(LocalError):
-    """A promise of this program to itself does not hold: a defect, please report it."""
+    """A defect of this program. Report it."""
 
     exit_code = 8
 
 
 class BadTranscript(LocalError):
-    """A transcript does not verify against its agreement."""
+    """A transcript does not verify against its agreement. Ask for another copy."""
 
     exit_code = 9
 
 
+class Abandoned(LocalError):
+    """You gave up this session here, for good. Agree on a new session."""
+
+    exit_code = 15
+
+
+class QuotaTooSmall(LocalError):
+    """The session is sealed, but no plan of this company fits its quota. See your report.
+
+    The exit code says something about private data: it is for the operator only.
+    """
+
+    exit_code = 30
+
+
 class FileLimitTooLow(LocalError):
-    """This system lets a process hold fewer files open than a session of this size needs."""
+    """A process may open too few files for this session. Raise the hard limit."""
 
     exit_code = 31
 
 
 class NoSolver(LocalError):
-    """The process of the solver cannot be started, or ends before it has read the model."""
+    """The solver process does not start, or ends before it has read the model. Free resources."""
 
     exit_code = 32
 
 
 class UnsafeLibrary(LocalError):
-    """A library on this machine has a known flaw on which the masks of a session would rest."""
+    """A library here has a known flaw that would make masks unsafe. Install a newer one."""
 
     exit_code = 33
 
 
 class PeerError(SottoError):
-    """Another party did something that the protocol does not allow.
-
-    `evidence` holds the signed messages that show it, as they came.
-    """
+    """Another party broke the protocol. Ask the member that is named."""
 
     exit_code = 10
 
     def __init__(self, text: str, *, sender: str = "", evidence: tuple[bytes, ...] = ()) -> None:
         super().__init__(text)
+        #: The member that broke the protocol; empty if nobody can tell.
         self.sender = sender
+        #: The signed messages that prove it, unchanged.
         self.evidence = evidence
 
 
 class BadMessage(PeerError):
-    """Bytes that are not a message of this session. They are dropped, never obeyed."""
+    """Bytes that are not a message of this session. They are dropped, and the session continues."""
 
 
 class Malformed(BadMessage):
-    """What a member has signed, and still is not a message of this session."""
+    """A member signed these bytes, but they are not a message of this session. They are dropped."""
 
 
 class Equivocation(PeerError):
-    """A party signed two different messages for the same round."""
+    """A party signed two different messages for one round. This is final; keep the evidence."""
 
     exit_code = 11
 
 
 class DifferentAgreement(PeerError):
-    """The others hold another agreement."""
+    """Peers use another agreement. Compare the two digests, and use one file."""
 
     exit_code = 12
 
 
 class DifferentPrices(PeerError):
-    """A party got other prices from the same releases."""
+    """A party computed other prices from the same releases. This is final; compare versions."""
 
     exit_code = 13
 
 
 class Diverged(PeerError):
-    """A party stands elsewhere than this one, and nobody has proved why. Not final."""
+    """A party has another history, without proof why. Not final: run the same command again."""
 
     exit_code = 14
 
 
 class ImpossibleTotal(PeerError):
-    """Masked releases add up to what all members together cannot have said; nobody knows whose."""
-
-    exit_code = 15
-
-
-class Abandoned(LocalError):
-    """The operator has given up this session here, for good."""
+    """Masked releases add up to an impossible total. Masks hide who did it; compare versions."""
 
     exit_code = 15
 
 
 class Unavailable(SottoError):
-    """Nothing is wrong, but somebody is missing. The same command goes on later."""
+    """Nothing is wrong, but a party or the coordinator is missing. Run the same command later."""
 
     exit_code = 20
 
 
 class Unsealed(Unavailable):
-    """All rounds are closed and the outcome is there, but seals of members are missing."""
+    """The outcome is final, but seals are missing. Run the same command when members are back."""
 
     exit_code = 21
 
 
 class Incomplete(Unavailable):
-    """A transcript verifies as far as it goes, which is not to the end of its session."""
+    """A transcript verifies, but its session had not ended. Ask for a later copy."""
 
     exit_code = 22
-
-
-class QuotaTooSmall(LocalError):
-    """The session is sealed and its files are written, but the quota allows this company no plan.
-
-    That says something about its data: for the operator only, as is the exit code.
-    """
-
-    exit_code = 30

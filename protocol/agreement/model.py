@@ -1,7 +1,7 @@
-"""The public agreement of one session: resources, members, privacy, prices.
+"""The public agreement of one session: resources, members, privacy, prices, transport.
 
-An `Agreement` is complete and valid once it exists: `toml` checks every field at the door
-and fills in the defaults. Nothing private and nothing secret may ever be in it.
+`parse` builds an `Agreement` from its file, checks every field and fills in the defaults. Nothing
+private and nothing secret may ever be in it, and nothing here loads numpy.
 """
 
 import hashlib
@@ -12,46 +12,44 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from protocol.agreement.schema import FINE_TICKS, TICKS
+from protocol.agreement import schema
 from protocol.errors import BadAgreement
 
 
 @dataclass(frozen=True)
 class Resource:
-    """One shared capacity. `worth` is a public guess of what all of it would fetch.
-
-    Where members bring some of it, the capacity may be 0 or negative: what they must bring
-    together. `span` is then the amount that shares, floors and worth are about. `opposite` names a
-    resource that this is the other side of: of which not less than −capacity may be used. With both
-    a resource must be used exactly, and what its use is worth is the difference of two prices,
-    which may have either sign.
-    """
+    """One shared capacity."""
 
     name: str
+    #: How much there is, in units. With a `span` it may be 0 or negative: then members must bring
+    #: at least that much together.
     capacity: float
     unit: str = ""
+    #: A public estimate of the whole capacity's value.
     worth: float | None = None
+    #: The amount that shares, floors and worth are fractions of. Without it, the capacity is.
     span: float | None = None
+    #: The resource that this one bounds from below: members use at least −capacity of it. With
+    #: both, a resource must be used exactly. The difference of the two prices is then the value
+    #: of a unit, of either sign.
     opposite: str = ""
 
     @property
     def measure(self) -> float:
-        """The positive amount that parts of this resource are parts of."""
+        """The positive amount that shares, floors and worth are fractions of."""
         return self.capacity if self.span is None else self.span
 
 
 @dataclass(frozen=True)
 class Member:
-    """One company: the largest part of each capacity it may claim, and its public keys.
-
-    `endowment` is the part of each capacity that it brings, or would have without the others;
-    empty where nobody says so. `floor` is the least part of each that it is given, empty where
-    that is nothing; below 0 it is the most that it may bring, and is paid for.
-    """
+    """One company: its fractions of each resource, in the order of the resources, and its keys."""
 
     name: str
+    #: The most that it may claim.
     share: tuple[float, ...]
+    #: What it brings, or would have without the others. Empty if the agreement has none.
     endowment: tuple[float, ...] = ()
+    #: The least that it is given; below 0, the most that it brings and is paid for. Empty: 0.
     floor: tuple[float, ...] = ()
     signing_key: bytes = b""
     transport_key: str = ""
@@ -60,55 +58,50 @@ class Member:
 
 @dataclass(frozen=True, kw_only=True)
 class Privacy:
-    """The budget of each party for the whole session. In `exact` mode there is none.
-
-    `colluders` and `overrun` belong to `totals`, and are None elsewhere: how many members may
-    tell each other all they know and still learn no more of another than ε and δ allow, and the
-    risk that in this session the private quotas are together above some capacity.
-    """
+    """The privacy budget of each party for the whole session. Mode `exact` has none."""
 
     epsilon: float
     delta: float
-    accountant: str = "exact"
-    noise: str = "component"
+    accountant: str = schema.ACCOUNTANT
+    noise: str = schema.SHAPE
+    #: With `totals`: members that may share all they know and still learn no more about another
+    #: than ε and δ allow.
     colluders: int | None = None
+    #: With `totals`: the risk that the private quotas together exceed some capacity.
     overrun: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pricing:
-    """How the prices start and move, and when the rounds may stop.
-
-    `tolerance` and `reserve` belong to the centre rule: the part of what all capacities are
-    worth that its certificate must reach, and the part of each capacity that the rounds leave.
-    """
+    """How prices start and move, and when the rounds may stop."""
 
     step: str
+    #: For the steps `constant` and `sqrt`.
     step_size: float | None = None
+    #: Centre rule: the rounds stop at a certificate of this fraction of all worth.
     tolerance: float | None = None
+    #: Centre rule: the fraction of each capacity that the rounds leave.
     reserve: float | None = None
-    momentum: float = 0.0
+    momentum: float = schema.MOMENTUM
     nonnegative: bool = True
     start: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Transport:
-    """How the processes reach each other: may change without changing what was agreed."""
+    """How the processes reach each other. It is not part of the digest, so it may change."""
 
-    topology: str = "relay"
-    patience_seconds: float = 120.0
+    topology: str = schema.TOPOLOGY
+    patience_seconds: float = schema.PATIENCE_SECONDS
     coordinator: str = ""
     coordinator_key: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Agreement:
-    """What every company signs. `digest` names it; the same content has the same digest.
+    """The terms that every member signs up to. The same content has the same digest.
 
-    `reveal` says what can be read of the releases of a round: `each` of them, or their `totals`
-    alone. `pace_seconds` after a member has got to a round its release leaves, whatever its
-    solver took; without it, as soon as it is ready.
+    It has 16 fields because the canonical form, and so the digest, is flat in the same way.
     """
 
     session: str
@@ -117,14 +110,20 @@ class Agreement:
     resources: tuple[Resource, ...]
     members: tuple[Member, ...]
     pricing: Pricing
-    reveal: str = "each"
+    #: What others can read in a round: `each` release, or only the `totals` over all members.
+    reveal: str = schema.REVEAL
     privacy: Privacy | None = None
+    #: Whether noisy demands are cut to [τ, 1] capacities before they are released.
     truncate: bool = False
-    alpha: float = 1.5
-    tau: float = 0.01
+    #: Mode `clipped`: the sum of all caps of a resource, in capacities.
+    alpha: float = schema.ALPHA
+    #: Mode `clipped` and `truncate`: the smallest noisy demand that counts, in capacities.
+    tau: float = schema.TAU
+    #: The cap of a shared objective; None if objectives are not shared.
     objective_limit: float | None = None
     currency: str = ""
     rehearsal: bool = False
+    #: Every release is sent this many seconds after its round opens. None: as soon as it is ready.
     pace_seconds: float | None = None
     transport: Transport = Transport()
 
@@ -135,30 +134,30 @@ class Agreement:
 
     @property
     def masked(self) -> bool:
-        """Whether releases are masked, so that nobody can read one by itself."""
+        """Whether releases are masked, so that only totals can be read."""
         return self.reveal == "totals"
 
     @property
     def ticks(self) -> int:
-        """Ticks in one whole capacity. A released number counts ticks."""
-        return FINE_TICKS if self.pricing.step == "center" else TICKS
+        """Ticks in one capacity. A released number counts ticks."""
+        return schema.FINE_TICKS if self.pricing.step == "center" else schema.TICKS
 
     @property
     def width(self) -> int:
-        """How many numbers a release carries: one per resource, one more with objectives."""
+        """Numbers in a release: one per resource, and one more for a shared objective."""
         return len(self.resources) + (self.objective_limit is not None)
 
     @cached_property
     def banded(self) -> bool:
-        """Whether any member has a floor, or any resource a span of its own."""
+        """Whether any member has a floor or any resource a span."""
         return any(m.floor for m in self.members) or any(r.span is not None for r in self.resources)
 
     def floor_of(self, member: Member, j: int) -> float:
-        """The least of resource `j` that a member is given, in the unit of the resource."""
+        """A member's floor in resource `j`, in units."""
         return member.floor[j] * self.resources[j].measure if member.floor else 0.0
 
     def above_floors(self, j: int) -> float:
-        """What there is of resource `j` above the floors of all members. Never rounded up."""
+        """The capacity of resource `j` above the floors of all members, never rounded up."""
         if not self.banded:
             return self.resources[j].capacity
         exact = Fraction(self.resources[j].capacity)
@@ -167,30 +166,30 @@ class Agreement:
         return above if Fraction(above) <= exact else math.nextafter(above, -math.inf)
 
     def share_of(self, member: Member, j: int) -> float:
-        """The part of what is above the floors of resource `j` that a member may claim."""
+        """The most that a member may claim of resource `j`, as a fraction of `above_floors`."""
         if not self.banded:
             return member.share[j]
         width = member.share[j] * self.resources[j].measure - self.floor_of(member, j)
         return min(1.0, max(0.0, width / self.above_floors(j)))
 
     def share_ticks_of(self, member: Member, j: int) -> int:
-        """`share_of` in ticks, rounded up: shares that add up to 1 leave no tick unused."""
+        """`share_of` in ticks, rounded up, so that shares that add up to 1 cover every tick."""
         return math.ceil(self.share_of(member, j) * self.ticks)
 
     @cached_property
-    def _places(self) -> dict[str, int]:
+    def _rows(self) -> dict[str, int]:
         return {member.name: index for index, member in enumerate(self.members)}
 
     def place(self, name: str) -> int:
-        """Where a member stands in the roster."""
-        if name in self._places:
-            return self._places[name]
-        names = ", ".join(map(repr, self._places))
+        """The row of a member in the roster, from 0."""
+        if name in self._rows:
+            return self._rows[name]
+        names = ", ".join(map(repr, self._rows))
         raise BadAgreement(f"{name!r} is not a member of {self.session!r}; the members are {names}")
 
 
 def canonical(agreement: Agreement) -> str:
-    """One line of JSON that is the same for every layout of the same agreement."""
+    """One line of JSON that depends on the terms only, not on the layout of the file."""
     content = {
         "session": agreement.session,
         "mode": agreement.mode,
@@ -202,24 +201,14 @@ def canonical(agreement: Agreement) -> str:
         "alpha": agreement.alpha if agreement.mode == "clipped" else None,
         "tau": agreement.tau if agreement.mode == "clipped" or agreement.truncate else None,
         "objective_limit": agreement.objective_limit,
-        "privacy": None
-        if agreement.privacy is None
-        else _without(vars(agreement.privacy), "colluders", "overrun"),
+        "privacy": agreement.privacy and _without(vars(agreement.privacy), "colluders", "overrun"),
         "pricing": _without(vars(agreement.pricing), "tolerance", "reserve"),
         "currency": agreement.currency,
         "resources": [_without(vars(r), "span", "opposite") for r in agreement.resources],
         "members": [
             _without(
-                {
-                    "name": m.name,
-                    "share": m.share,
-                    "endowment": m.endowment,
-                    "floor": m.floor,
-                    "signing_key": m.signing_key.hex(),
-                    "transport_key": m.transport_key,
-                },
-                "endowment",
-                "floor",
+                vars(m) | {"signing_key": m.signing_key.hex(), "address": None},
+                *("address", "endowment", "floor"),
             )
             for m in agreement.members
         ],
@@ -229,5 +218,5 @@ def canonical(agreement: Agreement) -> str:
 
 
 def _without(terms: dict[str, Any], *optional: str) -> dict[str, Any]:
-    """Terms less those of these that an agreement does not have."""
+    """These terms without the `optional` ones that have no value."""
     return {k: v for k, v in terms.items() if k not in optional or v not in (None, "", ())}

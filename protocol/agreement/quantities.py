@@ -1,7 +1,7 @@
 """The numbers of an agreement as arrays: members by resources, in units and in ticks.
 
-The record itself (`model`) loads no numpy, so that a relay can read agreements. Everything that
-computes takes its arrays from here. Read-only, and the same bits on every machine.
+The record itself (`model`) loads no numpy, so that a relay can read agreements. All code that
+computes takes its arrays from here. They are read-only, with the same bits on every machine.
 """
 
 import math
@@ -15,38 +15,38 @@ import numpy as np
 from protocol.agreement.model import Agreement, Member
 from protocol.numeric import Floats, Ticks, frozen
 
-_KEPT = 64
-_known: dict[bytes, "Quantities"] = {}
+_CACHE_SIZE = 64
+_cache: dict[bytes, "Quantities"] = {}
 
 
 @dataclass(frozen=True, eq=False)
 class Quantities:
     """Arrays of one agreement. Rows are members in roster order, columns are resources."""
 
-    #: The least that each member is given, in units.
+    #: The floor of each member, in units.
     floor: Floats
-    #: What there is to share: each capacity above the floors of all members, in units. Releases,
-    #: prices, noise and quotas are all about this. Without floors it is the capacity itself.
+    #: Each capacity above the floors of all members, in units. Releases, prices, noise and quotas
+    #: all refer to this amount. Without floors it is the capacity itself.
     capacity: Floats
-    #: What each whole capacity above the floors may fetch; None if a resource does not say.
+    #: The estimated value of each capacity above the floors; None if a resource has no worth.
     worth: Floats | None
-    #: The part of what is above the floors that a member may claim.
+    #: The most that a member may claim, as a fraction of the capacity above the floors.
     share: Floats
-    #: `share` in ticks: no release is computed from more than this.
+    #: `share` in ticks: the largest demand that a release is computed from.
     share_ticks: Ticks
 
 
 def quantities(agreement: Agreement) -> Quantities:
-    """The arrays of an agreement, computed once for each agreement."""
-    found = _known.get(agreement.digest)
-    if found is None:
-        found = _known[agreement.digest] = _computed(agreement)
-        if len(_known) > _KEPT:
-            del _known[next(iter(_known))]
-    return found
+    """The arrays of an agreement, computed once."""
+    cached = _cache.get(agreement.digest)
+    if cached is None:
+        cached = _cache[agreement.digest] = _compute(agreement)
+        if len(_cache) > _CACHE_SIZE:
+            del _cache[next(iter(_cache))]
+    return cached
 
 
-def _computed(agreement: Agreement) -> Quantities:
+def _compute(agreement: Agreement) -> Quantities:
     columns = range(len(agreement.resources))
 
     def table(entry: Callable[[Member, int], float]) -> np.ndarray[Any, Any]:
@@ -64,20 +64,22 @@ def _computed(agreement: Agreement) -> Quantities:
 
 
 def _worth(agreement: Agreement, capacity: Floats) -> Floats | None:
-    known = [r.worth for r in agreement.resources if r.worth is not None]
-    if len(known) < len(agreement.resources):
-        return None
-    measures = [r.measure for r in agreement.resources]
-    whole = zip(known, capacity.tolist(), measures, strict=True)
-    return frozen(np.array([w if above == span else w * above / span for w, above, span in whole]))
+    values = []
+    for resource, above in zip(agreement.resources, capacity.tolist(), strict=True):
+        if resource.worth is None:
+            return None
+        # Not scaled where nothing changes: a product and a quotient could move the last bit.
+        scaled = above != resource.measure
+        values.append(resource.worth * above / resource.measure if scaled else resource.worth)
+    return frozen(np.array(values))
 
 
 def amounts(agreement: Agreement, ticks: Ticks, row: int | None = None) -> Floats:
-    """Ticks of each resource in its own unit, never rounded up.
+    """Ticks of each resource in its unit, never rounded up.
 
-    With the `row` of a member its floors are counted in: what it may use in all.
+    With the `row` of a member its floors are added: the result is all that it may use.
 
-    Guarantee: amounts of ticks that add up to a capacity do not add up to more than it.
+    Guarantee: amounts of ticks that add up to a capacity do not exceed that capacity together.
     """
 
     def rounded_down(ticks: int, capacity: float, floor: float) -> float:

@@ -1,51 +1,67 @@
-"""Writes an agreement as a commented TOML file."""
+"""Writes an agreement as a TOML file with a comment beside each term.
+
+Conveners and members read this file, so the comments are for people without a manual. Never here:
+a term that `parse` would not read back.
+"""
 
 import json
 from typing import Any
 
 from protocol.agreement.model import Agreement, Member
+from protocol.agreement.schema import SHARE
 
-_WORDS = {
-    "rehearsal": "seeded noise: NO privacy",
+_COMMENTS = {
+    "rehearsal": "repeatable noise: NO privacy",
     "mode": "exact: no noise; private: noise; clipped: noise with adaptive caps",
-    "reveal": "each: every release can be read; totals: only their sum, by everybody",
+    "reveal": "each: members can read every release; totals: only the sum of all",
     "rounds": "each member releases at most this many times",
-    "pace_seconds": "a release leaves so long after its round opened, ready or not",
-    "currency": "what prices, worths and payments are in",
-    "epsilon": "of each member, for all its releases of this session together",
-    "accountant": "exact; or paper, which adds more noise for the same guarantee",
-    "noise": "component, norm or balanced",
-    "colluders": "members that may tell each other all they know",
-    "overrun": "risk that all quotas together are above some capacity",
-    "start": "zero, worth, or a table with a price for each resource",
-    "step": "center without noise, worth with it; or dog, or the paper's",
-    "tolerance": "stop once no plan could earn more than this part of all worth above",
-    "reserve": "part of each capacity that the rounds leave; 0 where all is needed",
-    "topology": "relay: through the coordinator; mesh: directly",
-    "patience_seconds": "after so much silence a member stops and can go on later",
-    "unit": "what it is counted in",
-    "worth": "a public guess of what all of it would fetch",
-    "share": "the largest part of each capacity that it may claim",
-    "floor": "the least part of each that it is given; below 0, what it may bring",
-    "span": "the amount that parts are parts of",
-    "opposite": "this is its other side: not less than -capacity may be used of it",
-    "endowment": "the part of each capacity that it would have without the others",
+    "pace_seconds": "every release is sent this many seconds after its round opens",
+    "currency": "of prices, worths and payments",
+    "epsilon": "privacy budget of each member for the whole session; smaller: more noise",
+    "delta": "small probability with which that budget may be exceeded",
+    "accountant": "exact; or paper: more noise for the same guarantee",
+    "noise": "how noise is spread over the resources",
+    "colluders": "members that may share all they know without exceeding the budget",
+    "overrun": "risk that all quotas together exceed some capacity",
+    "truncate": "cut noisy demands to [tau, 1] of a capacity",
+    "tau": "smallest noisy demand that counts, as a fraction of a capacity",
+    "alpha": "sum of all caps of a resource, in capacities",
+    "share_objective": "members also release their objective, with noise",
+    "objective_limit": "largest objective that a member can release",
+    "start": "first prices: zero, worth, or a table with a price for each resource",
+    "step": "price rule: center without noise, worth with it; or one of the paper's",
+    "step_size": "how far prices move in a round",
+    "momentum": "fraction of the last price change that is added to the next",
+    "nonnegative": "whether prices stay at 0 or above",
+    "tolerance": "stop once the loss is proved to be below this fraction of all worth",
+    "reserve": "fraction of each capacity that the rounds leave; 0 if all of it is needed",
+    "topology": "relay: messages go through the coordinator; mesh: directly",
+    "patience_seconds": "a member stops after this much silence; it can resume later",
+    "coordinator": "where members reach the coordinator",
+    "unit": "unit of the capacity",
+    "worth": "public estimate of this capacity's total value",
+    "span": "amount that shares, floors and endowments are fractions of",
+    "opposite": "at least -capacity of this other resource must be used",
+    "share": "largest fraction of each capacity that this member may claim",
+    "floor": "least fraction of each that it is given; below 0: the most that it brings",
+    "endowment": "fraction of each capacity that it brings, or has without the others",
 }
 
 
 def written(agreement: Agreement) -> str:
-    """The whole file. Reading it gives an agreement with the same digest."""
-    top: dict[str, Any] = {"session": agreement.session}
-    if agreement.rehearsal:
-        top["rehearsal"] = True
-    top |= {"mode": agreement.mode, "reveal": agreement.reveal, "rounds": agreement.rounds}
-    if agreement.pace_seconds is not None:
-        top["pace_seconds"] = agreement.pace_seconds
-    if agreement.currency:
-        top["currency"] = agreement.currency
+    """The text of the file. Reading it gives an agreement with the same digest."""
     names = [r.name for r in agreement.resources]
-    parts = [
-        f"# Agreement of the session {agreement.session!r}. Every member needs this very file.",
+    top = {
+        "session": agreement.session,
+        "rehearsal": agreement.rehearsal or None,
+        "mode": agreement.mode,
+        "reveal": agreement.reveal,
+        "rounds": agreement.rounds,
+        "pace_seconds": agreement.pace_seconds,
+        "currency": agreement.currency,
+    }
+    tables = [
+        f"# Agreement of the session {agreement.session!r}. Every member needs this same file.",
         _lines(top),
         _table("[privacy]", _privacy_terms(agreement)),
         _table("[prices]", _pricing_terms(agreement)),
@@ -53,72 +69,71 @@ def written(agreement: Agreement) -> str:
         *(_table("[[resource]]", vars(r)) for r in agreement.resources),
         *(_table("[[member]]", _member_terms(m, names)) for m in agreement.members),
     ]
-    return "\n".join(part for part in parts if part) + "\n"
+    return "\n".join(table for table in tables if table) + "\n"
 
 
 def _privacy_terms(agreement: Agreement) -> dict[str, Any]:
-    terms: dict[str, Any] = {}
-    if agreement.privacy is not None:
-        terms |= vars(agreement.privacy)
-    if agreement.truncate:
-        terms["truncate"] = True
-    if agreement.truncate or agreement.mode == "clipped":
-        terms["tau"] = agreement.tau
-    if agreement.mode == "clipped":
-        terms["alpha"] = agreement.alpha
-    if agreement.objective_limit is not None:
-        terms |= {"share_objective": True, "objective_limit": agreement.objective_limit}
-    return terms
+    clipped = agreement.mode == "clipped"
+    return (vars(agreement.privacy) if agreement.privacy else {}) | {
+        "truncate": agreement.truncate or None,
+        "tau": agreement.tau if clipped or agreement.truncate else None,
+        "alpha": agreement.alpha if clipped else None,
+        "share_objective": agreement.objective_limit is not None or None,
+        "objective_limit": agreement.objective_limit,
+    }
 
 
 def _pricing_terms(agreement: Agreement) -> dict[str, Any]:
-    pricing = agreement.pricing
-    known = all(r.worth is not None for r in agreement.resources)
-    start: Any = {r.name: p for r, p in zip(agreement.resources, pricing.start, strict=True)}
-    if not any(pricing.start):
-        start = "zero"
-    elif known and pricing.start == tuple(
-        (r.worth or 0.0) / r.measure for r in agreement.resources
-    ):
-        start = "worth"
-    terms = {"start": start, **vars(pricing)} | {"start": start}
-    unused = ("momentum", "nonnegative") if pricing.step == "center" else ()
-    return {key: value for key, value in terms.items() if key not in unused}
+    terms = vars(agreement.pricing) | {"start": _start_term(agreement)}
+    if agreement.pricing.step == "center":
+        terms |= {"momentum": None, "nonnegative": None}
+    return terms
+
+
+def _start_term(agreement: Agreement) -> Any:
+    prices = agreement.pricing.start
+    if not any(prices):
+        return "zero"
+    worths = [None if r.worth is None else r.worth / r.measure for r in agreement.resources]
+    if list(prices) == worths:
+        return "worth"
+    return {r.name: p for r, p in zip(agreement.resources, prices, strict=True)}
 
 
 def _member_terms(member: Member, resources: list[str]) -> dict[str, Any]:
-    share = _parts_terms(member.share, resources)
+    share = _fractions_term(member.share, resources)
     return vars(member) | {
-        "share": None if share == 1.0 else share,
-        "endowment": _parts_terms(member.endowment, resources),
-        "floor": _parts_terms(member.floor, resources),
+        "share": None if share == SHARE else share,
+        "endowment": _fractions_term(member.endowment, resources),
+        "floor": _fractions_term(member.floor, resources),
         "signing_key": member.signing_key.hex(),
     }
 
 
-def _parts_terms(parts: tuple[float, ...], resources: list[str]) -> Any:
-    """One number where all are the same, nothing where there are none."""
-    if len(set(parts)) <= 1:
-        return parts[0] if parts else None
-    return dict(zip(resources, parts, strict=True))
+def _fractions_term(fractions: tuple[float, ...], resources: list[str]) -> Any:
+    """One number if all are equal, a table if they differ, None if there are none."""
+    if len(set(fractions)) <= 1:
+        return fractions[0] if fractions else None
+    return dict(zip(resources, fractions, strict=True))
 
 
 def _table(header: str, terms: dict[str, Any]) -> str:
-    said = {key: value for key, value in terms.items() if value not in ("", None)}
-    return f"\n{header}\n{_lines(said)}" if said else ""
+    lines = _lines(terms)
+    return f"\n{header}\n{lines}" if lines else ""
 
 
 def _lines(terms: dict[str, Any]) -> str:
+    """One line for each term that has a value, with its comment."""
     lines = []
     for key, value in terms.items():
-        line = f"{key} = {_value(value)}"
-        word = _WORDS.get(key)
-        lines.append(f"{line:<32} # {word}" if word else line)
+        if value not in ("", None):
+            line, comment = f"{key} = {_value(value)}", _COMMENTS.get(key)
+            lines.append(f"{line:<32} # {comment}" if comment else line)
     return "\n".join(lines)
 
 
 def _value(value: Any) -> str:
     if isinstance(value, dict):
         return "{ " + ", ".join(f"{json.dumps(k)} = {_value(v)}" for k, v in value.items()) + " }"
-    # TOML takes JSON's strings and numbers but for one character that JSON leaves as it is.
+    # TOML reads JSON's strings and numbers, except for one character that JSON does not escape.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

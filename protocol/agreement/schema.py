@@ -1,4 +1,27 @@
-"""Limits, choices and defaults of an agreement. No other module may state one."""
+"""Choices, limits and defaults of an agreement.
+
+No other module may state one: `parse` checks against these, `model` and `coordinator new` take
+their defaults from here. Nothing here computes.
+"""
+
+from typing import NamedTuple
+
+
+class Range(NamedTuple):
+    """The smallest and the largest number that a field may have."""
+
+    least: float
+    most: float
+
+
+class Form(NamedTuple):
+    """What a text must match, and how an error describes it."""
+
+    pattern: str
+    description: str
+
+
+# Choices
 
 MODES = ("exact", "private", "clipped")
 REVEALS = ("each", "totals")
@@ -6,33 +29,117 @@ ACCOUNTANTS = ("exact", "paper")
 SHAPES = ("component", "norm", "balanced")
 STEPS = ("center", "worth", "dog", "constant", "sqrt", "theorem")
 TOPOLOGIES = ("relay", "mesh")
+STARTS = ("zero", "worth")
+
+# Units of released numbers
 
 TICKS = 1 << 20
-"""Ticks in one whole capacity with noise, which needs room above the capacity."""
+"""Ticks in one capacity with noise. Noisy numbers need space above the capacity."""
 
 FINE_TICKS = 1 << 40
-"""Ticks in one whole capacity with the centre rule: finer than any solver can tell apart."""
+"""Ticks in one capacity with the centre rule: finer than a solver can distinguish."""
+
+# Limits
 
 MAX_ROUNDS = 1_000_000
-MAX_MEMBERS = 10_000
+MIN_MEMBERS, MAX_MEMBERS = 2, 10_000
 MAX_RESOURCES = 10_000
-MAX_START = 1e12
-LEAST_CAPACITY, MOST_CAPACITY = 1e-9, 1e12
-LEAST_EPSILON, MOST_EPSILON = 1e-6, 100.0
 
 LEAST_MASKED = 3
-"""Members that `totals` needs: of two, each knows the other's number from the total."""
+"""Members that `totals` needs. With two, each can compute the other's number from the total."""
+
+HONEST_MEMBERS = 2
+"""Members that must not collude: at most all others may be `colluders`."""
+
+EPSILON_RANGE = LEAST_EPSILON, MOST_EPSILON = Range(1e-6, 100.0)
+DELTA_RANGE = Range(1e-10, 0.1)
+OVERRUN_RANGE = Range(1e-6, 0.5)
+
+LEAST_ALPHA = 1.0
+"""With a smaller alpha the caps together would not reach the capacity. The largest is K."""
+
+TAU_RANGE = Range(1e-4, 0.5)
+OBJECTIVE_RANGE = Range(1e-9, 1e15)
+
+PACE_RANGE = Range(0.001, 3600.0)
+"""Seconds. A release every hour is slower than any model needs."""
+
+PATIENCE_RANGE = Range(0.1, 1e7)
+"""Seconds. The largest is about four months."""
+
+STEP_SIZE_RANGE = Range(1e-15, 1e15)
+MOMENTUM_RANGE = Range(0.0, 0.999)
+"""With a momentum of 1 the prices would never settle."""
+
+TOLERANCE_RANGE = Range(0.0, 1.0)
+RESERVE_RANGE = Range(0.0, 0.5)
+
+START_RANGE = Range(-1e12, 1e12)
+"""First prices. Larger ones are beyond what solvers accept."""
+
+CAPACITY_RANGE = Range(1e-9, 1e12)
+WORTH_RANGE = Range(0.0, 1e15)
+
+FRACTION_RANGE = Range(0.0, 1.0)
+"""A share or endowment of a member that brings nothing."""
+
+SIGNED_FRACTION_RANGE = Range(-1.0, 1.0)
+"""A floor, and the share and endowment of a member that has one. Below 0, the member brings it."""
+
+ENDOWMENT_TOLERANCE = 1e-9
+"""How far endowments may be from adding up: decimals cannot write every fraction."""
+
+# Texts
+
+NAME = Form(
+    r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", "a name of 1 to 64 letters, digits, '_', '.' and '-'"
+)
+"""The names of sessions, members and resources."""
+
+CURRENCY = Form(r"[^\s\x00-\x1f\x7f]{1,8}", "one word of at most 8 characters, like EUR")
+UNIT = Form(r"[^\x00-\x1f]{0,80}", "one line of at most 80 characters")
+ADDRESS = Form(
+    r"tcp://\S{1,255}:[1-9][0-9]{0,4}",
+    "an address of the form 'tcp://host:port', its port from 1 to 65535",
+)
+SIGNING_KEY = Form(r"[0-9a-fA-F]{64}", "a public key of 64 hexadecimal digits")
+TRANSPORT_KEY = Form(
+    r"[0-9A-Za-z.:+=^!/*?&<>()\[\]{}@%$#-]{40}", "a public key of 40 Z85 characters"
+)
+
+# Defaults of fields that a file may leave out
+
+REVEAL = "each"
+ACCOUNTANT = "exact"
+SHAPE = "component"
+STEP_EXACT, STEP_NOISY = "center", "worth"
+START = "zero"
+TOPOLOGY = "relay"
 
 COLLUDERS = 1
 OVERRUN = 0.05
+ALPHA = 1.5
+TAU = 0.01
+MOMENTUM = 0.0
+SHARE = 1.0
+PATIENCE_SECONDS = 120.0
 
 PACE_SECONDS = 0.25
-"""Every release is sent this many seconds after its round opens, with noise."""
+"""With noise every release is sent this many seconds after its round opens."""
 
 TOLERANCE = 1e-4
-"""The certificate at which an exact session stops, as a part of what all capacities are worth."""
+"""The certificate at which an exact session stops, as a fraction of all worth."""
 
 RESERVE = 1e-10
-"""The part of each capacity that the rounds leave. It is more than rounding takes, so that quotas
-cover averaged demands to the tick. It is less than a solver can tell apart, so that all of a
-capacity can be used."""
+"""The fraction of each capacity that the rounds leave.
+
+It is more than rounding takes, so that quotas cover averaged demands to the tick. It is less than
+a solver can distinguish, so that all of a capacity can be used.
+"""
+
+# What `coordinator new` writes where you give no option; every file must state these
+
+DRAFT_MODE = "private"
+DRAFT_ROUNDS = 150
+DRAFT_EPSILON = 1.0
+DRAFT_DELTA = 1e-3

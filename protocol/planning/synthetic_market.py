@@ -17,7 +17,7 @@ import numpy as np
 
 from protocol.agreement.model import Agreement, Pricing
 from protocol.agreement.quantities import quantities
-from protocol.agreement.schema import RESERVE, TOLERANCE
+from protocol.agreement.schema import DRAFT_ROUNDS, RESERVE, TOLERANCE
 from protocol.numeric import Floats, Ticks
 from protocol.outcome.outcome import Outcome
 from protocol.outcome.payments import endowment
@@ -174,7 +174,7 @@ def without_noise(agreement: Agreement) -> Agreement:
         privacy=None,
         truncate=False,
         objective_limit=None,
-        rounds=max(agreement.rounds, 150),
+        rounds=max(agreement.rounds, DRAFT_ROUNDS),
         pricing=Pricing(
             step="center", tolerance=TOLERANCE, reserve=RESERVE, start=agreement.pricing.start
         ),

@@ -1,7 +1,7 @@
-"""Bytes to messages and back. The only door through which foreign bytes come in.
+"""Bytes to messages and back. Only here do bytes from others become messages.
 
-`unpack` gives a verified message or raises `BadMessage`, and nothing else, for any bytes.
-Nothing here reads or writes a socket. The format is written down in SPEC.md.
+For any bytes `Reader.unpack` returns a verified message or raises `BadMessage`, and no other
+exception. Never here: sockets, or what a message means for a session. SPEC.md §2 has the format.
 """
 
 import hashlib
@@ -30,30 +30,28 @@ from protocol.wire.messages import (
 
 VERSION = 2
 CONTEXT = b"sotto 2\n"
-"""Stands before every payload that is signed, so that no other signature can be one."""
+"""Put before every payload that is signed, so that no other signature is valid for a message."""
 
 SIGNATURE_BYTES = 64
 HARD_LIMIT = 1 << 24
+"""No message of any session has more bytes."""
 
 SHORTEST_BYTES = 177
-"""A message without a body has so many; none has fewer."""
+"""The length of a message with an empty body. No message is shorter."""
 
 MASK_KEY_BYTES = SHORTEST_BYTES + KEY_BYTES + PROOF_BYTES
-"""The length of a message with a mask key."""
-
 SEAL_BYTES = SHORTEST_BYTES + 1
-"""The length of a seal."""
 
 REMEMBERED = 256
-"""Messages of each sender, and forgeries of all, whose signature is not verified once more."""
+"""How many signatures a reader remembers: valid ones of each member, and invalid ones of all."""
 
 _KINDS: dict[int, type[Message]] = {1: Hello, 2: Release, 3: Seal, 4: Halt, 5: MaskKey}
 _CODES = {kind: code for code, kind in _KINDS.items()}
 _HELLO = struct.Struct(f">{NONCE_BYTES}s?I{HEAD_BYTES}s{NONCE_BYTES}s")
-_SHOWN_BYTES = 28  # what a message may take in a Halt beside a release of its own
+_EVIDENCE_BYTES = 28  # what a message of the evidence takes in a Halt beyond a release's length
 
 Sign = Callable[[bytes], bytes]
-"""Makes the Ed25519 signature (64 bytes) of some bytes."""
+"""Returns the Ed25519 signature (64 bytes) of some bytes."""
 
 
 def pack(message: Message, *, key: bytes, sign: Sign) -> Signed:
@@ -63,7 +61,7 @@ def pack(message: Message, *, key: bytes, sign: Sign) -> Signed:
 
 
 def release_bytes(agreement: Agreement) -> int:
-    """The length of every release of this session, whatever it says."""
+    """The length of every release of this session. It does not depend on the numbers."""
     empty = Release(
         sender="",
         agreement=agreement.digest,
@@ -75,14 +73,14 @@ def release_bytes(agreement: Agreement) -> int:
 
 
 def max_message_bytes(agreement: Agreement) -> int:
-    """No message of this session is longer: a Halt that shows a whole exchange and one more."""
-    shown = len(agreement.members) + 1
+    """The longest message of this session: a Halt with one exchange and one more message."""
+    messages = len(agreement.members) + 1
     each = max(release_bytes(agreement), MASK_KEY_BYTES if agreement.masked else 0)
-    return min(HARD_LIMIT, 512 + shown * (each + _SHOWN_BYTES))
+    return min(HARD_LIMIT, 512 + messages * (each + _EVIDENCE_BYTES))
 
 
 class Header(NamedTuple):
-    """What a message claims to be. Nothing of it is verified."""
+    """What a message claims about itself. Nothing of it is verified."""
 
     kind: type[Message]
     key: bytes
@@ -90,30 +88,30 @@ class Header(NamedTuple):
     round: int
 
 
-_GLANCE = struct.Struct(">2sB2s32s2s32s2sI2s")
-_FRAME = (bytes([0x97, VERSION]), b"\xc4\x20", b"\xc4\x20", b"\xc4\x04", b"\xc4\x20")
+_HEADER = struct.Struct(">2sB2s32s2s32s2sI2s")
+_MSGPACK = (bytes([0x97, VERSION]), b"\xc4\x20", b"\xc4\x20", b"\xc4\x04", b"\xc4\x20")
 
 
 def peek_header(data: bytes) -> Header | None:
-    """What these bytes claim, for who only passes them on; None where that is nothing."""
-    if len(data) < _GLANCE.size + HEAD_BYTES + SIGNATURE_BYTES:
+    """The unverified header of a message, for a relay; None if these bytes are no message."""
+    if len(data) < _HEADER.size + HEAD_BYTES + SIGNATURE_BYTES:
         return None
-    start, code, a, key, b, agreement, c, number, d = _GLANCE.unpack_from(data)
+    start, code, a, key, b, agreement, c, number, d = _HEADER.unpack_from(data)
     kind = _KINDS.get(code)
-    if kind is None or (start, a, b, c, d) != _FRAME:
+    if kind is None or (start, a, b, c, d) != _MSGPACK:
         return None
     return Header(kind, key, agreement, number)
 
 
 def claimed_key(data: bytes) -> bytes:
-    """The signing key that a message claims to be signed with, if it is a message."""
+    """The signing key that a message claims, if these bytes are a message. Not verified."""
     return data[5:37]
 
 
 class Reader:
     """Reads the messages of one session.
 
-    To read again what was read not long ago costs no signature, whether it fitted or not.
+    It remembers recent signatures, valid or not, so that a repeated message costs little.
     """
 
     def __init__(self, agreement: Agreement) -> None:
@@ -125,76 +123,60 @@ class Reader:
         self._require_owned = require_owned
         self._agreement = agreement
         self._longest = max_message_bytes(agreement)
+        #: Names of the members by signing key.
         self._names = {m.signing_key: m.name for m in agreement.members if m.signing_key}
-        self._fitted: dict[bytes, dict[bytes, None]] = {key: {} for key in self._names}
-        self._forged: dict[bytes, None] = {}
+        #: Digests of recent messages with a valid signature, by signing key. Each member has its
+        #: own, so that no member can push out the messages of another.
+        self._valid: dict[bytes, dict[bytes, None]] = {key: {} for key in self._names}
+        #: Digests of recent messages with an invalid signature.
+        self._invalid: dict[bytes, None] = {}
 
     def unpack(self, data: bytes, *, verified: bool = False) -> Signed:
         """The message in these bytes, its signature verified against the roster.
 
-        A Hello may belong to another agreement, so that the difference can be told; any
-        other message must belong to this one. `verified` is for bytes that were verified
-        when they came in and have been in our own keeping since.
+        A Hello may belong to another agreement, so that the session can report the difference.
+        Any other message must belong to this one. Pass `verified` only for bytes that were
+        verified when they arrived and that this process, or its own ledger, has kept since.
         """
         if len(data) > self._longest:
             raise BadMessage(f"{len(data)} bytes are more than any message of this session has")
         if len(data) <= SIGNATURE_BYTES:
-            raise BadMessage("too short to be signed")
+            raise BadMessage("the message is too short to have a signature")
         payload = data[:-SIGNATURE_BYTES]
-        kind, (key, *fields) = self._frame(payload)
+        kind, (key, *fields) = _split(payload)
         sender = self._names.get(key)
         if sender is None:
-            raise BadMessage("signed by somebody who is not in the roster")
+            raise BadMessage("the signing key of the message is not in the roster")
         if not verified:
-            self._check(data, payload, key)
+            self._verify_once(data, payload, key)
         try:
             message = self._message(kind, sender, fields)
         except BadMessage as error:
             raise Malformed(f"from {sender!r}: {error}", sender=sender) from None
         if _payload(message, key) != payload:
-            raise Malformed(f"from {sender!r}: not in canonical form", sender=sender)
+            raise Malformed(f"from {sender!r}: the message is not in canonical form", sender=sender)
         return Signed(message, data)
 
-    def _check(self, data: bytes, payload: bytes, key: bytes) -> None:
-        """Verify the signature, unless that was done. Nobody can crowd out another's messages."""
+    def _verify_once(self, data: bytes, payload: bytes, key: bytes) -> None:
+        """Verify the signature, unless the result is remembered."""
         digest = hashlib.sha256(data).digest()
-        if digest in self._fitted[key]:
+        if digest in self._valid[key]:
             return
-        if digest in self._forged:
-            raise BadMessage("the signature still does not fit the key that it claims")
+        if digest in self._invalid:
+            raise BadMessage("the signature does not match the signing key (checked before)")
         try:
             self._verify(b"".join((data[-SIGNATURE_BYTES:], CONTEXT, payload)), key)
         except BadMessage:
-            _remember(self._forged, digest)
+            _remember(self._invalid, digest)
             raise
-        _remember(self._fitted[key], digest)
-
-    def _frame(self, payload: bytes) -> tuple[type[Message], list[bytes]]:
-        try:
-            fields = msgpack.unpackb(
-                payload, max_array_len=7, max_map_len=0, max_ext_len=0, max_str_len=0
-            )
-        except Exception:  # msgpack raises many kinds; here they all mean the same
-            raise BadMessage("not msgpack of the agreed shape") from None
-        if not isinstance(fields, list) or len(fields) != 7:
-            raise BadMessage("not a message")
-        version, code, *rest = fields
-        if version != VERSION or type(version) is not int:
-            raise BadMessage(f"not version {VERSION} of the protocol")
-        kind = _KINDS.get(code) if type(code) is int else None
-        if kind is None:
-            raise BadMessage("an unknown kind of message")
-        lengths = (32, 32, 4, 32, None)
-        for field, length in zip(rest, lengths, strict=True):
-            if not isinstance(field, bytes) or length not in (None, len(field)):
-                raise BadMessage("a field has a wrong type or length")
-        return kind, rest
+        _remember(self._valid[key], digest)
 
     def _message(self, kind: type[Message], sender: str, fields: list[bytes]) -> Message:
+        """The message with these fields: agreement, round, chain hash and body."""
         agreement, round_bytes, chain_hash, body = fields
         ours = agreement == self._agreement.digest
         if not ours and kind is not Hello:
-            raise BadMessage("it belongs to another agreement")
+            raise BadMessage("the message belongs to another agreement")
         common: dict[str, Any] = {
             "sender": sender,
             "agreement": agreement,
@@ -206,17 +188,17 @@ class Reader:
             return Hello(**common, **_read_hello(body, members))
         if kind is Release:
             if len(body) != 8 * self._agreement.width:
-                raise BadMessage(f"a release carries {self._agreement.width} numbers")
+                raise BadMessage(f"a release must have {self._agreement.width} numbers")
             values = struct.unpack(f">{self._agreement.width}q", body)
             return Release(**common, values=values, masked=self._agreement.masked)
         if kind is MaskKey:
             if not self._agreement.masked:
-                raise BadMessage("nothing is masked in this session")
-            said = MaskKey(**common, key=body[:KEY_BYTES], proof=body[KEY_BYTES:])
+                raise BadMessage("this session has no mask keys")
+            mask_key = MaskKey(**common, key=body[:KEY_BYTES], proof=body[KEY_BYTES:])
             place = self._agreement.place(sender)
             signing_key = self._agreement.members[place].signing_key
-            self._require_owned(said, place=place, signing_key=signing_key)
-            return said
+            self._require_owned(mask_key, place=place, signing_key=signing_key)
+            return mask_key
         if kind is Seal:
             if body not in (b"\0", b"\1"):
                 raise BadMessage("a seal is complete or not")
@@ -228,6 +210,29 @@ def _remember(digests: dict[bytes, None], digest: bytes) -> None:
     digests[digest] = None
     if len(digests) > REMEMBERED:
         del digests[next(iter(digests))]
+
+
+def _split(payload: bytes) -> tuple[type[Message], list[bytes]]:
+    """The kind of a message, and its other fields: key, agreement, round, chain hash, body."""
+    try:
+        fields = msgpack.unpackb(
+            payload, max_array_len=7, max_map_len=0, max_ext_len=0, max_str_len=0
+        )
+    except Exception:  # msgpack raises many kinds; here they all mean the same
+        raise BadMessage("the message is not msgpack of the agreed form") from None
+    if not isinstance(fields, list) or len(fields) != 7:
+        raise BadMessage("the message is not a list of 7 fields")
+    version, code, *rest = fields
+    if version != VERSION or type(version) is not int:
+        raise BadMessage(f"the message is not of protocol version {VERSION}")
+    kind = _KINDS.get(code) if type(code) is int else None
+    if kind is None:
+        raise BadMessage("the message is of an unknown kind")
+    lengths = (32, 32, 4, 32, None)
+    for field, length in zip(rest, lengths, strict=True):
+        if not isinstance(field, bytes) or length not in (None, len(field)):
+            raise BadMessage("a field of the message has a wrong type or length")
+    return kind, rest
 
 
 def _payload(message: Message, key: bytes) -> bytes:
@@ -285,8 +290,8 @@ def _read_halt(body: bytes, members: int) -> dict[str, Any]:
             body, max_array_len=members + 1, max_map_len=0, max_ext_len=0, max_str_len=0
         )
         reason = Reason(reason)
-    except Exception:  # as above: whatever msgpack or the two lines say, the halt is malformed
-        raise BadMessage("a halt gives a reason and its evidence") from None
+    except Exception:  # as above: any error of msgpack or of `Reason` means a malformed halt
+        raise BadMessage("a halt must have a reason and a list of evidence") from None
     if not isinstance(evidence, list) or not all(isinstance(e, bytes) for e in evidence):
-        raise BadMessage("the evidence of a halt is a list of messages")
+        raise BadMessage("the evidence of a halt must be a list of messages")
     return {"reason": reason, "evidence": tuple(evidence)}

@@ -1,7 +1,7 @@
-"""The five things a party can say. A message that exists is well-formed.
+"""The five messages of a party. A message that exists is well-formed.
 
-Numbers in a `Release` are noisy ticks, masked where only totals may be read; no other field of
-any message may be computed from private data.
+The numbers of a `Release` are ticks, with noise or masks as agreed. No other field of any message
+may be computed from private data.
 """
 
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ PROOF_BYTES = 64
 NO_NONCE = bytes(NONCE_BYTES)
 
 FURTHEST = 2
-"""Nobody honest is more releases ahead of the rounds that somebody has closed."""
+"""An honest peer is at most this many releases ahead of the rounds that are closed."""
 
 VALUE_LIMIT = 1 << 48
-"""No released number is larger before it is masked; ten thousand add up within 64 bits."""
+"""The largest released number before masking. Ten thousand of them add up within 64 bits."""
 
 MAX_ROUND = 0xFFFFFFFF
 
@@ -34,20 +34,22 @@ class Reason(IntEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Message:
-    """Common to all: who, in which session, at which round, on top of which head."""
+    """Fields of every message."""
 
     sender: str
+    #: The digest of the agreement.
     agreement: bytes
     round: int
+    #: The hash over everything up to this round.
     chain_hash: bytes
 
     def __post_init__(self) -> None:
         if not 0 <= self.round <= MAX_ROUND:
             raise BadMessage("the round is out of range")
         if len(self.agreement) != HEAD_BYTES:
-            raise BadMessage("the agreement's digest has a wrong length")
+            raise BadMessage("the digest of the agreement has a wrong length")
         if len(self.chain_hash) != HEAD_BYTES:
-            raise BadMessage("the head has a wrong length")
+            raise BadMessage("the chain hash has a wrong length")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,13 +90,11 @@ class Hello(Message):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MaskKey(Message):
-    """My public key for the masks of this session, which I send before my first release.
+    """The sender's public key for masks. It is sent before the first release."""
 
-    `key` is an Ed25519 key made for this session alone. `proof` is a signature that `key` itself
-    makes of `possession`: only the owner of a key can announce it.
-    """
-
+    #: An Ed25519 key made for this session only.
     key: bytes
+    #: A signature of `possession` with that key: only its owner can announce it.
     proof: bytes
 
     def __post_init__(self) -> None:
@@ -104,25 +104,26 @@ class MaskKey(Message):
         if len(self.proof) != PROOF_BYTES:
             raise BadMessage("the proof of the mask key has a wrong length")
         if self.round:
-            raise BadMessage("a mask key stands before the first round")
+            raise BadMessage("the round of a mask key must be 0")
 
 
 def possession(
     *, agreement: bytes, chain_hash: bytes, place: int, signing_key: bytes, key: bytes
 ) -> bytes:
-    """What the owner of a mask key signs with it.
+    """The bytes that the owner of a mask key signs with it.
 
-    It names the session, the member and its place in the roster. So a proof is of no use to any
-    other member, nor in any other session.
+    They name the session, the member and its place in the roster. So no other member can use the
+    proof, and no other session.
     """
-    where = agreement + chain_hash + place.to_bytes(4, "big")
-    return b"sotto mask key 1\n" + where + signing_key + key
+    session_and_place = agreement + chain_hash + place.to_bytes(4, "big")
+    return b"sotto mask key 1\n" + session_and_place + signing_key + key
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Release(Message):
-    """My noisy demand at the prices of this round, in ticks; masked, any numbers of 64 bits."""
+    """The sender's demand at the prices of this round, in ticks, with noise as agreed."""
 
+    #: One number for each resource. Masked, they may be any numbers of 64 bits.
     values: tuple[int, ...]
     masked: bool = False
 
@@ -144,9 +145,10 @@ class Seal(Message):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Halt(Message):
-    """I stop for good. `evidence` holds the signed messages that show why, as they came."""
+    """The sender stops for good."""
 
     reason: Reason
+    #: The signed messages that prove the reason, unchanged.
     evidence: tuple[bytes, ...]
 
 

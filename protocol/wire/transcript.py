@@ -1,7 +1,7 @@
-"""All that was said in a session: its file, its signatures, and where it leads.
+"""The transcript: all signed messages of a session, and its file.
 
-A transcript is public and proves itself: whoever has the agreement can verify it without
-trusting whoever kept it. The file format is written down in SPEC.md.
+A transcript is public. Anyone with the agreement can verify it without trusting its source. Never
+here: prices or outcomes, which `protocol.outcome` computes from it. SPEC.md §11 has the format.
 """
 
 from dataclasses import dataclass
@@ -14,80 +14,93 @@ from protocol.wire.codec import MASK_KEY_BYTES, SEAL_BYTES, Reader, release_byte
 from protocol.wire.messages import Signed
 
 MAGIC = b"sotto transcript 1\n"
-_HEADER_BYTES = 5  # the longest that msgpack puts before a list or a message
+_HEADER_BYTES = 5  # what msgpack puts before a list or a message, at most
+_EXTRA_BYTES = 1 << 20  # so that a longer file of another agreement is still read, and named
 
 
 @dataclass(frozen=True)
 class Transcript:
-    """The signed releases of each round, members in roster order, then the seals.
+    """The signed messages of a session, members in roster order."""
 
-    `keys` are the mask keys before the first round, where releases are masked.
-    """
-
+    #: The releases of each round.
     rounds: tuple[tuple[Signed, ...], ...]
+    #: The seals; empty until the session is sealed.
     seals: tuple[Signed, ...] = ()
+    #: The mask keys, where releases are masked.
     keys: tuple[Signed, ...] = ()
 
 
 def frame(
     agreement: Agreement, rounds: list[list[bytes]], seals: list[bytes], keys: list[bytes]
 ) -> bytes:
-    """Signed messages as the file of a transcript."""
-    masks = [keys] if agreement.masked else []
-    return MAGIC + bytes(msgpack.packb([agreement.digest, rounds, seals, *masks]))
+    """The file of a transcript with these signed messages."""
+    optional = [keys] if agreement.masked else []
+    return MAGIC + bytes(msgpack.packb([agreement.digest, rounds, seals, *optional]))
 
 
 def most_bytes(agreement: Agreement) -> int:
-    """No transcript of this agreement is longer. Some more, so that one of another is named."""
+    """The length above which a file cannot be a transcript of this agreement."""
     each = len(agreement.members) * (_HEADER_BYTES + release_bytes(agreement))
-    ends = len(agreement.members) * (2 * _HEADER_BYTES + MASK_KEY_BYTES + SEAL_BYTES)
-    return (1 << 20) + agreement.rounds * (_HEADER_BYTES + each) + ends
+    keys_and_seals = len(agreement.members) * (2 * _HEADER_BYTES + MASK_KEY_BYTES + SEAL_BYTES)
+    return _EXTRA_BYTES + agreement.rounds * (_HEADER_BYTES + each) + keys_and_seals
 
 
 def load(agreement: Agreement, data: bytes) -> Transcript:
     """Read a transcript and verify every signature.
 
-    Raises `BadTranscript` that names the round and the member for whatever does not fit.
+    Raises `BadTranscript`, which names the round and the member of the first wrong message.
     """
+    rounds, seals, keys = _unpack(agreement, data)
+    reader = Reader(agreement)
+    return Transcript(
+        keys=_verify(reader, agreement, keys, "the mask keys") if keys else (),
+        rounds=tuple(
+            _verify(reader, agreement, releases, f"round {t}") for t, releases in enumerate(rounds)
+        ),
+        seals=_verify(reader, agreement, seals, "the seals") if seals else (),
+    )
+
+
+def _unpack(
+    agreement: Agreement, data: bytes
+) -> tuple[list[list[bytes]], list[bytes], list[bytes]]:
+    """The rounds, seals and mask keys in a file of this agreement. No signature is verified."""
     if not data.startswith(MAGIC):
         raise BadTranscript(f"not a transcript: it does not begin with {MAGIC.decode().strip()!r}")
     try:
         content = msgpack.unpackb(data[len(MAGIC) :], max_ext_len=0, max_map_len=0)
-        digest, rounds, seals, *masks = content
-    except Exception:  # msgpack raises many kinds; a damaged file is all they mean here
+        digest, rounds, seals, *optional = content
+    except Exception:  # msgpack raises many kinds; here they all mean a damaged file
         raise BadTranscript(
-            "the transcript is cut off or damaged: its frame cannot be read"
+            "the transcript is cut off or damaged: its frame cannot be read; get another copy"
         ) from None
-    lists = [rounds, seals, *masks, *(rounds if isinstance(rounds, list) else ())]
-    whole = len(masks) <= 1 and all(isinstance(part, list) for part in lists)
-    whole = whole and all(isinstance(d, bytes) for part in [[digest], *lists[1:]] for d in part)
-    if not whole or data != MAGIC + bytes(msgpack.packb(content)):
-        raise BadTranscript("the transcript is damaged: its frame was changed")
+    lists = [rounds, seals, *optional, *(rounds if isinstance(rounds, list) else ())]
+    well_formed = len(optional) <= 1 and all(isinstance(entry, list) for entry in lists)
+    well_formed = well_formed and all(
+        isinstance(d, bytes) for entry in [[digest], *lists[1:]] for d in entry
+    )
+    if not well_formed or data != MAGIC + bytes(msgpack.packb(content)):
+        raise BadTranscript("the transcript is damaged: its frame was changed; get another copy")
     if digest != agreement.digest:
         raise BadTranscript(
-            f"the transcript is of agreement {digest.hex()}, this is {agreement.digest.hex()}"
+            f"the transcript is of agreement {digest.hex()}, this is {agreement.digest.hex()}; "
+            "use the agreement file of that session"
         )
-    if len(masks) != agreement.masked:
-        raise BadTranscript("the transcript is damaged: its frame has mask keys, or lacks them")
-    keys = masks[0] if masks else []
-    reader = Reader(agreement)
-    return Transcript(
-        keys=_verified(reader, agreement, keys, "the mask keys") if keys else (),
-        rounds=tuple(
-            _verified(reader, agreement, releases, f"round {t}")
-            for t, releases in enumerate(rounds)
-        ),
-        seals=_verified(reader, agreement, seals, "the seals") if seals else (),
-    )
+    if len(optional) != agreement.masked:
+        fault = "lacks its list of" if agreement.masked else "must not have"
+        raise BadTranscript(f"the transcript is damaged: its frame {fault} mask keys")
+    return rounds, seals, optional[0] if optional else []
 
 
-def _verified(
-    reader: Reader, agreement: Agreement, parts: list[bytes], where: str
+def _verify(
+    reader: Reader, agreement: Agreement, messages: list[bytes], where: str
 ) -> tuple[Signed, ...]:
-    if len(parts) != len(agreement.members):
-        raise BadTranscript(f"{where}: {len(parts)} messages for {len(agreement.members)} members")
-    opened = []
-    for member, data in zip(agreement.members, parts, strict=True):
+    """The verified messages of one exchange, one of each member in roster order."""
+    count = len(agreement.members)
+    if len(messages) != count:
+        raise BadTranscript(f"{where}: {len(messages)} messages for {count} members")
+    verified = []
+    for member, data in zip(agreement.members, messages, strict=True):
         try:
             signed = reader.unpack(data)
         except BadMessage as error:
@@ -96,5 +109,5 @@ def _verified(
             raise BadTranscript(
                 f"{where}: the message of {member.name!r} is signed by {signed.message.sender!r}"
             )
-        opened.append(signed)
-    return tuple(opened)
+        verified.append(signed)
+    return tuple(verified)

@@ -150,7 +150,7 @@ def invalid(digest: bytes, chain_hash: bytes) -> list[dict[str, str]]:
     later = announced("ada", digest, bytes(31) + b"\1")
     elsewhere = announced("ada", bytes(31) + b"\1", chain_hash)
     proof = good[32:]
-    unowned = "it does not prove that it owns its mask key"
+    unowned = "the sender does not prove that it owns its mask key"
     low = "the mask key is not a point of prime order"
     point = reading_masks.decoded(theirs)
     assert point is not None
@@ -167,7 +167,7 @@ def invalid(digest: bytes, chain_hash: bytes) -> list[dict[str, str]]:
             good + b"\0",
             "the proof of the mask key has a wrong length",
         ),
-        ("a key in round 1", 1, good, "a mask key stands before the first round"),
+        ("a key in round 1", 1, good, "the round of a mask key must be 0"),
         ("the key of another member with its proof", 0, copied, unowned),
         ("the key of another member with the own proof", 0, theirs + proof, unowned),
         ("the key of another member with its proof, negated", 0, negated + copied[32:], unowned),

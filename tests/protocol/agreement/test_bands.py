@@ -1,4 +1,4 @@
-"""Floors: what a member is given at least, or may bring; half a band is half the noise."""
+"""Floors: the least that a member is given, or the most that it brings; and noise by band."""
 
 from fractions import Fraction
 from typing import Any
@@ -57,15 +57,15 @@ def noise(floor: float, share: float, shape: str) -> Floats:
 
 @pytest.mark.parametrize("shape", ["component", "norm", "balanced"])
 def test_a_band_half_as_wide_gives_half_the_noise(shape: str) -> None:
-    """The sensitivity is the difference of share and floor, wherever they lie."""
+    """The sensitivity is share minus floor, for any floor."""
     whole = noise(0.0, 0.4, shape)
     assert whole[0] > 0.0
     for floor, share in ((0.2, 0.4), (0.0, 0.2), (-0.1, 0.1)):
         assert noise(floor, share, shape) == pytest.approx(whole / 2.0, rel=1e-3)
 
 
-def test_so_does_a_band_half_as_wide_for_all_where_only_totals_can_be_read() -> None:
-    """There the noise covers the widest band of all, and each adds a part of it."""
+def test_bands_half_as_wide_for_all_give_half_the_noise_of_totals() -> None:
+    """With `totals` the noise covers the widest band, and each member adds a share of it."""
 
     def of_all(floor: float, share: float) -> float:
         made = agreement(
@@ -80,8 +80,8 @@ def test_so_does_a_band_half_as_wide_for_all_where_only_totals_can_be_read() -> 
         assert of_all(floor, share) == pytest.approx(whole / 2.0, rel=1e-3)
 
 
-def test_without_floors_nothing_changes() -> None:
-    """Floors of 0 are another text, and the same capacities, shares and noise."""
+def test_floors_of_zero_change_only_the_digest() -> None:
+    """Floors of 0 give the same capacities, shares and worth as no floors."""
     plain = from_table(
         {
             "session": "bands",
@@ -102,8 +102,8 @@ def test_without_floors_nothing_changes() -> None:
     assert made.digest != plain.digest
 
 
-def test_what_is_shared_is_what_is_above_the_floors() -> None:
-    """Of 10, with one who brings up to 5 and one who is given 2, there are 13 to share."""
+def test_capacity_to_share_is_what_is_above_the_floors() -> None:
+    """Of 10 units, with one member that brings 5 and one that is given 2, 13 are shared."""
     made = agreement((-0.5, 0.0), (0.2, 1.0), (0.0, 0.4))
     assert quantities(made).capacity.tolist() == [13.0]
     assert quantities(made).floor[:, 0].tolist() == [-5.0, 2.0, 0.0]
@@ -111,8 +111,8 @@ def test_what_is_shared_is_what_is_above_the_floors() -> None:
     assert parse(written(made)) == made
 
 
-def test_nothing_there_is_shared_by_those_who_bring_it() -> None:
-    """With a capacity of 0, or an obligation, parts are of the span."""
+def test_capacity_may_be_zero_or_negative_with_a_span() -> None:
+    """Shares and floors are then fractions of the span."""
     for capacity in (0.0, -3.0):
         made = agreement((-0.5, 0.0), (-0.1, 0.5), (0.0, 0.5), capacity=capacity, span=10.0)
         assert quantities(made).capacity.tolist() == [capacity + 6.0]
@@ -121,7 +121,7 @@ def test_nothing_there_is_shared_by_those_who_bring_it() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_quotas_stay_within_bands_and_capacity(seed: int) -> None:
-    """Whatever was released: every quota within its band, all together never above the capacity."""
+    """For any releases every quota is in its band, and the sum never exceeds the capacity."""
     rng = np.random.default_rng(seed)
     capacity = float(rng.choice([10.0, 0.0, -4.0, 7.3]))
     low = rng.uniform(-0.6, 0.1, 3)
@@ -146,8 +146,8 @@ def test_quotas_stay_within_bands_and_capacity(seed: int) -> None:
     assert paid.sum() == 0.0
 
 
-def test_who_brings_more_than_its_quota_asks_is_paid() -> None:
-    """Payment is price times what a member has above its endowment, floors and all."""
+def test_a_member_that_brings_something_is_paid_for_it() -> None:
+    """Payment is price times quota above endowment, with floors added to both."""
     made = agreement((-0.5, 0.0), (0.0, 1.0), endowments=(0.0, 1.0))
     assert [amounts(made, row, k)[0] for k, row in enumerate(endowment(made))] == pytest.approx(
         [0.0, 10.0], abs=1e-5
@@ -158,15 +158,15 @@ def test_who_brings_more_than_its_quota_asks_is_paid() -> None:
     assert paid.tolist() == pytest.approx([-10.0, 10.0], rel=1e-5)
 
 
-def test_endowments_without_words_are_within_bands() -> None:
-    """In proportion to shares, as far as floors allow: nobody is taken to bring by itself."""
+def test_default_endowments_are_within_bands() -> None:
+    """They are in proportion to shares as far as floors allow; no member brings by default."""
     made = agreement((-0.5, 0.0), (0.0, 1.0), (0.0, 1.0))
     own = [amounts(made, row, k)[0] for k, row in enumerate(endowment(made))]
     assert own == pytest.approx([0.0, 5.0, 5.0], abs=1e-4)
 
 
 def exactly(*, of: str = "hours", **prices: float) -> Agreement:
-    """10 hours that must be used, by members that may take any part of them."""
+    """10 hours that must be used exactly, by members that may take any share of them."""
     resources = [
         {"name": "hours", "capacity": 10.0},
         {"name": "hours-least", "capacity": -10.0, "span": 10.0, "opposite": of},
@@ -180,8 +180,8 @@ def exactly(*, of: str = "hours", **prices: float) -> Agreement:
     return from_table(table | {"resource": resources, "member": members})
 
 
-def test_the_other_side_of_a_resource() -> None:
-    """What must be used has no reserve, and its two sides are both in the agreement's text."""
+def test_an_opposite_makes_a_resource_exact() -> None:
+    """An opposite has no reserve, and must name a plain resource."""
     made = exactly()
     assert made.pricing.reserve == 0.0
     assert quantities(made).capacity.tolist() == [10.0, 20.0]
@@ -193,8 +193,8 @@ def test_the_other_side_of_a_resource() -> None:
             exactly(of=of)
 
 
-def test_a_model_has_both_sides_of_its_row() -> None:
-    """Of one row, an equation or not, come what is used and the same with the sign turned."""
+def test_a_model_row_gives_a_resource_and_its_opposite() -> None:
+    """One row gives the consumption of the resource and, negated, that of its opposite."""
     model = highspy.Highs()
     model.silent()
     x, y = (
@@ -208,8 +208,8 @@ def test_a_model_has_both_sides_of_its_row() -> None:
     assert data.private_rows == 1
 
 
-def test_answers_are_counted_from_the_floor() -> None:
-    """A company that would bring all it may releases 0, one that takes its share the whole band."""
+def test_demand_is_released_above_the_floor() -> None:
+    """A demand at the floor releases 0, and one at the share releases the whole band."""
     made = agreement((-0.5, 0.2), (0.0, 1.0))
     brings = dense(
         A=np.array([[-1.0, 1.0]]), B=np.zeros((0, 2)), u=np.array([-3.0, 8.0]),
@@ -228,7 +228,7 @@ def test_answers_are_counted_from_the_floor() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bands", "terms", "told"),
+    ("bands", "terms", "error"),
     [
         (((0.5, 0.4), (0.0, 1.0)), {}, "has the floor 0.5 in resource 'hours', above its share"),
         (((0.5, 0.6), (0.5, 1.0)), {}, "the floors in resource 'hours' leave 0 of it to share"),
@@ -239,9 +239,9 @@ def test_answers_are_counted_from_the_floor() -> None:
         (((0.3, 0.4), (0.0, 1.0)), {"endowments": (0.2, 0.8)}, "below its floor of 0.3"),
     ],
 )
-def test_bands_that_cannot_be(
-    bands: tuple[tuple[float, float], ...], terms: dict[str, Any], told: str
+def test_impossible_bands_are_refused(
+    bands: tuple[tuple[float, float], ...], terms: dict[str, Any], error: str
 ) -> None:
-    """What is wrong with a band is said where it is read."""
-    with pytest.raises(BadAgreement, match=told):
+    """The error names the member or resource and its numbers."""
+    with pytest.raises(BadAgreement, match=error):
         agreement(*bands, **terms)

@@ -1,4 +1,4 @@
-"""Bytes and messages: what goes out comes back, and nothing else comes in."""
+"""Messages survive the way through bytes, and all other bytes are refused."""
 
 import json
 import math
@@ -73,8 +73,8 @@ def test_valid_vectors_are_read_and_written(vector: dict[str, Any], vector_reade
 
 
 @pytest.mark.parametrize("vector", _named(VECTORS["valid"]))
-def test_valid_vectors_are_what_the_specification_says(vector: dict[str, Any]) -> None:
-    """A reader of SPEC.md alone writes the same bytes and finds the signature good."""
+def test_the_reference_writes_the_same_valid_vectors(vector: dict[str, Any]) -> None:
+    """The independent implementation of SPEC writes the same bytes, and the signature is valid."""
     data, message = bytes.fromhex(vector["bytes"]), vector["message"]
     key = _vector_key(message["sender"])
     payload = reading.payload(
@@ -97,8 +97,8 @@ def test_invalid_vectors_are_refused(vector: dict[str, Any], vector_reader: Read
     assert str(refused.value) == vector["error"]
 
 
-def test_the_agreement_of_the_vectors_has_the_digest_beside_it() -> None:
-    """The digest is SHA-256 over the canonical text, and the lengths follow the formula."""
+def test_digest_and_lengths_are_those_of_the_vectors() -> None:
+    """The digest is SHA-256 of the canonical text, and lengths follow the formula of SPEC."""
     agreement = from_table(VECTORS["agreement"])
     assert canonical(agreement) == VECTORS["canonical"]
     assert agreement.digest == reading.agreement_digest(VECTORS["canonical"])
@@ -233,10 +233,10 @@ def test_a_hello_of_another_agreement_comes_back(
 @example(
     sender="ben", number=0xFFFFFFFF, values=(VALUE_LIMIT, -VALUE_LIMIT), chain_hash=b"\xff" * 32
 )
-def test_all_releases_have_one_length(
+def test_all_releases_have_the_same_length(
     sender: str, number: int, values: tuple[int, ...], chain_hash: bytes
 ) -> None:
-    """The length of a release says nothing: not who, not when, not what."""
+    """The length of a release does not depend on sender, round or numbers."""
     message = Release(
         sender=sender,
         agreement=AGREEMENT.digest,
@@ -248,8 +248,8 @@ def test_all_releases_have_one_length(
 
 
 @pytest.mark.parametrize(("members", "resources"), [(2, 1), (5, 1), (2, 40), (5, 400)])
-def test_the_longest_message_that_a_session_sends_is_read(members: int, resources: int) -> None:
-    """A halt that shows a whole round and any one message more stays within the limit."""
+def test_the_longest_message_of_a_session_is_read(members: int, resources: int) -> None:
+    """A halt with a whole round and one more message as evidence is within the limit."""
     agreement = make_agreement(members=members, resources=resources)
     largest = (VALUE_LIMIT,) * resources
     common: dict[str, Any] = {
@@ -265,19 +265,19 @@ def test_the_longest_message_that_a_session_sends_is_read(members: int, resource
         assert Reader(agreement).unpack(sign(halt).data).message == halt
 
 
-def test_no_session_takes_more_than_the_hard_limit() -> None:
-    """However large an agreement is, no message above 16 MiB is looked at."""
+def test_no_session_accepts_more_than_the_hard_limit() -> None:
+    """For any agreement the longest message is 16 MiB at most."""
     agreement = make_agreement(members=5, resources=10_000)
     many = replace(agreement, members=agreement.members * 200)
     assert max_message_bytes(many) == HARD_LIMIT == 16 * 1024 * 1024
 
 
-def test_what_was_kept_is_read_again_without_its_signature() -> None:
-    """Bytes from our own keeping need no second verification; all else is still checked."""
+def test_verified_bytes_are_read_without_their_signature() -> None:
+    """`verified` skips the signature only; the form is still checked."""
     signed = sign(_release())
     spoilt = signed.data[:-1] + bytes([signed.data[-1] ^ 1])
     assert READER.unpack(spoilt, verified=True).message == signed.message
-    with pytest.raises(BadMessage, match="the signature does not fit"):
+    with pytest.raises(BadMessage, match="the signature does not match"):
         READER.unpack(spoilt)
     with pytest.raises(BadMessage, match="not msgpack"):
         READER.unpack(signed.data[1:], verified=True)
@@ -302,8 +302,8 @@ def _release(**changes: Any) -> Release:
     [
         (lambda: _release(round=-1), "the round is out of range"),
         (lambda: _release(round=1 << 32), "the round is out of range"),
-        (lambda: _release(chain_hash=bytes(31)), "the head has a wrong length"),
-        (lambda: _release(agreement=b""), "the agreement's digest has a wrong length"),
+        (lambda: _release(chain_hash=bytes(31)), "the chain hash has a wrong length"),
+        (lambda: _release(agreement=b""), "the digest of the agreement has a wrong length"),
         (lambda: _release(values=(0, VALUE_LIMIT + 1)), "a released number is out of range"),
         (lambda: _release(values=(-VALUE_LIMIT - 1, 0)), "a released number is out of range"),
         (lambda: _hello(nonce=bytes(15)), "the nonce has a wrong length"),
@@ -315,8 +315,8 @@ def _release(**changes: Any) -> Release:
         (lambda: _hello(ahead=b"\1\3\0"), "one or two releases ahead, or nothing"),
     ],
 )
-def test_a_malformed_message_cannot_be_made(make: Callable[[], Message], error: str) -> None:
-    """Every field is checked when a message is made, by whomever."""
+def test_a_malformed_message_cannot_be_built(make: Callable[[], Message], error: str) -> None:
+    """Every field is checked when a message is built."""
     with pytest.raises(BadMessage, match=error):
         make()
 
@@ -325,7 +325,7 @@ def test_a_malformed_message_cannot_be_made(make: Callable[[], Message], error: 
 
 
 def read(data: bytes) -> Signed | None:
-    """What the door lets in, or None where it is shut. Any other exception is a defect."""
+    """The message, or None if it is refused. Any other exception is a defect."""
     try:
         return READER.unpack(data)
     except BadMessage:
@@ -337,8 +337,8 @@ def read(data: bytes) -> Signed | None:
 @example(b"")
 @example(bytes(64))
 @example(b"\x90" + bytes(64))
-def test_any_bytes_are_a_message_or_bad(data: bytes) -> None:
-    """Bytes that nobody signed are refused, whatever they are."""
+def test_random_bytes_are_refused(data: bytes) -> None:
+    """Random bytes give `BadMessage` and no other exception."""
     assert read(data) is None
 
 
@@ -361,8 +361,8 @@ _SAMPLES = [
 ]
 
 
-def test_a_message_with_anything_changed_is_refused() -> None:
-    """Twenty thousand ways to flip, cut, insert, repeat and splice real messages: all refused."""
+def test_a_changed_message_is_refused() -> None:
+    """Twenty thousand flips, cuts, insertions and splices of real messages are all refused."""
     chance = random.Random(1)
     for _ in range(20_000):
         data = _mutated(chance.choice(_SAMPLES), chance)
@@ -387,8 +387,8 @@ def _mutated(data: bytes, chance: random.Random) -> bytes:
     return data
 
 
-def test_every_single_byte_of_a_message_matters() -> None:
-    """No byte of any message can take another value."""
+def test_every_byte_of_a_message_is_signed() -> None:
+    """A message with any one byte changed is refused."""
     for sample in _SAMPLES[:3]:
         for at in range(len(sample)):
             for flip in (1, 0x80, 0xFF):
@@ -402,7 +402,7 @@ _ATOMS: tuple[Any, ...] = (
 
 
 def structure(chance: random.Random, depth: int = 0) -> Any:
-    """Anything that msgpack can say, often something that stands in a real message."""
+    """A random msgpack structure, often with values from real messages."""
     way = chance.randrange(8)
     if way == 0 and depth < 4:
         return [structure(chance, depth + 1) for _ in range(chance.randrange(9))]
@@ -416,7 +416,7 @@ def structure(chance: random.Random, depth: int = 0) -> Any:
 
 
 def frame(chance: random.Random) -> list[Any]:
-    """The seven fields of a message, most of them as they should be."""
+    """The seven fields of a message, most of them valid."""
     right = [
         VERSION,
         chance.randrange(1, 5),
@@ -436,8 +436,8 @@ def signed(payload: bytes) -> bytes:
     return payload + signing_key("ada").sign(CONTEXT + payload).signature
 
 
-def test_any_signed_structure_is_a_message_or_bad() -> None:
-    """A member that signs nonsense is refused like anybody else, or meant a message after all."""
+def test_a_signed_random_structure_is_a_message_or_refused() -> None:
+    """A signed structure gives a message only if its version and kind are right."""
     chance = random.Random(2)
     opened = 0
     for _ in range(8000):
@@ -446,7 +446,7 @@ def test_any_signed_structure_is_a_message_or_bad() -> None:
         if found is not None:
             opened += 1
             assert content[:2] == [VERSION, KINDS[type(found.message).__name__]]
-    assert opened > 0, "some of it is meant to be right"
+    assert opened > 0, "some of them must be valid"
 
 
 @settings(max_examples=1000)
@@ -457,8 +457,8 @@ def test_any_signed_structure_is_a_message_or_bad() -> None:
 @example(kind=2, body=b"\x80" + bytes(15), number=0)
 @example(kind=3, body=b"\2", number=0xFFFFFFFF)
 @example(kind=4, body=b"\x92\1\x90", number=0)
-def test_any_signed_body_is_a_message_or_bad(kind: int, body: bytes, number: int) -> None:
-    """A body that a member signed is read in the one form it has, or refused."""
+def test_a_signed_random_body_is_a_message_or_refused(kind: int, body: bytes, number: int) -> None:
+    """A body is read only if writing the message gives the same bytes."""
     payload = reading.payload(kind, public_key("ada"), AGREEMENT.digest, number, bytes(32), body)
     opened = read(signed(payload))
     if opened is not None:
@@ -466,8 +466,8 @@ def test_any_signed_body_is_a_message_or_bad(kind: int, body: bytes, number: int
         assert _body(_plain(opened.message)) == body
 
 
-def test_any_signed_halt_is_a_halt_or_bad() -> None:
-    """The one body that is a structure itself lets nothing through but a reason and bytes."""
+def test_a_signed_random_halt_is_a_halt_or_refused() -> None:
+    """The body of a halt is a reason and a list of bytes, and nothing else."""
     chance = random.Random(3)
     opened = 0
     for _ in range(8000):
@@ -481,7 +481,7 @@ def test_any_signed_halt_is_a_halt_or_bad() -> None:
             opened += 1
             assert isinstance(found.message, Halt)
             assert [int(found.message.reason), list(found.message.evidence)] == body
-    assert opened > 0, "some of it is meant to be right"
+    assert opened > 0, "some of them must be valid"
 
 
 # No unbounded allocation
@@ -500,8 +500,8 @@ _HUGE = (
 
 @pytest.mark.parametrize("start", _HUGE, ids=lambda start: start[:6].hex())
 @pytest.mark.parametrize("place", ["frame", "halt"])
-def test_announced_lengths_cost_nothing(start: bytes, place: str) -> None:
-    """A few bytes that announce gigabytes take no more memory than they are long."""
+def test_announced_lengths_allocate_no_memory(start: bytes, place: str) -> None:
+    """A few bytes that announce gigabytes are refused without allocating them."""
     filling = start + bytes(100)
     if place == "halt":
         filling = reading.payload(
@@ -516,8 +516,8 @@ def test_announced_lengths_cost_nothing(start: bytes, place: str) -> None:
         tracemalloc.stop()
 
 
-def test_a_long_message_is_not_even_looked_at() -> None:
-    """What is longer than any message of the session is refused by its length alone."""
+def test_a_message_that_is_too_long_is_refused_by_its_length() -> None:
+    """Bytes beyond the longest message are refused without being read."""
     data = bytes(50_000_000)
     tracemalloc.start()
     try:
@@ -528,8 +528,8 @@ def test_a_long_message_is_not_even_looked_at() -> None:
         tracemalloc.stop()
 
 
-def test_members_without_a_key_cannot_speak() -> None:
-    """A roster without keys, as in a draft, lets nobody in: not even the empty key."""
+def test_a_member_without_a_key_cannot_send() -> None:
+    """With a roster without keys every message is refused."""
     table = {**VECTORS["agreement"], "member": [{"name": "ada"}, {"name": "ben"}]}
     reader = Reader(from_table(table))
     payload = reading.payload(3, bytes(32), bytes(32), 0, bytes(32), b"\0")

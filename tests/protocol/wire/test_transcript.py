@@ -1,4 +1,4 @@
-"""The public course of a session: prices and heads, and what an audit finds."""
+"""Prices and chain hashes of a session, its transcript file, and the faults that an audit finds."""
 
 import json
 import os
@@ -52,7 +52,7 @@ def course_of(case: dict[str, Any]) -> tuple[RoundEngine, list[RoundState]]:
 
 @every_case
 def test_prices_are_those_of_the_vectors(case: dict[str, Any]) -> None:
-    """The same releases give the same prices and heads on every machine, bit for bit."""
+    """The releases give the prices and chain hashes of the vectors, bit for bit."""
     _, positions = course_of(case)
     assert [bits(p.prices.current) for p in positions] == case["prices"]
     assert [p.chain_hash.hex() for p in positions] == case["heads"]
@@ -64,7 +64,7 @@ def test_prices_are_those_of_the_vectors(case: dict[str, Any]) -> None:
 
 @every_case
 def test_caps_are_those_of_the_vectors(case: dict[str, Any]) -> None:
-    """In clipped mode the caps follow the releases; otherwise they are the shares for good."""
+    """In clipped mode caps follow the releases; otherwise they are the shares."""
     _, positions = course_of(case)
     caps = [p.caps.tolist() for p in positions]
     shares = positions[0].caps.tolist()
@@ -72,8 +72,8 @@ def test_caps_are_those_of_the_vectors(case: dict[str, Any]) -> None:
 
 
 @every_case
-def test_the_vectors_are_what_the_specification_says(case: dict[str, Any]) -> None:
-    """A reader of SPEC.md alone, without numpy, gets the same prices, heads and caps."""
+def test_the_reference_gives_the_same_prices(case: dict[str, Any]) -> None:
+    """The independent implementation, without numpy, gives the same prices, hashes and caps."""
     table = case["agreement"]
     capacity = [float(r["capacity"]) for r in table["resource"]]
     worth = [r["worth"] for r in table["resource"] if "worth" in r]
@@ -105,7 +105,7 @@ def test_the_vectors_are_what_the_specification_says(case: dict[str, Any]) -> No
 
 @every_case
 def test_the_agreements_of_the_vectors_have_one_canonical_text(case: dict[str, Any]) -> None:
-    """Defaults are filled in and the layout does not matter: one text, one digest."""
+    """With defaults filled in there is one canonical text and one digest."""
     agreement = from_table(case["agreement"])
     assert canonical(agreement) == case["canonical"]
     assert agreement.digest.hex() == case["digest"]
@@ -116,10 +116,10 @@ def test_the_agreements_of_the_vectors_have_one_canonical_text(case: dict[str, A
     ("excess", "nonnegative", "expected"),
     [(4, True, 1e15), (4, False, 1e15), (-1, False, -1e15), (-1, True, 0.0)],
 )
-def test_prices_stop_where_a_solver_can_still_take_them(
+def test_prices_stay_within_what_solvers_accept(
     step: str, excess: int, nonnegative: bool, expected: float
 ) -> None:
-    """However long the step and the momentum, no price goes beyond ±10¹⁵, and it comes back."""
+    """For any step and momentum prices stay within ±10¹⁵, and can return from there."""
     prices = {"step": step, "step_size": 1e15, "momentum": 0.9, "nonnegative": nonnegative}
     engine = RoundEngine(make_agreement(members=2, resources=1, rounds=4, prices=prices))
     state = engine.opening
@@ -134,8 +134,8 @@ def test_prices_stop_where_a_solver_can_still_take_them(
 # The chain
 
 
-def test_a_head_commits_to_every_number_and_its_place() -> None:
-    """Another number, another order of members or another past gives another head."""
+def test_a_chain_hash_covers_every_number_and_its_row() -> None:
+    """Another number, order of members or earlier round gives another chain hash."""
     agreement = make_agreement(members=3, resources=2)
     engine = RoundEngine(agreement)
     rows = np.array([[1, 2], [3, 4], [5, 6]], dtype=np.int64)
@@ -149,15 +149,15 @@ def test_a_head_commits_to_every_number_and_its_place() -> None:
     assert len({engine.opening.chain_hash, again, *heads}) == 5
 
 
-def test_a_head_commits_to_the_agreement() -> None:
-    """Sessions of different agreements never share a head."""
+def test_a_chain_hash_covers_the_agreement() -> None:
+    """Sessions of different agreements never share a chain hash."""
     first, second = (RoundEngine(make_agreement(rounds=n)).opening for n in (3, 4))
     assert bits(first.prices.current) == bits(second.prices.current)
     assert first.chain_hash != second.chain_hash
 
 
-def test_a_head_commits_to_the_prices() -> None:
-    """A machine that computes another price from the same numbers stands on another head."""
+def test_a_chain_hash_covers_the_prices() -> None:
+    """Another price from the same numbers gives another chain hash."""
     rows = [[1, 2], [3, 4], [5, 6]]
     agreement = make_agreement(members=3, resources=2)
     engine = RoundEngine(agreement)
@@ -235,13 +235,13 @@ def whole(agreement: Agreement) -> Transcript:
     return play(agreement)[0]
 
 
-def test_a_transcript_comes_back(agreement: Agreement, whole: Transcript) -> None:
-    """What is written is read: whole, without seals, and without anything."""
+def test_a_transcript_reads_back_equal(agreement: Agreement, whole: Transcript) -> None:
+    """A file gives the same transcript: complete, without seals, and empty."""
     for transcript in (whole, replace(whole, seals=()), Transcript(rounds=())):
         assert load(agreement, dump(agreement, transcript)) == transcript
 
 
-def test_a_file_is_what_the_specification_says(agreement: Agreement, whole: Transcript) -> None:
+def test_the_reference_writes_the_same_file(agreement: Agreement, whole: Transcript) -> None:
     """The file is a magic line and one array: digest, rounds, seals."""
     rounds = [reading.array([reading.binary(r.data) for r in row]) for row in whole.rounds]
     seals = reading.array([reading.binary(s.data) for s in whole.seals])
@@ -249,8 +249,8 @@ def test_a_file_is_what_the_specification_says(agreement: Agreement, whole: Tran
     assert dump(agreement, whole) == b"sotto transcript 1\n" + reading.array(content)
 
 
-def test_replay_gives_the_prices_of_the_session(agreement: Agreement, whole: Transcript) -> None:
-    """Anybody with the file gets the prices that the specification gives, bit for bit."""
+def test_replay_gives_the_prices_of_the_reference(agreement: Agreement, whole: Transcript) -> None:
+    """The file gives the prices and chain hash of the independent implementation, bit for bit."""
     market = reading.Market([10.0, 20.0], [0.0, 0.0], "constant", 0.25)
     chain_hash = reading.first_head(agreement.digest, market.now)
     for number, releases in enumerate(whole.rounds):
@@ -267,7 +267,7 @@ def test_replay_gives_the_prices_of_the_session(agreement: Agreement, whole: Tra
 def test_one_changed_byte_anywhere_is_found_and_located(
     agreement: Agreement, whole: Transcript, sealed: bool
 ) -> None:
-    """No byte of the file can be another; in a message, the error says whose and when."""
+    """Any changed byte is found; inside a message, the error names round and member."""
     transcript = whole if sealed else replace(whole, seals=())
     data = dump(agreement, transcript)
     place = where(data, agreement, transcript)
@@ -282,7 +282,7 @@ def test_one_changed_byte_anywhere_is_found_and_located(
 
 
 def where(data: bytes, agreement: Agreement, transcript: Transcript) -> list[str]:
-    """For each byte of a file, how an error must locate it; nothing outside the messages."""
+    """For each byte of a file, how an error must locate it; empty outside the messages."""
     place = [""] * len(data)
     rows = [(f"round {t}", row) for t, row in enumerate(transcript.rounds)]
     for label, row in [*rows, ("the seals", transcript.seals)]:
@@ -293,8 +293,8 @@ def where(data: bytes, agreement: Agreement, transcript: Transcript) -> list[str
     return place
 
 
-def test_every_cut_is_found(agreement: Agreement, whole: Transcript) -> None:
-    """A file that ends early, or goes on, is damaged."""
+def test_a_cut_or_extended_file_is_refused(agreement: Agreement, whole: Transcript) -> None:
+    """A file that ends early, or has more bytes, is damaged."""
     data = dump(agreement, whole)
     for end in range(len(data)):
         with pytest.raises(BadTranscript):
@@ -325,23 +325,23 @@ def test_every_cut_is_found(agreement: Agreement, whole: Transcript) -> None:
     ],
     ids=repr,
 )
-def test_any_other_frame_is_refused(agreement: Agreement, content: Any) -> None:
-    """A file of another shape is refused as such, at no cost, whatever stands in it."""
+def test_a_file_of_another_form_is_refused(agreement: Agreement, content: Any) -> None:
+    """Any other msgpack content is refused as damaged."""
     if isinstance(content, list) and content[0] == b"":
         content = [agreement.digest, *content[1:]]
     with pytest.raises(BadTranscript, match="damaged: its frame"):
         load(agreement, MAGIC + bytes(msgpack.packb(content)))
 
 
-def test_announced_lengths_cost_nothing(agreement: Agreement) -> None:
+def test_announced_lengths_are_refused(agreement: Agreement) -> None:
     """A short file that announces gigabytes is refused."""
     for start in (b"\xdd\xff\xff\xff\xff", b"\x93\xc6\xff\xff\xff\xff", b"\x93" * 50):
         with pytest.raises(BadTranscript, match="its frame cannot be read"):
             load(agreement, MAGIC + start)
 
 
-def test_other_files_are_told_apart(agreement: Agreement, whole: Transcript) -> None:
-    """A file of another kind or another agreement is refused by name."""
+def test_another_file_or_agreement_is_named(agreement: Agreement, whole: Transcript) -> None:
+    """The error says what the file is: no transcript, or one of another agreement."""
     with pytest.raises(BadTranscript, match="does not begin with 'sotto transcript 1'"):
         load(agreement, b"sotto ledger")
     other = make_agreement(members=2, rounds=3)
@@ -430,7 +430,7 @@ def test_a_seal_on_another_head_is_named(agreement: Agreement, whole: Transcript
 
 
 def test_the_same_seed_gives_the_same_session_in_every_process(tmp_path: Path) -> None:
-    """Two processes that differ in all that may differ end at one head."""
+    """Two processes with different hash seeds end with the same chain hash and prices."""
     figures = []
     for run in (1, 2):
         path = tmp_path / f"{run}.json"
