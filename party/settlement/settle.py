@@ -117,7 +117,7 @@ def own_part(known: Outcome, member: str, ledger: Ledger) -> Allocation | None:
     """
     if not known.agreement.masked:
         return None
-    made = ledger.part()
+    made = ledger.allocation()
     if made is None:
         asked, said = ledger.demands()
         if len(asked) != known.rounds:
@@ -131,7 +131,7 @@ def own_part(known: Outcome, member: str, ledger: Ledger) -> Allocation | None:
             totals=known.totals,
             prices=known.prices,
         )
-        ledger.record_part(made)
+        ledger.record_allocation(made)
     return made
 
 
