@@ -389,7 +389,7 @@ def _rehearse(options: argparse.Namespace) -> None:
             sessions=options.sessions,
             seed=options.seed,
             worth=options.worth,
-            effort=effort,
+            limits=effort,
             on_session=lambda: progress.advance(task),
         )
     if options.json:

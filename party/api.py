@@ -220,7 +220,7 @@ def run_session(
             problem = subproblem(data, agreement, who.name, effort)
         else:  # beside, so that its time can be kept; before there is anything to inherit
             seconds = solving_seconds(agreement.pace_seconds)
-            beside = Solver(data, agreement, who.name, effort=effort, seconds=seconds)
+            beside = Solver(data, agreement, who.name, limits=effort, seconds=seconds)
             problem = stack.enter_context(closing(beside))
         opened = Ledger(path, agreement, who.name, data_set=data_set)
         memory = stack.enter_context(closing(opened))

@@ -74,10 +74,10 @@ def _kind(data: CompanyModel) -> str:
     """What beside a linear program it is. Whole numbers from 0 to 1 are often meant otherwise."""
     if data.quadratic is not None:
         return ", with a quadratic objective"
-    if data.whole is None:
+    if data.integer is None:
         return ""
-    binary = np.count_nonzero(data.whole & (data.lower == 0.0) & (data.upper == 1.0))
-    return f", {np.count_nonzero(data.whole)} columns in whole numbers, {binary} of them 0 or 1"
+    binary = np.count_nonzero(data.integer & (data.lower == 0.0) & (data.upper == 1.0))
+    return f", {np.count_nonzero(data.integer)} columns in whole numbers, {binary} of them 0 or 1"
 
 
 def _alone(data: CompanyModel, agreement: Agreement, member: str, effort: MipLimits) -> str:
@@ -102,7 +102,7 @@ def _pace(problem: Subproblem, data: CompanyModel, agreement: Agreement) -> str:
         return f"pace       none is agreed; {took}, and {needs} would do"
     if agreed >= pace_for(slowest):
         return f"pace       {agreed:g} s is enough: {took}"
-    missed = "no demand" if data.whole is None else "the best that was found by then"
+    missed = "no demand" if data.integer is None else "the best that was found by then"
     if solving_seconds(agreed) > slowest:
         return f"pace       {agreed:g} s may do: {took}; {needs} would be safe on a busy machine"
     return (

@@ -200,7 +200,7 @@ def test_a_limit_set_after_releases_says_what_it_covers(session: Session, tmp_pa
         (("--delta", "1"), 2, "--delta must be between 0 and 1"),
     ],
 )
-def test_a_budget_command_that_makes_no_sense_is_refused(
+def test_bad_options_are_refused(
     session: Session, arguments: tuple[str, ...], code: int, text: str
 ) -> None:
     """The command ends with its exit code and says why."""
@@ -306,9 +306,7 @@ def test_a_delta_without_an_epsilon_is_refused(unplayed: Unplayed) -> None:
     assert not unplayed.ledger.exists()
 
 
-def test_a_second_ledger_is_refused_before_it_is_created(
-    unplayed: Unplayed, tmp_path: Path
-) -> None:
+def test_a_second_ledger_is_refused_and_not_created(unplayed: Unplayed, tmp_path: Path) -> None:
     """The marker beside the key names the ledger that counts, even after it was moved."""
     assert unplayed.refused("--max-epsilon", "0.5").returncode == 7
     second, marker = tmp_path / "second.ledger", unplayed.ledger.with_suffix(".budget")
