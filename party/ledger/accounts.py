@@ -72,6 +72,11 @@ def _open_existing(path: Path) -> Iterator[Database]:
         file.close()
 
 
+_ACCOUNT_FIELDS = (
+    "agreement", "session", "data_set", "rounds", "releases", "epsilon", "delta", "colluders",
+)  # fmt: skip
+
+
 def open_account(file: Database, account: Account, member: str) -> None:
     """Open the account of a session, unless it has one.
 
@@ -107,28 +112,17 @@ def require_same_data_set(session: str, begun: str, wanted: str | None) -> None:
 def accounts_in(file: Database) -> tuple[Account, ...]:
     """The accounts of all sessions in an open ledger."""
     rows = file.rows(
-        "SELECT agreement, name, data_set, rounds, "
-        "(SELECT count(*) FROM releases WHERE session = sessions.id), "
-        "epsilon, delta, release_mu_squared, reserve, release_factor, colluders "
+        "SELECT release_mu_squared, reserve, release_factor, agreement, name, data_set, rounds, "
+        "(SELECT count(*) FROM releases WHERE session = sessions.id), epsilon, delta, colluders "
         "FROM sessions ORDER BY id"
     )
     return tuple(
         Account(
-            agreement=agreement,
-            session=name,
-            data_set=data_set,
-            rounds=rounds,
-            releases=releases,
-            epsilon=epsilon,
-            delta=delta,
             per_release=PrivacyCost(mu_squared, IntegerNoiseCost(reserve, factor)),
-            colluders=colluders,
+            **dict(zip(_ACCOUNT_FIELDS, fields, strict=True)),
         )
-        for (
-            agreement, name, data_set, rounds, releases, epsilon, delta, mu_squared, reserve,
-            factor, colluders,
-        ) in rows
-    )  # fmt: skip
+        for mu_squared, reserve, factor, *fields in rows
+    )
 
 
 def limits_in(file: Database) -> dict[str, Limit]:
@@ -137,17 +131,11 @@ def limits_in(file: Database) -> dict[str, Limit]:
         "SELECT data_set, epsilon, delta, asked, accountant, factor, fixed_epsilon, fixed_delta "
         "FROM limits"
     )
-    return {
-        data_set: Limit(
-            epsilon,
-            delta,
-            asked=bool(asked),
-            accountant=accountant,
-            factor=factor,
-            fixed=None if fixed[0] is None else (fixed[0], fixed[1]),
-        )
-        for data_set, epsilon, delta, asked, accountant, factor, *fixed in rows
-    }
+    limits = {}
+    for data_set, epsilon, delta, asked, accountant, factor, *fixed in rows:
+        terms = None if fixed[0] is None else (fixed[0], fixed[1])
+        limits[data_set] = Limit(epsilon, delta, bool(asked), accountant, factor, terms)
+    return limits
 
 
 def fix_limit(file: Database, data_set: str, agreement: bytes, asked: Limit | None) -> Limit | None:

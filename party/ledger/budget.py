@@ -82,12 +82,6 @@ class Limit:
         paper = replace(self, accountant="paper", factor=None)
         return paper if paper.allows(first) else replace(self, accountant=None, factor=None)
 
-    def changed_to(self, asked: "Limit") -> "Limit":
-        """The limit after a request that follows a release: raising it loses what was `fixed`."""
-        if self.fixed and asked.epsilon <= self.fixed[0] and asked.delta <= self.fixed[1]:
-            return replace(self, epsilon=asked.epsilon, delta=asked.delta, asked=True)
-        return Limit(asked.epsilon, asked.delta)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Account:
@@ -143,10 +137,17 @@ def released(accounts: Iterable[Account], data_set: str) -> bool:
 
 
 def requested_limit(asked: Limit, stored: Limit | None, *, released: bool) -> Limit:
-    """The limit that holds after the operator asks for one."""
+    """The limit after the operator asks for one. Raising it after a release loses `fixed`."""
     if not released:
         return Limit(asked.epsilon, asked.delta, fixed=(asked.epsilon, asked.delta))
-    return (stored or asked).changed_to(asked)
+    if (
+        stored
+        and stored.fixed
+        and asked.epsilon <= stored.fixed[0]
+        and asked.delta <= stored.fixed[1]
+    ):
+        return replace(stored, epsilon=asked.epsilon, delta=asked.delta, asked=True)
+    return Limit(asked.epsilon, asked.delta)
 
 
 def require_limitable(spent: PrivacyCost, data_set: str) -> None:

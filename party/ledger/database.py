@@ -43,41 +43,9 @@ CREATE TABLE waits (
     session INTEGER, member TEXT, seconds REAL NOT NULL, longest REAL NOT NULL,
     last INTEGER NOT NULL, PRIMARY KEY (session, member)
 ) WITHOUT ROWID;
-CREATE TABLE releases (
-    session INTEGER, round INTEGER, message BLOB NOT NULL, answered BLOB NOT NULL,
-    checksum BLOB NOT NULL, PRIMARY KEY (session, round)
-) WITHOUT ROWID;
-CREATE TABLE rounds (
-    session INTEGER, round INTEGER, messages BLOB NOT NULL, head BLOB NOT NULL,
-    checksum BLOB NOT NULL, PRIMARY KEY (session, round)
-);
-CREATE TABLE seals (
-    session INTEGER, member INTEGER, message BLOB NOT NULL, checksum BLOB NOT NULL,
-    PRIMARY KEY (session, member)
-);
-CREATE TABLE heard (
-    session INTEGER, place INTEGER, message BLOB NOT NULL, checksum BLOB NOT NULL,
-    PRIMARY KEY (session, place)
-);
-CREATE TABLE masks (
-    session INTEGER, place INTEGER, secret BLOB NOT NULL, message BLOB NOT NULL,
-    checksum BLOB NOT NULL, PRIMARY KEY (session, place)
-) WITHOUT ROWID;
-CREATE TABLE keys (
-    session INTEGER, member INTEGER, message BLOB NOT NULL, checksum BLOB NOT NULL,
-    PRIMARY KEY (session, member)
-);
-CREATE TABLE demands (
-    session INTEGER, round INTEGER, demand BLOB NOT NULL, said BLOB NOT NULL,
-    checksum BLOB NOT NULL, PRIMARY KEY (session, round)
-) WITHOUT ROWID;
-CREATE TABLE parts (
-    session INTEGER, place INTEGER, quota BLOB NOT NULL, payment BLOB NOT NULL,
-    checksum BLOB NOT NULL, PRIMARY KEY (session, place)
-);
 """
 
-_COLUMNS = {
+_MESSAGE_TABLES = {
     "releases": ("round", "message, answered"),
     "rounds": ("round", "messages, head"),
     "seals": ("member", "message"),
@@ -88,6 +56,21 @@ _COLUMNS = {
     "parts": ("place", "quota, payment"),
 }
 """The tables with checksums: the column that numbers the rows of a session from 0, the content."""
+
+_WITHOUT_ROWID = ("releases", "masks", "demands")
+"""Tables with short rows that a release writes: one page less to flush."""
+
+
+def _schema() -> Iterator[str]:
+    yield from _SCHEMA.split(";")
+    for table, (number, columns) in _MESSAGE_TABLES.items():
+        content = columns.replace(",", " BLOB NOT NULL,")
+        yield (
+            f"CREATE TABLE {table} (session INTEGER, {number} INTEGER, {content} BLOB NOT NULL, "
+            f"checksum BLOB NOT NULL, PRIMARY KEY (session, {number}))"
+            + (" WITHOUT ROWID" if table in _WITHOUT_ROWID else "")
+        )
+
 
 _HINTS = {
     "SQLITE_FULL": "free some disk space, then run the same command: what was recorded is safe",
@@ -139,7 +122,7 @@ class Database:
             raise self.damaged("its tables contradict each other")
         version = run("PRAGMA user_version").fetchone()[0]
         if version == 0:
-            for statement in _SCHEMA.split(";"):
+            for statement in _schema():
                 run(statement)
             run(f"PRAGMA user_version = {_VERSION}")
         elif version != _VERSION:
@@ -159,7 +142,7 @@ class Database:
 
     def insert(self, table: str, session: int, rows: dict[int, Iterable[bytes]]) -> None:
         """Add rows with their checksums, by number. Durable with the next `commit`."""
-        number, columns = _COLUMNS[table]
+        number, columns = _MESSAGE_TABLES[table]
         marks = ", ".join("?" for _ in columns.split(","))
         self.write(
             f"INSERT INTO {table} (session, {number}, {columns}, checksum) "  # noqa: S608 - ours
@@ -175,7 +158,7 @@ class Database:
 
         Guarantee: no row is missing from number 0 on, and each has the bytes that were written.
         """
-        number, columns = _COLUMNS[table]
+        number, columns = _MESSAGE_TABLES[table]
         only = "" if at is None else f" AND {number} = {at}"
         rows = self.rows(
             f"SELECT {number}, checksum, {columns} FROM {table} "  # noqa: S608 - ours

@@ -226,16 +226,9 @@ class Ledger:
         Its mask key is destroyed. Its demands are destroyed too, unless all rounds are closed
         (`over`): then `record_allocation` still needs them, and destroys them.
         """
-        proof = tuple(self._unpack(data) for data in error.evidence)
-        with self._file.transaction():
-            self._file.write(
-                "UPDATE sessions SET fault_code = ?, fault = ? WHERE id = ?",
-                [(error.exit_code, str(error), self._session)],
-            )
-            self._replace("heard", proof)
-            self._file.delete(self._session, "masks", *([] if over else ["demands"]))
-        if self._agreement.masked:
-            self._file.wipe()
+        evidence = tuple(self._unpack(data) for data in error.evidence)
+        secrets = ["masks"] if over else ["masks", "demands"]
+        self._record_end(error.exit_code, str(error), evidence, secrets)
 
     def record_abandoned(self) -> None:
         """End this session for good because its operator asked for it.
@@ -247,12 +240,18 @@ class Ledger:
             raise InternalError("a session that has ended was abandoned")
         self._is_abandoned = True
         text = f"abandoned after {self._rounds_closed} closed rounds"
+        self._record_end(Abandoned.exit_code, text, (), ["masks", "demands"])
+
+    def _record_end(
+        self, code: int, text: str, evidence: tuple[Signed, ...], secrets: list[str]
+    ) -> None:
         with self._file.transaction():
             self._file.write(
                 "UPDATE sessions SET fault_code = ?, fault = ? WHERE id = ?",
-                [(Abandoned.exit_code, text, self._session)],
+                [(code, text, self._session)],
             )
-            self._file.delete(self._session, "masks", "demands", "heard")
+            self._replace("heard", evidence)
+            self._file.delete(self._session, *secrets)
         self._file.wipe()
 
     @property

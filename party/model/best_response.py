@@ -7,7 +7,6 @@ them.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -26,9 +25,6 @@ _CERTAIN = (_OPTIMAL, highspy.HighsModelStatus.kInfeasible, highspy.HighsModelSt
 _LARGEST_EXPONENT = 30  # a unit is divided into at most 2^30
 _PRIMAL_SIMPLEX = 4  # after a change of costs the basis stays primal feasible
 _FEASIBLE = 2  # HiGHS: the solution is feasible, but perhaps not optimal
-
-WarmStart = Callable[[highspy.Highs, highspy.HighsSolution, highspy.HighsBasis], None]
-"""Gives a solver the solution and basis of its last answer as a start."""
 
 
 @dataclass(frozen=True)
@@ -105,14 +101,11 @@ class Subproblem:
             status = self._load(np.ones_like(size), ceiling, floor)
         if status != _OPTIMAL:
             raise self._refusal(status)
-        self._warm_start: WarmStart | None = None
         if data.quadratic is not None:
-            self._warm_start = _from_active_set
             self._solver.setOptionValue("qp_allow_hot_start", True)
         elif data.integer is None:
             self._solver.setOptionValue("simplex_strategy", _PRIMAL_SIMPLEX)
         else:
-            self._warm_start = _from_plan
             self._find_integer_plan()
 
     def _load(self, scale: Floats, ceiling: Floats, floor: Floats) -> highspy.HighsModelStatus:
@@ -167,6 +160,24 @@ class Subproblem:
         if self._data.integer is not None:
             self._solver.setOptionValue("time_limit", min(seconds, self._limits.seconds))
 
+    def _set_prices(self, prices: Floats) -> None:
+        """Change the prices; the next run starts from the last basis, plan or active set."""
+        solver, costs = self._solver, -prices / self._unit_scale
+        if self._data.integer is None and self._data.quadratic is None:
+            solver.changeColsCost(self._resources, self._price_columns, costs)
+            return  # HiGHS keeps the basis
+        solution, basis = solver.getSolution(), solver.getBasis()
+        solver.changeColsCost(self._resources, self._price_columns, costs)
+        start = highspy.HighsSolution()
+        start.col_value = list(solution.col_value)
+        if self._data.quadratic is None:
+            solver.setSolution(start)
+        else:
+            start.row_value = list(solution.row_value)
+            start.value_valid, start.dual_valid = True, False
+            solver.setSolution(start)
+            solver.setBasis(basis)  # after the solution, which invalidates the basis
+
     def ask(self, prices: Floats) -> None:
         """Nothing to prepare: `answer` computes at once."""
 
@@ -176,10 +187,7 @@ class Subproblem:
         An integer plan is the best one found within the `MipLimits`.
         """
         solver = self._solver
-        last = (solver.getSolution(), solver.getBasis()) if self._warm_start is not None else None
-        solver.changeColsCost(self._resources, self._price_columns, -prices / self._unit_scale)
-        if self._warm_start is not None and last is not None:
-            self._warm_start(solver, *last)
+        self._set_prices(prices)
         solver.run()
         if not found(solver):
             solver.clearSolver()
@@ -198,26 +206,6 @@ class Subproblem:
         if self._data.quadratic is not None:
             utility += self._data.quadratic.value_at(plan)
         return Answer(utility - float(prices @ demand), demand, plan)
-
-
-def _from_plan(
-    solver: highspy.Highs, solution: highspy.HighsSolution, _: highspy.HighsBasis
-) -> None:
-    """Start from the last plan, which is feasible at any prices."""
-    start = highspy.HighsSolution()
-    start.col_value = list(solution.col_value)
-    solver.setSolution(start)
-
-
-def _from_active_set(
-    solver: highspy.Highs, solution: highspy.HighsSolution, basis: highspy.HighsBasis
-) -> None:
-    """Start from the last active set. Set the basis last: setting a solution invalidates it."""
-    start = highspy.HighsSolution()
-    start.col_value, start.row_value = list(solution.col_value), list(solution.row_value)
-    start.value_valid, start.dual_valid = True, False
-    solver.setSolution(start)
-    solver.setBasis(basis)
 
 
 def subproblem(

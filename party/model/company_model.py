@@ -21,7 +21,15 @@ from typing import Any
 import numpy as np
 
 from party.model import model_file, modelling_tools
-from party.model.model_file import HUGE, LARGE, Flags, Indices, LinearProgram, Quadratic
+from party.model.model_file import (
+    HUGE,
+    LARGE,
+    Flags,
+    Indices,
+    LinearProgram,
+    Quadratic,
+    column_wise,
+)
 from protocol.agreement.model import Agreement
 from protocol.errors import BadData
 from protocol.numeric import Floats
@@ -120,7 +128,6 @@ def dense(
     """A model from dense matrices of matching shapes."""
     matrix = np.vstack([A, B]).T
     columns, rows = np.nonzero(matrix)
-    counts = np.bincount(columns, minlength=len(u))
     return CompanyModel(
         names=names or tuple(f"x{i}" for i in range(len(u))),
         utility=u,
@@ -130,9 +137,7 @@ def dense(
         resources=len(A),
         row_lower=row_lower,
         row_upper=row_upper,
-        start=np.concatenate([[0], np.cumsum(counts)]).astype(np.int32),
-        index=rows.astype(np.int32),
-        value=matrix[columns, rows],
+        **column_wise(len(u), columns, rows, matrix[columns, rows]),
     )
 
 
@@ -268,19 +273,17 @@ def _with_opposites(program: LinearProgram, agreement: Agreement) -> LinearProgr
         [row] = found
         column = np.repeat(np.arange(len(program.columns)), np.diff(program.start))
         own = program.index == row
-        columns = np.concatenate([column, column[own]])
-        order = np.argsort(columns, kind="stable")
-        index = np.concatenate([program.index, np.full(own.sum(), len(program.rows))])
-        value = np.concatenate([program.value, -program.value[own]])
-        counts = np.bincount(columns, minlength=len(program.columns))
         program = replace(
             program,
             rows=[*program.rows, resource.name],
             row_lower=np.append(program.row_lower, -math.inf),
             row_upper=np.append(program.row_upper, 0.0),
-            start=np.concatenate([[0], np.cumsum(counts)]).astype(np.int32),
-            index=index[order].astype(np.int32),
-            value=value[order],
+            **column_wise(
+                len(program.columns),
+                np.append(column, column[own]),
+                np.append(program.index, np.full(own.sum(), len(program.rows))),
+                np.append(program.value, -program.value[own]),
+            ),
         )
     return program
 

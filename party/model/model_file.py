@@ -128,6 +128,17 @@ class LinearProgram:
         return "<private linear program>"
 
 
+def column_wise(columns: int, column: Any, row: Any, value: Any) -> dict[str, Any]:
+    """The fields `start`, `index` and `value` of a matrix with these entries."""
+    order = np.argsort(column, kind="stable")
+    start = np.concatenate([[0], np.cumsum(np.bincount(column, minlength=columns))])
+    return {
+        "start": start.astype(np.int32),
+        "index": np.asarray(row, dtype=np.int32)[order],
+        "value": np.asarray(value, dtype=np.float64)[order],
+    }
+
+
 def read(path: Path) -> LinearProgram:
     """Read a `.mps`, `.mps.gz` or `.lp` file. Raises only `BadData`.
 
@@ -210,18 +221,11 @@ def _load(path: Path, name: str, kind: str) -> highspy.Highs:
 def _quadratic(hessian: highspy.HighsHessian) -> Quadratic | None:
     if not hessian.dim_:
         return None
-    start, index = np.array(hessian.start_, dtype=np.int32), np.array(hessian.index_)
-    value = np.array(hessian.value_, dtype=np.float64)
-    if hessian.format_ != highspy.HessianFormat.kTriangular:
-        column = np.repeat(np.arange(len(start) - 1), np.diff(start))
-        lower = index >= column
-        start = np.concatenate(
-            [[0], np.cumsum(np.bincount(column[lower], minlength=len(start) - 1))]
-        )
-        index, value = index[lower], value[lower]
+    value = np.array(hessian.value_, dtype=np.float64)  # HiGHS holds the lower triangle
     if not value.any():
         return None
-    return Quadratic(start.astype(np.int32), index.astype(np.int32), value)
+    start, index = (np.array(part, dtype=np.int32) for part in (hessian.start_, hessian.index_))
+    return Quadratic(start, index, value)
 
 
 def _program(lp: highspy.HighsLp, quadratic: Quadratic | None) -> LinearProgram:

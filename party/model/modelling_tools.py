@@ -78,12 +78,11 @@ def _from_pulp(model: Any) -> LinearProgram:
     columns = model.variables()
     position = {id(variable): j for j, variable in enumerate(columns)}
     entries = [(position[id(v)], i, a) for i, row in enumerate(rows) for v, a in row.items() if a]
-    entries.sort(key=lambda entry: entry[:2])
+    column, index, value = zip(*entries, strict=True) if entries else ([], [], [])
     objective = model.objective
     cost = np.zeros(len(columns))
-    for variable, value in [] if objective is None else objective.items():
-        cost[position[id(variable)]] = value
-    counts = np.bincount([e[0] for e in entries], minlength=len(columns)).astype(np.int64)
+    for variable, factor in [] if objective is None else objective.items():
+        cost[position[id(variable)]] = factor
     sense = np.array([row.sense for row in rows])
     limit = np.array([-float(row.constant) for row in rows])
     program = LinearProgram(
@@ -96,9 +95,7 @@ def _from_pulp(model: Any) -> LinearProgram:
         upper=np.array([math.inf if v.upBound is None else v.upBound for v in columns], float),
         row_lower=np.where(sense < 0, -math.inf, limit),
         row_upper=np.where(sense > 0, math.inf, limit),
-        start=np.concatenate([[0], np.cumsum(counts)]).astype(np.int32),
-        index=np.array([e[1] for e in entries], dtype=np.int32),
-        value=np.array([e[2] for e in entries], dtype=np.float64),
+        **model_file.column_wise(len(columns), np.array(column, dtype=np.int32), index, value),
         integer=np.array([v.cat == "Integer" for v in columns], dtype=np.bool_),
         quadratic=None,
     )

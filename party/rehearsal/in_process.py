@@ -72,7 +72,7 @@ class Player(Driver):
             return pack(message, key=member.signing_key, sign=lambda _: bytes(64))
 
         self.ledger = Ledger(":memory:", agreement, member.name)
-        self._timed = gate = _TimedGate(
+        self.gate = _TimedGate(
             agreement,
             member.name,
             subproblem=problem,
@@ -85,16 +85,11 @@ class Player(Driver):
             member.name,
             nonce=hashlib.sha256(member.name.encode()).digest()[:16],
             pack=unsigned,
-            gate=gate,
+            gate=self.gate,
             ledger=self.ledger,
             on_round=lambda state, _: on_round(state.round),
         )
         self.session.engine = engine
-
-    @property
-    def longest_seconds(self) -> float:
-        """The time of its slowest release."""
-        return self._timed.longest_seconds
 
 
 @contextmanager

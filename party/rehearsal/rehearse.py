@@ -144,7 +144,7 @@ def _play(
     with players(agreement, problems, seed) as members:
         run(members)
         known: Outcome = outcome(agreement, members[row].ledger.transcript())
-        seconds = members[row].longest_seconds
+        seconds = members[row].gate.longest_seconds
         part = own_part(known, member, members[row].ledger)
     own = settle(companies[row], known, member, part, effort=limits)
     return SessionResult(
