@@ -190,7 +190,7 @@ def require_room(
     """Refuse a session that would exceed its data set's limit if it were played to the end.
 
     Guarantee: no sequence of sessions that pass here with one limit spends more than that limit,
-    for whatever reason they were chosen.
+    even if later sessions are chosen because of earlier ones.
     """
     if limit is None or any(a.agreement == agreement and a.releases >= a.rounds for a in accounts):
         return  # a finished session releases nothing more

@@ -281,11 +281,11 @@ class Ledger:
         code, text = self._fault()
         if code is None or code == Abandoned.exit_code:
             return None
-        proof = self._messages("heard")
+        evidence = self._messages("heard")
         error = PeerError(
             f"this session is over: {text}",
-            sender=proof[0].message.sender if proof else "",
-            evidence=tuple(signed.data for signed in proof),
+            sender=evidence[0].message.sender if evidence else "",
+            evidence=tuple(signed.data for signed in evidence),
         )
         error.exit_code = code
         return error

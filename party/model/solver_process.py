@@ -1,4 +1,4 @@
-"""The best response in a process of its own, so that the party keeps its pace whatever it does.
+"""The best response in a process of its own, so that a slow solver never delays a release.
 
 The party sends prices, and later takes the answer, if there is one. The process runs only in
 between: at all other times it is stopped, so that its work cannot shift the moment of a release.
