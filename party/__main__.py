@@ -311,7 +311,7 @@ def _result(options: argparse.Namespace) -> None:
 
     agreement = read_agreement(options.agreement)
     data = dataset.read(options.data, agreement)
-    member, data_set = lifetime.played(options.ledger, agreement)
+    member, data_set = lifetime.find_session(options.ledger, agreement)
     ensure_dir(options.out)
     with closing(Ledger(options.ledger, agreement, member, data_set=data_set)) as ledger:
         known, fault, planless = known_by(ledger, agreement, member), ledger.fault, False
@@ -389,7 +389,7 @@ def _rehearse(options: argparse.Namespace) -> None:
             sessions=options.sessions,
             seed=options.seed,
             worth=options.worth,
-            effort=effort,
+            limits=effort,
             on_session=lambda: progress.advance(task),
         )
     if options.json:

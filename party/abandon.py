@@ -25,7 +25,7 @@ def abandon(
     `confirm` is given what that means, and raises unless the operator wants it. Where the process
     ends before this returns, the same call does what is missing, and asks no more.
     """
-    member, data_set = accounts.played(path, agreement)
+    member, data_set = accounts.find_session(path, agreement)
     with closing(Ledger(path, agreement, member, data_set=data_set)) as ledger:
         known = known_by(ledger, agreement, member)
         _require_open(ledger, agreement, known)

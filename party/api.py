@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from party import keys
-from party.ledger import accounts
+from party.ledger import budget_marker
 from party.ledger.budget import Limit, colluding, require_room, statement
 from party.ledger.session_ledger import Ledger
 from party.model import company_model
@@ -213,21 +213,21 @@ def run_session(
     data = company_model.read(model, agreement)
     path = ledger or key.with_suffix(".ledger")
     if not agreement.rehearsal and not path.exists():
-        accounts.require_only(key, path, None)  # before it is made
+        budget_marker.require_marked(key, path, None)  # before it is made
     with ExitStack() as stack:
         problem: Responder
         if agreement.pace_seconds is None:
             problem = subproblem(data, agreement, who.name, effort)
         else:  # beside, so that its time can be kept; before there is anything to inherit
             seconds = solving_seconds(agreement.pace_seconds)
-            beside = Solver(data, agreement, who.name, effort=effort, seconds=seconds)
+            beside = Solver(data, agreement, who.name, limits=effort, seconds=seconds)
             problem = stack.enter_context(closing(beside))
         opened = Ledger(path, agreement, who.name, data_set=data_set)
         memory = stack.enter_context(closing(opened))
         if memory.abandoned is not None:
             raise memory.abandoned
         if not agreement.rehearsal:
-            accounts.count_here(key, path, memory.id)
+            budget_marker.mark(key, path, memory.id)
         kept = memory.limit()
         fixed = memory.fix_limit(limit)
         require_room(memory.accounts(), agreement.digest, memory.data_set, fixed)

@@ -13,7 +13,7 @@ import numpy as np
 
 from party import keys
 from party.ledger import accounts as lifetime
-from party.ledger import budget
+from party.ledger import budget, budget_marker
 from party.model import company_model
 from party.model.best_response import USUAL, MipLimits, Subproblem, subproblem
 from party.model.company_model import CompanyModel
@@ -63,7 +63,7 @@ def check(
         yield "key        is the one in the agreement"
     found = ledger is not None and ledger.exists()
     if key and ledger and not agreement.rehearsal:
-        lifetime.require_only(key, ledger, lifetime.ledger_id(ledger) if found else None)
+        budget_marker.require_marked(key, ledger, lifetime.ledger_id(ledger) if found else None)
     if ledger and found:
         yield from _budget(ledger, agreement, data_set)
     told = "what all can see" if agreement.privacy is None else "what the noise will do"
@@ -74,10 +74,10 @@ def _kind(data: CompanyModel) -> str:
     """What beside a linear program it is. Whole numbers from 0 to 1 are often meant otherwise."""
     if data.quadratic is not None:
         return ", with a quadratic objective"
-    if data.whole is None:
+    if data.integer is None:
         return ""
-    binary = np.count_nonzero(data.whole & (data.lower == 0.0) & (data.upper == 1.0))
-    return f", {np.count_nonzero(data.whole)} columns in whole numbers, {binary} of them 0 or 1"
+    binary = np.count_nonzero(data.integer & (data.lower == 0.0) & (data.upper == 1.0))
+    return f", {np.count_nonzero(data.integer)} columns in whole numbers, {binary} of them 0 or 1"
 
 
 def _alone(data: CompanyModel, agreement: Agreement, member: str, effort: MipLimits) -> str:
@@ -102,7 +102,7 @@ def _pace(problem: Subproblem, data: CompanyModel, agreement: Agreement) -> str:
         return f"pace       none is agreed; {took}, and {needs} would do"
     if agreed >= pace_for(slowest):
         return f"pace       {agreed:g} s is enough: {took}"
-    missed = "no demand" if data.whole is None else "the best that was found by then"
+    missed = "no demand" if data.integer is None else "the best that was found by then"
     if solving_seconds(agreed) > slowest:
         return f"pace       {agreed:g} s may do: {took}; {needs} would be safe on a busy machine"
     return (
@@ -119,9 +119,9 @@ def _budget(path: Path, agreement: Agreement, data_set: str | None) -> Iterator[
         accounts = tuple(a for a in accounts if a is not this)
         this = budget.opened(agreement, data_set)
         accounts = (*accounts, this)
-    lifetime.require_same(this.session, this.data_set, data_set)
+    lifetime.require_same_data_set(this.session, this.data_set, data_set)
     kept = limits.get(this.data_set)
-    limit = budget.limited(accounts, agreement.digest, asked=None, kept=kept)
+    limit = budget.limit_for_session(accounts, agreement.digest, asked=None, stored=kept)
     delta = limit.delta if limit else this.delta or budget.DELTA
     so_far = budget.in_words(budget.spent(accounts, this.data_set), delta)
     yield f"budget     data set {this.data_set!r} has spent {so_far}"

@@ -44,7 +44,7 @@ class Driver:
             pack=pack,
             past=ledger.transcript(),
             own=ledger.own(),
-            heard=ledger.heard(),
+            heard=ledger.witnessed(),
             proof=ledger.proof(),
             now=now,
         )
@@ -109,7 +109,7 @@ class Driver:
     def rest(self) -> None:
         """The process ends, for whatever reason but a crash: what it has heard must not be lost,
         nor why the session is over."""
-        self._ledger.record_heard(self.session.heard)
+        self._ledger.record_witnessed(self.session.heard)
 
     def _submitted(self, release: Signed, now: float) -> list[Effect]:
         """Hand over our own answer: from now on this party waits for others, and only for them."""

@@ -1,5 +1,5 @@
-"""What a party must never forget: releases, closed rounds, and the privacy budget.
+"""What a party must never lose: its releases, its closed rounds, and its privacy budget.
 
-`database` is the SQLite file, `session_ledger` one session in it, `accounts` and `budget` all
-sessions together. Never here: a socket, or the private model.
+`database` is the SQLite file and `session_ledger` one session in it. `accounts`, `budget` and
+`budget_marker` cover all sessions together. Never here: a socket, or the private model.
 """

@@ -1,8 +1,8 @@
-"""The privacy budget of a data set over its lifetime: what it spent, its limit, what is left.
+"""The lifetime privacy budget of a data set: what it has spent, its limit, what is left.
 
-Sessions with one data set add up, whatever they are called and whoever takes part. They add up
-as Gaussian mechanisms do, exactly, and not by adding their ε. What can be said of all of them rests
-on a limit that was fixed before the first. Public numbers only.
+All sessions with one data set add up. They compose exactly, as Gaussian mechanisms do; their ε
+are not added. A guarantee for all of them needs a limit fixed before the first release. Public
+numbers only.
 """
 
 import math
@@ -17,39 +17,37 @@ from protocol.privacy.accountant import IntegerNoiseCost, PrivacyCost
 from protocol.privacy.calibration import Calibration
 
 DATA_SET = "main"
-"""What a company's data are called as long as it does not tell data sets apart."""
+"""The name of a company's data set unless it names another."""
 
 REHEARSAL = "rehearsal"
-"""What the invented data of rehearsals are called, which no budget covers."""
+"""The name of the data set of rehearsals. Their data are invented, and no budget covers them."""
 
 DELTA = 1e-3
-"""The δ of a limit, and of what is shown, where nobody says otherwise."""
+"""The default δ of a limit and of the figures shown."""
 
-
-_FOR_TICKS = 1e-3
-"""The largest part of a limit's δ that is set aside for whole ticks, before they are known."""
+_TICK_FACTOR = 1e-3
+"""The largest factor that a limit sets aside for integer noise, before later sessions are known."""
 
 
 @dataclass(frozen=True)
 class Limit:
     """The most that a data set may ever spend: (ε, δ) for all its sessions together.
 
-    `fixed` is the (ε, δ) of a limit that was there before the first release, and was never
-    exceeded by a later one. The `accountant` that keeps it, and by how much whole ticks may
-    multiply its δ in all (e^factor), are fixed with the first session, before that releases
-    anything. Where nobody `asked` for a limit it is what the first session may spend.
-
-    Guarantee: with `fixed`, all that the data set ever releases in sessions that `require_room`
-    lets pass is (ε, δ)-LDP for these ε and δ, however later sessions are chosen in the light of
-    earlier ones, and whenever there are no more (PRIVACY.md §6). With totals that is computational,
-    and against at most the agreed colluders in each session (§10).
+    Guarantee: with `fixed`, all releases of the data set together, in sessions that
+    `require_room` allows, are (ε, δ)-LDP for these ε and δ. This holds even if later sessions are
+    chosen because of earlier ones, and whenever there are no more (PRIVACY.md §6). With totals it
+    is computational, and against at most the agreed colluders in each session (§10).
     """
 
     epsilon: float
     delta: float
+    #: Whether the operator asked for it. Otherwise it is what the first session may spend.
     asked: bool = True
+    #: "exact" or "paper"; the first session decides, before it releases anything.
     accountant: str | None = None
+    #: Integer noise may multiply δ by e^factor in all; fixed together with the accountant.
     factor: float | None = None
+    #: The (ε, δ) that was set before the first release and never raised after it.
     fixed: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
@@ -71,33 +69,23 @@ class Limit:
             spent = replace(spent, discreteness=IntegerNoiseCost(ticks.reserve, self.factor))
         return spent.gaussian_delta(self.epsilon) <= self.delta
 
-    def counting(self, first: PrivacyCost) -> "Limit":
-        """This limit with its accountant, which what is spent `first` decides, if it fits at all.
+    def with_accountant(self, first: PrivacyCost) -> "Limit":
+        """This limit with the accountant that counts the `first` cost; none if it does not fit.
 
-        That is the exact one, unless ticks are so coarse that only the paper's says anything.
+        That is the exact one, unless ticks are so coarse that only the paper's gives a bound.
         """
         if replace(self, accountant="exact", factor=None).allows(first):
             factor = first.discreteness.factor
             smooth = first.gaussian_delta(self.epsilon) * math.exp(-factor)
             left = math.log(self.delta / smooth) / 2.0 if smooth else math.inf
-            return replace(self, accountant="exact", factor=max(factor, min(left, _FOR_TICKS)))
+            return replace(self, accountant="exact", factor=max(factor, min(left, _TICK_FACTOR)))
         paper = replace(self, accountant="paper", factor=None)
         return paper if paper.allows(first) else replace(self, accountant=None, factor=None)
-
-    def changed(self, asked: "Limit") -> "Limit":
-        """What somebody asks for after something was released: what was fixed may only be kept."""
-        if self.fixed and asked.epsilon <= self.fixed[0] and asked.delta <= self.fixed[1]:
-            return replace(self, epsilon=asked.epsilon, delta=asked.delta, asked=True)
-        return Limit(asked.epsilon, asked.delta)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Account:
-    """What one session may cost its data set, and how much of that was released.
-
-    Where releases were masked, it costs no more as long as at most so many members are
-    `colluders`, the others add their noise, and nobody can break the masks.
-    """
+    """What one session may cost its data set, and how much it has released."""
 
     agreement: bytes
     session: str
@@ -107,16 +95,18 @@ class Account:
     epsilon: float | None
     delta: float | None
     per_release: PrivacyCost
+    #: With masked releases the cost holds if at most this many members collude, the others add
+    #: their noise, and nobody breaks the masks.
     colluders: int | None = None
 
     @property
     def spent(self) -> PrivacyCost:
-        """What its releases have cost: a session that stopped early has spent no more."""
+        """The cost of its releases so far."""
         return self.per_release.times(self.releases)
 
     @property
     def agreed(self) -> PrivacyCost:
-        """What all its releases would cost."""
+        """The cost of all its releases, if it is played to the end."""
         return self.per_release.times(self.rounds)
 
 
@@ -137,7 +127,7 @@ def opened(agreement: Agreement, data_set: str | None = None) -> Account:
 
 
 def spent(accounts: Iterable[Account], data_set: str) -> PrivacyCost:
-    """What all sessions with a data set have cost together."""
+    """The cost of all sessions with a data set together."""
     return sum((a.spent for a in accounts if a.data_set == data_set), start=PrivacyCost())
 
 
@@ -146,37 +136,43 @@ def released(accounts: Iterable[Account], data_set: str) -> bool:
     return any(a.releases for a in accounts if a.data_set == data_set)
 
 
-def wished(asked: Limit, kept: Limit | None, *, released: bool) -> Limit:
-    """The limit that holds when somebody asks for one, with what can be said of it."""
+def requested_limit(asked: Limit, stored: Limit | None, *, released: bool) -> Limit:
+    """The limit after the operator asks for one. Raising it after a release loses `fixed`."""
     if not released:
         return Limit(asked.epsilon, asked.delta, fixed=(asked.epsilon, asked.delta))
-    return (kept or asked).changed(asked)
+    if (
+        stored
+        and stored.fixed
+        and asked.epsilon <= stored.fixed[0]
+        and asked.delta <= stored.fixed[1]
+    ):
+        return replace(stored, epsilon=asked.epsilon, delta=asked.delta, asked=True)
+    return Limit(asked.epsilon, asked.delta)
 
 
 def require_limitable(spent: PrivacyCost, data_set: str) -> None:
-    """Refuse a limit that no session could keep: it would bar all of them, and for ever."""
+    """Refuse a limit that would refuse every session from now on."""
     if math.isinf(spent.mu_squared):
         raise BudgetExceeded(
-            f"the data set {data_set!r} can have no limit: with what is released of it without "
-            "noise it spends everything. Nothing was sent, and no limit is set. Leave "
-            "--max-epsilon out; data that are to keep a limit need a name of their own, with "
-            "--data-set"
+            f"the data set {data_set!r} can have no limit: releases without noise spend "
+            "everything. Nothing was sent, and no limit is set. Leave out --max-epsilon. If you "
+            "want a limit for other data, give them their own name with --data-set"
         )
 
 
-def limited(
-    accounts: Sequence[Account], agreement: bytes, *, asked: Limit | None, kept: Limit | None
+def limit_for_session(
+    accounts: Sequence[Account], agreement: bytes, *, asked: Limit | None, stored: Limit | None
 ) -> Limit | None:
-    """The limit of a data set from now on, before this session releases anything.
+    """The limit of a session's data set, before the session releases anything.
 
-    It is what is asked for, or else what was kept. Where there is neither, and nothing was ever
-    released, it is what this session may spend: none, if that has no guarantee.
+    It is the limit asked for, or else the stored one. Without either, and before the first
+    release, it is this session's own budget, or none if the session has no guarantee.
     """
     this = next(a for a in accounts if a.agreement == agreement)
     begun = released(accounts, this.data_set)
     if asked is not None:
-        require_limitable(_before_and_after(accounts, this)[1], this.data_set)
-    limit = kept if asked is None else wished(asked, kept, released=begun)
+        require_limitable(_cost_before_and_after(accounts, this)[1], this.data_set)
+    limit = stored if asked is None else requested_limit(asked, stored, released=begun)
     if not begun and (limit is None or not limit.asked):
         if this.epsilon is None or this.delta is None or math.isinf(this.agreed.mu_squared):
             return None
@@ -184,62 +180,59 @@ def limited(
         limit = Limit(*stated, asked=False, fixed=stated)
     if limit is None or (begun and limit.accountant):
         return limit
-    _, after = _before_and_after(accounts, this)
-    return limit.counting(after)
+    _, after = _cost_before_and_after(accounts, this)
+    return limit.with_accountant(after)
 
 
 def require_room(
     accounts: Sequence[Account], agreement: bytes, data_set: str, limit: Limit | None
 ) -> None:
-    """Refuse a session that would take its data set past the limit, were it played to the end.
+    """Refuse a session that would exceed its data set's limit if it were played to the end.
 
-    Guarantee: no sequence of sessions that pass here, each with the same limit, spends more than
-    it, whatever made somebody choose them.
+    Guarantee: no sequence of sessions that pass here with one limit spends more than that limit,
+    even if later sessions are chosen because of earlier ones.
     """
     if limit is None or any(a.agreement == agreement and a.releases >= a.rounds for a in accounts):
-        return  # a finished session that is joined again releases nothing
+        return  # a finished session releases nothing more
     this = next((a for a in accounts if a.agreement == agreement), None)
-    before, after = _before_and_after([a for a in accounts if a.data_set == data_set], this)
+    before, after = _cost_before_and_after([a for a in accounts if a.data_set == data_set], this)
     if not limit.allows(after):
-        origin = "" if limit.asked else ", as its first session could, for no other was asked for"
+        origin = "" if limit.asked else " (the budget of its first session)"
         if math.isinf(after.mu_squared):
             way = (
-                "No limit covers a session without noise: agree on noise, or, if this model is "
-                "about other data, name them with --data-set"
+                "No limit covers a session without noise. Agree on noise, or name other data with "
+                "--data-set"
             )
         else:
-            way = "Agree on less, or raise the limit on purpose with --max-epsilon" + (
+            way = "Agree on less, or raise the limit with --max-epsilon" + (
                 "" if limit.fixed is None or not before.mu_squared else "; " + RAISED
             )
         raise BudgetExceeded(
             f"with this session the data set {data_set!r} would have spent "
             f"{in_words(after, limit.delta)}, and its limit is epsilon {limit.epsilon:g} at that "
-            f"delta{origin}; so far it has spent {in_words(before, limit.delta)}. Nothing was "
+            f"delta{origin}. So far it has spent {in_words(before, limit.delta)}. Nothing was "
             f"sent. {way}"
         )
 
 
-RAISED = (
-    "a limit that is raised after something was released holds only if that was not decided in "
-    "the light of what was released"
-)
+RAISED = "a limit raised after a release holds only if no release was the reason to raise it"
 
 
-def _before_and_after(
+def _cost_before_and_after(
     accounts: Iterable[Account], this: Account | None
 ) -> tuple[PrivacyCost, PrivacyCost]:
-    """What a data set has spent, and what it will have if this session is played to the end."""
+    """What a data set has spent, and what it will have spent once this session has ended."""
     before, after = PrivacyCost(), PrivacyCost()
     for account in accounts:
         if this is None or account.data_set == this.data_set:
             before = before + account.spent
-            played = this is not None and account.agreement == this.agreement
-            after = after + (account.agreed if played else account.spent)
+            current = this is not None and account.agreement == this.agreement
+            after = after + (account.agreed if current else account.spent)
     return before, after
 
 
 def colluding(accounts: Iterable[Account], data_set: str) -> tuple[int, ...]:
-    """How many colluders the sessions of a data set allow for, where only totals are read."""
+    """The numbers of colluders that the sessions with totals of a data set allow."""
     counts = {a.colluders for a in accounts if a.data_set == data_set and a.colluders}
     return tuple(sorted(counts))
 
@@ -251,47 +244,46 @@ def statement(
     everything: bool = False,
     colluders: Sequence[int] = (),
 ) -> str:
-    """What can be said of all releases of a data set together, for people.
+    """The guarantee for all releases of a data set together, in words.
 
-    `colluders` are those that its sessions with totals allow for: what is said of them rests on
-    more than noise.
+    `everything` is whether something was released without noise. `colluders` are the numbers that
+    its sessions with totals allow: their guarantee rests on more than noise.
     """
     name = f"the data set {data_set!r}"
     if everything:
         return f"Something of {name} was released without noise: there is no guarantee for it."
     if limit is not None and limit.fixed is not None:
         epsilon, delta = limit.fixed
-        made = "fixed" if limit.asked else "set to what the first session may spend"
+        origin = "fixed" if limit.asked else "set to the budget of the first session"
         return (
-            f"Its limit was {made} before anything was released: all that is ever released of "
-            f"{name} is covered by epsilon {epsilon:g} at delta {delta:g}, however later sessions "
-            f"are chosen.{_rests_on(colluders)}"
+            f"The limit of {name} was {origin} before its first release: epsilon {epsilon:g} at "
+            f"delta {delta:g} covers all its releases, however you choose later sessions."
+            f"{_totals_condition(colluders)}"
         )
-    what = "No limit was fixed" if limit is None else "The limit was set or raised after, not fixed"
+    what = "No limit was fixed before" if limit is None else "The limit was set or raised after"
     return (
-        f"{what} before the first release of {name}: what it has spent covers its releases only if "
-        "it was not decided in the light of earlier ones how many sessions there are."
-        f"{_rests_on(colluders)}"
+        f"{what} the first release of {name}. What it has spent covers its releases only if you "
+        f"never chose a session because of earlier releases.{_totals_condition(colluders)}"
     )
 
 
-def _rests_on(colluders: Sequence[int]) -> str:
-    """What else must hold for sessions in which only totals can be read."""
+def _totals_condition(colluders: Sequence[int]) -> str:
+    """What else must hold in sessions that show only totals."""
     if not colluders:
         return ""
     few = " or ".join(map(str, colluders))
     many = "member tells" if few == "1" else "members tell"
     return (
         f" For sessions with totals this holds if in each of them at most {few} other {many} what "
-        "they know, the rest add their noise, and nobody breaks the ciphers. It does not count "
-        "what payments, quotas and the use of capacities tell."
+        "they know, the others add their noise, and nobody breaks the encryption. It does not "
+        "cover what payments, quotas and the use of capacities show."
     )
 
 
 def room(spent: PrivacyCost, limit: Limit) -> float:
-    """The largest ε of one more session, at the limit's δ, that the limit leaves room for.
+    """The largest ε of one more session, at the limit's δ, that the limit allows.
 
-    Rounded down to four digits: what whole ticks cost depends on the agreement, and is less.
+    Rounded down to four digits: the cost of integer noise depends on the agreement, and is less.
     """
     if not spent.mu_squared:
         return limit.epsilon
@@ -352,7 +344,7 @@ def figures(
 
 
 def finite(epsilon: float) -> float | None:
-    """An ε for JSON, which has no infinity: None is no guarantee at all."""
+    """An ε for JSON, which has no infinity: None means no guarantee."""
     return epsilon if math.isfinite(epsilon) else None
 
 

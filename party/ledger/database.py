@@ -1,9 +1,9 @@
-"""The file of a ledger: its tables, its lock, and what is said when it cannot be used.
+"""The SQLite file of a ledger: its tables, its lock, and its error messages.
 
-The ledger of a session and the lifetime accounts both stand on it. One process at a time has
-it open; what is committed survives any crash, and after a failed write nothing more is read,
-for it may not be on the disk. What was said in a session stands beside its checksum, so that a
-disk that gives back other bytes than it got is found out here, and never by other members.
+`session_ledger` and `accounts` both use it. Only one process at a time has the file open. What
+is committed survives any crash. After a failed write nothing is read any more, because it may
+not be on the disk. Every message is stored with a checksum, so that this party finds a damaged
+disk before any other member sees its effects.
 """
 
 import hashlib
@@ -14,17 +14,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from protocol.errors import BadLedger, Diverged
+from protocol.errors import BadLedger
 from protocol.runtime.process_memory import keep_private
 
-_VERSION = 7
-_WAL_PAGES = 200  # then the log begins anew: to overwrite is cheaper than to let it grow
+_VERSION = 8
+_WAL_PAGES = 200  # then SQLite overwrites the log, which is cheaper than letting it grow
 _CHECKSUM_BYTES = 16
 
-NO_ANSWER, ANSWER, ANSWER_UNKNOWN = b"\0", b"\1", b"\2"
-"""Whether the solver had an answer for a release. Older ledgers did not note it."""
-
-_ACCOUNTS = """
+_SCHEMA = """
+CREATE TABLE ledger (id BLOB NOT NULL);
+INSERT INTO ledger VALUES (randomblob(16));
 CREATE TABLE sessions (
     id INTEGER PRIMARY KEY, agreement BLOB NOT NULL UNIQUE, name TEXT NOT NULL,
     member TEXT NOT NULL, data_set TEXT NOT NULL, rounds INTEGER NOT NULL,
@@ -40,88 +39,14 @@ CREATE TABLE limits (
 CREATE TABLE addresses (
     session INTEGER, member TEXT, address TEXT NOT NULL, PRIMARY KEY (session, member)
 );
-"""
-_SAID = """
-CREATE TABLE releases (
-    session INTEGER, round INTEGER, message BLOB NOT NULL, checksum BLOB NOT NULL,
-    PRIMARY KEY (session, round)
-) WITHOUT ROWID;
-CREATE TABLE rounds (
-    session INTEGER, round INTEGER, messages BLOB NOT NULL, head BLOB NOT NULL,
-    checksum BLOB NOT NULL, PRIMARY KEY (session, round)
-);
-CREATE TABLE seals (
-    session INTEGER, member INTEGER, message BLOB NOT NULL, checksum BLOB NOT NULL,
-    PRIMARY KEY (session, member)
-);
-CREATE TABLE heard (
-    session INTEGER, place INTEGER, message BLOB NOT NULL, checksum BLOB NOT NULL,
-    PRIMARY KEY (session, place)
-);
-"""
-_MASKS = """
-CREATE TABLE masks (
-    session INTEGER, place INTEGER, secret BLOB NOT NULL, message BLOB NOT NULL,
-    checksum BLOB NOT NULL, PRIMARY KEY (session, place)
-) WITHOUT ROWID;
-CREATE TABLE keys (
-    session INTEGER, member INTEGER, message BLOB NOT NULL, checksum BLOB NOT NULL,
-    PRIMARY KEY (session, member)
-);
-CREATE TABLE demands (
-    session INTEGER, round INTEGER, demand BLOB NOT NULL, said BLOB NOT NULL,
-    checksum BLOB NOT NULL, PRIMARY KEY (session, round)
-) WITHOUT ROWID;
-CREATE TABLE parts (
-    session INTEGER, place INTEGER, quota BLOB NOT NULL, payment BLOB NOT NULL,
-    checksum BLOB NOT NULL, PRIMARY KEY (session, place)
-);
-"""
-_ANSWERS = """
-CREATE TABLE answers (
-    session INTEGER, round INTEGER, answered BLOB NOT NULL, checksum BLOB NOT NULL,
-    PRIMARY KEY (session, round)
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS waits (
+CREATE TABLE waits (
     session INTEGER, member TEXT, seconds REAL NOT NULL, longest REAL NOT NULL,
     last INTEGER NOT NULL, PRIMARY KEY (session, member)
 ) WITHOUT ROWID;
 """
-"""Whether the company's solver had an answer in each round, and how long others were waited for."""
 
-_NAMED = """
-CREATE TABLE ledger (id BLOB NOT NULL);
-INSERT INTO ledger VALUES (randomblob(16));
-"""
-_COLLUDERS = "ALTER TABLE sessions ADD COLUMN colluders INTEGER;"
-_WHOLE_TICKS = """
-ALTER TABLE sessions RENAME COLUMN release_epsilon TO reserve;
-ALTER TABLE sessions RENAME COLUMN release_delta TO release_factor;
-UPDATE sessions SET release_factor = CASE WHEN release_factor = 0 THEN 0.0 ELSE 1e-19 END,
-    reserve = CASE WHEN release_factor = 0 THEN 0.0 WHEN release_factor >= 1 THEN 9e999
-        ELSE 64 * release_factor * release_mu_squared END;
-"""
-"""What whole ticks cost, as it is counted now.
-
-Before, a release cost some ε and some δ for them. That δ was at least 1/16σ² for the smallest σ,
-which was 3 or more, or the δ was 1. PRIVACY.md §6 says why these figures cover such releases.
-"""
-
-_FIXED_LIMITS = """
-ALTER TABLE limits ADD COLUMN asked INTEGER NOT NULL DEFAULT 1;
-ALTER TABLE limits ADD COLUMN accountant TEXT;
-ALTER TABLE limits ADD COLUMN factor REAL;
-ALTER TABLE limits ADD COLUMN fixed_epsilon REAL;
-ALTER TABLE limits ADD COLUMN fixed_delta REAL;
-UPDATE limits SET fixed_epsilon = epsilon, fixed_delta = delta WHERE NOT EXISTS (
-    SELECT * FROM releases JOIN sessions ON sessions.id = releases.session
-    WHERE sessions.data_set = limits.data_set
-);
-"""
-"""Before, nobody noted when a limit was set: it is fixed beforehand if nothing was released yet."""
-
-_COLUMNS = {
-    "releases": ("round", "message"),
+_MESSAGE_TABLES = {
+    "releases": ("round", "message, answered"),
     "rounds": ("round", "messages, head"),
     "seals": ("member", "message"),
     "heard": ("place", "message"),
@@ -129,117 +54,98 @@ _COLUMNS = {
     "keys": ("member", "message"),
     "demands": ("round", "demand, said"),
     "parts": ("place", "quota, payment"),
-    "answers": ("round", "answered"),
 }
-"""What counts the rows of a session from 0 in each table of what was said, and what they hold."""
+"""The tables with checksums: the column that numbers the rows of a session from 0, the content."""
 
-_BEFORE = {
-    "releases": "SELECT session, round, message FROM releases",
-    "rounds": "SELECT session, round, CAST(messages AS BLOB), x'' FROM rounds",
-    "seals": "SELECT session, member, message FROM seals",
-}
-"""How version 2 is read, which kept neither checksums nor the heads of its rounds."""
+_WITHOUT_ROWID = ("releases", "masks", "demands")
+"""Tables with short rows that a release writes: one page less to flush."""
+
+
+def _schema() -> Iterator[str]:
+    yield from _SCHEMA.split(";")
+    for table, (number, columns) in _MESSAGE_TABLES.items():
+        content = columns.replace(",", " BLOB NOT NULL,")
+        yield (
+            f"CREATE TABLE {table} (session INTEGER, {number} INTEGER, {content} BLOB NOT NULL, "
+            f"checksum BLOB NOT NULL, PRIMARY KEY (session, {number}))"
+            + (" WITHOUT ROWID" if table in _WITHOUT_ROWID else "")
+        )
+
 
 _HINTS = {
-    "SQLITE_FULL": "make room there: what was recorded is safe, and the same command goes on",
-    "SQLITE_READONLY": "neither it nor its folder may be closed to writing",
-    "SQLITE_IOERR": "its disk fails, or has no room; the same command goes on when it works again",
-    "SQLITE_CORRUPT": "it is damaged; bring back the newest copy",
-    "SQLITE_NOTADB": "it is no ledger, or damaged",
+    "SQLITE_FULL": "free some disk space, then run the same command: what was recorded is safe",
+    "SQLITE_READONLY": "allow writing to the file and to its folder",
+    "SQLITE_IOERR": "the disk fails or is full; when it works again, run the same command",
+    "SQLITE_CORRUPT": "it is damaged; restore the newest copy",
+    "SQLITE_NOTADB": "it is damaged, or it is not a ledger",
 }
-"""What is known beside SQLite's own words, by the beginning of the name of its error."""
+"""What to do about an SQLite error, by the beginning of the error's name."""
 
 
 class Database:
-    """An open ledger file with its tables, for this process alone. Raises only `BadLedger`."""
+    """An open ledger file, locked for this process. Raises only `BadLedger`."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = str(path)
+        #: Whether a write has failed: nothing may be read or written any more.
         self.failed = False
-        self._halfway = False
-        self._ours = False  # once it is locked: before that the log may be another process's
+        #: Whether a `transaction` has begun and not ended.
+        self._incomplete = False
+        #: Whether this process has the lock: before that, the log may belong to another one.
+        self._locked = False
         if self.path != ":memory:":
-            _keep_to_owner(self.path)
-            keep_private()  # it may hold mask keys and demands
+            _restrict_to_owner(self.path)
+            keep_private()  # the file may hold mask keys and demands
         try:
             self._base = sqlite3.connect(self.path, isolation_level=None, timeout=0.2)
             try:
-                self._check()
-                self._ours = True
-                self.scrub()  # a process that was killed may have forgotten, and not destroyed
+                self._prepare()
+                self._locked = True
+                self.wipe()  # a killed process may have deleted secrets without wiping them
             except BaseException:
                 self.close()
                 raise
         except (sqlite3.Error, UnicodeDecodeError) as error:
             raise self._unusable(error) from None
 
-    def _check(self) -> None:
+    def _prepare(self) -> None:
+        """Lock and check the file; create the tables in a new one."""
         run = self._base.execute
         run("PRAGMA locking_mode = EXCLUSIVE")  # held until the process ends, however it ends
         run("PRAGMA journal_mode = WAL")
         run("PRAGMA synchronous = FULL")
-        run("PRAGMA secure_delete = ON")  # what is forgotten is overwritten
+        run("PRAGMA secure_delete = ON")  # SQLite overwrites deleted rows
         run("PRAGMA temp_store = MEMORY")  # a machine may have no folder for temporary files
         run(f"PRAGMA wal_autocheckpoint = {_WAL_PAGES}")
         run("BEGIN EXCLUSIVE")
         if run("PRAGMA integrity_check(1)").fetchone()[0] != "ok":
             raise self.damaged("its tables contradict each other")
         version = run("PRAGMA user_version").fetchone()[0]
-        newer = _WHOLE_TICKS + _FIXED_LIMITS + _NAMED + _ANSWERS
         if version == 0:
-            self._make(_ACCOUNTS + _SAID + _MASKS + _NAMED + _ANSWERS)
-        elif version == 2:
-            self._add_checksums()
-            self._make(_COLLUDERS + _MASKS + newer)
-        elif version == 3:
-            self._make(_COLLUDERS + _MASKS + newer)
-        elif version == 4:
-            self._make(newer)
-        elif version == 5:
-            self._make(_FIXED_LIMITS + _NAMED + _ANSWERS)
-        elif version == 6:
-            self._make(_ANSWERS)
+            for statement in _schema():
+                run(statement)
+            run(f"PRAGMA user_version = {_VERSION}")
         elif version != _VERSION:
+            age = "an older" if version < _VERSION else "a newer"
             raise BadLedger(
-                f"the ledger {self.path!r} is of version {version}, this program reads {_VERSION}"
+                f"the ledger {self.path!r} has format {version}: {age} version of sotto wrote it. "
+                f"This version reads only format {_VERSION}, and left the file as it was. Use the "
+                "version that wrote it. A new ledger would not count what this one has spent"
             )
-        if 0 < version < _VERSION:
-            for session, at in run("SELECT session, round FROM releases").fetchall():
-                self.keep("answers", session, {at: (ANSWER_UNKNOWN,)})
         run("COMMIT")
-
-    def _make(self, tables: str) -> None:
-        for statement in tables.split(";"):
-            self._base.execute(statement)
-        self._base.execute(f"PRAGMA user_version = {_VERSION}")
-
-    def _add_checksums(self) -> None:
-        """Take over a ledger of version 2, at its word: nothing in it was ever checked."""
-        said = {table: self._base.execute(query).fetchall() for table, query in _BEFORE.items()}
-        # It called final what nobody had proved: without proof the session goes on.
-        self.write(
-            "UPDATE sessions SET fault_code = NULL, fault = NULL WHERE fault_code = ?",
-            [(Diverged.exit_code,)],
-        )
-        for table in said:
-            self._base.execute(f"DROP TABLE {table}")
-        self._make(_SAID)
-        for table, rows in said.items():
-            for session, place, *content in rows:
-                self.keep(table, session, {place: content})
 
     @property
     def id(self) -> bytes:
-        """What tells this ledger from all others, and not from its copies."""
+        """A random identifier of this ledger, which its copies share."""
         name: bytes = self.rows("SELECT id FROM ledger")[0][0]
         return name
 
-    def keep(self, table: str, session: int, rows: dict[int, Iterable[bytes]]) -> None:
-        """Add what was said, by its place in the session. Durable with the next `commit`."""
-        place, columns = _COLUMNS[table]
+    def insert(self, table: str, session: int, rows: dict[int, Iterable[bytes]]) -> None:
+        """Add rows with their checksums, by number. Durable with the next `commit`."""
+        number, columns = _MESSAGE_TABLES[table]
         marks = ", ".join("?" for _ in columns.split(","))
         self.write(
-            f"INSERT INTO {table} (session, {place}, {columns}, checksum) "  # noqa: S608 - ours
+            f"INSERT INTO {table} (session, {number}, {columns}, checksum) "  # noqa: S608 - ours
             f"VALUES (?, ?, {marks}, ?)",
             [
                 (session, at, *content, _checksum(table, session, at, *content))
@@ -247,39 +153,40 @@ class Database:
             ],
         )
 
-    def kept(self, table: str, session: int, at: int | None = None) -> list[tuple[bytes, ...]]:
-        """What was said in a session, or the part of it at one place, as it was kept.
+    def select(self, table: str, session: int, at: int | None = None) -> list[tuple[bytes, ...]]:
+        """The content of all rows of a session, or of the row with number `at`.
 
-        Guarantee: all of it is there from place 0 on, with the bytes that were written.
+        Guarantee: no row is missing from number 0 on, and each has the bytes that were written.
         """
-        place, columns = _COLUMNS[table]
-        only = "" if at is None else f" AND {place} = {at}"
+        number, columns = _MESSAGE_TABLES[table]
+        only = "" if at is None else f" AND {number} = {at}"
         rows = self.rows(
-            f"SELECT {place}, checksum, {columns} FROM {table} "  # noqa: S608 - ours
-            f"WHERE session = ?{only} ORDER BY {place}",
+            f"SELECT {number}, checksum, {columns} FROM {table} "  # noqa: S608 - ours
+            f"WHERE session = ?{only} ORDER BY {number}",
             session,
         )
         for due, (found, checksum, *content) in enumerate(rows, at or 0):
-            whole = found == due and all(isinstance(part, bytes) for part in content)
-            if not whole or checksum != _checksum(table, session, due, *content):
-                raise self.damaged(f"{place} {due} of its {table} is not as it was written")
+            valid = found == due and all(isinstance(value, bytes) for value in content)
+            if not valid or checksum != _checksum(table, session, due, *content):
+                raise self.damaged(f"{number} {due} of its {table} is not as it was written")
         return [tuple(content) for _, _, *content in rows]
 
-    def forget(self, session: int, *tables: str) -> None:
-        """Take away what a session has in these tables. Durable with the next `commit`."""
+    def delete(self, session: int, *tables: str) -> None:
+        """Delete the rows of a session from these tables. Durable with the next `commit`."""
         for table in tables:
             self.write(f"DELETE FROM {table} WHERE session = ?", [(session,)])  # noqa: S608 - ours
 
-    def scrub(self) -> None:
-        """Destroy what was forgotten, as well as a file system lets.
+    def wipe(self) -> None:
+        """Destroy what was deleted, as far as the file system allows.
 
-        The pages of the file are overwritten, and then the log, in which they were before.
+        SQLite overwrites the pages of the file; then this overwrites the log with their old
+        content.
         """
         log = Path(f"{self.path}-wal")
         try:
             if not log.exists() or not log.stat().st_size:
                 return
-            # From now on the file has all of the log, which is needed no more.
+            # After this the file has everything that the log has.
             busy, frames, moved = self._base.execute("PRAGMA wal_checkpoint(FULL)").fetchone()
             if busy or frames != moved or frames < 0:
                 raise sqlite3.OperationalError("its log cannot be moved into it")
@@ -289,70 +196,70 @@ class Database:
                 os.fsync(file.fileno())
             self._base.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         except sqlite3.Error as error:
-            raise self._broken_by(error) from None
+            raise self._fail(error) from None
         except OSError as error:
-            raise self._broken_by(sqlite3.OperationalError(error.strerror)) from None
+            raise self._fail(sqlite3.OperationalError(error.strerror)) from None
 
     def rows(self, query: str, *values: Any) -> list[Any]:
-        """What a query finds."""
+        """The rows that a query finds."""
         try:
             return self._base.execute(query, values).fetchall()
         except sqlite3.Error as error:
             raise self._unusable(error) from None
 
     def write(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
-        """Carry out a statement for each row. Durable with the next `commit`."""
+        """Run a statement for each row. Durable with the next `commit`."""
         try:
             if not self._base.in_transaction:
                 self._base.execute("BEGIN")
             self._base.executemany(statement, rows)
         except sqlite3.Error as error:
-            raise self._broken_by(error) from None
+            raise self._fail(error) from None
 
     @contextmanager
-    def whole(self) -> Iterator[None]:
-        """Make durable, together, what is written within.
+    def transaction(self) -> Iterator[None]:
+        """Make everything written inside durable together.
 
-        Guarantee: where it is cut short, by a signal say, nothing of it is ever committed, though
-        the process may go on to write down how it ends.
+        Guarantee: if a signal or an error interrupts it, nothing of it is ever committed, even
+        where the process goes on and writes how it ended.
         """
-        if self._halfway:
+        if self._incomplete:
             self.commit()
-        self._halfway = True
+        self._incomplete = True
         yield
-        self._halfway = False
+        self._incomplete = False
         self.commit()
 
     def commit(self) -> None:
-        """Make everything written so far durable; undo what was left halfway."""
+        """Make everything written so far durable; undo an interrupted `transaction`."""
         try:
             if self._base.in_transaction:
-                self._base.execute("ROLLBACK" if self._halfway else "COMMIT")
+                self._base.execute("ROLLBACK" if self._incomplete else "COMMIT")
         except sqlite3.Error as error:
-            raise self._broken_by(error) from None
-        self._halfway = False
+            raise self._fail(error) from None
+        self._incomplete = False
 
     def close(self) -> None:
-        """Let go of the file. What was not committed is lost.
+        """Close the file. What was not committed is lost.
 
-        SQLite would only unlink its log: it is overwritten before, where that is possible.
+        SQLite only unlinks its log, so this wipes it first where that is possible.
         """
-        if self._ours and not self.failed:
-            self._ours = False
+        if self._locked and not self.failed:
+            self._locked = False
             with suppress(BadLedger, sqlite3.Error):
                 if self._base.in_transaction:
                     self._base.execute("ROLLBACK")
-                self.scrub()
+                self.wipe()
         self._base.close()
 
     def damaged(self, how: str) -> BadLedger:
-        """What to raise where the file holds something else than was written."""
+        """The error for a file that holds something other than what was written."""
         return BadLedger(
-            f"the ledger {self.path!r} is damaged: {how}; bring back the newest copy, with its "
-            "-wal file where there is one"
+            f"the ledger {self.path!r} is damaged: {how}; restore the newest copy, with its "
+            "-wal file if there is one"
         )
 
-    def _broken_by(self, error: sqlite3.Error) -> BadLedger:
+    def _fail(self, error: sqlite3.Error) -> BadLedger:
         self.failed = True
         self.close()
         return self._unusable(error)
@@ -360,19 +267,19 @@ class Database:
     def _unusable(self, error: Exception) -> BadLedger:
         if "locked" in str(error):
             return BadLedger(
-                f"the ledger {self.path!r} is in use by another process; end that one first"
+                f"the ledger {self.path!r} is in use by another process; end that process first"
             )
         name = getattr(error, "sqlite_errorname", "")
         hints = [f"; {hint}" for code, hint in _HINTS.items() if name.startswith(code)]
         return BadLedger(f"the ledger {self.path!r} cannot be used: {error}{''.join(hints)}")
 
 
-def _keep_to_owner(path: str) -> None:
-    """Let nobody else read the file, nor the log beside it, which SQLite makes like it.
+def _restrict_to_owner(path: str) -> None:
+    """Deny other users the file and its log; SQLite gives a new log the mode of the file.
 
-    An old one is not opened for that: to close it again would undo the lock on it.
+    An existing file is not opened here: closing it again would release the lock on it.
     """
-    with suppress(OSError):  # where it cannot be done, SQLite says what is wrong
+    with suppress(OSError):  # SQLite then reports what is wrong
         with suppress(FileExistsError):
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         for file in (path, f"{path}-wal"):
@@ -380,10 +287,10 @@ def _keep_to_owner(path: str) -> None:
                 Path(file).chmod(0o600)
 
 
-def _checksum(table: str, session: int, place: int, *content: bytes) -> bytes:
-    """Finds damage, not malice: whoever can write the file can write this too."""
-    digest = hashlib.blake2b(f"{table} {session} {place}".encode(), digest_size=_CHECKSUM_BYTES)
-    for part in content:
-        digest.update(len(part).to_bytes(8, "big"))
-        digest.update(part)
+def _checksum(table: str, session: int, number: int, *content: bytes) -> bytes:
+    """Detects damage, not manipulation: anyone who can write the file can write this too."""
+    digest = hashlib.blake2b(f"{table} {session} {number}".encode(), digest_size=_CHECKSUM_BYTES)
+    for value in content:
+        digest.update(len(value).to_bytes(8, "big"))
+        digest.update(value)
     return digest.digest()

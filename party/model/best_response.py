@@ -1,13 +1,12 @@
-"""The company's answer to prices: one linear, mixed-integer or quadratic program, kept in HiGHS.
+"""The company's best response to prices: one program, linear, mixed-integer or quadratic, in HiGHS.
 
-Between rounds only the m prices change. A linear program goes on from its last basis and is done
-in a few pivots; a quadratic one goes on from its last active set; one with whole numbers has its
-last plan to begin with. Every answer is the solver's: none may come sooner because of what it
-says. What comes out is un-noised: only the gate and the settlement may read it.
+Between rounds only the m prices change. The solver starts warm: from its last basis (linear),
+active set (quadratic) or plan (integer). Every answer comes from the solver; none may be
+faster because of its content. Answers are un-noised: only the gate and the settlement may read
+them.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -23,21 +22,17 @@ from protocol.numeric import Floats
 
 _OPTIMAL = highspy.HighsModelStatus.kOptimal
 _CERTAIN = (_OPTIMAL, highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnbounded)
-_FINEST = 30  # below a billionth of a unit there is nothing to count
+_LARGEST_EXPONENT = 30  # a unit is divided into at most 2^30
 _PRIMAL_SIMPLEX = 4  # after a change of costs the basis stays primal feasible
-_FEASIBLE = 2  # how HiGHS says that a solution is a plan, whether or not the best
-
-
-Warm = Callable[[highspy.Highs, highspy.HighsSolution, highspy.HighsBasis], None]
-"""Gives a solver the solution and basis of its last answer to begin with."""
+_FEASIBLE = 2  # HiGHS: the solution is feasible, but perhaps not optimal
 
 
 @dataclass(frozen=True)
 class MipLimits:
-    """How long to look for the best plan where a model has whole numbers.
+    """How long to search for the best integer plan.
 
-    The search ends at a plan that is proved to miss the best by at most the part `gap` of it, or
-    after `seconds`, with the best plan found until then.
+    The search ends with a plan whose relative gap to the best is proved to be at most `gap`, or
+    after `seconds` with the best plan found so far.
     """
 
     gap: float = 1e-4
@@ -45,9 +40,9 @@ class MipLimits:
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.gap < 1.0:
-            raise BadCommand("--gap must be at least 0 and below 1")
+            raise BadCommand("--mip-gap must be at least 0 and below 1")
         if not 0.0 < self.seconds < math.inf:
-            raise BadCommand("--solve-seconds must be above 0")
+            raise BadCommand("--mip-time-limit must be above 0")
 
 
 USUAL = MipLimits()
@@ -55,7 +50,7 @@ USUAL = MipLimits()
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Answer:
-    """What the company would do at some prices. Secret."""
+    """The company's best plan at some prices, and its demand. Secret."""
 
     objective: float
     demand: Floats
@@ -66,111 +61,133 @@ class Answer:
 
 
 class Responder(Protocol):
-    """Whatever can answer prices: a `Subproblem`, or one that runs beside the party."""
+    """Answers prices: a `Subproblem`, or a `Solver` in another process."""
 
     def ask(self, prices: Floats) -> None:
-        """Say to which prices `answer` will be asked for."""
+        """Announce the prices of the next `answer`."""
         ...
 
     def answer(self, prices: Floats) -> Answer | None:
-        """The best plan at these prices, or None if there is none to be had."""
+        """The best plan at these prices, or None if there is no answer."""
         ...
 
 
 class Subproblem:
-    """max u·x − λ·s subject to A x ≤ s, the private rows and bounds, floor ≤ s ≤ limit.
+    """max u·x − λ·s subject to A x ≤ s, the private rows and bounds, floor ≤ s ≤ ceiling.
 
-    The floor is 0 unless it is said; below 0 it is what the company may bring.
+    The floor is 0 unless given; below 0 it is what the company may bring.
 
-    Feasibility and boundedness do not depend on λ, and both are settled here: once this
-    object exists, no price can make the problem fail for a reason that lies in the data.
+    Feasibility and boundedness do not depend on λ, and both are checked here: once this object
+    exists, no price can make the problem fail because of the data.
     """
 
     def __init__(
         self,
         data: CompanyModel,
-        limit: Floats,
-        effort: MipLimits = USUAL,
+        ceiling: Floats,
+        limits: MipLimits = USUAL,
         floor: Floats | None = None,
     ) -> None:
         self._columns = data.columns
         self._resources = data.resources
         self._price_columns = np.arange(data.columns, data.columns + data.resources, dtype=np.int32)
         self._data = data
-        self._effort = effort
-        floor = np.minimum(limit, 0.0) if floor is None else floor
-        size = np.maximum(np.abs(limit), np.abs(floor))
-        status = self._loaded(finer(data, size), limit, floor, effort)
+        self._limits = limits
+        floor = np.minimum(ceiling, 0.0) if floor is None else floor
+        size = np.maximum(np.abs(ceiling), np.abs(floor))
+        status = self._load(unit_scale(data, size), ceiling, floor)
         if data.quadratic is not None and status not in _CERTAIN:
-            # Parts of a unit can be too much for HiGHS' method for curved objectives.
-            status = self._loaded(np.ones_like(size), limit, floor, effort)
-        self._warm: Warm | None = _last_plan if data.whole is not None else None
-        if status == _OPTIMAL:
-            if data.quadratic is not None:
-                self._warm = _last_active_set
-                self._solver.setOptionValue("qp_allow_hot_start", True)
-            elif data.whole is None:
-                self._solver.setOptionValue("simplex_strategy", _PRIMAL_SIMPLEX)
-            else:
-                self._find_whole(effort)
-            return
+            # HiGHS' method for quadratic objectives can fail with scaled units.
+            status = self._load(np.ones_like(size), ceiling, floor)
+        if status != _OPTIMAL:
+            raise self._refusal(status)
+        if data.quadratic is not None:
+            self._solver.setOptionValue("qp_allow_hot_start", True)
+        elif data.integer is None:
+            self._solver.setOptionValue("simplex_strategy", _PRIMAL_SIMPLEX)
+        else:
+            self._find_integer_plan()
+
+    def _load(self, scale: Floats, ceiling: Floats, floor: Floats) -> highspy.HighsModelStatus:
+        """Load with units divided by `scale`; return the status of the LP relaxation."""
+        data, ceiling = rescaled(self._data, scale), ceiling * scale
+        self._unit_scale, self._floor = scale, floor * scale
+        self._solver = loaded(model(data, ceiling, self._floor), hessian(data), self._limits)
+        if data.integer is None:
+            return _status(self._solver)
+        return _status(_relaxed(data, ceiling, self._floor))
+
+    def _refusal(self, status: highspy.HighsModelStatus) -> BadData:
+        """The error for a model without a best plan."""
         if status == highspy.HighsModelStatus.kUnbounded:
-            raise BadData(
+            return BadData(
                 "the model is unbounded: its objective grows without end within the shared "
-                "capacities; a bound or a row is missing"
+                "capacities. Add the missing bound or row"
             )
-        infinite = np.full(data.resources, math.inf)
-        free = _status(_relaxed(counted(data, self._finer), infinite, -infinite))
-        if status == highspy.HighsModelStatus.kInfeasible:
-            if free == highspy.HighsModelStatus.kInfeasible:
-                raise BadData("the model is infeasible whatever it gets of the shared resources")
-            raise BadData(
-                "the model is infeasible within this member's share of the shared resources; "
-                "lower its minimum demands or agree on a larger share"
+        if status != highspy.HighsModelStatus.kInfeasible:
+            return BadData(
+                "HiGHS can neither solve the model nor prove that it has no solution; scale its "
+                "coefficients closer to 1"
             )
-        raise BadData("HiGHS finds neither a solution nor a reason why there is none")
+        infinite = np.full(self._resources, math.inf)
+        if _status(_relaxed(rescaled(self._data, self._unit_scale), infinite, -infinite)) == status:
+            return BadData(
+                "the model is infeasible for any amount of the shared resources; check its private "
+                "rows and bounds"
+            )
+        return BadData(
+            "the model is infeasible within this member's share of the shared resources; "
+            "lower its minimum demands or agree on a larger share"
+        )
 
-    def _loaded(
-        self, parts: Floats, limit: Floats, floor: Floats, effort: MipLimits
-    ) -> highspy.HighsModelStatus:
-        """Begin with each unit in so many parts; what HiGHS says of it but for whole numbers."""
-        data, limit = counted(self._data, parts), limit * parts
-        self._finer, self._floor = parts, floor * parts
-        self._solver = loaded(model(data, limit, self._floor), hessian(data), effort)
-        return _status(self._solver if data.whole is None else _relaxed(data, limit, self._floor))
-
-    def _find_whole(self, effort: MipLimits) -> None:
-        """Find a first plan in whole numbers: later ones are never without any."""
+    def _find_integer_plan(self) -> None:
+        """Find a first integer plan: later answers can always fall back on the last one."""
         self._solver.run()
         if self._solver.getModelStatus() == highspy.HighsModelStatus.kInfeasible:
             raise BadData(
-                "the model is infeasible in whole numbers within this member's share of the "
-                "shared resources, though not without them"
+                "the model is infeasible in whole numbers within this member's share of the shared "
+                "resources; without its integer columns it is feasible. Lower its minimum demands "
+                "or relax integer columns"
             )
         if not found(self._solver):
             raise BadData(
-                f"HiGHS finds no plan in whole numbers within {effort.seconds:g} seconds; give it "
-                "more with --solve-seconds"
+                f"HiGHS finds no plan in whole numbers within {self._limits.seconds:g} seconds; "
+                "give it more time with --mip-time-limit"
             )
 
-    def hurry(self, seconds: float) -> None:
-        """Look no longer than this for a plan in whole numbers, from now on."""
-        if self._data.whole is not None:
-            self._solver.setOptionValue("time_limit", min(seconds, self._effort.seconds))
+    def limit_search(self, seconds: float) -> None:
+        """From now on search at most this long for an integer plan."""
+        if self._data.integer is not None:
+            self._solver.setOptionValue("time_limit", min(seconds, self._limits.seconds))
+
+    def _set_prices(self, prices: Floats) -> None:
+        """Change the prices; the next run starts from the last basis, plan or active set."""
+        solver, costs = self._solver, -prices / self._unit_scale
+        if self._data.integer is None and self._data.quadratic is None:
+            solver.changeColsCost(self._resources, self._price_columns, costs)
+            return  # HiGHS keeps the basis
+        solution, basis = solver.getSolution(), solver.getBasis()
+        solver.changeColsCost(self._resources, self._price_columns, costs)
+        start = highspy.HighsSolution()
+        start.col_value = list(solution.col_value)
+        if self._data.quadratic is None:
+            solver.setSolution(start)
+        else:
+            start.row_value = list(solution.row_value)
+            start.value_valid, start.dual_valid = True, False
+            solver.setSolution(start)
+            solver.setBasis(basis)  # after the solution, which invalidates the basis
 
     def ask(self, prices: Floats) -> None:
-        """Nothing to prepare: whoever asks waits for the answer."""
+        """Nothing to prepare: `answer` computes at once."""
 
     def answer(self, prices: Floats) -> Answer | None:
         """The best plan at these prices, or None if the solver fails for numerical reasons.
 
-        In whole numbers it is the best that was found, as `MipLimits` says.
+        An integer plan is the best one found within the `MipLimits`.
         """
         solver = self._solver
-        before = (solver.getSolution(), solver.getBasis()) if self._warm is not None else None
-        solver.changeColsCost(self._resources, self._price_columns, -prices / self._finer)
-        if self._warm is not None and before is not None:
-            self._warm(solver, *before)
+        self._set_prices(prices)
         solver.run()
         if not found(solver):
             solver.clearSolver()
@@ -179,87 +196,64 @@ class Subproblem:
                 return None
         values = np.array(solver.getSolution().col_value)
         plan, demand = values[: self._columns], values[self._columns :]
-        # At price 0 any amount from what is consumed up to the limit is optimal. The least is
-        # taken, so that the answer does not depend on which corner the solver came from.
+        # At price 0 any amount from the consumption up to the ceiling is optimal. Taking the
+        # least makes the answer independent of the basis that the solver started from.
         if np.count_nonzero(prices) < self._resources:
             unused = np.array(solver.allConstrValues())[: self._resources]
             demand = np.where(prices == 0.0, np.maximum(demand + unused, self._floor), demand)
-        demand = demand / self._finer
+        demand = demand / self._unit_scale
         utility = float(self._data.utility @ plan) + self._data.offset
         if self._data.quadratic is not None:
             utility += self._data.quadratic.value_at(plan)
         return Answer(utility - float(prices @ demand), demand, plan)
 
 
-def _last_plan(
-    solver: highspy.Highs, solution: highspy.HighsSolution, _: highspy.HighsBasis
-) -> None:
-    """Begin with the last plan: at any prices it is one."""
-    start = highspy.HighsSolution()
-    start.col_value = list(solution.col_value)
-    solver.setSolution(start)
-
-
-def _last_active_set(
-    solver: highspy.Highs, solution: highspy.HighsSolution, basis: highspy.HighsBasis
-) -> None:
-    """Begin where the last answer was. The basis comes second: a solution makes it invalid."""
-    start = highspy.HighsSolution()
-    start.col_value, start.row_value = list(solution.col_value), list(solution.row_value)
-    start.value_valid, start.dual_valid = True, False
-    solver.setSolution(start)
-    solver.setBasis(basis)
-
-
 def subproblem(
-    data: CompanyModel, agreement: Agreement, name: str, effort: MipLimits = USUAL
+    data: CompanyModel, agreement: Agreement, name: str, limits: MipLimits = USUAL
 ) -> Subproblem:
     """The subproblem of a member, from its floor to its share of each capacity."""
-    row = agreement.place(name)
-    floor = quantities(agreement).floor[row]
-    return Subproblem(
-        data,
-        floor + quantities(agreement).share[row] * quantities(agreement).capacity,
-        effort,
-        floor,
-    )
+    row, q = agreement.place(name), quantities(agreement)
+    return Subproblem(data, q.floor[row] + q.share[row] * q.capacity, limits, q.floor[row])
 
 
-def finer(data: CompanyModel, limit: Floats) -> Floats:
-    """Into how many parts to divide each unit, so that the solver counts to 1 at least.
+def unit_scale(data: CompanyModel, size: Floats) -> Floats:
+    """By how much to divide each unit, so that amounts up to `size` reach at least 1.
 
-    What HiGHS takes for nothing is an amount, 1e-7: of a limit of a hundredth of a unit it would
-    be a part that shows. Powers of two, so that nothing is rounded, and never below 1: a small
-    coefficient must not become one that HiGHS leaves out, nor a large one that it refuses.
+    HiGHS has an absolute tolerance of 1e-7, which is too coarse for sizes below 1. The scale is a
+    power of two, so that nothing is rounded. It is at least 1, and small enough that HiGHS neither
+    drops a small coefficient nor refuses a large one.
     """
     largest = np.zeros(data.resources)
     shared = data.index < data.resources
     np.maximum.at(largest, data.index[shared], np.abs(data.value[shared]))
     room = math.frexp(LARGE)[1] - 1 - np.frexp(largest)[1]
-    limit = np.abs(limit)
-    wanted = np.where((limit > 0.0) & np.isfinite(limit), 1 - np.frexp(limit)[1], 0)
-    parts: Floats = np.ldexp(1.0, np.clip(np.minimum(wanted, room), 0, _FINEST))
-    return parts
+    size = np.abs(size)
+    wanted = np.where((size > 0.0) & np.isfinite(size), 1 - np.frexp(size)[1], 0)
+    scale: Floats = np.ldexp(1.0, np.clip(np.minimum(wanted, room), 0, _LARGEST_EXPONENT))
+    return scale
 
 
-def counted(data: CompanyModel, parts: Floats) -> CompanyModel:
-    """The same company, counting each shared resource in so many parts of a unit."""
+def rescaled(data: CompanyModel, scale: Floats) -> CompanyModel:
+    """The model with the unit of each shared resource divided by `scale`."""
     shared = data.index < data.resources
-    scale = np.where(shared, parts[np.where(shared, data.index, 0)], 1.0)
-    return replace(data, value=data.value * scale)
+    factor = np.where(shared, scale[np.where(shared, data.index, 0)], 1.0)
+    return replace(data, value=data.value * factor)
 
 
-def model(data: CompanyModel, limit: Floats, floor: Floats | None = None) -> highspy.HighsLp:
-    """The subproblem at prices 0 less its quadratic part: columns x, s; rows shared, private."""
+def model(data: CompanyModel, ceiling: Floats, floor: Floats | None = None) -> highspy.HighsLp:
+    """The subproblem at prices 0, without its quadratic terms.
+
+    Columns: x, then s. Rows: shared, then private.
+    """
     n, m, r = data.columns, data.resources, data.private_rows
     lp = highspy.HighsLp()
     lp.num_col_, lp.num_row_ = n + m, m + r
     lp.sense_ = highspy.ObjSense.kMaximize
     lp.offset_ = data.offset
     lp.col_cost_ = np.concatenate([data.utility, np.zeros(m)])
-    least = np.minimum(limit, 0.0) if floor is None else floor
-    lp.col_lower_ = np.concatenate([data.lower, least])
-    lp.col_upper_ = np.concatenate([data.upper, limit])
+    lowest = np.minimum(ceiling, 0.0) if floor is None else floor
+    lp.col_lower_ = np.concatenate([data.lower, lowest])
+    lp.col_upper_ = np.concatenate([data.upper, ceiling])
     lp.row_lower_ = np.concatenate([np.full(m, -math.inf), data.row_lower])
     lp.row_upper_ = np.concatenate([np.zeros(m), data.row_upper])
     lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
@@ -267,62 +261,62 @@ def model(data: CompanyModel, limit: Floats, floor: Floats | None = None) -> hig
     lp.a_matrix_.start_ = np.concatenate([data.start, extra])
     lp.a_matrix_.index_ = np.concatenate([data.index, np.arange(m, dtype=np.int32)])
     lp.a_matrix_.value_ = np.concatenate([data.value, np.full(m, -1.0)])
-    if data.whole is not None:
+    if data.integer is not None:
         kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
-        lp.integrality_ = [kinds[w] for w in data.whole.tolist()] + [kinds[0]] * m
+        lp.integrality_ = [kinds[i] for i in data.integer.tolist()] + [kinds[0]] * m
     return lp
 
 
 def hessian(data: CompanyModel) -> highspy.HighsHessian | None:
-    """The quadratic part of a model for HiGHS, where it has one; columns as in `model`."""
+    """The quadratic terms of a model for HiGHS, if it has any; columns as in `model`."""
     if data.quadratic is None:
         return None
     start = data.quadratic.start
-    part = highspy.HighsHessian()
-    part.dim_ = data.columns + data.resources
-    part.format_ = highspy.HessianFormat.kTriangular
-    part.start_ = np.concatenate([start, np.full(data.resources, start[-1], dtype=np.int32)])
-    part.index_, part.value_ = data.quadratic.index, data.quadratic.value
-    return part
+    terms = highspy.HighsHessian()
+    terms.dim_ = data.columns + data.resources
+    terms.format_ = highspy.HessianFormat.kTriangular
+    terms.start_ = np.concatenate([start, np.full(data.resources, start[-1], dtype=np.int32)])
+    terms.index_, terms.value_ = data.quadratic.index, data.quadratic.value
+    return terms
 
 
 def loaded(
-    lp: highspy.HighsLp, part: highspy.HighsHessian | None = None, effort: MipLimits = USUAL
+    lp: highspy.HighsLp, quadratic: highspy.HighsHessian | None = None, limits: MipLimits = USUAL
 ) -> highspy.Highs:
     """A silent solver with one thread that holds this program."""
     solver = highspy.Highs()
     solver.setOptionValue("output_flag", False)
     solver.setOptionValue("threads", 1)
     if lp.integrality_:
-        solver.setOptionValue("mip_rel_gap", effort.gap)
+        solver.setOptionValue("mip_rel_gap", limits.gap)
         solver.setOptionValue("mip_abs_gap", 0.0)
-        solver.setOptionValue("time_limit", effort.seconds)
-    elif part is None:  # it would leave out whole numbers and quadratic parts without a word
+        solver.setOptionValue("time_limit", limits.seconds)
+    elif quadratic is None:  # "simplex" would silently drop integrality and quadratic terms
         solver.setOptionValue("solver", "simplex")
     solver.passModel(lp)
-    if part is not None:
-        solver.passHessian(part)
-        # It can go round in a circle; a way to the best plan is far shorter.
+    if quadratic is not None:
+        solver.passHessian(quadratic)
+        # The method can cycle; the way to an optimum is far shorter than this.
         solver.setOptionValue("qp_iteration_limit", 1000 + 20 * (lp.num_col_ + lp.num_row_))
     return solver
 
 
 def found(solver: highspy.Highs) -> bool:
-    """Whether the solver has the best plan, or in whole numbers one that it had time for."""
+    """Whether the solver has the best plan, or a feasible integer plan at its time limit."""
     if solver.getModelStatus() == _OPTIMAL:
         return True
     ended = solver.getModelStatus() == highspy.HighsModelStatus.kTimeLimit
     return bool(ended and solver.getInfo().primal_solution_status == _FEASIBLE)
 
 
-def _relaxed(data: CompanyModel, limit: Floats, floor: Floats) -> highspy.Highs:
-    """A solver for the linear program that is left without whole numbers and quadratic part."""
-    return loaded(model(replace(data, whole=None), limit, floor))
+def _relaxed(data: CompanyModel, ceiling: Floats, floor: Floats) -> highspy.Highs:
+    """A solver for the linear program without integrality and quadratic terms."""
+    return loaded(model(replace(data, integer=None), ceiling, floor))
 
 
 def _status(solver: highspy.Highs) -> highspy.HighsModelStatus:
     if solver.run() == highspy.HighsStatus.kError:
-        # HiGHS has one pool of threads in a process, and a program may have solved with more.
+        # HiGHS has one thread pool in a process; other code may have started it with more threads.
         highspy.Highs.resetGlobalScheduler(True)
         solver.run()
     status: highspy.HighsModelStatus = solver.getModelStatus()

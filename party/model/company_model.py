@@ -1,11 +1,11 @@
-"""The private model of one company, in the order that the agreement gives its rows.
+"""The private model of one company, with its rows in the order of the agreement.
 
-Everything in a `CompanyModel` is secret: it has no printable form, and no error here says a
-number from it. Only the subproblem reads it.
+Everything in a `CompanyModel` is secret: it has no printable form, and no error here contains a
+number from it. Only the best response reads it.
 
-Symbols of the paper: u utilities, A consumption of the shared resources, B x ≤ b private
-limits. Here the private limits are general: lower ≤ B x ≤ upper, with bounds on x; some columns
-may be whole numbers only, or the objective may have a concave quadratic part ½ x·Q x.
+Symbols of the paper: u utilities, A consumption of the shared resources, B x ≤ b private limits.
+Here the private limits are general: lower ≤ B x ≤ upper, with bounds on x. Some columns may be
+integer, or the objective may have concave quadratic terms ½ x·Q x.
 """
 
 import math
@@ -21,7 +21,15 @@ from typing import Any
 import numpy as np
 
 from party.model import model_file, modelling_tools
-from party.model.model_file import HUGE, LARGE, Flags, Indices, LinearProgram, Quadratic
+from party.model.model_file import (
+    HUGE,
+    LARGE,
+    Flags,
+    Indices,
+    LinearProgram,
+    Quadratic,
+    column_wise,
+)
 from protocol.agreement.model import Agreement
 from protocol.errors import BadData
 from protocol.numeric import Floats
@@ -32,11 +40,8 @@ from protocol.runtime.process_memory import keep_private
 class CompanyModel:
     """max utility·x + offset, subject to consumption ≤ allocation, private rows and bounds.
 
-    The matrix is column-wise; its first rows are the shared resources in the order of the
-    agreement, the private rows follow. `minimises` is how the model itself puts it: what it
-    calls its objective is then a cost, −(utility·x + offset). `whole` says which columns are
-    whole numbers, None where none is; `quadratic` is Q of what ½ x·Q x adds to the objective,
-    which is never more than a plane: Q has no positive curvature. No model has both.
+    The matrix is column-wise: first the rows of the shared resources in the order of the
+    agreement, then the private rows. No model has both integer columns and quadratic terms.
     """
 
     names: tuple[str, ...]
@@ -50,15 +55,18 @@ class CompanyModel:
     start: Indices
     index: Indices
     value: Floats
+    #: Whether the model file minimises: its objective is then the cost −(utility·x + offset).
     minimises: bool = False
-    whole: Flags | None = None
+    #: Which columns are integer; None if none is.
+    integer: Flags | None = None
+    #: Q of the terms ½ x·Q x of the objective; it has no positive curvature.
     quadratic: Quadratic | None = None
 
     def __repr__(self) -> str:
         return "<private data set>"
 
     def earns(self, plan: Floats) -> float:
-        """The objective of a plan, as something to maximise. Secret."""
+        """The utility of a plan, always to be maximised. Secret."""
         terms = [*(self.utility * plan), self.offset]
         if self.quadratic is not None:
             terms.append(self.quadratic.value_at(plan))
@@ -74,35 +82,35 @@ class CompanyModel:
 
 
 Model = str | os.PathLike[str] | Any
-"""A model file (`.mps`, `.mps.gz`, `.lp` or `.npz`), or a model of one of `toolmodel.TOOLS`."""
+"""A model file (`.mps`, `.mps.gz`, `.lp` or `.npz`), or a model of a tool in `TOOLS`."""
 
 
 def read(model: Model, agreement: Agreement) -> CompanyModel:
-    """Read a model from a file, or from the tool that holds it. Raises nothing but `BadData`.
+    """Read a model from a file or from a modelling tool. Raises only `BadData`.
 
-    From here on the process holds private data: its memory is kept from others.
+    It first closes the memory of this process to other processes.
     """
     keep_private()
     if not isinstance(model, str | os.PathLike):
-        return _arranged(modelling_tools.taken(model), agreement)
+        return _arrange(modelling_tools.read(model), agreement)
     path = Path(model)
     if not path.is_file():
-        raise BadData(f"there is no model file {str(path)!r}")
+        raise BadData(f"there is no model file {str(path)!r}; check --data")
     name = path.name.lower()
     if name.endswith(".npz"):
-        return from_arrays(_arrays(path), agreement)
+        return from_arrays(_read_arrays(path), agreement)
     if name.endswith((".mps", ".mps.gz", ".lp")):
-        return _arranged(model_file.read(path), agreement)
-    raise BadData(f"{path.name!r}: a model is a .mps, .mps.gz, .lp or .npz file")
+        return _arrange(model_file.read(path), agreement)
+    raise BadData(f"{path.name!r} is not a .mps, .mps.gz, .lp or .npz file; save it as one")
 
 
 def seen_by_others(model: Model) -> str | None:
-    """What to tell an operator whose model file others on the machine can read, or None."""
+    """A warning if other users of this machine can read the model file, or None."""
     if not isinstance(model, str | os.PathLike):
         return None
     with suppress(OSError):
         if Path(model).stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
-            return f"others on this machine can read the model file; say: chmod 600 {model}"
+            return f"other users of this machine can read the model file; run: chmod 600 {model}"
     return None
 
 
@@ -117,10 +125,9 @@ def dense(
     upper: Floats,
     names: tuple[str, ...] | None = None,
 ) -> CompanyModel:
-    """A data set from dense matrices whose shapes are known to fit."""
+    """A model from dense matrices of matching shapes."""
     matrix = np.vstack([A, B]).T
     columns, rows = np.nonzero(matrix)
-    counts = np.bincount(columns, minlength=len(u))
     return CompanyModel(
         names=names or tuple(f"x{i}" for i in range(len(u))),
         utility=u,
@@ -130,53 +137,56 @@ def dense(
         resources=len(A),
         row_lower=row_lower,
         row_upper=row_upper,
-        start=np.concatenate([[0], np.cumsum(counts)]).astype(np.int32),
-        index=rows.astype(np.int32),
-        value=matrix[columns, rows],
+        **column_wise(len(u), columns, rows, matrix[columns, rows]),
     )
 
 
-def _arrays(path: Path) -> dict[str, Any]:
-    limit = model_file.most_bytes()
+def _read_arrays(path: Path) -> dict[str, Any]:
+    limit = model_file.max_bytes()
     try:
-        with path.open("rb") as stream, zipfile.ZipFile(stream) as parts:
-            length = sum(part.file_size for part in parts.infolist())
+        with path.open("rb") as stream, zipfile.ZipFile(stream) as archive:
+            length = sum(entry.file_size for entry in archive.infolist())
         if length > limit:
             raise model_file.too_long(path.name, limit)
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             return {key: file[key] for key in file.files}
     except BadData:
         raise
-    except Exception:  # numpy raises many kinds; here they all mean the same
-        raise BadData(f"{path.name!r} is not an .npz file of plain arrays") from None
+    except Exception:  # numpy raises many kinds of errors for a bad file
+        raise BadData(
+            f"{path.name!r} is not an .npz file of plain arrays; write it with numpy.savez"
+        ) from None
 
 
 def from_arrays(arrays: dict[str, Any], agreement: Agreement) -> CompanyModel:
-    """A data set from A, B, b, u, and where given lower (0), upper (∞) and names."""
+    """A model from A, B, b, u and, optionally, lower (default 0), upper (∞) and names."""
     for key in sorted({"A", "B", "b", "u"} - arrays.keys()):
         raise BadData(f"the array {key!r} is missing; an .npz model has A, B, b and u")
     for key in sorted(arrays.keys() - {"A", "B", "b", "u", "lower", "upper", "names"}):
-        raise BadData(f"the array {key!r} is not known; an .npz model has A, B, b and u")
+        raise BadData(
+            f"the array {key!r} is unknown; an .npz model has A, B, b, u and may have lower, upper "
+            "and names"
+        )
     for key, array in arrays.items():
         if not isinstance(array, np.ndarray):
-            raise BadData(f"{key!r} is not a plain array")
+            raise BadData(f"{key!r} is not a plain array of numpy")
     n = _length(arrays, "u")
     if not n:
-        raise BadData("the model is empty: it has no columns")
+        raise BadData("the model is empty: the array 'u' has no columns")
     r = _length(arrays, "b")
     m = len(agreement.resources)
-    A, B = _matrix(arrays, "A", m, n, limit=LARGE), _matrix(arrays, "B", r, n, limit=LARGE)
-    b, u = _matrix(arrays, "b", r), _matrix(arrays, "u", n)
-    lower = _matrix(arrays, "lower", n, limit=np.inf) if "lower" in arrays else np.zeros(n)
-    upper = _matrix(arrays, "upper", n, limit=np.inf) if "upper" in arrays else np.full(n, np.inf)
+    A, B = _numbers(arrays, "A", m, n, limit=LARGE), _numbers(arrays, "B", r, n, limit=LARGE)
+    b, u = _numbers(arrays, "b", r), _numbers(arrays, "u", n)
+    lower = _numbers(arrays, "lower", n, limit=np.inf) if "lower" in arrays else np.zeros(n)
+    upper = _numbers(arrays, "upper", n, limit=np.inf) if "upper" in arrays else np.full(n, np.inf)
     names = None
     if "names" in arrays:
         names = tuple(str(name) for name in np.ravel(arrays["names"]))
         if len(names) != n:
             raise BadData(f"the array 'names' must have one name for each of {n} columns of A")
         if any("\ud800" <= letter <= "\udfff" for name in names for letter in name):
-            raise BadData("the array 'names' has a name that is no text: it cannot be written")
-    _ordered(lower, upper)
+            raise BadData("the array 'names' has a name with half a surrogate pair; rename it")
+    _require_ordered(lower, upper)
     return dense(
         A=A, B=B, u=u, row_lower=np.full(r, -np.inf), row_upper=b, lower=lower, upper=upper,
         names=names,
@@ -189,8 +199,8 @@ def _length(arrays: dict[str, Any], key: str) -> int:
     return len(arrays[key])
 
 
-def _matrix(arrays: dict[str, Any], key: str, *shape: int, limit: float = HUGE) -> Floats:
-    """An array of finite numbers below `limit`, or of any numbers where that is infinite."""
+def _numbers(arrays: dict[str, Any], key: str, *shape: int, limit: float = HUGE) -> Floats:
+    """An array of finite numbers below `limit`; with an infinite limit ±∞ are allowed too."""
     array = arrays[key]
     if array.shape != shape:
         hint = " (one row for each shared resource)" if key == "A" else ""
@@ -207,41 +217,35 @@ def _matrix(arrays: dict[str, Any], key: str, *shape: int, limit: float = HUGE) 
     return values
 
 
-def _ordered(lower: Floats, upper: Floats) -> None:
+def _require_ordered(lower: Floats, upper: Floats) -> None:
     wrong = (lower > upper) | (lower >= HUGE) | (upper <= -HUGE)
     if wrong.any():
-        raise BadData(f"column {int(np.argmax(wrong))}: no number is within its bounds")
+        raise BadData(
+            f"column {int(np.argmax(wrong))}: no number is within its bounds; correct 'lower' or "
+            "'upper'"
+        )
 
 
-def _arranged(program: LinearProgram, agreement: Agreement) -> CompanyModel:
-    """Put the resource rows first, in the order of the agreement and as upper limits.
-
-    Raises `BadData` where the objective curves the wrong way, or is curved and has whole numbers.
-    """
+def _arrange(program: LinearProgram, agreement: Agreement) -> CompanyModel:
+    """Put the resource rows first, in the order of the agreement and as upper limits."""
     program = _with_opposites(program, agreement)
-    exact = {r.opposite for r in agreement.resources}
+    opposites = {r.opposite for r in agreement.resources}
     rows, index = program.rows, program.index
     order, sign = [], np.ones(len(rows))
     for resource in agreement.resources:
-        found = _rows_of(resource.name, rows)
-        if len(found) != 1:
-            here = "no row" if not found else f"{len(found)} rows"
-            raise BadData(
-                f"the model has {here} named {resource.name!r}; it needs exactly one row "
-                "for each shared resource, whose left-hand side is what the company consumes"
-            )
-        order.append(found[0])
-        if resource.name not in exact:
-            sign[found[0]] = _direction(resource.name, program, found[0])
+        row = _resource_row(resource.name, rows)
+        order.append(row)
+        if resource.name not in opposites:
+            sign[row] = _direction(resource.name, program, row)
     shared = set(order)
     order += [i for i in range(len(rows)) if i not in shared]
-    place = np.empty(len(rows), dtype=np.int32)
-    place[order] = np.arange(len(rows))
+    position = np.empty(len(rows), dtype=np.int32)
+    position[order] = np.arange(len(rows))
     private = order[len(agreement.resources) :]
     maximise = 1.0 if program.maximise else -1.0
     quadratic = program.quadratic and program.quadratic.times(maximise)
     if quadratic is not None:
-        _refuse_unsolvable(program, quadratic)
+        _require_solvable(program, quadratic)
     return CompanyModel(
         names=tuple(program.columns),
         utility=maximise * program.cost,
@@ -252,69 +256,78 @@ def _arranged(program: LinearProgram, agreement: Agreement) -> CompanyModel:
         row_lower=program.row_lower[private],
         row_upper=program.row_upper[private],
         start=program.start,
-        index=place[index],
+        index=position[index],
         value=program.value * sign[index],
         minimises=not program.maximise,
-        whole=program.whole if program.whole.any() else None,
+        integer=program.integer if program.integer.any() else None,
         quadratic=quadratic,
     )
 
 
 def _with_opposites(program: LinearProgram, agreement: Agreement) -> LinearProgram:
-    """With one more row for the other side of each resource that has one, where there is none."""
+    """Add a negated row for each resource with an opposite, unless the model has that row."""
     for resource in agreement.resources:
-        found = _rows_of(resource.opposite, program.rows) if resource.opposite else []
-        if len(found) != 1 or _rows_of(resource.name, program.rows):
+        found = _rows_named(resource.opposite, program.rows) if resource.opposite else []
+        if len(found) != 1 or _rows_named(resource.name, program.rows):
             continue
         [row] = found
         column = np.repeat(np.arange(len(program.columns)), np.diff(program.start))
         own = program.index == row
-        columns = np.concatenate([column, column[own]])
-        order = np.argsort(columns, kind="stable")
-        index = np.concatenate([program.index, np.full(own.sum(), len(program.rows))])
-        value = np.concatenate([program.value, -program.value[own]])
-        counts = np.bincount(columns, minlength=len(program.columns))
         program = replace(
             program,
             rows=[*program.rows, resource.name],
             row_lower=np.append(program.row_lower, -math.inf),
             row_upper=np.append(program.row_upper, 0.0),
-            start=np.concatenate([[0], np.cumsum(counts)]).astype(np.int32),
-            index=index[order].astype(np.int32),
-            value=value[order],
+            **column_wise(
+                len(program.columns),
+                np.append(column, column[own]),
+                np.append(program.index, np.full(own.sum(), len(program.rows))),
+                np.append(program.value, -program.value[own]),
+            ),
         )
     return program
 
 
-def _refuse_unsolvable(program: LinearProgram, quadratic: Quadratic) -> None:
-    """Refuse a quadratic objective that HiGHS cannot solve to the best there is."""
-    if program.whole.any():
+def _require_solvable(program: LinearProgram, quadratic: Quadratic) -> None:
+    """Refuse a quadratic objective that HiGHS cannot solve to optimality."""
+    if program.integer.any():
         raise BadData(
             "the model has a quadratic objective and integer columns, and HiGHS solves no model "
             "with both; make the objective piecewise linear, or relax the integer columns"
         )
-    bent = quadratic.nonconcave_column()
-    if bent is not None:
+    column = quadratic.nonconcave_column()
+    if column is not None:
         way = "concave to be maximised" if program.maximise else "convex to be minimised"
         raise BadData(
             f"the quadratic objective is not {way}: it curves the other way in the column "
-            f"{program.columns[bent]!r} or in one that shares a product with it. No price leads "
-            "to the best plan then; turn the sign of that part, or make it linear"
+            f"{program.columns[column]!r} or in one that shares a product with it. Prices cannot "
+            "lead to the best plan then. Change the sign of those terms, or make them linear"
         )
 
 
-def _rows_of(resource: str, rows: list[str]) -> list[int]:
-    """The rows of a shared resource: of its very name, or of that name as a tool spells it.
+def _resource_row(name: str, rows: list[str]) -> int:
+    found = _rows_named(name, rows)
+    if len(found) != 1:
+        count = "no row" if not found else f"{len(found)} rows"
+        raise BadData(
+            f"the model has {count} named {name!r}; it needs exactly one row "
+            "for each shared resource, whose left-hand side is what the company consumes"
+        )
+    return found[0]
+
+
+def _rows_named(resource: str, rows: list[str]) -> list[int]:
+    """The rows with the name of a resource, or with that name as a tool writes it.
 
     Pyomo writes `c_u_NAME_` or `c_l_NAME_`, linopy `NAME#` with a number.
     """
     exact = [i for i, row in enumerate(rows) if row == resource]
-    spelt = re.compile(rf"c_[ul]_{re.escape(resource)}_|{re.escape(resource)}#\d+")
-    return exact or [i for i, row in enumerate(rows) if spelt.fullmatch(row)]
+    spelling = re.compile(rf"c_[ul]_{re.escape(resource)}_|{re.escape(resource)}#\d+")
+    return exact or [i for i, row in enumerate(rows) if spelling.fullmatch(row)]
 
 
 def _direction(name: str, program: LinearProgram, row: int) -> float:
-    """+1 for a row a·x ≤ r, −1 for the same limit written as −a·x ≥ −r."""
+    """+1 for a row a·x ≤ r, −1 for a row −a·x ≥ −r."""
     lower, upper = program.row_lower[row], program.row_upper[row]
     coefficients = program.value[program.index == row]
     consumes, returns = bool((coefficients > 0.0).any()), bool((coefficients < 0.0).any())
@@ -325,6 +338,6 @@ def _direction(name: str, program: LinearProgram, row: int) -> float:
     if np.isposinf(upper) and returns and lower < 0.0:
         return -1.0
     raise BadData(
-        f"the row {name!r} of a shared resource is not an upper limit on what is consumed; "
-        "write it as consumption <= limit (the limit itself is replaced by the allocation)"
+        f"the row {name!r} of a shared resource is not an upper limit on consumption; write it as "
+        "consumption <= limit (the session replaces the limit by what you are given)"
     )

@@ -1,8 +1,7 @@
 """Models that a modelling tool holds in memory: HiGHS itself, linopy, Pyomo or PuLP.
 
-What comes out is what the tool holds, under the names that its user gave: no file is left behind,
-and no tool is imported that is not in use already. Everything here is secret, and no error says a
-number of it.
+The names are those that the user gave. No file is left behind, and no tool is imported that is
+not already in use. Everything here is secret, and no error contains a number of it.
 """
 
 import math
@@ -19,33 +18,35 @@ from party.model.model_file import LinearProgram
 from protocol.errors import BadData
 
 TOOLS = ("highspy.Highs", "linopy.Model", "pyomo.ConcreteModel", "pulp.LpProblem")
-"""What can be read, for people."""
+"""The classes that can be read, for messages."""
 
 
-def taken(model: Any) -> LinearProgram:
-    """The program that a tool's model holds. Raises nothing but `BadData`."""
+def read(model: Any) -> LinearProgram:
+    """The program in a tool's model. Raises only `BadData`."""
     tool = type(model).__module__.partition(".")[0]
     if isinstance(model, highspy.Highs):
-        program = model_file.taken(model)
+        program = model_file.from_highs(model)
     elif tool == "linopy":
-        program = _of_linopy(model)
+        program = _from_linopy(model)
     elif tool == "pulp":
-        program = _of_pulp(model)
-    elif hasattr(model, "component_data_objects"):  # whatever class a Pyomo user has derived
-        program = _of_pyomo(model)
+        program = _from_pulp(model)
+    elif hasattr(model, "component_data_objects"):  # also a subclass of Pyomo's class
+        program = _from_pyomo(model)
     else:
         raise BadData(
-            f"a {type(model).__name__} is no model; give a file or one of {', '.join(TOOLS)}"
+            f"a {type(model).__name__} is not a model; give a file or one of {', '.join(TOOLS)}"
         )
     for what, names in (("columns", program.columns), ("rows", program.rows)):
         if len(set(names)) < len(names):
-            raise BadData(f"the model has two {what} of the same name")
+            raise BadData(f"the model has two {what} of the same name; rename one")
     return program
 
 
-def _of_linopy(model: Any) -> LinearProgram:
-    """linopy puts `#` and a number behind every name."""
-    program = model_file.taken(model.to_highspy(explicit_coordinate_names=True, set_names=True))
+def _from_linopy(model: Any) -> LinearProgram:
+    """Drop the `#` and the number that linopy adds to every name."""
+    program = model_file.from_highs(
+        model.to_highspy(explicit_coordinate_names=True, set_names=True)
+    )
 
     def plain(names: list[str]) -> list[str]:
         return [name.rpartition("#")[0] or name for name in names]
@@ -53,36 +54,35 @@ def _of_linopy(model: Any) -> LinearProgram:
     return replace(program, columns=plain(program.columns), rows=plain(program.rows))
 
 
-def _of_pyomo(model: Any) -> LinearProgram:
-    """Pyomo has only writers: its LP file, in a folder of its own, and the true names again."""
+def _from_pyomo(model: Any) -> LinearProgram:
+    """Read the LP file that Pyomo writes into a temporary folder, and restore the names."""
     with tempfile.TemporaryDirectory() as folder:
         _, key = model.write(str(Path(folder, "model.lp")))
         program = model_file.read(Path(folder, "model.lp"))
     symbols = model.solutions.symbol_map[key]
 
-    def true(names: list[str]) -> list[str]:
+    def original(names: list[str]) -> list[str]:
         found = [symbols.getObject(name) for name in names]
-        # A constant of the objective has become a column of Pyomo's own.
+        # Pyomo turns a constant of the objective into a column of its own.
         return [getattr(o, "name", n) for o, n in zip(found, names, strict=True)]
 
-    return replace(program, columns=true(program.columns), rows=true(program.rows))
+    return replace(program, columns=original(program.columns), rows=original(program.rows))
 
 
-def _of_pulp(model: Any) -> LinearProgram:
-    """From what PuLP holds: its files round numbers and lose the constant of the objective."""
+def _from_pulp(model: Any) -> LinearProgram:
+    """Read PuLP's objects: its files round numbers and lose the constant of the objective."""
     if model.sos1 or model.sos2:
         raise BadData("the model has special ordered sets; write them with columns that are 0 or 1")
     rows = model.constraints
     rows = list(rows() if callable(rows) else rows.values())
     columns = model.variables()
-    place = {id(variable): j for j, variable in enumerate(columns)}
-    entries = [(place[id(v)], i, a) for i, row in enumerate(rows) for v, a in row.items() if a]
-    entries.sort(key=lambda entry: entry[:2])
+    position = {id(variable): j for j, variable in enumerate(columns)}
+    entries = [(position[id(v)], i, a) for i, row in enumerate(rows) for v, a in row.items() if a]
+    column, index, value = zip(*entries, strict=True) if entries else ([], [], [])
     objective = model.objective
     cost = np.zeros(len(columns))
-    for variable, value in [] if objective is None else objective.items():
-        cost[place[id(variable)]] = value
-    counts = np.bincount([e[0] for e in entries], minlength=len(columns)).astype(np.int64)
+    for variable, factor in [] if objective is None else objective.items():
+        cost[position[id(variable)]] = factor
     sense = np.array([row.sense for row in rows])
     limit = np.array([-float(row.constant) for row in rows])
     program = LinearProgram(
@@ -95,10 +95,8 @@ def _of_pulp(model: Any) -> LinearProgram:
         upper=np.array([math.inf if v.upBound is None else v.upBound for v in columns], float),
         row_lower=np.where(sense < 0, -math.inf, limit),
         row_upper=np.where(sense > 0, math.inf, limit),
-        start=np.concatenate([[0], np.cumsum(counts)]).astype(np.int32),
-        index=np.array([e[1] for e in entries], dtype=np.int32),
-        value=np.array([e[2] for e in entries], dtype=np.float64),
-        whole=np.array([v.cat == "Integer" for v in columns], dtype=np.bool_),
+        **model_file.column_wise(len(columns), np.array(column, dtype=np.int32), index, value),
+        integer=np.array([v.cat == "Integer" for v in columns], dtype=np.bool_),
         quadratic=None,
     )
     if not program.columns:

@@ -1,8 +1,7 @@
-"""A whole session in one process: the real session, gate and ledger of every party.
+"""A complete session in one process: the real session, gate and ledger of every party.
 
-Everything a party would say goes through its real `Session`; only the sockets and the
-signatures are left out. Noise is seeded, so that a run can be repeated, and gives no privacy:
-what is played here must never be sent.
+Only the sockets and the signatures are left out. The noise is seeded, so that a run can be
+repeated; it gives no privacy, and its releases must never be sent.
 """
 
 import hashlib
@@ -24,39 +23,39 @@ from protocol.wire.messages import Message, Signed
 
 
 class _TimedGate(Gate):
-    """A gate that knows how long its slowest release took."""
+    """A gate that measures its slowest release."""
 
     longest_seconds = 0.0
 
     def release(self, state: RoundState) -> Signed:
-        began = time.perf_counter()
+        start = time.perf_counter()
         release = super().release(state)
-        self.longest_seconds = max(self.longest_seconds, time.perf_counter() - began)
+        self.longest_seconds = max(self.longest_seconds, time.perf_counter() - start)
         return release
 
 
-class _OneCourse(RoundEngine):
-    """A course that several sessions share: what one of them has found, no other seeks again.
+class _SharedEngine(RoundEngine):
+    """An engine that all sessions share: it computes each round once.
 
-    The head of a position commits to all that led there, so that with the same numbers every
-    session would find the same next one. With many resources that is most of the work of a round.
+    The chain hash and the releases of a round determine the next state, so every session would
+    compute the same one. With many resources that is most of the work of a round.
     """
 
     def __init__(self, agreement: Agreement) -> None:
         super().__init__(agreement)
-        self._sought = b""
-        self._found = self.opening
+        self._last_input = b""
+        self._last_state = self.opening
 
     def advance(self, state: RoundState, values: Ticks) -> RoundState:
-        sought = state.chain_hash + values.tobytes()
-        if sought != self._sought:
-            self._found = super().advance(state, values)
-            self._sought = sought
-        return self._found
+        key = state.chain_hash + values.tobytes()
+        if key != self._last_input:
+            self._last_state = super().advance(state, values)
+            self._last_input = key
+        return self._last_state
 
 
 class Player(Driver):
-    """One party of the simulation, unsigned and with seeded noise."""
+    """One party of the session, without signatures and with seeded noise."""
 
     def __init__(
         self,
@@ -67,14 +66,13 @@ class Player(Driver):
         seed: int,
         on_round: Callable[[int], None],
     ) -> None:
-        """Play for one member. `self.longest_seconds` is what its slowest release took."""
         member = agreement.members[index]
 
         def unsigned(message: Message) -> Signed:
             return pack(message, key=member.signing_key, sign=lambda _: bytes(64))
 
         self.ledger = Ledger(":memory:", agreement, member.name)
-        self._timed = gate = _TimedGate(
+        self.gate = _TimedGate(
             agreement,
             member.name,
             subproblem=problem,
@@ -87,15 +85,11 @@ class Player(Driver):
             member.name,
             nonce=hashlib.sha256(member.name.encode()).digest()[:16],
             pack=unsigned,
-            gate=gate,
+            gate=self.gate,
             ledger=self.ledger,
             on_round=lambda state, _: on_round(state.round),
         )
         self.session.engine = engine
-
-    @property
-    def longest_seconds(self) -> float:
-        return self._timed.longest_seconds
 
 
 @contextmanager
@@ -105,32 +99,32 @@ def players(
     seed: int,
     on_round: Callable[[int], None] = lambda _: None,
 ) -> Iterator[list[Player]]:
-    """All members of a session. Their ledgers are closed at the end, whatever happens."""
-    seated: list[Player] = []
-    engine = _OneCourse(agreement)
+    """All members of a session. Their ledgers are closed at the end, even after an error."""
+    members: list[Player] = []
+    engine = _SharedEngine(agreement)
     try:
         for k, problem in enumerate(problems):
-            tell = on_round if k == 0 else lambda _: None
-            seated.append(Player(agreement, engine, k, problem, seed, tell))
-        yield seated
+            callback = on_round if k == 0 else lambda _: None
+            members.append(Player(agreement, engine, k, problem, seed, callback))
+        yield members
     finally:
-        for player in seated:
-            player.ledger.close()
+        for member in members:
+            member.ledger.close()
 
 
 def run(members: list[Player]) -> None:
-    """Let the members talk until all have left."""
+    """Deliver messages between the members until all have left."""
     now = 0.0
-    mail = deque(signed for member in members for signed in member.begin(now))
+    queue = deque(signed for member in members for signed in member.begin(now))
     while not all(member.left for member in members):
-        while mail:
-            signed = mail.popleft()
+        while queue:
+            signed = queue.popleft()
             for member in members:
-                mail.extend(member.receive(signed, now))
+                queue.extend(member.receive(signed, now))
                 member.afterwards()
-        staying = [member for member in members if not member.left]
-        now = min((member.session.deadline for member in staying), default=now)
-        for member in staying:
-            mail.extend(member.tick(now))
+        active = [member for member in members if not member.left]
+        now = min((member.session.deadline for member in active), default=now)
+        for member in active:
+            queue.extend(member.tick(now))
             if member.error is not None:
                 raise member.error

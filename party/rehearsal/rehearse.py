@@ -1,8 +1,7 @@
-"""A rehearsal: what a session may bring a company, played with partners that are invented.
+"""A rehearsal: sessions of one company with invented partners, to see what they may bring.
 
-The company's own model is the real one; the partners are drawn from what the agreement says to
-everybody (capacities, shares, worths, how many there are) and from nothing else. Nothing is sent,
-nothing is written and no budget is spent. What comes out is private: for the operator alone.
+The company's own model is the real one. The partners follow from the public numbers of the
+agreement only. Nothing is sent or written, and no budget is spent. The results are private.
 """
 
 import math
@@ -27,7 +26,7 @@ from protocol.privacy.calibration import Calibration
 from protocol.privacy.sensitivity import first_caps
 
 SESSIONS = 20
-"""How many are played unless it is said."""
+"""The default number of sessions."""
 
 _PRODUCTS = (10, 21)  # how many products a partner has: from the first to below the second
 _VALUE = (0.5, 2.0)  # what a product is worth, over what it would cost at the agreed worths
@@ -35,8 +34,8 @@ _APPETITE = (1.0, 4.0)  # what a partner would take for nothing, over its part b
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class Played:
-    """What one session came to for the company. Secret."""
+class SessionResult:
+    """The company's result of one session. Secret."""
 
     rounds: int
     utility: float | None
@@ -83,73 +82,72 @@ def rehearse(
     sessions: int = SESSIONS,
     seed: int = 1,
     worth: float | None = None,
-    effort: MipLimits = USUAL,
+    limits: MipLimits = USUAL,
     on_session: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
-    """What to expect of a session, in figures. Secret.
+    """The figures that a session may bring. Secret.
 
-    `worth` is a guess of what each whole capacity fetches, where the agreement has none.
+    `worth` is an estimate of each capacity's total value, if the agreement has none.
     """
     guess = quantities(agreement).worth
     if guess is None:
         if worth is None:
             raise BadCommand(
-                f"{agreement.session!r} does not say what its capacities are worth, and so not "
-                "what partners would pay: give a guess for a whole capacity with --worth"
+                f"the agreement {agreement.session!r} has no worth of its capacities, which the "
+                "invented partners need; estimate the value of a capacity with --worth"
             )
         guess = np.full(len(agreement.resources), worth)
     practice = replace(agreement, rehearsal=True)
     exact = without_noise(practice)
-    games = [practice] if agreement.privacy is None else [practice, exact]
-    played: list[list[Played]] = [[] for _ in games]
+    variants = [practice] if agreement.privacy is None else [practice, exact]
+    results: list[list[SessionResult]] = [[] for _ in variants]
     for number in range(sessions):
         rng = np.random.default_rng([seed, number])
         companies = [
             data if k == agreement.place(member) else invented(agreement, k, guess, rng)
             for k in range(len(agreement.members))
         ]
-        for game, kept in zip(games, played, strict=True):
-            kept.append(
-                _one(game, member, companies, seed=seed * 1_000_003 + number, effort=effort)
-            )
+        for variant, collected in zip(variants, results, strict=True):
+            session_seed = seed * 1_000_003 + number
+            collected.append(_play(variant, member, companies, seed=session_seed, limits=limits))
             on_session()
     noise = Calibration(practice).scales(first_caps(practice))[agreement.place(member)]
-    first = played[0]
+    slowest = max(result.seconds for collected in results for result in collected)
     return {
         "session": agreement.session,
         "member": member,
         "sessions": sessions,
-        "alone": first[0].alone,
+        "alone": results[0][0].alone,
         "minimises": data.minimises,
         "noise_over_capacity": float(noise[: len(agreement.resources)].max()) / agreement.ticks,
-        "slowest_answer_seconds": max(p.seconds for kept in played for p in kept),
-        "pace_seconds": pace_for(max(p.seconds for kept in played for p in kept)),
+        "slowest_answer_seconds": slowest,
+        "pace_seconds": pace_for(slowest),
         "agreed_pace_seconds": agreement.pace_seconds,
-        "expected": _expected(first),
-        "without_noise": _expected(played[1]) if len(played) > 1 else None,
+        "expected": _summary(results[0]),
+        "without_noise": _summary(results[1]) if len(results) > 1 else None,
     }
 
 
-def _one(
+def _play(
     agreement: Agreement,
     member: str,
     companies: list[CompanyModel],
     *,
     seed: int,
-    effort: MipLimits,
-) -> Played:
-    """One session to its end, and what it means for the company."""
+    limits: MipLimits,
+) -> SessionResult:
+    """Play one session to its end, and settle it for the company."""
     row, names = agreement.place(member), [m.name for m in agreement.members]
     problems = [
-        subproblem(d, agreement, name, effort) for d, name in zip(companies, names, strict=True)
+        subproblem(d, agreement, name, limits) for d, name in zip(companies, names, strict=True)
     ]
     with players(agreement, problems, seed) as members:
         run(members)
         known: Outcome = outcome(agreement, members[row].ledger.transcript())
-        seconds = members[row].longest_seconds
+        seconds = members[row].gate.longest_seconds
         part = own_part(known, member, members[row].ledger)
-    own = settle(companies[row], known, member, part, effort=effort)
-    return Played(
+    own = settle(companies[row], known, member, part, effort=limits)
+    return SessionResult(
         rounds=known.rounds,
         utility=None if own.within_quota is None else own.within_quota.utility,
         alone=None if own.alone is None else own.alone.utility,
@@ -159,21 +157,21 @@ def _one(
     )
 
 
-def _expected(played: list[Played]) -> dict[str, Any]:
-    gains = [p.gain for p in played if p.gain is not None]
+def _summary(results: list[SessionResult]) -> dict[str, Any]:
+    gains = [r.gain for r in results if r.gain is not None]
     return {
-        "rounds": max(p.rounds for p in played),
-        "without_plan": sum(p.utility is None for p in played),
+        "rounds": max(r.rounds for r in results),
+        "without_plan": sum(r.utility is None for r in results),
         "worse_off": sum(gain < 0.0 for gain in gains),
         "gain_mean": math.fsum(gains) / len(gains) if gains else None,
         "gain_worst": min(gains, default=None),
         "gain_best": max(gains, default=None),
-        "payment_mean": math.fsum(p.payment for p in played) / len(played),
+        "payment_mean": math.fsum(r.payment for r in results) / len(results),
     }
 
 
-def told(figures: dict[str, Any], currency: str) -> Iterator[tuple[str, str]]:
-    """The figures for people, line by line. Secret."""
+def table_lines(figures: dict[str, Any], currency: str) -> Iterator[tuple[str, str]]:
+    """The lines of the table: a text and a value. Secret."""
     sign = -1.0 if figures["minimises"] else 1.0
 
     def money(value: float | None, factor: float = 1.0) -> str:
@@ -181,31 +179,31 @@ def told(figures: dict[str, Any], currency: str) -> Iterator[tuple[str, str]]:
 
     count, alone = figures["sessions"], figures["alone"]
     earns = "costs" if figures["minimises"] else "earns"
-    yield f"alone the best plan {earns}", "no plan" if alone is None else money(alone, sign)
+    yield f"your best plan alone {earns}", "no plan" if alone is None else money(alone, sign)
     kinds = [("expected", "")]
     if figures["without_noise"] is not None:
         kinds.append(("without_noise", ", without noise"))
-    for key, words in kinds:
+    for key, suffix in kinds:
         kind = figures[key]
-        yield f"gain after payment, on average{words}", money(kind["gain_mean"])
+        yield f"average gain after payment{suffix}", money(kind["gain_mean"])
         yield "  in the worst session", money(kind["gain_worst"])
         yield "  in the best session", money(kind["gain_best"])
-        yield "  worse off than alone", f"{kind['worse_off']} of {count}"
-        yield "  no plan within the quota", f"{kind['without_plan']} of {count}"
-        yield "  to pay on average", money(kind["payment_mean"])
+        yield "  sessions worse than alone", f"{kind['worse_off']} of {count}"
+        yield "  sessions without a plan within the quota", f"{kind['without_plan']} of {count}"
+        yield "  average payment", money(kind["payment_mean"])
         yield "  rounds", str(kind["rounds"])
     if figures["without_noise"] is not None:
         yield "noise of one release / capacity", f"{figures['noise_over_capacity']:.4g}"
-    yield "slowest answer of the solver", f"{figures['slowest_answer_seconds']:.3g} s"
+    yield "slowest answer of your solver", f"{figures['slowest_answer_seconds']:.3g} s"
     agreed = figures["agreed_pace_seconds"]
-    enough = "none is agreed" if agreed is None else f"{agreed:g} s is agreed"
+    comment = "none is agreed" if agreed is None else f"{agreed:g} s is agreed"
     if agreed is not None and agreed < figures["pace_seconds"]:
-        enough += ": TOO SHORT"
-    yield "a pace that covers it", f"{figures['pace_seconds']:g} s ({enough})"
+        comment += ": TOO SHORT"
+    yield "a pace that is long enough", f"{figures['pace_seconds']:g} s ({comment})"
 
 
 def show(figures: dict[str, Any], currency: str) -> None:
-    """The table of what to expect."""
+    """Print the table."""
     from rich.console import Console
     from rich.table import Table
 
@@ -214,12 +212,12 @@ def show(figures: dict[str, Any], currency: str) -> None:
         "with invented partners"
     )
     table = Table(title=title, title_justify="left", show_header=False)
-    for line in told(figures, currency):
+    for line in table_lines(figures, currency):
         table.add_row(*line)
     console = Console()
     console.print(table)
     console.print(
-        "PRIVATE: for you alone. The partners are invented from public numbers; real ones differ. "
+        "PRIVATE: for you only. The partners are invented from public numbers; real ones differ. "
         "Nothing was sent, and no budget was spent.",
         highlight=False,
     )

@@ -301,7 +301,7 @@ def _paid(account: Account, told: Callable[..., str]) -> Iterator[Content]:
 
 def _certainty(known: Outcome, data: CompanyModel) -> Content:
     """Whether it can be relied on, in a sentence or two."""
-    if data.whole is not None and known.certificate is not None:
+    if data.integer is not None and known.certificate is not None:
         return (
             "Your figures are those of your plan. Your model has whole numbers, so that what the "
             "session proves is about the models without that condition, not about your gain."
@@ -383,7 +383,7 @@ def _certain(known: Outcome, data: CompanyModel, settlement: Settlement) -> Elem
         paragraph(certified(agreement, certificate_figures(known), write=figure)),
     )
     certificate = known.certificate
-    if certificate is not None and data.whole is not None:
+    if certificate is not None and data.integer is not None:
         # CERTIFICATE.md §7.
         made.append(
             paragraph(

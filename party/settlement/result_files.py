@@ -76,7 +76,7 @@ def write_result(
 def known_by(ledger: Ledger, agreement: Agreement, member: str) -> Outcome:
     """What a ledger knows of a session, verified as an auditor would, with whose seals it lacks."""
     transcript = ledger.transcript()
-    sealed = {s.message.sender for s in ledger.heard() if isinstance(s.message, Seal)}
+    sealed = {s.message.sender for s in ledger.witnessed() if isinstance(s.message, Seal)}
     names = [m.name for m in agreement.members if m.name not in {member, *sealed}]
     known = outcome(agreement, transcript, unsealed=() if transcript.seals else tuple(names))
     ledger.require_replayed(known.rounds, known.state.chain_hash)

@@ -17,12 +17,12 @@ from party.model.best_response import (
     USUAL,
     MipLimits,
     Subproblem,
-    counted,
-    finer,
     found,
     loaded,
     model,
+    rescaled,
     subproblem,
+    unit_scale,
 )
 from party.model.company_model import CompanyModel
 from protocol.agreement.model import Agreement
@@ -117,7 +117,7 @@ def own_part(known: Outcome, member: str, ledger: Ledger) -> Allocation | None:
     """
     if not known.agreement.masked:
         return None
-    made = ledger.part()
+    made = ledger.allocation()
     if made is None:
         asked, said = ledger.demands()
         if len(asked) != known.rounds:
@@ -131,7 +131,7 @@ def own_part(known: Outcome, member: str, ledger: Ledger) -> Allocation | None:
             totals=known.totals,
             prices=known.prices,
         )
-        ledger.record_part(made)
+        ledger.record_allocation(made)
     return made
 
 
@@ -159,7 +159,7 @@ def settle(
         prices=known.prices,
         extra_ticks=None if within else smallest_extra(data, agreement, row, own_ticks, effort),
         floor=floor,
-        whole_columns=0 if data.whole is None else int(np.count_nonzero(data.whole)),
+        whole_columns=0 if data.integer is None else int(np.count_nonzero(data.integer)),
     )
 
 
@@ -205,8 +205,8 @@ def plan_within(
     is the best plan that was found, as `effort` says, and its whole numbers are exactly that.
     """
     size = np.abs(limit) if floor is None else np.maximum(np.abs(limit), np.abs(floor))
-    hair = _hair(data, size)
-    if data.whole is None:
+    hair = _tolerance(data, size)
+    if data.integer is None:
         return _plan_within(data, limit, hair)
     allowed = limit
     for _ in range(_ATTEMPTS):
@@ -214,17 +214,17 @@ def plan_within(
         if first is None:
             return None
         # With its whole numbers as they are, what is left is a linear program.
-        lower, upper = (np.where(data.whole, first.values, b) for b in (data.lower, data.upper))
-        plan = _plan_within(replace(data, whole=None, lower=lower, upper=upper), limit, hair)
+        lower, upper = (np.where(data.integer, first.values, b) for b in (data.lower, data.upper))
+        plan = _plan_within(replace(data, integer=None, lower=lower, upper=upper), limit, hair)
         if plan is not None:
             return plan
         allowed = allowed - 2.0 * _over(data, first.values, limit) - _WHOLE / TOLERANCE * hair
     return None
 
 
-def _hair(data: CompanyModel, size: Floats) -> Floats:
+def _tolerance(data: CompanyModel, size: Floats) -> Floats:
     """What the solver cannot tell from nothing, of amounts of such a size."""
-    hair: Floats = TOLERANCE * np.maximum(1.0 / finer(data, size), size / 100.0)
+    hair: Floats = TOLERANCE * np.maximum(1.0 / unit_scale(data, size), size / 100.0)
     return hair
 
 
@@ -268,14 +268,14 @@ def smallest_extra(
     most = np.maximum(
         floor + quantities(agreement).share[row] * quantities(agreement).capacity, least
     )
-    parts = finer(data, np.maximum(np.abs(most), np.abs(least)))
-    lp = model(counted(data, parts), most * parts)
+    parts = unit_scale(data, np.maximum(np.abs(most), np.abs(least)))
+    lp = model(rescaled(data, parts), most * parts)
     n = data.columns
     lp.sense_ = highspy.ObjSense.kMinimize
     lp.offset_ = 0.0
     lp.col_cost_ = np.concatenate([np.zeros(n), 1.0 / (quantities(agreement).capacity * parts)])
     lp.col_lower_ = np.concatenate([data.lower, least * parts])
-    solver = loaded(lp, effort=effort)
+    solver = loaded(lp, limits=effort)
     solver.run()
     if not found(solver):
         return None
@@ -292,8 +292,8 @@ def smallest_extra(
 def _plan(data: CompanyModel, values: Floats) -> Plan:
     nearer = np.where(values - data.lower <= data.upper - values, data.lower, data.upper)
     values = np.where(np.abs(values - nearer) <= _SNAP, nearer, values)
-    if data.whole is not None:
-        values = np.where(data.whole, np.rint(values), values)
+    if data.integer is not None:
+        values = np.where(data.integer, np.rint(values), values)
     uses = [float(_exact_sum(*terms)) for terms in _terms(data, values)]
     return Plan(values + 0.0, np.array(uses), data.earns(values))
 

@@ -130,9 +130,9 @@ def test_nothing_is_ever_released_again(begun: Begun) -> None:
             values=(1, 2),
             masked=True,
         )
-        with pytest.raises(InternalError, match="was abandoned would release something"):
+        with pytest.raises(InternalError, match="an abandoned session would release something"):
             ledger.record_release(sign(message))
-        with pytest.raises(InternalError, match="was abandoned would release something"):
+        with pytest.raises(InternalError, match="an abandoned session would release something"):
             ledger.record_mask_key(bytes(32), ledger.own()[0])
     assert accounts(begun.path)[0][0].releases == begun.state.round + 1
 
@@ -166,7 +166,7 @@ abandon(masked(), Path(sys.argv[1]), out=None, confirm=die_later)
 """
 
 
-@pytest.mark.parametrize(("step", "done"), [("forget", False), ("scrub", True)])
+@pytest.mark.parametrize(("step", "done"), [("delete", False), ("wipe", True)])
 def test_a_process_that_is_killed_on_the_way_is_followed_by_another(
     begun: Begun, step: str, done: bool
 ) -> None:
@@ -207,7 +207,7 @@ def test_all_rounds_and_no_seals(tmp_path: Path) -> None:
     begun.abandons()
     assert begun.secrets_found() == []
     with begun.opened() as ledger:
-        made = ledger.part()
+        made = ledger.allocation()
         assert made is not None
         assert (made.quota >= 0).all()
     begun.abandons()

@@ -5,9 +5,14 @@ from pathlib import Path
 import pytest
 
 from party.check import check
+from protocol.agreement.model import Agreement
 from protocol.errors import BadAgreement
 from protocol.planning.verdict import forecast
+from scripts.lab.common.instances import draw
+from scripts.lab.common.workspace import save_model
 from tests.support.builders import make_agreement
+
+INSTANCE = draw(4, parties=3, resources=2, demands=False)
 
 
 def test_an_agreement_that_cannot_be_played_is_not_called_valid(tmp_path: Path) -> None:
@@ -23,3 +28,47 @@ def test_an_agreement_that_cannot_be_played_is_not_called_valid(tmp_path: Path) 
         next(told)
     with pytest.raises(BadAgreement, match="choose fewer rounds"):
         forecast(agreement)
+
+
+def agreed(pace: float | None = None) -> Agreement:
+    resources = [{"name": f"r{j}", "capacity": c} for j, c in enumerate(INSTANCE.capacity.tolist())]
+    terms = {} if pace is None else {"pace_seconds": pace}
+    return make_agreement(members=3, resource=resources, **terms)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    save_model(INSTANCE.data[0], tmp_path / "model.npz")
+    return tmp_path / "model.npz"
+
+
+def checked(agreement: Agreement, model: Path) -> str:
+    return "\n".join(check(agreement, "ada", model=model, key=None, ledger=None, data_set=None))
+
+
+def test_a_model_that_other_users_can_read_is_reported(model: Path) -> None:
+    """The warning has the command that closes the file; a closed file gives no warning."""
+    assert "chmod" not in checked(agreed(), model)
+    model.chmod(0o640)
+    warning = f"other users of this machine can read the model file; run: chmod 600 {model}"
+    assert warning in checked(agreed(), model)
+
+
+@pytest.mark.parametrize(
+    ("pace", "words"),
+    [(None, "none is agreed"), (0.001, "0.001 s is TOO SHORT"), (3600.0, "3600 s is enough")],
+)
+def test_a_check_says_whether_the_pace_is_long_enough(
+    model: Path, monkeypatch: pytest.MonkeyPatch, pace: float | None, words: str
+) -> None:
+    """It compares the pace with the slowest of many answers, before the party joins."""
+    monkeypatch.setattr("party.check.slowest_answer", lambda *_: (0.02, 100))
+    text = checked(agreed(pace), model)
+    assert f"pace       {words}" in text
+    assert "its slowest of 100 answers took 0.02 s" in text
+    assert ("ask the convener for 0.08 s" in text) == (pace == 0.001)
+
+
+def test_a_check_measures_the_slowest_answer(model: Path) -> None:
+    """It solves the real model at many prices."""
+    assert "of 100 answers took" in checked(agreed(0.25), model)

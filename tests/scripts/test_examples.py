@@ -170,8 +170,8 @@ def test_whole_numbers_come_from_every_tool() -> None:
 
     for model, constant in ((linear, 0.0), (concrete, 0.0), (plain, 100.0), (bare, 0.0)):
         data = company_model.read(model, AGREEMENT)
-        assert data.whole is not None
-        assert dict(zip(data.names, data.whole.tolist(), strict=True)) == {"x": True, "y": False}
+        assert data.integer is not None
+        assert dict(zip(data.names, data.integer.tolist(), strict=True)) == {"x": True, "y": False}
         plan = plan_within(data, np.array([5.5, 4.0]))
         assert plan is not None
         # 2 whole x and a whole y beside them: the relaxed plan would make 2.25 x and as much y.
@@ -210,7 +210,7 @@ def test_concave_objectives_come_from_tools_that_have_them() -> None:
 
 def test_what_is_no_model_is_said() -> None:
     """Anything else is refused with what can be read."""
-    with pytest.raises(BadData, match=r"a dict is no model; give a file or one of highspy\.Highs"):
+    with pytest.raises(BadData, match=r"a dict is not a model; give a file or one of highspy"):
         company_model.read({"x": 1.0}, AGREEMENT)
 
 
@@ -238,7 +238,7 @@ def test_a_tool_that_hides_the_sense_is_found_out(tmp_path: Path) -> None:
     model.writeMPS(str(asked), with_objsense=True)
     right = read_back("pulp", tmp_path)
     assert company_model.read(asked, AGREEMENT).utility.tolist() == right.utility.tolist()
-    with pytest.raises(BadData, match="says maximise where no reader looks"):
+    with pytest.raises(BadData, match="says maximise where HiGHS does not look"):
         company_model.read(plain, AGREEMENT)
 
 

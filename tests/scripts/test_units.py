@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from party.model.best_response import counted
+from party.model.best_response import rescaled
 from party.rehearsal.in_process import players, run
 from protocol.agreement.parse import from_table
 from protocol.agreement.quantities import quantities
@@ -30,7 +30,7 @@ def in_units(instance: Instance, factors: Floats) -> Instance:
     return replace(
         instance,
         capacity=instance.capacity * factors,
-        data=tuple(counted(data, factors) for data in instance.data),
+        data=tuple(rescaled(data, factors) for data in instance.data),
     )
 
 

@@ -1,4 +1,4 @@
-"""Sessions that cost something, and what they cost together by another library's accountant."""
+"""Sessions with a privacy cost, and their total cost by another library's accountant."""
 
 import math
 from contextlib import closing
@@ -32,19 +32,19 @@ def agreed(epsilon: float, *, session: str = "one", rounds: int = 4, **more: Any
     )
 
 
-def hidden(session: str = "bare") -> Agreement:
+def exact_agreement(session: str = "bare") -> Agreement:
     return make_agreement(session=session, mode="exact")
 
 
 def multiplier(agreement: Agreement) -> float:
-    """μ as the noise has it: √(Σ cap²/σ²) over all numbers and rounds of a member."""
+    """μ of the real noise: √(Σ cap²/σ²) over all numbers and rounds of a member."""
     caps = quantities(agreement).share_ticks[0]
     sigma = Calibration(agreement).scales(caps)
     return math.sqrt(agreement.rounds * float(((caps / sigma) ** 2).sum()))
 
 
 def composed(*multipliers: float, delta: float = DELTA) -> float:
-    """The ε of Gaussian mechanisms with these multipliers together, by another library."""
+    """The ε of Gaussian mechanisms with these multipliers together, by dp_accounting."""
     total = None
     for mu in multipliers:
         one = pld.from_gaussian_mechanism(1.0 / mu, value_discretization_interval=1e-3)
@@ -56,7 +56,7 @@ def composed(*multipliers: float, delta: float = DELTA) -> float:
 def record(
     path: Path, agreement: Agreement, releases: int | None = None, *, data_set: str | None = None
 ) -> None:
-    """A session in a ledger, after so many releases, or all."""
+    """Record a session in a ledger, with this many releases (default: all)."""
     with closing(Ledger(path, agreement, "ada", data_set=data_set)) as ledger:
         for t in range(agreement.rounds if releases is None else releases):
             ledger.record_release(release(agreement, t))

@@ -20,7 +20,7 @@ NAMES = ("ada", "ben", "cyd", "dan", "eve")
 
 @cache
 def signing_key(name: str) -> SigningKey:
-    """The key of a member: the same in every run."""
+    """The key of a member, equal in every run."""
     return SigningKey(hashlib.sha256(f"sotto test key of {name}".encode()).digest())
 
 
@@ -36,7 +36,7 @@ def table(
     patience: float = 120.0,
     **more: Any,
 ) -> dict[str, Any]:
-    """An agreement as it would be read from its file; `more` replaces whole fields."""
+    """The table of an agreement file; `more` replaces fields."""
     return {
         "session": "test",
         "mode": "exact",
@@ -56,7 +56,7 @@ def make_agreement(**fields: Any) -> Agreement:
 
 
 def signer(name: str) -> Pack:
-    """What a session calls to sign as this member."""
+    """The function with which a session signs as this member."""
     key = signing_key(name)
 
     def sign(data: bytes) -> bytes:
@@ -66,23 +66,23 @@ def signer(name: str) -> Pack:
 
 
 def sign(message: Message) -> Signed:
-    """A message signed by the member that it names as its sender."""
+    """The message, signed by its sender."""
     return signer(message.sender)(message)
 
 
 def release_at(
     agreement: Agreement, name: str, state: RoundState, values: tuple[int, ...] | None = None
 ) -> Signed:
-    """The release of a member at a position: all its numbers told apart by member and round.
+    """The release of a member in a round; every number depends on member and round.
 
-    Three members want all there is. With the centre rule they want half as much again in the
-    first two rounds, so that a session ends by itself after the third and not before.
+    Three members together want each capacity. With the centre rule they want 1.5 times as much
+    in the first two rounds, so that a session ends by itself after the third.
     """
     if values is None:
-        place = agreement.place(name)
-        parts = 2 if agreement.pricing.step == "center" and state.round < 2 else 3
+        row = agreement.place(name)
+        fraction = 2 if agreement.pricing.step == "center" and state.round < 2 else 3
         values = tuple(
-            agreement.ticks // parts + 1000 * (place + 1) + 10 * state.round + j
+            agreement.ticks // fraction + 1000 * (row + 1) + 10 * state.round + j
             for j in range(agreement.width)
         )
     return sign(
@@ -97,17 +97,14 @@ def release_at(
 
 
 def play(agreement: Agreement, *, rounds: int | None = None) -> tuple[Transcript, list[RoundState]]:
-    """A transcript of this many rounds (until it is over, and sealed, unless told).
-
-    With every position from the opening on.
-    """
+    """A transcript of this many rounds (default: complete and sealed), and all its states."""
     engine = RoundEngine(agreement)
-    positions = [engine.opening]
+    states = [engine.opening]
     closed: list[tuple[Signed, ...]] = []
-    while len(closed) != rounds and (rounds is not None or not positions[-1].over):
-        releases = tuple(release_at(agreement, m.name, positions[-1]) for m in agreement.members)
+    while len(closed) != rounds and (rounds is not None or not states[-1].over):
+        releases = tuple(release_at(agreement, m.name, states[-1]) for m in agreement.members)
         values = [r.message.values for r in releases if isinstance(r.message, Release)]
-        positions.append(engine.advance(positions[-1], np.array(values, dtype=np.int64)))
+        states.append(engine.advance(states[-1], np.array(values, dtype=np.int64)))
         closed.append(releases)
     seals: tuple[Signed, ...] = ()
     if rounds is None:
@@ -116,18 +113,18 @@ def play(agreement: Agreement, *, rounds: int | None = None) -> tuple[Transcript
                 Seal(
                     sender=m.name,
                     agreement=agreement.digest,
-                    round=positions[-1].round,
-                    chain_hash=positions[-1].chain_hash,
+                    round=states[-1].round,
+                    chain_hash=states[-1].chain_hash,
                     complete=False,
                 )
             )
             for m in agreement.members
         )
-    return Transcript(rounds=tuple(closed), seals=seals), positions
+    return Transcript(rounds=tuple(closed), seals=seals), states
 
 
 def dump(agreement: Agreement, transcript: Transcript) -> bytes:
     """A transcript as its file."""
     rounds = [[signed.data for signed in releases] for releases in transcript.rounds]
-    seals, keys = ([signed.data for signed in part] for part in (transcript.seals, transcript.keys))
+    seals, keys = ([signed.data for signed in m] for m in (transcript.seals, transcript.keys))
     return frame(agreement, rounds, seals, keys)

@@ -1,4 +1,4 @@
-"""Real gates in one process: of all members, or of one whose demand and noise the test says."""
+"""Real gates in one process: for all members, or for one with a chosen demand and noise."""
 
 from typing import Any, cast
 
@@ -23,8 +23,8 @@ def gates(
     noise: Noise,
     ledgers: list[Ledger] | None = None,
 ) -> list[Gate]:
-    """A real gate for each member; only the signatures are left out."""
-    kept = ledgers or [in_memory(agreement, member.name) for member in agreement.members]
+    """A real gate for each member, without signatures."""
+    ledgers = ledgers or [in_memory(agreement, member.name) for member in agreement.members]
 
     def gate(index: int) -> Gate:
         member = agreement.members[index]
@@ -37,7 +37,7 @@ def gates(
             member.name,
             subproblem=problems[index],
             noise=noise,
-            ledger=kept[index],
+            ledger=ledgers[index],
             pack=unsigned,
         )
 
@@ -50,23 +50,23 @@ def play(
     noise: Noise,
     ledgers: list[Ledger] | None = None,
 ) -> list[RoundState]:
-    """The positions of a whole session, from the first release to where it is over."""
-    kept = ledgers or [in_memory(agreement, member.name) for member in agreement.members]
-    engine, doors = RoundEngine(agreement), gates(agreement, problems, noise, kept)
-    path = [engine.opening]
-    if path[-1].unpaired:
-        keys = tuple(door.release(path[-1]) for door in doors)
-        for ledger in kept:
+    """The states of a complete session, from the first release to its end."""
+    ledgers = ledgers or [in_memory(agreement, member.name) for member in agreement.members]
+    engine, all_gates = RoundEngine(agreement), gates(agreement, problems, noise, ledgers)
+    states = [engine.opening]
+    if states[-1].unpaired:
+        keys = tuple(gate.release(states[-1]) for gate in all_gates)
+        for ledger in ledgers:
             ledger.record_mask_keys(keys)
-        path = [engine.pair(path[-1], mask_keys(keys))]
-    while not path[-1].over:
-        releases = tuple(door.release(path[-1]) for door in doors)
-        path.append(engine.advance(path[-1], numbers(releases)))
-    return path
+        states = [engine.pair(states[-1], mask_keys(keys))]
+    while not states[-1].over:
+        releases = tuple(gate.release(states[-1]) for gate in all_gates)
+        states.append(engine.advance(states[-1], numbers(releases)))
+    return states
 
 
 class Problem:
-    """Answers as told and counts how often it was asked."""
+    """A responder with a fixed answer, which records its questions."""
 
     def __init__(self, *demand: float, objective: float = 0.0, fails: bool = False) -> None:
         self.told: list[Floats] = []
@@ -82,7 +82,7 @@ class Problem:
 
 
 class Shift(Noise):
-    """Noise that adds a fixed number of ticks and counts how often it was drawn."""
+    """Noise that adds fixed numbers of ticks, and records each draw."""
 
     private = True
 

@@ -1,27 +1,31 @@
-"""Ledgers for tests that do not ask where they are, and a watch over all that were opened."""
+"""Ledgers for tests, code run in another process, and a check that every ledger was closed."""
 
 import hashlib
 import sqlite3
+import subprocess
 import sys
+from typing import Any
 
 from party.ledger.session_ledger import Ledger
 from protocol.agreement.model import Agreement
 from protocol.wire.messages import Release, Signed
+from tests.support import ROOT
 from tests.support.builders import sign
+from tests.support.wait import LIMIT
 
 _in_memory: list[Ledger] = []
 _connections: list[sqlite3.Connection] = []
 
 
 def in_memory(agreement: Agreement, member: str) -> Ledger:
-    """A ledger that is closed when the test is over."""
+    """A ledger in memory, closed when the test ends."""
     ledger = Ledger(":memory:", agreement, member)
     _in_memory.append(ledger)
     return ledger
 
 
 def release(agreement: Agreement, round: int, first: int = 0, member: str = "ada") -> Signed:  # noqa: A002
-    """Something to record: its head is nobody's."""
+    """A signed release to record; its chain hash belongs to no session."""
     return sign(
         Release(
             sender=member,
@@ -33,8 +37,21 @@ def release(agreement: Agreement, round: int, first: int = 0, member: str = "ada
     )
 
 
+def run_python(code: str, *arguments: Any) -> subprocess.CompletedProcess[str]:
+    """Run Python code in another process that can import this project."""
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        cwd=ROOT,
+        env={"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+
+
 def watch() -> None:
-    """Keep every SQLite connection that this process will open, so that none is lost unseen."""
+    """Record every SQLite connection that this process opens from now on."""
 
     def opened(event: str, arguments: tuple[object, ...]) -> None:
         if event == "sqlite3.connect/handle" and isinstance(arguments[0], sqlite3.Connection):
@@ -44,7 +61,7 @@ def watch() -> None:
 
 
 def left_open() -> int:
-    """Close what `in_memory` gave out; how many other connections nobody has closed by now."""
+    """Close the ledgers of `in_memory`; return how many other connections are still open."""
     for ledger in _in_memory:
         ledger.close()
     _in_memory.clear()

@@ -1,4 +1,4 @@
-"""Private problems of every kind, and a second solver that they are asked again."""
+"""Private problems of every kind, and a second solver to compare with."""
 
 import math
 
@@ -14,7 +14,7 @@ from scripts.lab.common.instances import draw
 
 INF = math.inf
 LIMIT = np.array([60.0, 60.0, 60.0])
-"""What the companies drawn here may take of each resource."""
+"""What the random companies may take of each resource."""
 
 
 def matrix(data: CompanyModel) -> sparse.csc_matrix:
@@ -23,7 +23,7 @@ def matrix(data: CompanyModel) -> sparse.csc_matrix:
 
 
 def other_solver(data: CompanyModel, limit: Floats, prices: Floats) -> float:
-    """The best objective by scipy, which is told the rows as ≤ and = instead of as ranges."""
+    """The best objective by scipy, with rows as ≤ and = instead of ranges."""
     m = data.resources
     rows = sparse.csr_matrix(matrix(data))
     shared = sparse.hstack([rows[:m], -sparse.eye(m)])
@@ -44,7 +44,7 @@ def other_solver(data: CompanyModel, limit: Floats, prices: Floats) -> float:
 
 
 def feasible(data: CompanyModel, limit: Floats, plan: Floats, demand: Floats) -> None:
-    """A plan within all rows and bounds, and a demand that covers it, up to 1e-6."""
+    """Assert that a plan keeps all rows and bounds, and the demand covers it, up to 1e-6."""
     activity = matrix(data) @ plan
     private = activity[data.resources :]
     assert (activity[: data.resources] <= demand + 1e-6).all()
@@ -57,7 +57,7 @@ def feasible(data: CompanyModel, limit: Floats, plan: Floats, demand: Floats) ->
 
 
 def price_path(seed: int, parties: int, rounds: int) -> list[Floats]:
-    """The prices of a dual ascent on a drawn instance: up, down, and settling."""
+    """The prices of a dual ascent on a random instance: up, down, and converging."""
     instance = draw(seed, parties=parties)
     problems = instance.subproblems()
     prices = np.zeros(len(instance.capacity))
@@ -72,7 +72,7 @@ def price_path(seed: int, parties: int, rounds: int) -> list[Floats]:
 
 
 def drawn(seed: int, *, columns: int = 30, rows: int = 20, density: float = 0.3) -> CompanyModel:
-    """A model with every sense of row and kind of bound, and a plan that is known to fit."""
+    """A random feasible model with every kind of row and bound."""
     rng = np.random.default_rng(seed)
     B = rng.uniform(-1.0, 2.0, (rows, columns)) * (rng.random((rows, columns)) < density)
     A = rng.uniform(0.0, 2.0, (3, columns)) * (rng.random((3, columns)) < density)
@@ -94,12 +94,12 @@ def drawn(seed: int, *, columns: int = 30, rows: int = 20, density: float = 0.3)
 
 
 def small(seed: int) -> CompanyModel:
-    """Equalities, ranges, one-sided rows; fixed columns, and columns bounded on one side."""
+    """A small random model with every kind of row and bound."""
     return drawn(seed, columns=12, rows=8, density=0.5)
 
 
 def degenerate(seed: int) -> CompanyModel:
-    """Small whole numbers, rows that say the same twice and rows through the origin."""
+    """Small integers, redundant rows and rows through the origin."""
     rng = np.random.default_rng(seed)
     B = rng.integers(-1, 3, (8, 10)).astype(float)
     B[4:] = B[:4] * rng.integers(1, 3, (4, 1))
@@ -115,7 +115,7 @@ def degenerate(seed: int) -> CompanyModel:
 
 
 def free(seed: int) -> CompanyModel:
-    """Columns without any bound, which only the rows hold."""
+    """Columns without bounds; only the rows limit them."""
     data = small(seed)
     rows = np.vstack([matrix(data).toarray()[3:], np.eye(12)])
     return dense(
@@ -130,7 +130,7 @@ def free(seed: int) -> CompanyModel:
 
 
 def mixed_units(seed: int) -> CompanyModel:
-    """The same kind of model with columns in units from ten thousandths to ten thousands."""
+    """A small model with columns in units from 1e-4 to 1e4."""
     rng, data = np.random.default_rng(seed), small(seed)
     units, scales = 10.0 ** rng.uniform(-4.0, 4.0, 12), 10.0 ** rng.uniform(-3.0, 3.0, 8)
     rows = matrix(data).toarray() * units
@@ -146,7 +146,7 @@ def mixed_units(seed: int) -> CompanyModel:
 
 
 def walk(rng: np.random.Generator, steps: int) -> list[Floats]:
-    """Prices that wander, come back, fall to 0 and below it, and now and then are huge."""
+    """A random walk of prices, with repeats, zeros, negative and huge prices."""
     prices: Floats = rng.uniform(0.0, 2.0, 3)
     path = [prices]
     for _ in range(steps):
@@ -171,7 +171,7 @@ def answered(problem: Subproblem, prices: Floats) -> Answer:
 
 
 def as_good_as_cold(problem: Subproblem, data: CompanyModel, prices: Floats) -> None:
-    """An answer that is feasible, worth what it says, and worth what a fresh solver finds."""
+    """Assert that an answer is feasible, and as good as that of a fresh solver."""
     answer = answered(problem, prices)
     cold = answered(Subproblem(data, LIMIT), prices)
     assert answer.objective == pytest.approx(cold.objective, rel=1e-7, abs=1e-7)
@@ -181,7 +181,7 @@ def as_good_as_cold(problem: Subproblem, data: CompanyModel, prices: Floats) -> 
 
 
 def one_column() -> CompanyModel:
-    """One product of which at most 1.5 are worth making, at two units each."""
+    """One product, at most 1.5 of it, at two units each."""
     return dense(
         A=np.array([[2.0]]),
         B=np.zeros((0, 1)),

@@ -172,7 +172,7 @@ class Disk:
     def record_mask_keys(self, keys: tuple[Signed, ...]) -> None:
         self._write(keys=keys)
 
-    def heard(self) -> tuple[Signed, ...]:
+    def witnessed(self) -> tuple[Signed, ...]:
         return () if self.durable.fault else self.durable.heard
 
     def flip(self, chance: random.Random) -> None:
@@ -240,7 +240,7 @@ class Disk:
         self.commit()
         self._power("after the seals are written")
 
-    def record_heard(self, releases: tuple[Signed, ...]) -> None:
+    def record_witnessed(self, releases: tuple[Signed, ...]) -> None:
         self._write(heard=releases)
         self.commit()
 

@@ -214,7 +214,7 @@ def test_what_everybody_can_know_of_it(tmp_path: Path) -> None:
         assert following.pricing.start == tuple(known.prices.tolist())
 
         with closing(Ledger(folder / "party1" / "party1.ledger", agreement, "party1")) as ledger:
-            made = ledger.part()
+            made = ledger.allocation()
             assert made is not None
             assert made.quota.tolist() == result["private"]["quota_ticks"]
             assert made.payment == result["private"]["payment"]

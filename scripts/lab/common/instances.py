@@ -103,7 +103,7 @@ def _knapsack(rng: np.random.Generator, resources: int, things: int) -> CompanyM
         lower=np.zeros(things),
         upper=np.ones(things),
     )
-    return replace(data, whole=np.ones(things, dtype=np.bool_))
+    return replace(data, integer=np.ones(things, dtype=np.bool_))
 
 
 def curved(seed: int, *, parties: int, resources: int) -> Instance:
@@ -240,7 +240,7 @@ def central(instance: Instance, effort: MipLimits = USUAL) -> Optimum:
     lp.a_matrix_.start_ = np.array(start, dtype=np.int32)
     lp.a_matrix_.index_ = np.concatenate(index).astype(np.int32)
     lp.a_matrix_.value_ = np.concatenate(value)
-    if any(d.whole is not None for d in instance.data):
+    if any(d.integer is not None for d in instance.data):
         free_kind = highspy.HighsVarType.kContinuous
         kinds = [list(b.integrality_) or [free_kind] * b.num_col_ for b in blocks]
         lp.integrality_ = [kind for block in kinds for kind in block]

@@ -15,7 +15,7 @@ from typing import Any
 import highspy
 import numpy as np
 
-from party.model.best_response import Answer, Subproblem, counted, model
+from party.model.best_response import Answer, Subproblem, model, rescaled
 from party.model.company_model import CompanyModel
 from protocol.numeric import Floats, frozen
 from scripts.lab.common.instances import Instance
@@ -56,8 +56,8 @@ class Remembering(Subproblem):
 
     def __init__(self, data: CompanyModel, limit: Floats) -> None:
         super().__init__(data, limit)
-        data, limit = counted(data, self._finer), limit * self._finer
-        self._corners = Corners(model(data, limit), self._finer)
+        data, limit = rescaled(data, self._unit_scale), limit * self._unit_scale
+        self._corners = Corners(model(data, limit), self._unit_scale)
 
     @property
     def region(self) -> Region | None:
@@ -79,8 +79,8 @@ class Remembering(Subproblem):
         unused = np.array(self._solver.allConstrValues())[: self._resources]
         corner = Corner(
             plan=frozen(answer.plan),
-            demand=frozen(demand / self._finer),
-            uses=frozen(np.maximum(demand + unused, 0.0) / self._finer),
+            demand=frozen(demand / self._unit_scale),
+            uses=frozen(np.maximum(demand + unused, 0.0) / self._unit_scale),
             utility=float(self._data.utility @ answer.plan) + self._data.offset,
         )
         self._corners.learn(corner, self._solver.getBasis(), prices)

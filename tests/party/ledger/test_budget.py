@@ -1,15 +1,11 @@
-"""The lifetime budget: sessions add up as they compose, and none is joined that would pass it.
+"""The lifetime budget: sessions compose, and a session that would exceed the limit is refused.
 
-What sessions cost together is computed a second time here, from the noise they really add, by
-another library's accountant.
+Another library's accountant computes the cost again, from the noise that sessions really add.
 """
 
 import math
-import os
 import re
-import threading
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +15,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from party.ledger import accounts as lifetime
 from party.ledger.accounts import accounts, set_limit
 from party.ledger.budget import (
     Account,
@@ -37,7 +32,7 @@ from protocol.agreement.model import Agreement
 from protocol.errors import BadCommand, BadLedger, BudgetExceeded
 from protocol.numeric import Floats
 from protocol.privacy.accountant import IntegerNoiseCost, PrivacyCost, rho
-from tests.support.budgets import DELTA, agreed, composed, hidden, multiplier, record
+from tests.support.budgets import DELTA, agreed, composed, exact_agreement, multiplier, record
 from tests.support.builders import public_key
 
 
@@ -46,7 +41,7 @@ def rehearsal() -> Agreement:
 
 
 def played(agreement: Agreement, releases: int | None = None) -> Account:
-    """The account of a session after so many releases, or all."""
+    """The account of a session after this many releases (default: all)."""
     return replace(opened(agreement), releases=agreement.rounds if releases is None else releases)
 
 
@@ -54,14 +49,14 @@ def cost(path: Path, data_set: str = "main") -> PrivacyCost:
     return spent(accounts(path)[0], data_set)
 
 
-# What sessions cost together
+# The cost of sessions together
 
 
 @pytest.mark.parametrize(
     "budgets", [(1.0, 1.0), (0.5, 1.0, 2.0), (0.1, 4.0), (0.3,) * 10, (8.0, 0.2, 3.0, 1.0)]
 )
-def test_sessions_compose_as_another_accountant_says(budgets: tuple[float, ...]) -> None:
-    """Together they cost what the composed Gaussians cost, to 1 %: less than the sum of their ε."""
+def test_sessions_compose_as_another_accountant_computes(budgets: tuple[float, ...]) -> None:
+    """The total cost is that of composed Gaussians, to 1 %, and less than the sum of the ε."""
     sessions = [agreed(epsilon, session=f"s{i}") for i, epsilon in enumerate(budgets)]
     total = spent([played(agreement) for agreement in sessions], "main").epsilon(DELTA)
     assert total == pytest.approx(composed(*map(multiplier, sessions)), rel=0.01)
@@ -71,10 +66,8 @@ def test_sessions_compose_as_another_accountant_says(budgets: tuple[float, ...])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
 @pytest.mark.parametrize("mode", ["private", "clipped"])
 @pytest.mark.parametrize("accountant", ["exact", "paper"])
-def test_session_costs_what_was_agreed_and_no_more(
-    epsilon: float, mode: str, accountant: str
-) -> None:
-    """All releases of a session cost at most its ε; with the exact accountant all of it."""
+def test_a_session_costs_no_more_than_agreed(epsilon: float, mode: str, accountant: str) -> None:
+    """All releases cost at most the session's ε; with the exact accountant exactly that."""
     agreement = agreed(epsilon, mode=mode, rounds=30, privacy={"accountant": accountant})
     total = played(agreement).spent.epsilon(DELTA)
     assert total <= epsilon * (1.0 + 1e-8)
@@ -82,8 +75,8 @@ def test_session_costs_what_was_agreed_and_no_more(
         assert total == pytest.approx(epsilon, rel=1e-6)
 
 
-def test_cost_at_another_delta() -> None:
-    """What was agreed at one δ can be told at another, as another accountant tells it."""
+def test_the_cost_can_be_shown_at_another_delta() -> None:
+    """For a cost agreed at one δ, the ε at another δ is that of another accountant."""
     agreement = agreed(2.0)
     for delta in (1e-6, 1e-2):
         expected = composed(multiplier(agreement), delta=delta)
@@ -91,8 +84,8 @@ def test_cost_at_another_delta() -> None:
 
 
 @pytest.mark.parametrize("releases", [1, 3, 9])
-def test_halted_session_counts_what_it_released(tmp_path: Path, releases: int) -> None:
-    """After n of T releases a session has spent μ²·n/T and nothing else."""
+def test_a_stopped_session_costs_only_its_releases(tmp_path: Path, releases: int) -> None:
+    """After n of T releases a session has spent μ²·n/T."""
     agreement = agreed(2.0, rounds=10)
     record(tmp_path / "ledger", agreement, releases)
     total = cost(tmp_path / "ledger")
@@ -101,9 +94,9 @@ def test_halted_session_counts_what_it_released(tmp_path: Path, releases: int) -
     assert total.epsilon(DELTA) == pytest.approx(composed(mu), rel=0.01)
 
 
-@pytest.mark.parametrize("agreement", [agreed(1.0), hidden(), rehearsal()])
-def test_session_without_releases_costs_nothing(tmp_path: Path, agreement: Agreement) -> None:
-    """Joining costs nothing, in whatever mode, as long as nothing is released."""
+@pytest.mark.parametrize("agreement", [agreed(1.0), exact_agreement(), rehearsal()])
+def test_a_session_without_releases_costs_nothing(tmp_path: Path, agreement: Agreement) -> None:
+    """In every mode, joining costs nothing before the first release."""
     record(tmp_path / "ledger", agreement, 0)
     (account,) = accounts(tmp_path / "ledger")[0]
     assert account.releases == 0
@@ -111,11 +104,11 @@ def test_session_without_releases_costs_nothing(tmp_path: Path, agreement: Agree
     assert account.spent.delta(0.0) == 0.0
 
 
-@pytest.mark.parametrize("agreement", [hidden(), rehearsal()])
-def test_one_release_without_noise_to_trust_leaves_no_guarantee(
+@pytest.mark.parametrize("agreement", [exact_agreement(), rehearsal()])
+def test_one_release_without_secret_noise_ends_the_guarantee(
     tmp_path: Path, agreement: Agreement
 ) -> None:
-    """A single release without noise, or with noise that can be repeated, has no ε at all."""
+    """A single release without noise, or with seeded noise, has no finite ε."""
     record(tmp_path / "ledger", agreement, 1, data_set="main")
     record(tmp_path / "ledger", agreed(1.0))
     total = cost(tmp_path / "ledger")
@@ -129,8 +122,8 @@ def test_one_release_without_noise_to_trust_leaves_no_guarantee(
 # Data sets
 
 
-def test_one_data_set_unless_told(tmp_path: Path) -> None:
-    """Sessions count for 'main' by themselves, and for another data set only where told."""
+def test_sessions_count_for_main_by_default(tmp_path: Path) -> None:
+    """A session counts for another data set only if that is named."""
     path = tmp_path / "ledger"
     record(path, agreed(1.0, session="one"))
     record(path, agreed(1.0, session="two"), data_set="spring")
@@ -142,16 +135,16 @@ def test_one_data_set_unless_told(tmp_path: Path) -> None:
     assert cost(path, "main").epsilon(DELTA) == pytest.approx(composed(both), rel=0.01)
 
 
-def test_rehearsals_do_not_touch_the_budget(tmp_path: Path) -> None:
-    """A rehearsal with invented data leaves the data set 'main' as it was."""
+def test_rehearsals_do_not_spend_the_budget(tmp_path: Path) -> None:
+    """A rehearsal with invented data costs the data set 'main' nothing."""
     record(tmp_path / "ledger", rehearsal())
     assert cost(tmp_path / "ledger", "main") == PrivacyCost()
     assert math.isinf(cost(tmp_path / "ledger", "rehearsal").epsilon(DELTA))
 
 
 @pytest.mark.parametrize(("first", "then"), [(None, "spring"), ("spring", "main")])
-def test_session_stays_with_its_data_set(tmp_path: Path, first: str | None, then: str) -> None:
-    """Resuming under another data set is refused and changes nothing."""
+def test_a_session_stays_with_its_data_set(tmp_path: Path, first: str | None, then: str) -> None:
+    """Resuming with another data set is refused and changes nothing."""
     path = tmp_path / "ledger"
     record(path, agreed(1.0), 2, data_set=first)
     before = accounts(path)
@@ -169,15 +162,15 @@ def test_session_stays_with_its_data_set(tmp_path: Path, first: str | None, then
     ("epsilon", "delta"),
     [(0.0, DELTA), (-1.0, DELTA), (math.inf, DELTA), (math.nan, DELTA), (1.0, 0.0), (1.0, 1.0)],
 )
-def test_limit_without_meaning(epsilon: float, delta: float) -> None:
-    """A limit that no session could keep, or that all could, is refused."""
+def test_a_limit_out_of_range_is_refused(epsilon: float, delta: float) -> None:
+    """A limit needs a finite positive ε, and δ between 0 and 1."""
     with pytest.raises(BadCommand, match="has no meaning"):
         Limit(epsilon, delta)
 
 
 @pytest.mark.parametrize("accountant", ["exact", "paper"])
-def test_session_at_exactly_the_limit(tmp_path: Path, accountant: str) -> None:
-    """A session with the ε of the limit is allowed, and after it not even a small one."""
+def test_a_session_may_spend_exactly_the_limit(tmp_path: Path, accountant: str) -> None:
+    """A session with the ε of the limit is allowed; after it another one is refused."""
     path = tmp_path / "ledger"
     limit = Limit(1.0, DELTA)
     exact = agreed(1.0, privacy={"accountant": accountant})
@@ -189,48 +182,50 @@ def test_session_at_exactly_the_limit(tmp_path: Path, accountant: str) -> None:
         require_room(ledger.accounts(), another.digest, "main", ledger.limit())
 
 
-def test_session_begun_may_be_ended() -> None:
-    """A session that was allowed at its beginning is allowed after every release of it."""
+def test_a_session_that_has_begun_may_end() -> None:
+    """A session that was allowed at its start is allowed after each of its releases."""
     agreement, limit = agreed(1.0), Limit(1.0, DELTA)
     for releases in range(agreement.rounds + 1):
         require_room([played(agreement, releases)], agreement.digest, "main", limit)
 
 
-def test_session_is_counted_as_if_played_to_the_end() -> None:
-    """What would pass the limit only with its last releases is refused before its first."""
-    halted, next_one = agreed(1.0), agreed(1.0, session="two")
-    begun = [played(halted, 1), played(next_one, 0)]
+def test_a_session_counts_as_if_played_to_the_end() -> None:
+    """A session that only its last releases would take over the limit is refused at once."""
+    stopped, next_one = agreed(1.0), agreed(1.0, session="two")
+    begun = [played(stopped, 1), played(next_one, 0)]
     require_room(begun, next_one.digest, "main", Limit(1.2, DELTA))
     with pytest.raises(BudgetExceeded):
         require_room(begun, next_one.digest, "main", Limit(1.0, DELTA))
     with pytest.raises(BudgetExceeded):
         require_room(
-            [played(halted, 1), played(next_one)], halted.digest, "main", Limit(1.2, DELTA)
+            [played(stopped, 1), played(next_one)], stopped.digest, "main", Limit(1.2, DELTA)
         )
 
 
-def test_no_limit_no_refusal() -> None:
-    """Without a limit of its own a company may join whatever it likes."""
-    require_room([played(hidden())], hidden().digest, "main", None)
+def test_without_a_limit_every_session_is_allowed() -> None:
+    """Even a session without noise is allowed."""
+    require_room([played(exact_agreement())], exact_agreement().digest, "main", None)
 
 
-def test_hidden_session_passes_no_limit() -> None:
-    """With a limit, a session without noise is refused, however large the limit is."""
+def test_an_exact_session_exceeds_every_limit() -> None:
+    """With a limit of any size, a session without noise is refused."""
     with pytest.raises(
         BudgetExceeded, match=r"everything.*No limit covers a session without noise"
     ):
-        require_room([played(hidden(), 0)], hidden().digest, "main", Limit(1e6, 0.5))
+        require_room(
+            [played(exact_agreement(), 0)], exact_agreement().digest, "main", Limit(1e6, 0.5)
+        )
 
 
-def test_limit_for_a_hidden_session_is_not_kept(tmp_path: Path) -> None:
-    """A limit that its own session cannot keep is refused, and does not bar that session later."""
+def test_a_limit_for_an_exact_session_is_not_stored(tmp_path: Path) -> None:
+    """The request is refused, and the session without the request is allowed later."""
     path = tmp_path / "ledger"
     for releases in (0, 1):
-        with closing(Ledger(path, hidden(), "ada")) as ledger:
+        with closing(Ledger(path, exact_agreement(), "ada")) as ledger:
             with pytest.raises(BudgetExceeded, match="can have no limit"):
                 ledger.fix_limit(Limit(20.0, DELTA))
-            require_room(ledger.accounts(), hidden().digest, "main", ledger.fix_limit())
-        record(path, hidden(), 1 - releases)
+            require_room(ledger.accounts(), exact_agreement().digest, "main", ledger.fix_limit())
+        record(path, exact_agreement(), 1 - releases)
     with closing(Ledger(path, agreed(1.0), "ada")) as ledger:
         with pytest.raises(BudgetExceeded, match="can have no limit"):
             ledger.fix_limit(Limit(20.0, DELTA))
@@ -238,30 +233,30 @@ def test_limit_for_a_hidden_session_is_not_kept(tmp_path: Path) -> None:
 
 
 def test_other_data_sets_do_not_count() -> None:
-    """A data set has room whatever others have spent."""
+    """What other data sets have spent does not matter."""
     fresh = replace(played(agreed(1.0, session="two"), 0), data_set="spring")
     both = [played(agreed(8.0)), fresh]
     require_room(both, fresh.agreement, "spring", Limit(1.0, DELTA))
 
 
-def test_refusal_says_what_and_how_much() -> None:
-    """The refusal names the data set, what it has spent, what it would have, and the limit."""
+def test_a_refusal_names_data_set_costs_and_limit() -> None:
+    """The operator reads what was spent, what would be spent, and that nothing was sent."""
     first, second = agreed(1.0), agreed(2.0, session="two")
     with pytest.raises(BudgetExceeded) as caught:
         require_room([played(first), played(second, 0)], second.digest, "main", Limit(2.0, DELTA))
     text = str(caught.value)
     together = composed(multiplier(first), multiplier(second))
-    told = re.search(r"would have spent epsilon ([\d.]+) at delta 0.001", text)
-    assert told is not None
-    assert float(told[1]) == pytest.approx(together, rel=0.01)
+    found = re.search(r"would have spent epsilon ([\d.]+) at delta 0.001", text)
+    assert found is not None
+    assert float(found[1]) == pytest.approx(together, rel=0.01)
     assert "the data set 'main'" in text
     assert "its limit is epsilon 2 at that delta" in text
-    assert "so far it has spent epsilon 1 at delta 0.001" in text
+    assert "So far it has spent epsilon 1 at delta 0.001" in text
     assert "Nothing was sent" in text
 
 
-def test_limit_is_kept_in_the_ledger(tmp_path: Path) -> None:
-    """A limit holds for its data set in every later session, until it is set anew."""
+def test_a_limit_is_stored_in_the_ledger(tmp_path: Path) -> None:
+    """A limit holds for its data set in every later session, until it is changed."""
     path = tmp_path / "ledger"
     with closing(Ledger(path, agreed(1.0), "ada")) as ledger:
         assert ledger.limit() is None
@@ -275,7 +270,7 @@ def test_limit_is_kept_in_the_ledger(tmp_path: Path) -> None:
 
 
 def fixed_by(path: Path, agreement: Agreement, asked: Limit | None = None) -> Limit | None:
-    """The limit with which a session is joined."""
+    """Join a session, and return the limit that holds."""
     with closing(Ledger(path, agreement, "ada")) as ledger:
         limit = ledger.fix_limit(asked)
         require_room(ledger.accounts(), agreement.digest, "main", limit)
@@ -283,8 +278,8 @@ def fixed_by(path: Path, agreement: Agreement, asked: Limit | None = None) -> Li
     return limit
 
 
-def test_the_first_session_sets_the_limit_that_nobody_asked_for(tmp_path: Path) -> None:
-    """It is what that session may spend; as long as nothing is released another may set it."""
+def test_without_a_request_the_first_session_sets_the_limit(tmp_path: Path) -> None:
+    """The limit is that session's budget; before the first release another may replace it."""
     path, first, larger = tmp_path / "ledger", agreed(1.0), agreed(2.0, session="two")
     for agreement, epsilon in ((first, 1.0), (larger, 2.0), (first, 1.0)):
         limit = fixed_by(path, agreement)
@@ -292,15 +287,15 @@ def test_the_first_session_sets_the_limit_that_nobody_asked_for(tmp_path: Path) 
         assert (limit.epsilon, limit.delta, limit.asked) == (epsilon, DELTA, False)
         assert limit.fixed == (epsilon, DELTA)
     record(path, first, 1)
-    assert fixed_by(path, first) == limit, "to go on is no other session"
-    with pytest.raises(BudgetExceeded, match="for no other was asked for; so far it has spent"):
+    assert fixed_by(path, first) == limit, "resuming is not another session"
+    with pytest.raises(BudgetExceeded, match=r"\(the budget of its first session\)\. So far"):
         fixed_by(path, larger)
     assert accounts(path)[1] == {"main": limit}
 
 
-@pytest.mark.parametrize("first", [hidden(), rehearsal()])
+@pytest.mark.parametrize("first", [exact_agreement(), rehearsal()])
 def test_a_session_without_a_guarantee_sets_no_limit(tmp_path: Path, first: Agreement) -> None:
-    """There is nothing to limit, and a limit of a session that never began does not bar it."""
+    """It also removes the limit of a session that never released anything."""
     path = tmp_path / "ledger"
     assert fixed_by(path, agreed(1.0)) is not None
     with closing(Ledger(path, first, "ada", data_set="main")) as ledger:
@@ -312,8 +307,8 @@ def test_a_session_without_a_guarantee_sets_no_limit(tmp_path: Path, first: Agre
     assert "was released without noise: there is no guarantee" in shown["statement"]
 
 
-def test_what_was_fixed_beforehand_is_lost_only_by_more(tmp_path: Path) -> None:
-    """Less than was fixed, and all of it again, leave the statement; more than it does not."""
+def test_only_raising_a_limit_ends_its_guarantee(tmp_path: Path) -> None:
+    """Lowering a fixed limit, and restoring it, keeps the guarantee; raising it does not."""
     path, session = tmp_path / "ledger", agreed(1.0)
     limit = fixed_by(path, session, Limit(4.0, DELTA))
     record(path, session, 2)
@@ -322,28 +317,28 @@ def test_what_was_fixed_beforehand_is_lost_only_by_more(tmp_path: Path) -> None:
         assert now is not None
         assert limit is not None
         assert (now.epsilon, now.fixed, now.factor) == (epsilon, (4.0, DELTA), limit.factor)
-        assert "covered by epsilon 4 at delta 0.001" in statement("main", now)
+        assert "epsilon 4 at delta 0.001 covers all its releases" in statement("main", now)
     raised = fixed_by(path, session, Limit(4.1, DELTA))
     assert raised is not None
     back = fixed_by(path, session, Limit(4.0, DELTA))
     assert back is not None
-    assert raised.fixed is back.fixed is None, "what was lost does not come back"
+    assert raised.fixed is back.fixed is None, "a lost guarantee does not come back"
 
 
 @pytest.mark.parametrize("asked", [Limit(4.1, DELTA), Limit(3.0, 1.001 * DELTA)])
-def test_a_limit_with_more_of_either_is_not_what_was_fixed(tmp_path: Path, asked: Limit) -> None:
-    """A larger ε, or a larger δ though ε is smaller: the statement of before is lost."""
+def test_a_larger_epsilon_or_delta_ends_the_guarantee(tmp_path: Path, asked: Limit) -> None:
+    """A larger δ ends it even if ε is smaller."""
     path, session = tmp_path / "ledger", agreed(1.0)
     fixed_by(path, session, Limit(4.0, DELTA))
     record(path, session, 2)
     now = fixed_by(path, session, asked)
     assert now is not None
     assert (now.epsilon, now.delta, now.fixed) == (asked.epsilon, asked.delta, None)
-    assert "only if it was not decided in the light of earlier ones" in statement("main", now)
+    assert "only if you never chose a session because of" in statement("main", now)
 
 
-def test_sessions_before_any_limit_have_none_to_rest_on(tmp_path: Path) -> None:
-    """A ledger from before limits were fixed goes on, and says what that means."""
+def test_releases_before_any_limit_have_no_fixed_guarantee(tmp_path: Path) -> None:
+    """Later sessions are allowed, and the statement says what is missing."""
     path = tmp_path / "ledger"
     record(path, agreed(1.0))
     assert fixed_by(path, agreed(1.0, session="two")) is None
@@ -351,32 +346,32 @@ def test_sessions_before_any_limit_have_none_to_rest_on(tmp_path: Path) -> None:
     assert shown["statement"].startswith("No limit was fixed before the first release")
 
 
-def test_who_stops_in_the_light_of_releases_needs_a_limit_from_the_start() -> None:
-    """Without one the stated δ is passed by far; a limit for all that might be played holds.
+def test_choosing_when_to_stop_needs_a_limit_from_the_start() -> None:
+    """Without one the stated δ is far exceeded; a limit for all possible sessions holds.
 
-    Up to 400 sessions of μ = 0.1, and the last is the one that has just told too much.
+    There are up to 400 sessions of μ = 0.1. The last is the one that first revealed too much.
     """
     each, most, people = 0.1, 400, 20_000
     stated = np.array([PrivacyCost(each**2 * n).epsilon(DELTA) for n in range(1, most + 1)])
     rng = np.random.default_rng(1)
-    told = np.cumsum(each * rng.standard_normal((people, most)) + each**2 / 2.0, axis=1)
-    over = told > stated + 0.1
+    revealed = np.cumsum(each * rng.standard_normal((people, most)) + each**2 / 2.0, axis=1)
+    over = revealed > stated + 0.1
     stop = np.where(over.any(axis=1), over.argmax(axis=1), most - 1)
-    ratio = told[np.arange(people), stop]
+    ratio = revealed[np.arange(people), stop]
 
     def passed(epsilon: Floats | float) -> float:
-        """The δ that these releases need beside such an ε."""
+        """The δ that these releases need with this ε."""
         return float(np.maximum(0.0, 1.0 - np.exp(epsilon - ratio)).mean())
 
     assert passed(stated[stop]) > 4.0 * DELTA
     assert passed(stated[-1]) < 1.2 * DELTA
 
 
-def test_one_accountant_keeps_a_limit() -> None:
-    """It is chosen with the first session: what only the other could count is not let in later."""
+def test_the_first_session_chooses_the_accountant() -> None:
+    """Later the limit refuses what only the other accountant could allow."""
     coarse = PrivacyCost(0.01, IntegerNoiseCost(math.inf, 0.0))
     fine = PrivacyCost(0.01, IntegerNoiseCost(1e-9, 1e-9))
-    exact, paper = (Limit(1.0, DELTA).counting(spent) for spent in (fine, coarse))
+    exact, paper = (Limit(1.0, DELTA).with_accountant(spent) for spent in (fine, coarse))
     assert (exact.accountant, paper.accountant) == ("exact", "paper")
     assert exact.allows(fine)
     assert not exact.allows(coarse)
@@ -384,12 +379,12 @@ def test_one_accountant_keeps_a_limit() -> None:
     assert paper.allows(coarse)
     much = PrivacyCost(2.0 * rho(epsilon=1.0, delta=DELTA) * 1.01, IntegerNoiseCost(1e-9, 1e-9))
     assert exact.allows(much)
-    assert not paper.allows(much), "the exact one would allow it, and was not chosen"
+    assert not paper.allows(much), "only the exact accountant would allow it"
     assert exact.factor is not None
     assert not exact.allows(PrivacyCost(0.01, IntegerNoiseCost(1e-9, 1.01 * exact.factor)))
     spent = PrivacyCost(0.01, IntegerNoiseCost(1e-9, exact.factor))
     assert exact.allows(spent)
-    assert Limit(1.0, DELTA).counting(PrivacyCost(100.0)).accountant is None, (
+    assert Limit(1.0, DELTA).with_accountant(PrivacyCost(100.0)).accountant is None, (
         "it does not fit at all"
     )
 
@@ -400,7 +395,7 @@ def test_one_accountant_keeps_a_limit() -> None:
 def test_any_session_fits_the_limit_that_it_sets(
     tmp_path: Path, accountant: str, epsilon: float, share: float
 ) -> None:
-    """No rounding, and no ticks however coarse, keep a session out of its own limit."""
+    """Neither rounding nor coarse ticks exclude a session from its own limit."""
     first = agreed(
         epsilon,
         privacy={"accountant": accountant},
@@ -420,8 +415,8 @@ def test_any_session_fits_the_limit_that_it_sets(
 
 @pytest.mark.parametrize("mode", ["private", "clipped"])
 @pytest.mark.parametrize(("before", "limit"), [(0.1, 1.0), (0.9, 1.0), (1.5, 2.0), (2.4, 8.0)])
-def test_room_is_what_fits(mode: str, before: float, limit: float) -> None:
-    """A session of the ε that is said to be left passes, and one of 1 % more does not."""
+def test_room_is_the_largest_session_that_fits(mode: str, before: float, limit: float) -> None:
+    """A session with the ε that is left is allowed; one with 1 % more is refused."""
     earlier, allowed = played(agreed(before, mode=mode)), Limit(limit, DELTA)
     left = room(earlier.spent, allowed)
     assert limit - before < left < limit
@@ -432,31 +427,31 @@ def test_room_is_what_fits(mode: str, before: float, limit: float) -> None:
         require_room([earlier, played(large, 0)], large.digest, "main", allowed)
 
 
-def test_room_at_both_ends() -> None:
-    """Where nothing was spent all of the limit is left, and where all was, nothing."""
+def test_room_is_the_limit_at_first_and_zero_at_last() -> None:
+    """Before any release all of the limit is left; when all is spent, nothing is."""
     assert room(PrivacyCost(), Limit(1.0, DELTA)) == 1.0
     assert room(played(agreed(1.0)).spent, Limit(1.0, DELTA)) < 1e-3
     assert room(played(agreed(1.1)).spent, Limit(1.0, DELTA)) == 0.0
 
 
-stories = st.lists(
+histories = st.lists(
     st.tuples(st.integers(0, 4), st.floats(0.05, 3.0), st.integers(1, 6), st.integers(0, 6)),
     max_size=12,
 )
 
 
-@given(stories, st.floats(0.1, 6.0))
-@example([(0, 1.0, 4, 4), (1, 0.05, 1, 1)], 1.0)  # all of it spent, and then a little
+@given(histories, st.floats(0.1, 6.0))
+@example([(0, 1.0, 4, 4), (1, 0.05, 1, 1)], 1.0)  # all of it spent, then a small session
 @example([(0, 1.0, 4, 1), (1, 1.0, 4, 4), (0, 1.0, 4, 3)], 1.0)  # begun, another, resumed
 @example([(0, 0.9, 6, 0), (1, 0.9, 6, 6), (0, 0.9, 6, 6)], 1.0)  # begun and nothing released
 @settings(max_examples=60)
-def test_no_story_of_sessions_passes_the_limit(
-    story: list[tuple[int, float, int, int]], epsilon: float
+def test_no_history_of_sessions_exceeds_the_limit(
+    history: list[tuple[int, float, int, int]], epsilon: float
 ) -> None:
-    """Whatever is begun, halted and resumed in whatever order, all releases are (ε, δ) together."""
+    """For sessions begun, stopped and resumed in any order, all releases are (ε, δ) together."""
     limit = Limit(epsilon, DELTA)
     ledger: dict[int, tuple[Agreement, Account]] = {}
-    for which, budget, rounds, releases in story:
+    for which, budget, rounds, releases in history:
         if which not in ledger:
             agreement = agreed(budget, session=f"s{which}", rounds=rounds)
             ledger[which] = agreement, opened(agreement)
@@ -475,75 +470,8 @@ def test_no_story_of_sessions_passes_the_limit(
         assert curve <= DELTA * (1.0 + 1e-6)
 
 
-# Which ledger counts
-
-
-@pytest.fixture
-def key(tmp_path: Path) -> Path:
-    (tmp_path / "ada.key").write_text("secret")
-    return tmp_path / "ada.key"
-
-
-def test_of_two_ledgers_that_come_at_once_one_counts(
-    key: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Neither finds a mark when it looks, unless the other has to wait until there is one."""
-    both, look = threading.Barrier(2), lifetime.require_only
-
-    def looked(key: Path, path: Path, id: bytes) -> None:  # noqa: A002
-        look(key, path, id)
-        with suppress(threading.BrokenBarrierError):
-            both.wait(0.2)
-
-    def comes(one: bytes) -> bool:
-        try:
-            lifetime.count_here(key, key.with_name(f"{one.hex()}.ledger"), one)
-        except BadLedger:
-            return False
-        return True
-
-    monkeypatch.setattr(lifetime, "require_only", looked)
-    with ThreadPoolExecutor(2) as pool:
-        came = dict(zip((b"a", b"b"), pool.map(comes, (b"a", b"b")), strict=True))
-    assert sorted(came.values()) == [False, True]
-    assert {one: comes(one) for one in came} == came
-
-
-def test_a_mark_that_cannot_be_read_lets_no_second_ledger_in(key: Path) -> None:
-    """It is there: whatever keeps it from being read, it does not say that any ledger will do."""
-    lifetime.count_here(key, key.with_name("a.ledger"), b"a")
-    mark = lifetime.mark(key)
-    mark.unlink()
-    mark.symlink_to(mark)
-    for other in (b"b", None):
-        with pytest.raises(BadLedger, match="and cannot be read"):
-            lifetime.require_only(key, key.with_name("b.ledger"), other)
-
-
-def test_a_mark_is_on_the_disk_before_it_is_in_its_place(
-    key: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Or a power cut could leave an empty one, which lets no ledger in."""
-    done: list[str] = []
-    sync, replace_file = os.fsync, Path.replace
-
-    def synced(file: int) -> None:
-        done.append(f"{os.fstat(file).st_size} bytes synchronised")
-        sync(file)
-
-    def replaced(draft: Path, path: Path) -> Path:
-        done.append(f"{draft.stat().st_size} bytes in place")
-        return replace_file(draft, path)
-
-    monkeypatch.setattr(os, "fsync", synced)
-    monkeypatch.setattr(Path, "replace", replaced)
-    lifetime.count_here(key, key.with_name("a.ledger"), b"a")
-    size = lifetime.mark(key).stat().st_size
-    assert done == [f"{size} bytes synchronised", f"{size} bytes in place"]
-
-
-def test_what_a_budget_says_of_totals_names_what_it_rests_on() -> None:
-    """With totals: so many colluders in each session, the others' noise, and ciphers."""
+def test_a_statement_about_totals_names_its_conditions() -> None:
+    """With totals it names the number of colluders, the noise of others and the encryption."""
     each, one, two = (
         replace(opened(agreed(1.0)), colluders=count, agreement=bytes([index]) * 32)
         for index, count in enumerate((None, 1, 2))
@@ -551,14 +479,14 @@ def test_what_a_budget_says_of_totals_names_what_it_rests_on() -> None:
     name = each.data_set
     limit = Limit(4.0, DELTA, fixed=(4.0, DELTA))
     assert colluding([each], name) == ()
-    assert "ciphers" not in statement(name, limit, colluders=colluding([each], name))
-    for counted, words in (
+    assert "encryption" not in statement(name, limit, colluders=colluding([each], name))
+    for sessions, words in (
         ([each, one], "at most 1 other member tells"),
         ([each, one, two], "at most 1 or 2 other members tell"),
     ):
-        for kept in (limit, None):
-            told = figures(counted, name, kept, delta=DELTA)["statement"]
-            assert f"in each of them {words} what they know" in told
-            assert "the rest add their noise, and nobody breaks the ciphers" in told
-            assert "does not count what payments, quotas" in told
+        for stored in (limit, None):
+            text = figures(sessions, name, stored, delta=DELTA)["statement"]
+            assert f"in each of them {words} what they know" in text
+            assert "the others add their noise, and nobody breaks the encryption" in text
+            assert "does not cover what payments, quotas" in text
     assert colluding([one, two], "another") == ()

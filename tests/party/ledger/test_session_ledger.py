@@ -1,10 +1,8 @@
-"""The ledger: nothing recorded is lost, whatever is killed, and nobody else can write it."""
+"""The ledger loses no record, even if its process is killed, and only one process opens it."""
 
 import json
 import random
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -25,27 +23,12 @@ from protocol.runtime.cli import Interrupted
 from protocol.runtime.wait_times import WaitTime
 from protocol.wire.messages import Release, Seal
 from protocol.wire.transcript import Transcript
-from tests.support import ROOT
 from tests.support.builders import make_agreement, play, sign
-from tests.support.ledgers import in_memory, release
-from tests.support.wait import LIMIT
+from tests.support.ledgers import in_memory, release, run_python
 
 
-def python(code: str, *arguments: Any) -> subprocess.CompletedProcess[str]:
-    """Run some Python in another process, with the project at hand."""
-    return subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)],
-        cwd=ROOT,
-        env={"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        check=False,
-    )
-
-
-def test_durable_settings(tmp_path: Path) -> None:
-    """The file is written ahead, flushed at every commit and locked for one process."""
+def test_every_commit_is_flushed_and_the_file_is_locked(tmp_path: Path) -> None:
+    """SQLite writes a log first, flushes at every commit and locks the file for one process."""
     ledger = Ledger(tmp_path / "ledger", make_agreement(), "ada")
 
     def setting(name: str) -> Any:
@@ -57,8 +40,8 @@ def test_durable_settings(tmp_path: Path) -> None:
     ledger.close()
 
 
-def test_what_was_recorded_is_there(tmp_path: Path) -> None:
-    """Releases, rounds, seals, a fault and addresses are read back after reopening."""
+def test_records_are_read_back_after_reopening(tmp_path: Path) -> None:
+    """Releases, rounds, seals, waits, addresses and a fault survive closing the file."""
     agreement = make_agreement(rounds=3)
     transcript, positions = play(agreement)
     own = tuple(releases[0] for releases in transcript.rounds)
@@ -91,24 +74,24 @@ def test_what_was_recorded_is_there(tmp_path: Path) -> None:
     ledger.close()
 
 
-def test_a_fault_is_kept_with_its_proof(tmp_path: Path) -> None:
-    """What was heard gives way to what proves the fault, which is read back with the accused."""
+def test_a_fault_is_stored_with_its_evidence(tmp_path: Path) -> None:
+    """The evidence replaces witnessed messages, and the accused member is read back with it."""
     agreement = make_agreement(rounds=3)
     pair = tuple(release(agreement, 0, first, "ben") for first in (1, 2))
     error = Equivocation("ben lied", sender="ben", evidence=tuple(s.data for s in pair))
     with closing(Ledger(tmp_path / "ledger", agreement, "ada")) as ledger:
-        ledger.record_heard((release(agreement, 0, 5, "cyd"),))
+        ledger.record_witnessed((release(agreement, 0, 5, "cyd"),))
         assert ledger.proof() == ()
         ledger.record_fault(error)
     with closing(Ledger(tmp_path / "ledger", agreement, "ada")) as ledger:
         assert ledger.fault is not None
         assert (ledger.fault.sender, ledger.fault.evidence) == ("ben", error.evidence)
         assert ledger.proof() == pair
-        assert ledger.heard() == ()
+        assert ledger.witnessed() == ()
 
 
-def test_one_release_for_each_round(tmp_path: Path) -> None:
-    """A round that has a release cannot get another, and none can be left out."""
+def test_a_round_has_only_one_release(tmp_path: Path) -> None:
+    """A second release of a round, or a release that skips a round, is refused."""
     agreement = make_agreement()
     ledger = Ledger(tmp_path / "ledger", agreement, "ada")
     first = release(agreement, 0)
@@ -124,8 +107,8 @@ def test_one_release_for_each_round(tmp_path: Path) -> None:
     ledger.close()
 
 
-def test_closed_round_is_never_changed(tmp_path: Path) -> None:
-    """Rounds are closed one after the other and once: anything else is refused."""
+def test_a_closed_round_is_never_changed(tmp_path: Path) -> None:
+    """Rounds are closed in order and once; anything else is refused."""
     agreement = make_agreement()
     transcript, _ = play(agreement)
     ledger = Ledger(tmp_path / "ledger", agreement, "ada")
@@ -137,8 +120,8 @@ def test_closed_round_is_never_changed(tmp_path: Path) -> None:
     ledger.close()
 
 
-def test_closed_round_is_durable_with_the_next_release(tmp_path: Path) -> None:
-    """A closed round is not yet durable by itself, and is with the release after it."""
+def test_a_closed_round_is_durable_with_the_next_release(tmp_path: Path) -> None:
+    """A closed round may be lost in a crash until the release after it is recorded."""
     agreement = make_agreement()
     transcript, _ = play(agreement)
     path = tmp_path / "ledger"
@@ -170,18 +153,18 @@ print("opened")
 """
 
 
-def test_second_process_is_refused(tmp_path: Path) -> None:
-    """While one process has the ledger open, another is told so; afterwards it may open it."""
+def test_a_second_process_is_refused(tmp_path: Path) -> None:
+    """Another process can open the ledger only after the first has closed it."""
     path = tmp_path / "ledger"
     ledger = Ledger(path, make_agreement(), "ada")
-    refused = python(OPEN, path)
-    expected = f"the ledger {str(path)!r} is in use by another process; end that one first\n"
+    refused = run_python(OPEN, path)
+    expected = f"the ledger {str(path)!r} is in use by another process; end that process first\n"
     assert (refused.stdout, refused.returncode) == (expected, 6)
     with pytest.raises(BadLedger, match="is in use by another process"):
         Ledger(path, make_agreement(), "ada")
     ledger.record_release(release(make_agreement(), 0))
     ledger.close()
-    assert python(OPEN, path).stdout == "opened\n"
+    assert run_python(OPEN, path).stdout == "opened\n"
 
 
 KILLED = """
@@ -235,10 +218,10 @@ json.dump(sorted(acknowledged.items()), sys.stdout)
 """
 
 
-def test_killed_processes_lose_nothing(tmp_path: Path) -> None:
-    """Killed at forty random moments, no process loses or repeats a release it has recorded."""
+def test_killed_processes_lose_no_release(tmp_path: Path) -> None:
+    """Processes killed at forty random moments neither lose nor repeat a recorded release."""
     path = tmp_path / "ledger"
-    done = python(KILLED, path, 40)
+    done = run_python(KILLED, path, 40)
     assert (done.returncode, done.stderr) == (0, "")
     acknowledged = json.loads(done.stdout)
     assert len({trial for _, trial in acknowledged}) > 20  # the others died before their first
@@ -261,7 +244,7 @@ SEAL = sign(
 FAULT = Equivocation("ben signed two messages", sender="ben", evidence=(SEAL.data,))
 STEPS: dict[str, Callable[[Ledger], object]] = {
     "a release": lambda ledger: ledger.record_release(release(MASKED, 1), (NUMBERS, NUMBERS)),
-    "the part": lambda ledger: ledger.record_part(Allocation(NUMBERS, 1.0)),
+    "the allocation": lambda ledger: ledger.record_allocation(Allocation(NUMBERS, 1.0)),
     "the seals": lambda ledger: ledger.record_seals((SEAL,)),
     "a fault": lambda ledger: ledger.record_fault(FAULT),
     "the limit": lambda ledger: ledger.fix_limit(Limit(2.0, 1e-3)),
@@ -269,26 +252,22 @@ STEPS: dict[str, Callable[[Ledger], object]] = {
 
 
 def content(path: Path) -> list[str]:
-    """All that is on the disk."""
+    """The whole content of a ledger file, as SQL."""
     with closing(sqlite3.connect(path)) as base:
         return list(base.iterdump())
 
 
 @pytest.mark.parametrize("step", STEPS.values(), ids=STEPS.keys())
-def test_a_signal_in_the_middle_leaves_no_half(
+def test_an_interrupted_step_is_never_half_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: Callable[[Ledger], object]
 ) -> None:
-    """Whichever write it comes after: a process that ends in order writes down no half of a step.
-
-    Half a release would be a ledger that seems damaged, half a limit none at all, and of a part
-    or the end of a session what should have been destroyed would stay.
-    """
+    """A signal after any write of a step leaves the ledger as it was before the step."""
     path, write, done = tmp_path / "ledger", Database.write, 0
     with closing(Ledger(path, MASKED, "ada")) as ledger:
         ledger.fix_limit(Limit(4.0, 1e-3))
         ledger.record_mask_key(bytes(32), SEAL)
         ledger.record_release(release(MASKED, 0), (NUMBERS, NUMBERS))
-    before, kept = content(path), path.read_bytes()
+    before, file_bytes = content(path), path.read_bytes()
 
     def interrupted(self: Database, statement: str, rows: Any) -> None:
         nonlocal done
@@ -298,13 +277,13 @@ def test_a_signal_in_the_middle_leaves_no_half(
             raise Interrupted
 
     for last in range(1, 9):
-        path.write_bytes(kept)
+        path.write_bytes(file_bytes)
         with closing(Ledger(path, MASKED, "ada")) as ledger:
             done = 0
             with suppress(Interrupted), monkeypatch.context() as patch:
                 patch.setattr(Database, "write", interrupted)
                 step(ledger)
-            ledger.record_heard(())
+            ledger.record_witnessed(())
         if done < last:
             break
         assert content(path) == before
@@ -334,26 +313,27 @@ for attempt in (lambda: ledger.release(round), lambda: ledger.own(), lambda: led
         print("gave", attempt())
     except BadLedger:
         print("refused")
+ledger.record_witnessed(())
 ledger.close()
 """
 
 
-def test_full_disk(tmp_path: Path) -> None:
-    """A release that did not reach the disk cannot be read back, by this process or the next."""
+def test_a_release_that_did_not_reach_the_disk_cannot_be_read(tmp_path: Path) -> None:
+    """After a failed write neither this process nor the next one can read the release."""
     path = tmp_path / "ledger"
-    done = python(FULL, path)
+    done = run_python(FULL, path)
     assert (done.returncode, done.stderr) == (0, "")
     first, *rest = done.stdout.splitlines()
     count, _, text = first.partition(" ")
-    assert text.startswith(f"the ledger {str(path)!r} cannot be used: ")
+    assert text.startswith(f"the ledger {str(path)!r} cannot be used: disk I/O error; the disk")
     assert rest == ["refused"] * 4
     ledger = Ledger(path, make_agreement(rounds=1000), "ada")
     assert len(ledger.own()) == int(count) > 0
     ledger.close()
 
 
-def test_ledger_of_another_member(tmp_path: Path) -> None:
-    """The ledger of one member of a session cannot serve another, and stays as it was."""
+def test_a_ledger_serves_one_member_of_a_session(tmp_path: Path) -> None:
+    """Opening it for another member is refused and changes nothing."""
     agreement = make_agreement()
     ledger = Ledger(tmp_path / "ledger", agreement, "ada")
     ledger.record_release(release(agreement, 0))
@@ -361,31 +341,36 @@ def test_ledger_of_another_member(tmp_path: Path) -> None:
     with pytest.raises(BadLedger) as caught:
         Ledger(tmp_path / "ledger", agreement, "ben")
     path = str(tmp_path / "ledger")
-    text = f"the ledger {path!r} belongs to 'ada' in this session, not to 'ben'"
-    assert str(caught.value) == text
+    text = f"in this session the ledger {path!r} belongs to 'ada', not to 'ben'; name the"
+    assert str(caught.value).startswith(text)
     ledger = Ledger(tmp_path / "ledger", agreement, "ada")
     assert len(ledger.own()) == 1
     ledger.close()
 
 
-@pytest.mark.parametrize("version", [1, 99, -1])
-def test_ledger_of_another_version(tmp_path: Path, version: int) -> None:
-    """A ledger that another version wrote is refused with both versions, and is not locked."""
+@pytest.mark.parametrize(
+    ("version", "age"), [(-1, "an older"), (2, "an older"), (7, "an older"), (99, "a newer")]
+)
+def test_a_ledger_of_another_version_is_refused_and_left_untouched(
+    tmp_path: Path, version: int, age: str
+) -> None:
+    """The error names both formats and says what to do; the file keeps every byte, unlocked."""
     path = tmp_path / "ledger"
     Ledger(path, make_agreement(), "ada").close()
-    base = sqlite3.connect(path)
-    base.execute(f"PRAGMA user_version = {version}")
-    base.close()
-    with pytest.raises(BadLedger, match=f"is of version {version}, this program reads 7"):
-        Ledger(path, make_agreement(), "ada")
-    base = sqlite3.connect(path)
-    base.execute("PRAGMA user_version = 7")
-    base.close()
-    Ledger(path, make_agreement(), "ada").close()
+    with closing(sqlite3.connect(path)) as base:
+        base.execute(f"PRAGMA user_version = {version}")
+    before = path.read_bytes()
+    text = f"has format {version}: {age} version of sotto wrote it. This version reads only"
+    for _ in range(2):
+        with pytest.raises(BadLedger, match=text) as caught:
+            Ledger(path, make_agreement(), "ada")
+        assert "Use the version that wrote it" in str(caught.value)
+        assert path.read_bytes() == before
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["ledger"]
 
 
-def test_several_sessions_in_one_file(tmp_path: Path) -> None:
-    """Sessions of one party share a file and nothing else."""
+def test_several_sessions_share_one_file(tmp_path: Path) -> None:
+    """Each session reads back its own records only."""
     path = tmp_path / "ledger"
     agreements = [make_agreement(session=f"s{i}") for i in range(3)]
     for i, agreement in enumerate(agreements):
@@ -406,8 +391,8 @@ def test_several_sessions_in_one_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content", [b"no ledger at all" * 100, bytes(4096), b"SQLite format 3\0" + bytes(range(256))]
 )
-def test_file_that_is_no_ledger(tmp_path: Path, content: bytes) -> None:
-    """A file of something else is refused and left as it is."""
+def test_a_file_that_is_no_ledger_is_refused(tmp_path: Path, content: bytes) -> None:
+    """The error says so, and the file keeps every byte."""
     path = tmp_path / "ledger"
     path.write_bytes(content)
     with pytest.raises(BadLedger, match="cannot be used: "):
@@ -415,16 +400,16 @@ def test_file_that_is_no_ledger(tmp_path: Path, content: bytes) -> None:
     assert path.read_bytes() == content
 
 
-def test_place_that_cannot_be_written(tmp_path: Path) -> None:
-    """A ledger in a folder that is not there, or that is a folder, is refused."""
+def test_a_path_that_cannot_be_opened_is_refused(tmp_path: Path) -> None:
+    """A missing folder, or a folder in place of the file, is an error."""
     for path in (tmp_path / "missing" / "ledger", tmp_path):
         with pytest.raises(BadLedger, match="cannot be used: unable to open"):
             Ledger(path, make_agreement(), "ada")
 
 
 @pytest.mark.parametrize("table", ["releases", "rounds", "seals"])
-def test_damaged_message(tmp_path: Path, table: str) -> None:
-    """A recorded message that is no message any more is told as damage, not as a peer's fault."""
+def test_a_damaged_message_is_reported_as_damage(tmp_path: Path, table: str) -> None:
+    """A stored message that was overwritten is damage, not the fault of a peer."""
     agreement = make_agreement()
     transcript, _ = play(agreement)
     ledger = Ledger(tmp_path / "ledger", agreement, "ada")
@@ -443,24 +428,24 @@ def test_damaged_message(tmp_path: Path, table: str) -> None:
     ledger.close()
 
 
-def test_damaged_anywhere(tmp_path: Path) -> None:
-    """With bytes changed anywhere, a ledger is refused or still knows of all its releases."""
+def test_random_damage_never_hides_a_release(tmp_path: Path) -> None:
+    """With random bytes changed, a ledger is refused or still has all its releases."""
     agreement = make_agreement(rounds=100)
-    whole, path = tmp_path / "whole", tmp_path / "ledger"
+    intact, path = tmp_path / "intact", tmp_path / "ledger"
     transcript, _ = play(agreement, rounds=20)
-    ledger = Ledger(whole, agreement, "ada")
+    ledger = Ledger(intact, agreement, "ada")
     for t, releases in enumerate(transcript.rounds):
         ledger.record_release(releases[0])
         ledger.record_round(t, releases, bytes(32))
     ledger.record_addresses({"ben": "tcp://ben:1"})
     ledger.close()
-    content, chance = whole.read_bytes(), random.Random(3)
+    content, chance = intact.read_bytes(), random.Random(3)
     refused = 0
     for _ in range(200):
         damaged = bytearray(content)
         for _ in range(chance.randint(1, 4)):
-            place, length = chance.randrange(len(content)), chance.choice([1, 1, 8, 200])
-            damaged[place : place + length] = chance.randbytes(length)
+            at, length = chance.randrange(len(content)), chance.choice([1, 1, 8, 200])
+            damaged[at : at + length] = chance.randbytes(length)
         if chance.random() < 0.2:
             del damaged[chance.randrange(1, len(damaged)) :]
         path.write_bytes(damaged)
@@ -476,7 +461,7 @@ def test_damaged_anywhere(tmp_path: Path) -> None:
 
 
 def recorded(path: Path, agreement: Agreement) -> tuple[int, int]:
-    """How many own releases and closed rounds a ledger has, once all of it was read."""
+    """Read a whole ledger; return its numbers of own releases and closed rounds."""
     ledger = Ledger(path, agreement, "ada")
     try:
         ledger.addresses()
@@ -486,8 +471,8 @@ def recorded(path: Path, agreement: Agreement) -> tuple[int, int]:
         ledger._file._base.close()
 
 
-def test_ledger_in_memory() -> None:
-    """A simulation needs no file: each ledger in memory stands by itself."""
+def test_ledgers_in_memory_are_independent() -> None:
+    """A release in one ledger in memory does not appear in another."""
     agreement = make_agreement()
     one, other = (in_memory(agreement, "ada") for _ in range(2))
     one.record_release(release(agreement, 0))

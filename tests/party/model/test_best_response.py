@@ -1,4 +1,4 @@
-"""The company's answer to prices, held against solving afresh and against another solver."""
+"""The best response, compared with a fresh solver and with another solver."""
 
 import itertools
 import math
@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from party.model.best_response import Subproblem, counted
+from party.model.best_response import Subproblem, rescaled
 from party.model.company_model import CompanyModel, dense
 from protocol.errors import BadData
 from protocol.numeric import Floats
@@ -34,8 +34,10 @@ INF = math.inf
 
 
 @pytest.mark.parametrize("model", [small, drawn, degenerate, free, mixed_units])
-def test_any_walk_of_prices(model: Callable[[int], CompanyModel]) -> None:
-    """Along any walk of prices every answer is feasible and as good as one computed afresh."""
+def test_answers_along_any_prices_are_feasible_and_best(
+    model: Callable[[int], CompanyModel],
+) -> None:
+    """Along a random walk of prices every answer is as good as that of a fresh solver."""
     for seed in range(60, 68):
         data = model(seed)
         problem = Subproblem(data, LIMIT)
@@ -45,12 +47,14 @@ def test_any_walk_of_prices(model: Callable[[int], CompanyModel]) -> None:
 
 @pytest.mark.parametrize("kind", [Subproblem, Remembering])
 @pytest.mark.parametrize("coarse", [2.0**-10, 2.0**-20])
-def test_answers_in_coarse_units_are_the_same(kind: type[Subproblem], coarse: float) -> None:
-    """A resource counted in units so large that there is hardly one of them: the same parts."""
+def test_the_unit_of_a_resource_does_not_change_answers(
+    kind: type[Subproblem], coarse: float
+) -> None:
+    """Units a million times larger give the same plans."""
     for seed in range(60, 64):
         data = small(seed)
         plain = kind(data, LIMIT)
-        other = kind(counted(data, np.full(3, coarse)), LIMIT * coarse)
+        other = kind(rescaled(data, np.full(3, coarse)), LIMIT * coarse)
         for prices in walk(np.random.default_rng(seed), 30):
             one, two = plain.answer(prices), other.answer(prices / coarse)
             assert one is not None
@@ -60,8 +64,8 @@ def test_answers_in_coarse_units_are_the_same(kind: type[Subproblem], coarse: fl
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_warm_is_as_good_as_cold(seed: int) -> None:
-    """Along a real price path the kept solver finds the value that a fresh one finds."""
+def test_a_warm_start_is_as_good_as_a_cold_start(seed: int) -> None:
+    """Along a real price path the warm solver finds the value of a fresh one."""
     instance = draw(seed, parties=4)
     path = price_path(seed, parties=4, rounds=30)
     steps = np.diff(path, axis=0)
@@ -78,7 +82,7 @@ def test_warm_is_as_good_as_cold(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [1, 2, 3, 4])
 def test_another_solver_agrees(seed: int) -> None:
-    """On drawn instances the value along a price path is the one that scipy finds."""
+    """On random instances scipy finds the same values along a price path."""
     instance = draw(seed, parties=3)
     path = price_path(seed, parties=3, rounds=12)
     for data, problem in zip(instance.data, instance.subproblems(), strict=True):
@@ -90,8 +94,8 @@ def test_another_solver_agrees(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_every_sense_and_bound(seed: int) -> None:
-    """Equalities, ranges, free, negative and fixed columns are solved as scipy solves them."""
+def test_every_kind_of_row_and_bound_is_solved(seed: int) -> None:
+    """With equalities, ranges, free, negative and fixed columns scipy finds the same value."""
     data = drawn(seed)
     problem = Subproblem(data, LIMIT)
     rng = np.random.default_rng(seed)
@@ -105,7 +109,7 @@ def test_every_sense_and_bound(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_objective_is_that_of_the_plan(seed: int) -> None:
+def test_the_objective_is_that_of_the_plan(seed: int) -> None:
     """The objective is the utility of the plan less the price of the demand."""
     instance = draw(seed, parties=3)
     for data, problem in zip(instance.data, instance.subproblems(), strict=True):
@@ -119,8 +123,8 @@ def test_objective_is_that_of_the_plan(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_best_of_all_vertices(seed: int) -> None:
-    """On a small model no vertex of the feasible set is better than the answer."""
+def test_no_vertex_is_better_than_the_answer(seed: int) -> None:
+    """On a small model all vertices of the feasible set are compared."""
     rng = np.random.default_rng(seed)
     data = dense(
         A=rng.uniform(0.0, 2.0, (1, 3)),
@@ -146,8 +150,8 @@ def test_best_of_all_vertices(seed: int) -> None:
         assert answer.objective == pytest.approx(best, rel=1e-9, abs=1e-9)
 
 
-def test_large_prices() -> None:
-    """Any price that the protocol allows has an answer, and the next modest one is as ever."""
+def test_large_prices_have_an_answer() -> None:
+    """Every price that the protocol allows has an answer, and later answers stay correct."""
     instance = draw(5, parties=2)
     data, problem = instance.data[0], instance.subproblems()[0]
     modest = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
@@ -165,7 +169,7 @@ def test_large_prices() -> None:
 
 
 def test_demand_falls_with_the_price() -> None:
-    """A company takes all it may where the resource is free and what it must where it is dear."""
+    """A company takes all it may of a free resource, and its minimum of an expensive one."""
     data = dense(
         A=np.array([[2.0, 1.0]]),
         B=np.zeros((0, 2)),
@@ -184,8 +188,8 @@ def test_demand_falls_with_the_price() -> None:
     assert demands == [12.0, 12.0, 8.0, 8.0, 2.0, 8.0, 12.0]
 
 
-def test_free_resource_is_not_hoarded() -> None:
-    """At a price of 0 a company asks for what its plan consumes, and never for less than 0."""
+def test_a_free_resource_is_not_hoarded() -> None:
+    """At a price of 0 the demand is what the plan consumes, and never below 0."""
     data = dense(
         A=np.array([[2.0, 0.0], [-1.0, 0.0], [0.0, 1.0]]),
         B=np.zeros((0, 2)),
@@ -202,15 +206,15 @@ def test_free_resource_is_not_hoarded() -> None:
         assert answer.demand.tolist() == [3.0, 0.0, 0.0]
 
 
-def test_what_was_paid_for_is_not_hoarded_when_it_is_free() -> None:
-    """From below a price of 0, where all is taken, to 0, where what is consumed is asked for."""
+def test_demand_at_price_zero_does_not_depend_on_earlier_prices() -> None:
+    """After a negative price, where all is taken, the demand at 0 is the consumption."""
     problem = Subproblem(one_column(), np.array([12.0]))
     demands = [answered(problem, np.array([price])).demand.tolist() for price in (-1.0, 0.0, 1.0)]
     assert demands == [[12.0], [3.0], [3.0]]
 
 
-def test_minimum_demand_at_any_price() -> None:
-    """Feasibility does not depend on prices: what fits within the share fits at every price."""
+def test_feasibility_does_not_depend_on_prices() -> None:
+    """A minimum demand that fits within the share fits at every price."""
     data = dense(
         A=np.array([[1.0, 1.0]]),
         B=np.array([[1.0, 1.0]]),
@@ -229,8 +233,8 @@ def test_minimum_demand_at_any_price() -> None:
         assert answer.demand[0] == pytest.approx(6.0 if price > 2.0 else 6.5)
 
 
-def test_share_of_nothing() -> None:
-    """A member that may claim none of a resource answers with none of it."""
+def test_a_share_of_zero_gives_a_demand_of_zero() -> None:
+    """A member that may claim nothing of a resource demands nothing of it."""
     data = drawn(11)
     without = np.array([60.0, 0.0, 60.0])
     free = dense(
@@ -253,8 +257,8 @@ def data_rows(data: CompanyModel, count: int) -> Floats:
     return dense_rows
 
 
-def test_larger_sparse_model() -> None:
-    """A sparse model of hundreds of rows is solved warm as scipy solves it afresh."""
+def test_a_larger_sparse_model_is_solved() -> None:
+    """With hundreds of rows the warm solver finds the value of scipy."""
     data = drawn(7, columns=400, rows=150, density=0.03)
     limit = np.full(3, 150.0)
     problem = Subproblem(data, limit)
@@ -267,14 +271,14 @@ def test_larger_sparse_model() -> None:
 
 
 def test_answers_do_not_change_later() -> None:
-    """An answer stays what it was when the solver moves on to other prices."""
+    """An answer keeps its values while the solver moves on to other prices."""
     instance = draw(2, parties=2)
     problem = instance.subproblems()[0]
     first = problem.answer(np.zeros(5))
     assert first is not None
-    kept = (first.demand.copy(), first.plan.copy())
+    copies = (first.demand.copy(), first.plan.copy())
     problem.answer(np.full(5, 50.0))
-    assert first.demand.tolist() == kept[0].tolist()
-    assert first.plan.tolist() == kept[1].tolist()
+    assert first.demand.tolist() == copies[0].tolist()
+    assert first.plan.tolist() == copies[1].tolist()
     assert len(first.demand) == 5
     assert len(first.plan) == instance.data[0].columns

@@ -1,192 +1,122 @@
-"""Somebody tries to read: the relay, and all members but two, who put together what they know.
+"""MPS and LP files: what HiGHS would misread, and files that are too large."""
 
-They have every message, and the ledgers of all who collude, so that they can take away each mask
-that one of them shares. What is left of the two others must say nothing but what their sum says.
-"""
-
-import hashlib
-import random
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cache
-from typing import cast
+import gzip
+import io
+import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from party.model.best_response import Subproblem
-from party.release.gate import Gate
-from party.release.masks import MaskSecret, pair_secret, stream
-from protocol.agreement.quantities import quantities
-from protocol.numeric import Ticks
-from protocol.rounds import RoundEngine, RoundState, mask_keys, numbers
-from protocol.wire.messages import Signed
-from tests.support.builders import make_agreement, signer
-from tests.support.gates import Problem, Shift
-from tests.support.ledgers import in_memory
-from tests.support.simulated_network import SeededMasks
-
-SESSIONS = 250
-ROUNDS = 2
-HONEST = ("ada", "cyd")
-AGREEMENTS = {
-    reveal: make_agreement(members=4, rounds=ROUNDS, reveal=reveal) for reveal in ("totals", "each")
-}
-CAPACITY = quantities(AGREEMENTS["totals"]).capacity
+from party.model import company_model, model_file
+from protocol.errors import BadData
+from tests.support.sample_models import (
+    LP,
+    MPS,
+    agree,
+    write,
+)
 
 
-@dataclass(frozen=True)
-class Heard:
-    """One session: all that was said, where all stood, and the secrets of those who collude."""
-
-    keys: tuple[Signed, ...]
-    rounds: list[tuple[RoundState, Ticks]]
-    colluding: dict[str, bytes]
-
-
-def session(
-    world: str, seed: int, reveal: str = "totals", honest: tuple[str, ...] = HONEST
-) -> Heard:
-    """Played by the real gates. In both worlds the two honest members want as much together."""
-    agreement, shift = AGREEMENTS[reveal], 0.25 if world == "one" else 0.0
-    wanted = {"ada": 0.125 + shift, "cyd": 0.5 - shift, "ben": 0.125, "dan": 0.0625}
-    ledgers = {name: in_memory(agreement, name) for name in wanted}
-    gates = []
-    for member in agreement.members:
-        name = member.name
-        gate = Gate(
-            agreement,
-            name,
-            subproblem=cast(Subproblem, Problem(*(wanted[name] * CAPACITY))),
-            noise=Shift(0, 0),
-            ledger=ledgers[name],
-            pack=signer(name),
-        )
-        if agreement.masked:
-            masks = SeededMasks(agreement, name, ledgers[name], signer(name))
-            masks.chance = random.Random(f"{world} {seed} {name}")
-            gate._masks = masks
-        gates.append(gate)
-    engine = RoundEngine(agreement)
-    state = engine.opening
-    keys: tuple[Signed, ...] = ()
-    if agreement.masked:
-        keys = tuple(gate.release(state) for gate in gates)
-        for ledger in ledgers.values():
-            ledger.record_mask_keys(keys)
-        state = engine.pair(state, mask_keys(keys))
-    rounds = []
-    for _ in range(ROUNDS):
-        said = numbers(tuple(gate.release(state) for gate in gates))
-        rounds.append((state, said))
-        state = engine.advance(state, said)
-    colluders = [name for name in ledgers if agreement.masked and name not in honest]
-    return Heard(keys, rounds, {name: ledgers[name].mask_secret() for name in colluders})
+@pytest.mark.parametrize(
+    "sense", ["OBJSENSE MAXIMIZE\n", "OBJSENSE MAXIMISE\n", "*SENSE:Maximize\n", "* sense = max\n"]
+)
+def test_a_maximise_that_highs_ignores_is_refused(tmp_path: Path, sense: str) -> None:
+    """HiGHS would minimise, and find the worst plan."""
+    path = write(tmp_path, "lost.mps", MPS.replace("OBJSENSE\n    MAX\n", sense))
+    with pytest.raises(BadData, match="would be read as minimise"):
+        company_model.read(path, agree("steel", "power"))
 
 
-def stripped(heard: Heard, name: str) -> list[Ticks]:
-    """What is left of a member's releases when all masks are taken off that somebody knows."""
-    names = [m.name for m in AGREEMENTS["totals"].members]
-    keys, me = [k.key for k in mask_keys(heard.keys)], names.index(name)
-    left = []
-    for state, said in heard.rounds:
-        numbers_left = said[me].copy()
-        for other, secret in heard.colluding.items():
-            place = names.index(other)
-            pair = pair_secret(MaskSecret(secret), keys, place, me, heard.rounds[0][0].chain_hash)
-            known = np.frombuffer(stream(pair, state, 2), dtype=">i8").astype(np.int64)
-            numbers_left -= known if place > me else -known
-        left.append(numbers_left)
-    return left
+@pytest.mark.parametrize("sense", ["OBJSENSE MAX\n", "OBJSENSE\n  MAXIMISE\n", "OBJSENSE\n max\n"])
+def test_every_spelling_of_maximise_is_read(tmp_path: Path, sense: str) -> None:
+    """A sense that HiGHS understands is accepted, also beside a comment with the sense."""
+    text = MPS.replace("OBJSENSE\n    MAX\n", "*SENSE:Maximize\n" + sense)
+    maximised = company_model.read(write(tmp_path, "kept.mps", text), agree("steel", "power"))
+    usual = company_model.read(write(tmp_path, "usual.mps", MPS), agree("steel", "power"))
+    assert maximised.utility.tolist() == usual.utility.tolist()
 
 
-@cache
-def sessions(world: str) -> list[Heard]:
-    return [session(world, seed) for seed in range(SESSIONS)]
+SPACED = """\
+NAME          plan
+ROWS
+ N  profit
+ L  steel
+ L  power
+COLUMNS
+    iron ore  profit             3.5   steel               2.
+    iron ore  power               1.
+RHS
+    RHS       steel               4.   power               9.
+ENDATA
+"""
+"""Names with spaces, which only the fixed format allows."""
 
 
-def seen(world: str) -> Iterator[Ticks]:
-    for heard in sessions(world):
-        yield from stripped(heard, "ada")
+@pytest.mark.parametrize("text", [MPS, SPACED], ids=["free", "fixed"])
+@pytest.mark.parametrize("blank", ["\n", "   \n", "\r\n"])
+def test_empty_lines_in_mps_are_ignored(tmp_path: Path, text: str, blank: str) -> None:
+    """An empty line anywhere does not change the model."""
+    original = tmp_path / "original.mps"
+    original.write_text(text)
+    expected = model_file.read(original)
+    lines = text.splitlines(keepends=True)
+    for at in range(len(lines) + 1):
+        path = tmp_path / "gaps.mps"
+        path.write_bytes("".join([*lines[:at], blank, *lines[at:]]).encode())
+        found = model_file.read(path)
+        for field in ("columns", "rows", "maximise"):
+            assert getattr(found, field) == getattr(expected, field)
+        for field in ("cost", "lower", "upper", "row_lower", "row_upper", "value"):
+            assert np.array_equal(getattr(found, field), getattr(expected, field))
 
 
-def chi_squared(counts: Ticks) -> float:
-    expected = counts.sum() / counts.size
-    return float(((counts - expected) ** 2 / expected).sum())
+def test_a_name_may_have_a_comma(tmp_path: Path) -> None:
+    """Indexed variables have commas in their names; only numbers must not."""
+    path = tmp_path / "plan.lp"
+    path.write_text("max\n p: 3.5 x(1,2) + y\nst\n steel: x(1,2) + 2 y <= 4\nend\n")
+    assert model_file.read(path).columns == ["x(1,2)", "y"]
 
 
-def two_sample(one: Ticks, other: Ticks) -> float:
-    """χ² of two rows of counts that have as many entries together."""
-    both = (one + other) / 2.0
-    kept = both > 0
-    return float((((one - both) ** 2 + (other - both) ** 2)[kept] / both[kept]).sum())
+def bombs() -> dict[str, bytes]:
+    """Short files that unpack to 64 MiB or more, and a long one."""
+    member = gzip.compress(b" " * (16 << 20))
+    packed = io.BytesIO()
+    np.savez_compressed(packed, A=np.zeros((1, 8 << 20)))
+    return {
+        "one.mps.gz": gzip.compress(b" " * (64 << 20)),
+        "members.mps.gz": member * 4,
+        "hidden.mps": member * 4,
+        "arrays.npz": packed.getvalue(),
+        "plain.lp": b" " * (64 << 20),
+    }
 
 
-@pytest.mark.parametrize("name", ["ada", "ben", "cyd", "dan"])
-def test_every_byte_of_a_masked_number_is_uniform(name: str) -> None:
-    """The bytes on the wire, of every member, are as likely as each other."""
-    row = ("ada", "ben", "cyd", "dan").index(name)
-    said = [s[row] for world in ("one", "other") for h in sessions(world) for _, s in h.rounds]
-    data = np.frombuffer(np.array(said).astype(">i8").tobytes(), dtype=np.uint8)
-    counts = np.bincount(data, minlength=256)
-    assert counts.sum() == 2 * SESSIONS * ROUNDS * 2 * 8
-    assert chi_squared(counts) < 400.0  # 255 degrees of freedom: above in one of 10^8
+@pytest.mark.parametrize(
+    "name", ["one.mps.gz", "members.mps.gz", "hidden.mps", "arrays.npz", "plain.lp"]
+)
+def test_a_model_that_is_too_long_is_refused_before_it_fills_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Little of it is ever in memory, and the error says what to do."""
+    (tmp_path / name).write_bytes(bombs()[name])
+    monkeypatch.setenv("SOTTO_MODEL_MIB", "2")
+    tracemalloc.start()
+    try:
+        with pytest.raises(BadData, match=f"'{name}' is longer than 2 MiB .* set SOTTO_MODEL_MIB"):
+            company_model.read(tmp_path / name, agree("iron"))
+        held = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert held < 8 << 20
 
 
-def test_what_colluders_cannot_take_away_is_uniform_too() -> None:
-    """With all masks off that anybody else knows, the bytes still are as likely as each other."""
-    data = np.array([*seen("one"), *seen("other")]).astype(">i8").tobytes()
-    assert chi_squared(np.bincount(np.frombuffer(data, dtype=np.uint8), minlength=256)) < 400.0
-
-
-@pytest.mark.parametrize("place", range(8))
-def test_two_worlds_with_the_same_totals_look_the_same(place: int) -> None:
-    """No byte of what is left tells in which world it was, though one wants three times as much."""
-    rows = []
-    for world in ("one", "other"):
-        data = np.array(list(seen(world))).astype(">i8").view(np.uint8).reshape(-1, 8)
-        rows.append(np.bincount(data[:, place] >> 4, minlength=16))
-    assert two_sample(*rows) < 60.0  # 15 degrees of freedom: above in one of 10^6
-
-
-def test_where_releases_can_be_read_the_worlds_are_told_apart() -> None:
-    """The same look at sessions without masks tells the worlds apart at once: it is sharp."""
-    rows = []
-    for world in ("one", "other"):
-        said = [s[0] for seed in range(5) for _, s in session(world, seed, "each").rounds]
-        data = np.array(said).astype(">i8").view(np.uint8).reshape(-1, 8)
-        rows.append(np.bincount(data[:, 5] & 15, minlength=16))
-    assert two_sample(*rows) > 15.0
-
-
-def test_the_sum_of_the_two_is_all_that_is_left() -> None:
-    """What is left of both adds up to what they want together, in either world."""
-    for world in ("one", "other"):
-        for heard in sessions(world)[:20]:
-            pairs = zip(*(stripped(heard, name) for name in HONEST), strict=True)
-            for ada, cyd in pairs:
-                assert (ada + cyd).tolist() == [5 << 17, 5 << 17]
-
-
-def test_all_the_others_together_read_the_last_one() -> None:
-    """Masks hide two from the others, never one: that is what the agreement says of colluders."""
-    heard = session("one", 7, honest=("ada",))
-    assert [row.tolist() for row in stripped(heard, "ada")] == [[3 << 17, 3 << 17]] * ROUNDS
-
-
-def test_no_number_on_the_wire_comes_twice() -> None:
-    """Though everybody asks for the same in every round, no two masked numbers are alike."""
-    values = [v for w in ("one", "other") for h in sessions(w) for _, s in h.rounds for v in s.flat]
-    assert len(set(map(int, values))) == len(values)
-
-
-def test_masks_do_not_follow_from_public_keys() -> None:
-    """A relay that takes public keys for secret ones finds nothing that cancels."""
-    heard = sessions("one")[0]
-    keys = [k.key for k in mask_keys(heard.keys)]
-    state, said = heard.rounds[0]
-    guess = pair_secret(MaskSecret(hashlib.sha256(keys[0]).digest()), keys, 0, 2, state.chain_hash)
-    known = np.frombuffer(stream(guess, state, 2), dtype=">i8").astype(np.int64)
-    left = stripped(heard, "ada")[0] - known
-    assert not set(left.tolist()) & {3 << 17, 1 << 17}
-    assert said[0].tolist() != left.tolist()
+@pytest.mark.parametrize("setting", ["0", "-1", "much", "1.5", "\u0661"])
+def test_a_bad_size_limit_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str
+) -> None:
+    """No model is read with a limit that is not a positive whole number."""
+    (tmp_path / "plan.lp").write_text(LP)
+    monkeypatch.setenv("SOTTO_MODEL_MIB", setting)
+    with pytest.raises(BadData, match="SOTTO_MODEL_MIB must be a whole number"):
+        company_model.read(tmp_path / "plan.lp", agree("iron"))

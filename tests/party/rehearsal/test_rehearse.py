@@ -1,4 +1,4 @@
-"""The dry run: own model, invented partners, nothing sent and nothing spent."""
+"""`party rehearse`: the own model, invented partners, nothing sent and nothing spent."""
 
 import json
 import subprocess
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from party.model.company_model import CompanyModel, dense
-from party.rehearsal.rehearse import invented, rehearse, told
+from party.rehearsal.rehearse import invented, rehearse, table_lines
 from protocol.agreement.model import Agreement
 from protocol.agreement.parse import from_table
 from protocol.agreement.render import written
@@ -37,7 +37,7 @@ def agreement(*, worth: bool = True, **terms: Any) -> Agreement:
 
 
 def company(*, least: float = 0.0) -> CompanyModel:
-    """Three products, of one of which it may have to make some."""
+    """Three products; `least` is the smallest amount of the first."""
     return dense(
         A=np.array([[2.0, 1.0, 3.0], [0.2, 0.3, 0.1]]),
         B=np.zeros((0, 3)),
@@ -50,7 +50,7 @@ def company(*, least: float = 0.0) -> CompanyModel:
 
 
 def test_without_noise_nobody_loses() -> None:
-    """In every session the company is as well off as alone, as the certificate promises."""
+    """In every session the company gains at least what the certificate promises."""
     figures = rehearse(agreement(), "bolt", company(), sessions=4)
     expected = figures["expected"]
     assert figures["without_noise"] is None
@@ -62,19 +62,19 @@ def test_without_noise_nobody_loses() -> None:
     assert figures["noise_over_capacity"] == 0.0
 
 
-def test_with_noise_both_are_told() -> None:
-    """What noise does stands beside the same sessions without it."""
+def test_sessions_with_noise_are_shown_beside_sessions_without() -> None:
+    """The figures show what the noise costs."""
     terms = agreement(mode="private", rounds=10, privacy={"epsilon": 1.0, "delta": 1e-3})
     figures = rehearse(terms, "bolt", company(), sessions=2)
     assert figures["noise_over_capacity"] > 1.0
     assert figures["without_noise"]["gain_mean"] > figures["expected"]["gain_mean"]
-    lines = dict(told(figures, "EUR"))
-    assert lines["alone the best plan earns"].endswith("EUR")
-    assert "gain after payment, on average, without noise" in lines
+    lines = dict(table_lines(figures, "EUR"))
+    assert lines["your best plan alone earns"].endswith("EUR")
+    assert "average gain after payment, without noise" in lines
 
 
-def test_the_risk_of_no_plan_is_seen() -> None:
-    """A company that needs more than its part has no plan alone, and with noise often none."""
+def test_sessions_without_a_plan_are_counted() -> None:
+    """A company that needs more than its share has no plan alone, and often none with noise."""
     noisy = agreement(mode="private", rounds=5, privacy={"epsilon": 1.0, "delta": 1e-3})
     figures = rehearse(noisy, "bolt", company(least=18.0), sessions=3)
     assert figures["alone"] is None
@@ -82,8 +82,8 @@ def test_the_risk_of_no_plan_is_seen() -> None:
     assert figures["expected"]["gain_mean"] is None
 
 
-def test_it_can_be_repeated() -> None:
-    """The same seed invents the same partners, another one others."""
+def test_a_seed_repeats_a_rehearsal() -> None:
+    """Equal seeds give equal partners; another seed gives others."""
     first, again, other = (
         rehearse(agreement(), "bolt", company(), sessions=2, seed=seed)["expected"]
         for seed in (3, 3, 4)
@@ -102,15 +102,15 @@ def test_partners_follow_from_public_numbers() -> None:
     assert two.value.tolist() == one.value.tolist()
 
 
-def test_a_worth_is_needed() -> None:
-    """Without any public guess nobody knows what partners would pay; one may be given."""
-    with pytest.raises(BadCommand, match="give a guess for a whole capacity with --worth"):
+def test_a_worth_is_required() -> None:
+    """Without a worth in the agreement, --worth must give an estimate."""
+    with pytest.raises(BadCommand, match="estimate the value of a capacity with --worth"):
         rehearse(agreement(worth=False), "bolt", company(), sessions=1)
     assert rehearse(agreement(worth=False), "bolt", company(), sessions=1, worth=5000.0)["expected"]
 
 
 def test_the_command_leaves_nothing_behind(tmp_path: Path) -> None:
-    """A table for people, figures for machines, and not a file more than before."""
+    """It prints a table, or JSON, and creates no file."""
     (tmp_path / "agreement.toml").write_text(written(agreement()))
     np.savez(
         tmp_path / "model.npz",
@@ -128,8 +128,8 @@ def test_the_command_leaves_nothing_behind(tmp_path: Path) -> None:
 
     done = rehearsed()
     assert done.returncode == 0, done.stderr
-    assert "gain after payment, on average" in done.stdout
-    assert "a pace that covers it" in done.stdout
+    assert "average gain after payment" in done.stdout
+    assert "a pace that is long enough" in done.stdout
     assert json.loads(rehearsed("--json").stdout)["sessions"] == 2
     assert rehearsed("--sessions", "0").returncode == BadCommand.exit_code
     assert sorted(path.name for path in tmp_path.iterdir()) == before

@@ -259,7 +259,7 @@ def test_no_subset_of_releases_is_unmasked_by_a_copied_key(
     state = engine.pair(engine.opening, mask_keys(copied))
     values = np.arange(2 * members).reshape(members, 2)
     for ledger in ledgers:
-        ledger._file.forget(ledger._session, "keys")
+        ledger._file.delete(ledger._session, "keys")
         ledger.record_mask_keys(copied)
     rows = [m.masked(row, state) for m, row in zip(masks, values, strict=True)]
     honest = range(members - 1)
@@ -354,7 +354,7 @@ def sealed_ledger(path: Path, agreement: Agreement) -> tuple[bytes, list[bytes]]
         assert asked.tolist() == demands[:, 0].tolist()
         assert said.tolist() == demands[:, 1].tolist()
         known = outcome(agreement, Transcript((), keys=(own, *others)))
-        ledger.record_part(
+        ledger.record_allocation(
             allocate(
                 agreement, known.rule, 0, asked=asked, said=said,
                 totals=known.totals, prices=known.prices,
@@ -373,8 +373,8 @@ def test_secrets_are_destroyed_when_they_are_needed_no_more(tmp_path: Path) -> N
         assert not [row for row in demands if row in content]
     with closing(Ledger(tmp_path / "ledger", agreement, "ada")) as ledger:
         assert isinstance(ledger.own()[0].message, MaskKey)
-        assert ledger.part() is not None
-        with pytest.raises(BadLedger, match="lacks the mask key of a session that goes on"):
+        assert ledger.allocation() is not None
+        with pytest.raises(BadLedger, match="the mask key of an unfinished session is missing"):
             ledger.mask_secret()
 
 
@@ -433,7 +433,7 @@ def test_demands_are_gone_with_the_quota_also_from_the_log(tmp_path: Path) -> No
         Masks(agreement, "ada", ledger, signer("ada")).key(RoundEngine(agreement).opening)
         ledger.record_release(*own_release(agreement, DEMAND))
         assert found_in(tmp_path, asked) == {"ledger-wal"}
-        ledger.record_part(Allocation(np.array([1, 2]), 0.5))
+        ledger.record_allocation(Allocation(np.array([1, 2]), 0.5))
         assert found_in(tmp_path, asked) == set()
 
 
@@ -454,9 +454,9 @@ ledger = Ledger(sys.argv[1], agreement, "ada")
 own = Masks(agreement, "ada", ledger, signer("ada")).key(RoundEngine(agreement).opening)
 Path(sys.argv[2]).write_bytes(ledger.mask_secret())
 ledger.record_release(*own_release(agreement, DEMAND))
-Database.scrub = lambda _: os._exit(9)
+Database.wipe = lambda _: os._exit(9)
 if sys.argv[3] == "part":
-    ledger.record_part(Allocation(np.array([1, 2]), 0.5))
+    ledger.record_allocation(Allocation(np.array([1, 2]), 0.5))
 ledger.record_seals((own,) * 3)
 """
 
@@ -474,7 +474,7 @@ def test_a_kill_between_forgetting_and_destroying_is_made_good(tmp_path: Path, l
     assert "ledger-wal" in found_in(folder, wanted)
     with closing(Ledger(path, agreement, "ada")) as ledger:
         assert found_in(folder, wanted) == set()
-        assert (ledger.part() is not None) == (last == "part")
+        assert (ledger.allocation() is not None) == (last == "part")
     assert found_in(folder, wanted) == set()
 
 

@@ -120,14 +120,14 @@ def test_a_question_that_is_cut_off_spoils_no_later_one(
 ) -> None:
     """Where many resources meet a slow solver only half a question may find room."""
     before = answered(solver, np.ones(3))
-    whole = solver._talk
+    whole = solver._socket
 
     class Narrow:
         def send(self, data: bytes, flags: int) -> int:
             return whole.send(data[:20], flags)
 
     with monkeypatch.context() as patch:
-        patch.setattr(solver, "_talk", Narrow())
+        patch.setattr(solver, "_socket", Narrow())
         solver.ask(np.ones(3))
     assert solver.answer(np.ones(3)) is None
     assert answered(solver, np.ones(3)).demand == pytest.approx(before.demand)
@@ -158,8 +158,8 @@ def test_a_solver_that_hangs_is_replaced_and_one_that_loads_is_not(solver: Solve
     before, process = answered(solver, np.ones(3)), solver._process
     mute, _unheard = socket.socketpair()
     with mute, _unheard:
-        solver._talk.close()
-        solver._talk = mute
+        solver._socket.close()
+        solver._socket = mute
         for _ in range(3):
             solver.ask(np.ones(3))
             assert solver.answer(np.ones(3)) is None
@@ -182,7 +182,7 @@ def test_a_solver_that_cannot_be_started_is_an_error_of_its_own(
         raise RuntimeError if "Thread" in lacking else BlockingIOError(11, "no room")
 
     monkeypatch.setattr(lacking, no_room)
-    with pytest.raises(NoSolver, match="may lack memory"):
+    with pytest.raises(NoSolver, match="limits on memory"):
         Solver(INSTANCE.data[0], AGREEMENT, "ada", seconds=1.0)
 
 

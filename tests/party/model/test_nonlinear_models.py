@@ -1,4 +1,4 @@
-"""Models that are not linear: whole numbers and concave objectives, held against other solvers."""
+"""Integer and quadratic models, compared with other solvers."""
 
 import itertools
 import math
@@ -33,7 +33,7 @@ AGREEMENT = from_table(
     }
 )
 
-WHOLE_LP = """\
+INTEGER_LP = """\
 Maximize
  profit: 7 big + 4 small + 0.5 water
 Subject To
@@ -47,7 +47,7 @@ General
 End
 """
 
-CURVED_LP = """\
+QUADRATIC_LP = """\
 Maximize
  profit: 12 x + 8 y + [ - 2 x^2 + 2 x * y - 4 y^2 ] / 2
 Subject To
@@ -60,7 +60,7 @@ End
 
 
 def knapsack(seed: int, columns: int = 10) -> CompanyModel:
-    """So many things to take or leave, and one amount of any size."""
+    """Items to take or leave, and one continuous amount."""
     rng = np.random.default_rng(seed)
     n = columns + 1
     data = dense(
@@ -72,11 +72,11 @@ def knapsack(seed: int, columns: int = 10) -> CompanyModel:
         lower=np.zeros(n),
         upper=np.ones(n),
     )
-    return replace(data, whole=np.arange(n) < columns)
+    return replace(data, integer=np.arange(n) < columns)
 
 
 def best_by_trying(data: CompanyModel, limit: Floats, prices: Floats) -> float:
-    """The best value of a knapsack: every choice, and then as much of the amount as fits."""
+    """The best value of a knapsack, by trying every choice of items."""
     rows = matrix(data).toarray()
     best = -INF
     for choice in itertools.product((0.0, 1.0), repeat=data.columns - 1):
@@ -92,7 +92,7 @@ def best_by_trying(data: CompanyModel, limit: Floats, prices: Floats) -> float:
 
 
 def curved(seed: int, columns: int = 12) -> CompanyModel:
-    """A model whose products are worth the less the more there is of them, and of some others."""
+    """A random model with a concave quadratic objective."""
     rng = np.random.default_rng(seed)
     data = dense(
         A=rng.uniform(0.0, 5.0, (2, columns)),
@@ -113,9 +113,9 @@ def curved(seed: int, columns: int = 12) -> CompanyModel:
 
 
 def still_to_gain(data: CompanyModel, limit: Floats, prices: Floats, answer: Answer) -> float:
-    """How much better than an answer anything can be, at most: along its tangent, by scipy.
+    """An upper bound on what a better plan could gain, by scipy.
 
-    The objective is never above its tangent, so this is 0 at the best plan alone.
+    The objective is never above its tangent, so the bound is 0 only at the best plan.
     """
     assert data.quadratic is not None
     n, m, part = data.columns, data.resources, data.quadratic
@@ -135,8 +135,8 @@ def still_to_gain(data: CompanyModel, limit: Floats, prices: Floats, answer: Ans
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_whole_numbers_are_answered_as_by_trying_all(seed: int) -> None:
-    """At any prices the plan is whole, within the limit, and no other choice is better."""
+def test_integer_answers_are_the_best_of_all_choices(seed: int) -> None:
+    """At any prices the plan is integer and feasible, and no other choice is better."""
     data, limit = knapsack(seed), np.array([40.0, 45.0])
     problem = Subproblem(data, limit, MipLimits(gap=0.0))
     rng = np.random.default_rng(seed)
@@ -144,40 +144,40 @@ def test_whole_numbers_are_answered_as_by_trying_all(seed: int) -> None:
         prices = scale * rng.uniform(0.0, 2.0, 2)
         answer = answered(problem, prices)
         assert answer.objective == pytest.approx(best_by_trying(data, limit, prices), abs=1e-5)
-        chosen = answer.plan[data.whole]
+        chosen = answer.plan[data.integer]
         assert np.abs(chosen - np.rint(chosen)).max() < 1e-6
         assert np.all(matrix(data).toarray()[:2] @ answer.plan <= answer.demand + 1e-6)
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_the_plan_within_a_quota_is_whole_and_within_it(seed: int) -> None:
-    """Whole numbers are exactly that, nothing goes over, and no other choice is better."""
+def test_an_integer_plan_within_a_quota_is_exact(seed: int) -> None:
+    """Its integers are exact, it stays within the quota, and no other choice is better."""
     data = knapsack(seed)
     for limit in (np.array([31.0, 29.0]), np.array([30.999999999, 29.00000001]), np.zeros(2)):
         plan = plan_within(data, limit, MipLimits(gap=0.0))
         assert plan is not None
-        assert (plan.values[data.whole] % 1.0 == 0.0).all()
+        assert (plan.values[data.integer] % 1.0 == 0.0).all()
         assert np.all(plan.uses <= limit)
         assert plan.utility == pytest.approx(best_by_trying(data, limit, np.zeros(2)), abs=1e-5)
 
 
-def test_a_shortfall_in_whole_numbers() -> None:
-    """A company that must make one whole thing lacks what the whole thing needs."""
+def test_the_shortfall_of_an_integer_model_is_exact() -> None:
+    """A company that must make one item lacks what the complete item needs."""
     data = dense(
         A=np.array([[4.0]]), B=np.array([[2.0]]), u=np.array([1.0]),
         row_lower=np.array([1.0]), row_upper=np.array([INF]), lower=np.zeros(1), upper=np.ones(1),
     )  # fmt: skip
-    whole = replace(data, whole=np.array([True]))
-    quarter = np.array([AGREEMENT.ticks // 4])  # 2.5 of the 10 hours: half a thing takes 2
+    integer = replace(data, integer=np.array([True]))
+    quarter = np.array([AGREEMENT.ticks // 4])  # 2.5 of the 10 hours: half an item takes 2
     assert plan_within(data, np.array([2.5])) is not None
-    assert plan_within(whole, np.array([2.5])) is None
-    extra = smallest_extra(whole, AGREEMENT, 0, quarter)
+    assert plan_within(integer, np.array([2.5])) is None
+    extra = smallest_extra(integer, AGREEMENT, 0, quarter)
     assert extra is not None
     assert extra[0] / AGREEMENT.ticks * 10.0 == pytest.approx(1.5, abs=1e-9)
 
 
-def test_a_program_may_have_solved_with_more_threads() -> None:
-    """HiGHS has one pool of threads in a process: a model is solved whatever used it before."""
+def test_models_are_solved_after_other_code_used_more_threads() -> None:
+    """HiGHS has one thread pool in a process, which other code may have started."""
     before = highspy.Highs()
     before.silent()
     before.setOptionValue("threads", 3)
@@ -191,19 +191,19 @@ def test_a_program_may_have_solved_with_more_threads() -> None:
         assert answered(Subproblem(data, limit), np.ones(data.resources)).objective > 0.0
 
 
-def test_no_plan_in_whole_numbers_is_said() -> None:
-    """What only a part of a thing could meet is infeasible, and the error says why."""
+def test_a_model_without_an_integer_plan_is_refused() -> None:
+    """The error says that only the integer columns make it infeasible."""
     data = dense(
         A=np.array([[1.0]]), B=np.array([[2.0]]), u=np.array([1.0]),
         row_lower=np.array([1.0]), row_upper=np.array([1.0]), lower=np.zeros(1), upper=np.ones(1),
     )  # fmt: skip
     Subproblem(data, np.ones(1))
     with pytest.raises(BadData, match="infeasible in whole numbers within this member's share"):
-        Subproblem(replace(data, whole=np.array([True])), np.ones(1))
+        Subproblem(replace(data, integer=np.array([True])), np.ones(1))
 
 
-def test_no_answer_without_a_plan_however_short_the_time() -> None:
-    """Where there is no time to look, the last plan is the answer: it is one at every price."""
+def test_every_answer_has_a_plan_even_without_time() -> None:
+    """Without time to search, the last plan is the answer: it is feasible at every price."""
     rng = np.random.default_rng(4)
     n = 300
     data = dense(
@@ -211,7 +211,7 @@ def test_no_answer_without_a_plan_however_short_the_time() -> None:
         u=rng.uniform(50.0, 150.0, n), row_lower=np.zeros(0), row_upper=np.zeros(0),
         lower=np.zeros(n), upper=np.ones(n),
     )  # fmt: skip
-    data = replace(data, whole=np.ones(n, dtype=np.bool_))
+    data = replace(data, integer=np.ones(n, dtype=np.bool_))
     limit = np.full(20, 2000.0)
     problem = Subproblem(data, limit, MipLimits(gap=0.5, seconds=120.0))
     problem._solver.setOptionValue("time_limit", 1e-6)
@@ -221,15 +221,15 @@ def test_no_answer_without_a_plan_however_short_the_time() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"gap": -0.1}, {"gap": 1.0}, {"seconds": 0.0}])
-def test_effort_has_limits(wrong: dict[str, float]) -> None:
-    """A gap is a part, and a time is not nothing."""
+def test_mip_limits_are_checked(wrong: dict[str, float]) -> None:
+    """The gap is a fraction, and the time is positive."""
     with pytest.raises(BadCommand, match="must be"):
         MipLimits(**wrong)
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_curved_objective_is_answered_as_by_another_solver(seed: int) -> None:
-    """Warm along a walk of prices nothing is to be gained any more, as scipy finds."""
+def test_quadratic_answers_are_optimal(seed: int) -> None:
+    """Along a walk of prices scipy finds nothing to gain."""
     data, limit = curved(seed), np.array([15.0, 12.0])
     problem = Subproblem(data, limit)
     rng = np.random.default_rng(seed)
@@ -241,8 +241,8 @@ def test_a_curved_objective_is_answered_as_by_another_solver(seed: int) -> None:
         assert still_to_gain(data, limit, prices, answer) <= 1e-5 * answer.objective
 
 
-def test_warm_answers_of_a_curved_model_are_as_good_as_cold_ones() -> None:
-    """Where the solver went on from its last active set it finds what a fresh one finds."""
+def test_a_quadratic_warm_start_is_as_good_as_a_cold_start() -> None:
+    """Starting from the last active set gives the value of a fresh solver."""
     data, limit = curved(7, columns=40), np.array([15.0, 12.0])
     problem = Subproblem(data, limit)
     rng = np.random.default_rng(7)
@@ -252,8 +252,8 @@ def test_warm_answers_of_a_curved_model_are_as_good_as_cold_ones() -> None:
         assert warm.objective == pytest.approx(cold.objective, rel=1e-6, abs=1e-6)
 
 
-def test_the_plan_of_a_curved_model_is_within_its_quota() -> None:
-    """To the last digit, and as good as its first answer."""
+def test_a_quadratic_plan_stays_within_its_quota() -> None:
+    """It is exactly within the quota, and as good as the best response at price 0."""
     data, limit = curved(3), np.array([3.0, 2.0])
     plan = plan_within(data, limit)
     assert plan is not None
@@ -271,13 +271,13 @@ def test_the_plan_of_a_curved_model_is_within_its_quota() -> None:
             4,
             1,
             [6.345e-4, 4.601e-05, 3.153e-06, 0.2375, 3.799e-4],
-        ),  # and goes round in a circle
+        ),  # and cycles
     ],
 )
-def test_a_curved_model_has_a_plan_within_next_to_nothing(
+def test_a_quadratic_model_has_a_plan_within_a_tiny_quota(
     seed: int, parties: int, row: int, limit: list[float]
 ) -> None:
-    """However the solver fares with amounts so small: it can always make nothing."""
+    """Even where HiGHS fails at first, there is a plan: making nothing is feasible."""
     data = instances.curved(seed, parties=parties, resources=len(limit)).data[row]
     plan = plan_within(data, np.array(limit))
     assert plan is not None
@@ -285,8 +285,8 @@ def test_a_curved_model_has_a_plan_within_next_to_nothing(
     assert plan.utility > 0.0
 
 
-def test_a_curved_model_without_a_limit_is_unbounded() -> None:
-    """A direction in which nothing curves and nothing ends is found before joining."""
+def test_an_unbounded_quadratic_model_is_refused() -> None:
+    """A direction without curvature and without limit is found before joining."""
     data = replace(curved(2), row_upper=np.full(3, INF))
     free = replace(data, value=np.where(data.index < 2, 0.0, data.value))
     none = Quadratic(np.zeros(13, dtype=np.int32), np.zeros(0, dtype=np.int32), np.zeros(0))
@@ -294,22 +294,22 @@ def test_a_curved_model_without_a_limit_is_unbounded() -> None:
         Subproblem(replace(free, quadratic=none), np.ones(2))
 
 
-def test_files_of_both_kinds_are_read(tmp_path: Path) -> None:
-    """As an LP file says it: which columns are whole, and how much of everything is best."""
-    for name, text in (("whole.lp", WHOLE_LP), ("curved.lp", CURVED_LP)):
+def test_lp_files_may_be_integer_or_quadratic(tmp_path: Path) -> None:
+    """The integer columns and the quadratic terms are read, and the best plans found."""
+    for name, text in (("integer.lp", INTEGER_LP), ("quadratic.lp", QUADRATIC_LP)):
         (tmp_path / name).write_text(text)
-    whole = company_model.read(tmp_path / "whole.lp", AGREEMENT)
-    assert whole.whole is not None
-    assert dict(zip(whole.names, whole.whole.tolist(), strict=True)) == {
+    integer = company_model.read(tmp_path / "integer.lp", AGREEMENT)
+    assert integer.integer is not None
+    assert dict(zip(integer.names, integer.integer.tolist(), strict=True)) == {
         "big": True, "small": True, "water": False,
     }  # fmt: skip
-    plan = plan_within(whole, np.array([10.0]))
+    plan = plan_within(integer, np.array([10.0]))
     assert plan is not None
     assert plan.utility == pytest.approx(2 * 7 + 0.5 * 2)  # two big ones, and water: 8.5 hours
-    bent = company_model.read(tmp_path / "curved.lp", AGREEMENT)
-    answer = answered(Subproblem(bent, np.array([100.0])), np.zeros(1))
+    quadratic = company_model.read(tmp_path / "quadratic.lp", AGREEMENT)
+    answer = answered(Subproblem(quadratic, np.array([100.0])), np.zeros(1))
     # 12 − 2x + y = 0 and 8 + x − 4y = 0.
-    assert dict(zip(bent.names, answer.plan.tolist(), strict=True)) == pytest.approx(
+    assert dict(zip(quadratic.names, answer.plan.tolist(), strict=True)) == pytest.approx(
         {"x": 8.0, "y": 4.0}, abs=1e-5
     )
     assert answer.objective == pytest.approx(64.0)

@@ -1,0 +1,83 @@
+"""The marker beside a key allows one ledger only."""
+
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from party.ledger import budget_marker
+from protocol.errors import BadLedger
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> Path:
+    (tmp_path / "ada.key").write_text("secret")
+    return tmp_path / "ada.key"
+
+
+def test_of_two_ledgers_at_the_same_time_one_is_marked(
+    key: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lock makes the second process wait until the first has written the marker."""
+    both, original = threading.Barrier(2), budget_marker.require_marked
+
+    def slow(key: Path, path: Path, ledger_id: bytes) -> None:
+        original(key, path, ledger_id)
+        with suppress(threading.BrokenBarrierError):
+            both.wait(0.2)
+
+    def marks(ledger_id: bytes) -> bool:
+        try:
+            budget_marker.mark(key, key.with_name(f"{ledger_id.hex()}.ledger"), ledger_id)
+        except BadLedger:
+            return False
+        return True
+
+    monkeypatch.setattr(budget_marker, "require_marked", slow)
+    with ThreadPoolExecutor(2) as pool:
+        marked = dict(zip((b"a", b"b"), pool.map(marks, (b"a", b"b")), strict=True))
+    assert sorted(marked.values()) == [False, True]
+    assert {ledger_id: marks(ledger_id) for ledger_id in marked} == marked
+
+
+def test_an_unreadable_marker_refuses_every_ledger(key: Path) -> None:
+    """A marker that exists but cannot be read does not allow a second ledger."""
+    budget_marker.mark(key, key.with_name("a.ledger"), b"a")
+    marker = budget_marker.marker_path(key)
+    marker.unlink()
+    marker.symlink_to(marker)
+    for other in (b"b", None):
+        with pytest.raises(BadLedger, match="but it cannot be read"):
+            budget_marker.require_marked(key, key.with_name("b.ledger"), other)
+
+
+def test_a_marker_is_flushed_before_it_is_renamed(
+    key: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a power failure could leave an empty marker, which refuses every ledger."""
+    steps: list[str] = []
+    sync, replace_file = os.fsync, Path.replace
+
+    def synced(file: int) -> None:
+        steps.append(f"{os.fstat(file).st_size} bytes synchronised")
+        sync(file)
+
+    def replaced(draft: Path, path: Path) -> Path:
+        steps.append(f"{draft.stat().st_size} bytes in place")
+        return replace_file(draft, path)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(Path, "replace", replaced)
+    budget_marker.mark(key, key.with_name("a.ledger"), b"a")
+    size = budget_marker.marker_path(key).stat().st_size
+    assert steps == [f"{size} bytes synchronised", f"{size} bytes in place"]
+
+
+def test_a_damaged_marker_refuses_every_ledger(key: Path) -> None:
+    """The error says what the file is for and what to do."""
+    budget_marker.marker_path(key).write_text("{}")
+    with pytest.raises(BadLedger, match=r"but it is damaged\. Restore a copy, or delete it"):
+        budget_marker.require_marked(key, key.with_name("a.ledger"), b"a")
