@@ -401,7 +401,7 @@ def _rehearse(options: argparse.Namespace) -> None:
 def _budget(options: argparse.Namespace) -> None:
     from party.ledger import accounts as lifetime
     from party.ledger import budget
-    from party.ui.console import show_budget
+    from party.ui.budget_table import show_budget
 
     limit = _limit(options)
     if not 0.0 < options.delta < 1.0:

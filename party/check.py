@@ -6,6 +6,7 @@ only, and go into no file, message or error.
 """
 
 import math
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,10 +16,15 @@ from party import keys
 from party.ledger import accounts as lifetime
 from party.ledger import budget
 from party.model import company_model
-from party.model.best_response import USUAL, MipLimits, Subproblem, subproblem
+from party.model.best_response import (
+    USUAL,
+    MipLimits,
+    Subproblem,
+    subproblem,
+)
 from party.model.company_model import CompanyModel
-from party.release.pacing import pace_for, solving_seconds
-from party.settlement.settle import plan_within, slowest_answer, takes_nothing
+from party.release.pacing import solving_seconds
+from party.settlement.settle import plan_within
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import amounts, quantities
 from protocol.errors import BadKey
@@ -132,3 +138,47 @@ def _budget(path: Path, agreement: Agreement, data_set: str | None) -> Iterator[
     colluders = budget.colluding(accounts, this.data_set)
     told = budget.statement(this.data_set, limit, everything=everything, colluders=colluders)
     yield f"           {told}"
+
+
+_ROOM = 4.0  # how much longer a pace should be than the slowest answer that was seen
+
+
+_LEAST_SECONDS = 0.05  # no shorter pace is ever proposed: disks and schedulers need some of it
+
+
+def pace_for(slowest_seconds: float) -> float:
+    """A pace that gives a model whose slowest answer took so long room to spare, in two digits."""
+    wanted = max(_LEAST_SECONDS, _ROOM * slowest_seconds)
+    digit = 10.0 ** (math.floor(math.log10(wanted)) - 1)
+    return float(f"{math.ceil(wanted / digit - 1e-9) * digit:.6g}")
+
+
+_PRICES, _PRICES_SECONDS = 100, 20.0  # to ask a model for its slowest answer, and for how long
+
+
+def takes_nothing(problem: Subproblem, data: CompanyModel) -> bool:
+    """Whether the company wants none of the resources at price 0: a sign of a mistaken model."""
+    answer = problem.answer(np.zeros(data.resources))
+    return answer is not None and not answer.demand.any()
+
+
+def slowest_answer(problem: Subproblem, data: CompanyModel) -> tuple[float, int]:
+    """How many seconds the slowest answer took of so many, to prices far apart. Secret.
+
+    From nothing to where nobody would pay for anything; fewer where answers take long.
+    """
+    dearest = np.ones(data.resources)
+    columns = np.repeat(np.arange(data.columns), np.diff(data.start))
+    shared = (data.index < data.resources) & (data.value != 0.0)
+    worth = np.abs(data.utility[columns[shared]] / data.value[shared])
+    np.maximum.at(dearest, data.index[shared], worth)
+    steps = np.sqrt(np.arange(2.0, data.resources + 2.0))  # far apart, and the same every time
+    slowest, began = 0.0, time.perf_counter()
+    for number in range(1, _PRICES + 1):
+        asked = time.perf_counter()
+        problem.answer(dearest * np.modf(number * steps)[0] ** 3)
+        now = time.perf_counter()
+        slowest = max(slowest, now - asked)
+        if now - began > _PRICES_SECONDS:
+            break
+    return slowest, number

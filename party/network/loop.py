@@ -14,7 +14,9 @@ from party.keys import Identity
 from party.ledger.session_ledger import Ledger
 from party.model.best_response import Responder
 from party.network.inbox import Heard, Inbox
-from party.network.links import Link, MeshLink, RelayLink
+from party.network.link import Link
+from party.network.mesh_link import MeshLink
+from party.network.relay_link import RelayLink
 from party.release.gate import Gate
 from party.release.noise import Noise
 from party.release.pacing import Pacer

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from party.check import pace_for
 from party.model.best_response import USUAL, MipLimits, subproblem
 from party.model.company_model import CompanyModel, dense
 from party.rehearsal.in_process import players, run
-from party.release.pacing import pace_for
 from party.settlement.settle import own_part, settle
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities

@@ -6,7 +6,6 @@ Everything that others can time follows from the agreement and from when they sp
 Nothing here looks at what was answered, or whether anything was.
 """
 
-import math
 import time
 
 from party.ledger.session_ledger import Ledger
@@ -18,9 +17,6 @@ _MAKING = 0.2
 """The part of the pace that is kept for noise, signature and disk, and the most of it in seconds:
 the solver is stopped by then."""
 _MOST_MAKING_SECONDS = 0.25
-
-_ROOM = 4.0  # how much longer a pace should be than the slowest answer that was seen
-_LEAST_SECONDS = 0.05  # no shorter pace is ever proposed: disks and schedulers need some of it
 
 
 class Pacer:
@@ -52,13 +48,6 @@ class Pacer:
 def solving_seconds(pace_seconds: float) -> float:
     """How long a solver has for an answer."""
     return pace_seconds - min(_MAKING * pace_seconds, _MOST_MAKING_SECONDS)
-
-
-def pace_for(slowest_seconds: float) -> float:
-    """A pace that gives a model whose slowest answer took so long room to spare, in two digits."""
-    wanted = max(_LEAST_SECONDS, _ROOM * slowest_seconds)
-    digit = 10.0 ** (math.floor(math.log10(wanted)) - 1)
-    return float(f"{math.ceil(wanted / digit - 1e-9) * digit:.6g}")
 
 
 def _sleep_until(moment: float) -> None:

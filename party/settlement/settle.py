@@ -5,7 +5,6 @@ goes into no message, no log and no error. Nothing here draws noise or sends.
 """
 
 import math
-import time
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -38,7 +37,6 @@ TOLERANCE = 1e-7
 _SNAP = 1e-9  # a value this near to its bound is put on it
 _TRIFLE = 0.01  # part of a tick that a solver cannot tell from nothing
 _ATTEMPTS = 8
-_PRICES, _PRICES_SECONDS = 100, 20.0  # to ask a model for its slowest answer, and for how long
 _WHOLE = 2e-6  # by how much HiGHS may go over a row in whole numbers, twice over
 
 
@@ -161,34 +159,6 @@ def settle(
         floor=floor,
         whole_columns=0 if data.whole is None else int(np.count_nonzero(data.whole)),
     )
-
-
-def takes_nothing(problem: Subproblem, data: CompanyModel) -> bool:
-    """Whether the company wants none of the resources at price 0: a sign of a mistaken model."""
-    answer = problem.answer(np.zeros(data.resources))
-    return answer is not None and not answer.demand.any()
-
-
-def slowest_answer(problem: Subproblem, data: CompanyModel) -> tuple[float, int]:
-    """How many seconds the slowest answer took of so many, to prices far apart. Secret.
-
-    From nothing to where nobody would pay for anything; fewer where answers take long.
-    """
-    dearest = np.ones(data.resources)
-    columns = np.repeat(np.arange(data.columns), np.diff(data.start))
-    shared = (data.index < data.resources) & (data.value != 0.0)
-    worth = np.abs(data.utility[columns[shared]] / data.value[shared])
-    np.maximum.at(dearest, data.index[shared], worth)
-    steps = np.sqrt(np.arange(2.0, data.resources + 2.0))  # far apart, and the same every time
-    slowest, began = 0.0, time.perf_counter()
-    for number in range(1, _PRICES + 1):
-        asked = time.perf_counter()
-        problem.answer(dearest * np.modf(number * steps)[0] ** 3)
-        now = time.perf_counter()
-        slowest = max(slowest, now - asked)
-        if now - began > _PRICES_SECONDS:
-            break
-    return slowest, number
 
 
 def plan_within(

@@ -24,7 +24,7 @@ import zmq
 
 from party import keys as identity
 from party.network.inbox import Heard
-from party.network.links import RelayLink
+from party.network.relay_link import RelayLink
 from protocol.agreement.address import address
 from protocol.agreement.schema import TOPOLOGIES
 from protocol.errors import BadKey

@@ -20,7 +20,9 @@ from party import __main__
 from party.keys import Identity
 from party.network import loop
 from party.network.inbox import Heard
-from party.network.links import Link, MeshLink, RelayLink
+from party.network.link import Link
+from party.network.mesh_link import MeshLink
+from party.network.relay_link import RelayLink
 from protocol.agreement.model import Agreement
 from protocol.wire.codec import REMEMBERED, claimed_key, max_message_bytes, pack
 from protocol.wire.messages import HEAD_BYTES, NONCE_BYTES, Hello, Release

@@ -15,8 +15,10 @@ import zmq
 from party.keys import Identity, generate
 from party.ledger.session_ledger import Ledger
 from party.network import name_lookup
-from party.network.links import MeshLink, RelayLink, Watch
+from party.network.connection_monitor import Watch
+from party.network.mesh_link import MeshLink
 from party.network.name_lookup import Names
+from party.network.relay_link import RelayLink
 from protocol.agreement.address import numeric
 from protocol.agreement.model import Agreement, Transport
 from scripts.lab.common.ports import reserve

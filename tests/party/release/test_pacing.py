@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from party.check import pace_for
 from party.driver import Driver
 from party.ledger.session_ledger import Ledger
 from party.model.best_response import Answer, subproblem
@@ -23,7 +24,7 @@ from party.model.solver_process import Solver
 from party.release import pacing
 from party.release.masks import Masks
 from party.release.noise import DiscreteGaussian
-from party.release.pacing import Pacer, pace_for, solving_seconds
+from party.release.pacing import Pacer, solving_seconds
 from protocol.agreement.model import Agreement
 from protocol.errors import BadData, NoSolver
 from protocol.numeric import Floats, Ticks

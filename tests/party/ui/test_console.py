@@ -8,8 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from party.ledger.budget import figures, opened
-from party.ui.console import JsonView, _at_most, show_budget
+from party.ledger.budget import opened
+from party.ui.budget_table import figures, show_budget
+from party.ui.console import JsonView, _at_most
 from tests.support.builders import make_agreement
 
 

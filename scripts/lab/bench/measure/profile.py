@@ -46,10 +46,10 @@ PLACES: dict[str, tuple[str, ...]] = {
     ),
     "gate": ("party.release.gate:Gate.release", "party.release.gate:Gate.prepare"),
     "wire": (
-        "party.network.links:RelayLink.publish",
-        "party.network.links:RelayLink.receive",
-        "party.network.links:MeshLink.publish",
-        "party.network.links:MeshLink.receive",
+        "party.network.relay_link:RelayLink.publish",
+        "party.network.relay_link:RelayLink.receive",
+        "party.network.mesh_link:MeshLink.publish",
+        "party.network.mesh_link:MeshLink.receive",
     ),
     "log": ("party.ui.console:JsonView.round",),
 }
