@@ -45,9 +45,9 @@ class MipLimits:
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.gap < 1.0:
-            raise BadCommand("--gap must be at least 0 and below 1")
+            raise BadCommand("--mip-gap must be at least 0 and below 1")
         if not 0.0 < self.seconds < math.inf:
-            raise BadCommand("--solve-seconds must be above 0")
+            raise BadCommand("--mip-time-limit must be above 0")
 
 
 USUAL = MipLimits()
@@ -150,7 +150,7 @@ class Subproblem:
         if not found(self._solver):
             raise BadData(
                 f"HiGHS finds no plan in whole numbers within {effort.seconds:g} seconds; give it "
-                "more with --solve-seconds"
+                "more with --mip-time-limit"
             )
 
     def hurry(self, seconds: float) -> None:

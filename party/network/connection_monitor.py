@@ -1,4 +1,7 @@
-"""Connections of a party: who cannot be reached, and why."""
+"""Keeps one socket connected to one peer, and turns its failures into sentences for the operator.
+
+libzmq is given numeric addresses only. Never here: what a message says.
+"""
 
 import time
 from contextlib import suppress
@@ -6,16 +9,15 @@ from contextlib import suppress
 import zmq
 from zmq.utils.monitor import parse_monitor_message
 
-from party.network.name_lookup import LOOK_UP_SECONDS, Found, Names
+from party.network.name_lookup import LOOKUP_SECONDS, LookupResult, NameLookup
 from protocol.agreement.address import host_and_port, needs_ipv6, numeric
 from protocol.runtime.backoff import Backoff
 
-TELL_SECONDS = (0.5, 600.0)
-"""A trouble with a peer is told again after this time at the earliest: it doubles each time, up to
-the second figure."""
+WARN_SECONDS = (0.5, 600.0)
+"""Least time between two warnings of one kind: it doubles each time, from the first to the second
+figure."""
 
-
-_TROUBLE: dict[int, str] = {
+_FAILURES: dict[int, str] = {
     zmq.Event.HANDSHAKE_FAILED_AUTH: "it does not accept our transport key",
     zmq.Event.HANDSHAKE_FAILED_NO_DETAIL: "it breaks off the handshake: its transport key is not "
     "the one in the agreement, or it does not speak this protocol",
@@ -23,127 +25,125 @@ _TROUBLE: dict[int, str] = {
     zmq.Event.CONNECT_RETRIED: "nobody answers there",
 }
 
-
 _GIVEN_UP = (zmq.Event.HANDSHAKE_FAILED_AUTH, zmq.Event.HANDSHAKE_FAILED_PROTOCOL)
 """After these libzmq does not connect again by itself."""
 
-
 _LOST = zmq.Event.DISCONNECTED
+_RETRYING = zmq.Event.CONNECT_RETRIED | zmq.Event.CONNECTED | zmq.Event.HANDSHAKE_SUCCEEDED
+"""libzmq mostly reconnects after a lost connection, and one of these follows. None follows after a
+violation of its protocol, such as a message that is too long: then this module reconnects."""
 
 
-_SOUGHT = zmq.Event.CONNECT_RETRIED | zmq.Event.CONNECTED | zmq.Event.HANDSHAKE_SUCCEEDED
-"""Mostly it does when a connection is lost. It does not after what it takes for a violation of
-its protocol, such as a message that is too long: then nothing of this follows."""
+class ConnectionMonitor:
+    """Keeps a socket connected to one peer, and reports each kind of failure once.
 
-
-class Watch:
-    """Keeps a socket connected to one peer, and tells each trouble with that once.
-
-    libzmq is given numeric addresses only. A name is looked up beside the loop, and again as
-    long as there is no connection, so that a changed entry is followed.
+    A host name is looked up again while there is no connection, so that a changed entry is
+    followed.
     """
 
-    def __init__(self, socket: zmq.Socket[bytes], who: str, names: Names) -> None:
-        self._watched = socket
-        self._who = who
-        self._names = names
-        self._name, self._port = "", ""  # to look up, where the peer has a name for its host
-        self._place = ""  # where libzmq connects to
+    def __init__(self, socket: zmq.Socket[bytes], peer: str, lookup: NameLookup) -> None:
+        self._socket = socket
+        self._peer = peer
+        self._lookup = lookup
+        #: Host name and port of the peer, empty if its address is numeric.
+        self._name, self._port = "", ""
+        #: The numeric address that libzmq connects to.
+        self._address = ""
         self._connected = False
-        self._told: set[object] = set()
-        self._sentences: list[str] = []
-        self._seldom = Backoff(*TELL_SECONDS)
+        #: Kinds of failure that were reported since the last connection.
+        self._reported: set[object] = set()
+        self._warnings: list[str] = []
+        self._backoff = Backoff(*WARN_SECONDS)
         self._given_up = False
+        #: Whether the connection is lost, now and at the last `warnings` call.
         self._lost, self._still_lost = False, False
-        self.socket = socket.get_monitor_socket(sum(_TROUBLE) | _LOST | _SOUGHT)
+        #: Where libzmq reports what happens to the connection.
+        self.events = socket.get_monitor_socket(sum(_FAILURES) | _LOST | _RETRYING)
 
-    def connect(self, place: str) -> None:
-        """Reach the peer at this place, and no longer where it was before.
+    def connect(self, address: str) -> None:
+        """Connect to the peer at this address, and no longer to an earlier one.
 
-        A place that cannot be connected to is a trouble like any other: it is told, and the
-        peer is not reached.
+        An address that cannot be used gives a warning like any other failure.
         """
-        self._name, self._port = ("", "") if numeric(place) else host_and_port(place)
+        self._name, self._port = ("", "") if numeric(address) else host_and_port(address)
         if not self._name:
-            self._reach(place)
-        elif needs_ipv6(place):
+            self._connect(address)
+        elif needs_ipv6(address):
             self._name = ""
-            self._tell(None, f"cannot reach {self._who} at {place}: no IPv6 address")
+            self._warn(None, f"cannot reach {self._peer} at {address}: no IPv6 address")
         else:
-            self._names.seek(self._name)
+            self._lookup.start(self._name)
 
-    def found(self, found: Found) -> None:
-        """Take in what a lookup has brought, if it is about this peer.
-
-        Of several addresses each is tried in turn.
-        """
-        self._absorb()
-        if found.name != self._name or self._connected:
+    def resolved(self, result: LookupResult) -> None:
+        """Use the result of a lookup, if it is about this peer. Tries its addresses in turn."""
+        self._read_events()
+        if result.name != self._name or self._connected:
             return
-        places = [f"tcp://{host}:{self._port}" for host in found.hosts]
-        places = [place for place in places if numeric(place)]
-        if not places:
-            trouble = found.trouble or "it has no address that can be used"
-            self._tell("lookup", f"cannot find the host {self._name!r} of {self._who}: {trouble}")
+        addresses = [f"tcp://{host}:{self._port}" for host in result.hosts]
+        addresses = [address for address in addresses if numeric(address)]
+        if not addresses:
+            error = result.error or "it has no address that can be used"
+            self._warn("lookup", f"cannot find the host {self._name!r} of {self._peer}: {error}")
             return
-        tried = places.index(self._place) if self._place in places else -1
-        if (place := places[(tried + 1) % len(places)]) != self._place:
-            self._reach(place)
+        tried = addresses.index(self._address) if self._address in addresses else -1
+        if (address := addresses[(tried + 1) % len(addresses)]) != self._address:
+            self._connect(address)
 
-    def news(self) -> list[str]:
-        """What has gone wrong since the last look. A peer that refused us is asked again."""
-        self._absorb()
+    def warnings(self) -> list[str]:
+        """New warnings since the last call. Connects again to a peer that refused us."""
+        self._read_events()
         if self._name and not self._connected:
-            self._names.seek(self._name)
-            if self._names.slow(self._name):
-                slow = f"takes longer than {LOOK_UP_SECONDS:g} s to look up; still waiting for it"
-                self._tell("slow", f"the host {self._name!r} of {self._who} {slow}")
-        if (self._given_up or (self._lost and self._still_lost)) and self._place:
-            self._reach(self._place)
+            self._lookup.start(self._name)
+            if self._lookup.slow(self._name):
+                slow = f"takes longer than {LOOKUP_SECONDS:g} s to look up; still waiting for it"
+                self._warn("slow", f"the host {self._name!r} of {self._peer} {slow}")
+        if (self._given_up or (self._lost and self._still_lost)) and self._address:
+            self._connect(self._address)
             self._lost = False
         self._given_up, self._still_lost = False, self._lost
-        sentences, self._sentences = self._sentences, []
-        return sentences
+        warnings, self._warnings = self._warnings, []
+        return warnings
 
     def close(self) -> None:
-        self._watched.disable_monitor()
+        self._socket.disable_monitor()
 
-    def _reach(self, place: str) -> None:
-        if self._place:
-            with suppress(zmq.ZMQError):  # libzmq may have let go of it already
-                self._watched.disconnect(self._place)
-        self._watched.ipv6 = needs_ipv6(place)
+    def _connect(self, address: str) -> None:
+        if self._address:
+            with suppress(zmq.ZMQError):  # libzmq may have dropped it already
+                self._socket.disconnect(self._address)
+        self._socket.ipv6 = needs_ipv6(address)
         self._connected = False
         try:
-            self._watched.connect(place)
+            self._socket.connect(address)
         except zmq.ZMQError as error:
-            self._tell(None, f"cannot reach {self._who} at {place}: {error}")
-            place = ""
-        self._place = place
+            self._warn(None, f"cannot reach {self._peer} at {address}: {error}")
+            address = ""
+        self._address = address
 
-    def _absorb(self) -> None:
-        """Bring up to date what is known of the connection."""
-        while self.socket.poll(0):
-            event = parse_monitor_message(self.socket.recv_multipart())
-            kind, place = event["event"], event["endpoint"].decode()
+    def _read_events(self) -> None:
+        while self.events.poll(0):
+            event = parse_monitor_message(self.events.recv_multipart())
+            kind, address = event["event"], event["endpoint"].decode()
             self._given_up = self._given_up or kind in _GIVEN_UP
-            self._lost = (self._lost or kind == _LOST) and not kind & _SOUGHT
+            self._lost = (self._lost or kind == _LOST) and not kind & _RETRYING
             if kind == zmq.Event.HANDSHAKE_SUCCEEDED:
                 self._connected = True
-                self._told.clear()
+                self._reported.clear()
                 continue
             self._connected = self._connected and kind != _LOST
-            if kind == zmq.Event.CONNECT_RETRIED and self._told:
-                continue  # it does answer, and what is wrong with that has been told
-            if kind in _TROUBLE:
-                named = f"{self._name} ({place})" if self._name else place
-                self._tell(kind, f"cannot reach {self._who} at {named}: {_TROUBLE[kind]}")
+            if kind == zmq.Event.CONNECT_RETRIED and self._reported:
+                continue  # the peer does answer, and the failure was reported
+            if kind in _FAILURES:
+                where = f"{self._name} ({address})" if self._name else address
+                self._warn(kind, f"cannot reach {self._peer} at {where}: {_FAILURES[kind]}")
 
-    def _tell(self, kind: object, sentence: str) -> None:
-        """Tell a kind of trouble once until the peer is reached, and ever more seldom if it comes
-        back: a peer that moves or breaks off all the time must not fill a log."""
-        if kind in self._told or not self._seldom.due(kind, time.monotonic()):
+    def _warn(self, kind: object, warning: str) -> None:
+        """Report a kind of failure once until the peer is reached, and less often if it returns.
+
+        A peer that moves or disconnects all the time must not fill a log.
+        """
+        if kind in self._reported or not self._backoff.due(kind, time.monotonic()):
             return
         if kind is not None:
-            self._told.add(kind)
-        self._sentences.append(sentence)
+            self._reported.add(kind)
+        self._warnings.append(warning)

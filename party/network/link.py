@@ -1,4 +1,8 @@
-"""A link moves bytes between parties."""
+"""What the relay link and the mesh link share: sockets, polling, warnings, a bound on backlog.
+
+A link moves bytes and knows nothing of their meaning. It may lose them: the session sends them
+again. It never blocks without a limit.
+"""
 
 import math
 import os
@@ -7,9 +11,9 @@ from typing import Any
 import zmq
 
 from party.keys import Identity
-from party.network.connection_monitor import Watch
-from party.network.inbox import Heard
-from party.network.name_lookup import Names
+from party.network.connection_monitor import ConnectionMonitor
+from party.network.inbox import Incoming
+from party.network.name_lookup import NameLookup
 from protocol.agreement.model import Agreement
 from protocol.runtime.backlog_guard import BacklogGuard, BacklogLimit
 from protocol.runtime.file_limits import party_files, require_files
@@ -23,22 +27,15 @@ from protocol.runtime.sockets import (
 from protocol.wire.framing import Batches
 
 _FLUSH_MILLISECONDS = 500  # at the end, for the last seal to leave
+_MOST_AT_ONCE = 1_000  # messages read from a socket before anything else is looked at
 
 
-_TAKEN = 1_000  # messages read from a socket before anything else is looked at
-
-
-def _port(place: str) -> int:
-    return int(place.rpartition(":")[2])
-
-
-def _milliseconds(seconds: float) -> int:
-    """For a poll that must not end before its time, nor wait for ever."""
-    return min(60_000, math.ceil(max(0.0, seconds) * 1000.0))
+def port_of(address: str) -> int:
+    return int(address.rpartition(":")[2])
 
 
 class Link:
-    """A publisher, a subscriber, and what has gone wrong with them."""
+    """One party's connection to the others."""
 
     def __init__(self, agreement: Agreement, identity: Identity) -> None:
         require_network(agreement)
@@ -47,19 +44,42 @@ class Link:
         self._identity = identity
         self._context: zmq.Context[Any] = zmq.Context()
         self._poller = zmq.Poller()
-        self._names = Names()
-        self._poller.register(self._names.fileno(), zmq.POLLIN)
-        self._watches: list[Watch] = []
-        self._incoming = BacklogLimit(backlog_bytes(agreement))
+        self._lookup = NameLookup()
+        self._poller.register(self._lookup.fileno(), zmq.POLLIN)
+        self._monitors: list[ConnectionMonitor] = []
+        #: Shared by all connections that bring messages of the session.
+        self._backlog = BacklogLimit(backlog_bytes(agreement))
         self._batches = Batches(agreement)
-        self._meter = BacklogGuard(self._line)
+        self._guard = BacklogGuard(self._backlog_limit)
 
-    def _line(self, own_port: int, peer_port: int) -> BacklogLimit | None:
-        """What a connection between these ports may bring in: asked by the meter."""
+    def publish(self, data: bytes) -> None:
+        """Send bytes to all others."""
         raise NotImplementedError
 
-    def _socket(self, kind: int, server_key: str = "") -> zmq.Socket[bytes]:
-        """A CURVE socket: a client of `server_key`, or a server where none is given."""
+    def receive(self, seconds: float) -> list[Incoming]:
+        """Return what has arrived, after waiting at most `seconds` for the first message."""
+        raise NotImplementedError
+
+    def warnings(self) -> list[str]:
+        """New sentences about peers that cannot be reached."""
+        return [warning for monitor in self._monitors for warning in monitor.warnings()]
+
+    def report(self, data: bytes) -> None:
+        """Show a seal to a coordinator that does not carry it."""
+
+    def close(self) -> None:
+        self._guard.stop()
+        for monitor in self._monitors:
+            monitor.close()
+        self._lookup.close()
+        self._context.destroy(linger=_FLUSH_MILLISECONDS)
+
+    def _backlog_limit(self, own_port: int, peer_port: int) -> BacklogLimit | None:
+        """How much a connection between these ports may bring in; asked by the guard."""
+        raise NotImplementedError
+
+    def _open_socket(self, kind: int, server_key: str = "") -> zmq.Socket[bytes]:
+        """Open a CURVE socket: a client of `server_key`, or a server if none is given."""
         socket: zmq.Socket[bytes] = self._context.socket(kind)
         options = publisher_options if kind == zmq.PUB else socket_options
         for name, value in options(self._agreement).items():
@@ -72,69 +92,50 @@ class Link:
             socket.curve_server = True
         return socket
 
-    def _watch(self, socket: zmq.Socket[bytes], who: str) -> Watch:
-        watch = Watch(socket, who, self._names)
-        self._watches.append(watch)
-        return watch
+    def _monitor(self, socket: zmq.Socket[bytes], peer: str) -> ConnectionMonitor:
+        monitor = ConnectionMonitor(socket, peer, self._lookup)
+        self._monitors.append(monitor)
+        return monitor
 
-    def publish(self, data: bytes) -> None:
-        raise NotImplementedError
+    def _poll(self, seconds: float) -> list[zmq.Socket[bytes]]:
+        """Return the sockets that have messages, after at most `seconds`.
 
-    def receive(self, seconds: float) -> list[Heard]:
-        """What has come in, after waiting at most `seconds` for something to come."""
-        raise NotImplementedError
-
-    def _ready(self, seconds: float) -> list[zmq.Socket[bytes]]:
-        """The sockets at which something waits, after at most `seconds`.
-
-        On a crowded machine others run first, and what they say meanwhile is read in one go;
-        where nobody wants to run this takes no time.
+        On a crowded machine other processes run first, and their messages are then read together.
+        If no process wants to run, that takes no time.
         """
-        ready = [socket for socket, _ in self._poller.poll(_milliseconds(seconds))]
-        if self._names.fileno() in ready:
-            ready.remove(self._names.fileno())
-            for found in self._names.found():
-                for watch in self._watches:
-                    watch.found(found)
+        # Rounded up, so that a poll does not end early, and bounded.
+        milliseconds = min(60_000, math.ceil(max(0.0, seconds) * 1000.0))
+        ready = [socket for socket, _ in self._poller.poll(milliseconds)]
+        if self._lookup.fileno() in ready:
+            ready.remove(self._lookup.fileno())
+            for result in self._lookup.results():
+                for monitor in self._monitors:
+                    monitor.resolved(result)
         if ready:
             os.sched_yield()
         return ready
 
-    def _drained(self, socket: zmq.Socket[bytes]) -> list[bytes]:
-        """The messages that wait at a socket now, or the most of them that are taken at once.
+    def _drain(self, socket: zmq.Socket[bytes]) -> list[bytes]:
+        """Return the messages that wait at a socket, up to a limit.
 
-        No message has parts. What has some, or is a damaged batch, counts as one empty message, so
-        that its sender is charged for it.
+        No message of the protocol has several frames. One that does, and a damaged batch, count as
+        one empty message, so that its sender is charged for it.
         """
-        drained: list[bytes] = []
+        messages: list[bytes] = []
         taken = 0
         try:
-            for _ in range(_TAKEN):
+            for _ in range(_MOST_AT_ONCE):
                 data = socket.recv(zmq.NOBLOCK)
                 taken += wire_bytes(len(data))
                 if not socket.getsockopt(zmq.RCVMORE):
-                    drained += self._batches.messages(data) or [b""]
-                    if len(drained) >= _TAKEN:
+                    messages += self._batches.messages(data) or [b""]
+                    if len(messages) >= _MOST_AT_ONCE:
                         break
                     continue
                 while socket.getsockopt(zmq.RCVMORE):
                     taken += wire_bytes(len(socket.recv(zmq.NOBLOCK)))
-                drained.append(b"")
+                messages.append(b"")
         except zmq.Again:
             pass
-        self._incoming.taken += taken
-        return drained
-
-    def troubles(self) -> list[str]:
-        """Sentences about peers that cannot be reached, each told once."""
-        return [sentence for watch in self._watches for sentence in watch.news()]
-
-    def report(self, data: bytes) -> None:
-        """Show a seal to a coordinator that does not carry it."""
-
-    def close(self) -> None:
-        self._meter.stop()
-        for watch in self._watches:
-            watch.close()
-        self._names.close()
-        self._context.destroy(linger=_FLUSH_MILLISECONDS)
+        self._backlog.taken += taken
+        return messages

@@ -127,7 +127,7 @@ def run(members: list[Player]) -> None:
             signed = mail.popleft()
             for member in members:
                 mail.extend(member.receive(signed, now))
-                member.afterwards()
+                member.run_idle_work()
         staying = [member for member in members if not member.left]
         now = min((member.session.deadline for member in staying), default=now)
         for member in staying:

@@ -142,7 +142,7 @@ class Gate:
         it depends on caps that are not known yet.
         """
         if self._agreement.mode == "private":
-            self._noise.ahead(self._scales)
+            self._noise.prefetch(self._scales)
 
     def _demanded(self, answer: Answer | None, caps: Ticks) -> Ticks:
         """An answer in ticks, within the caps. Un-noised.

@@ -33,7 +33,7 @@ class Noise(Protocol):
         """Each value plus an independent draw with the σ of the same place."""
         ...
 
-    def ahead(self, scales: Floats) -> None:  # noqa: ARG002
+    def prefetch(self, scales: Floats) -> None:  # noqa: ARG002
         """Draw now what the next `add` with the same σ will need. A source need not do so."""
         return
 
@@ -69,7 +69,7 @@ class DiscreteGaussian(Noise):
         drawn: Ticks = _draw(scales, 1)[0]
         return values + drawn
 
-    def ahead(self, scales: Floats) -> None:
+    def prefetch(self, scales: Floats) -> None:
         self._forget_others()
         if not self._drawn or self._scales != scales.tobytes():
             self._scales, self._drawn = scales.tobytes(), list(_draw(scales, DRAWN_AHEAD))

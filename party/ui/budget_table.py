@@ -2,18 +2,33 @@
 
 import math
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
+from party.ledger import accounts as lifetime
 from party.ledger.budget import Account, Limit, colluding, finite, room, spent, statement
+from protocol.errors import BadCommand
+
+
+def ledger_figures(ledger: Path, data_set: str | None, *, delta: float) -> list[dict[str, Any]]:
+    """The figures of one data set of a ledger, or of all."""
+    accounts, limits = lifetime.accounts(ledger)
+    names = dict.fromkeys([*(a.data_set for a in accounts), *limits])
+    chosen = [name for name in names if data_set in (None, name)]
+    if data_set and not chosen:
+        raise BadCommand(
+            f"there is no data set {data_set!r} in {str(ledger)!r}; it has "
+            + (", ".join(map(repr, names)) or "none yet")
+        )
+    return [figures(accounts, name, limits.get(name), delta=delta) for name in chosen]
 
 
 def figures(
     accounts: Iterable[Account], data_set: str, limit: Limit | None, *, delta: float
 ) -> dict[str, Any]:
-    """The figures of `party budget` for one data set. An ε of None is no guarantee at all."""
-
-    mine = [a for a in accounts if a.data_set == data_set]
-    total = spent(mine, data_set)
+    """The figures of one data set. An ε of None means that there is no guarantee."""
+    sessions = [a for a in accounts if a.data_set == data_set]
+    total = spent(sessions, data_set)
     return {
         "data_set": data_set,
         "delta": delta,
@@ -28,7 +43,7 @@ def figures(
                 "spent_epsilon": finite(a.spent.epsilon(delta)),
                 "colluders": a.colluders,
             }
-            for a in mine
+            for a in sessions
         ],
         "spent_epsilon": finite(total.epsilon(delta)),
         "limit": limit
@@ -46,13 +61,13 @@ def figures(
             data_set,
             limit,
             everything=math.isinf(total.mu_squared),
-            colluders=colluding(mine, data_set),
+            colluders=colluding(sessions, data_set),
         ),
     }
 
 
 def show_budget(figures: dict[str, Any]) -> None:
-    """What `party budget` says of one data set, as a table."""
+    """Print the figures of one data set as a table."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -72,16 +87,16 @@ def show_budget(figures: dict[str, Any]) -> None:
     console = Console()
     console.print(table)
     for count in sorted({row["colluders"] for row in figures["sessions"] if row["colluders"]}):
-        who = "member tells" if count == 1 else "members tell"
+        members = "member shares what it knows" if count == 1 else "members share what they know"
         console.print(
-            f"*{count}: only totals could be read; it holds as long as at most {count} other {who} "
-            "what they know, the rest add their noise, and nobody breaks the ciphers",
+            f"*{count}: only totals were public; this holds if at most {count} other {members}, "
+            "the rest add their noise, and nobody breaks the ciphers",
             highlight=False,
         )
     limit = figures["limit"]
     if limit is None:
-        way = "" if figures["spent_epsilon"] is None else ": say --max-epsilon E to set one"
-        console.print(f"no limit is set{way}", highlight=False)
+        hint = "" if figures["spent_epsilon"] is None else "; set one with --max-epsilon E"
+        console.print(f"no limit is set{hint}", highlight=False)
     else:
         console.print(
             f"limit ε = {limit['epsilon']:g} at δ = {limit['delta']:g}; room for one more session "

@@ -91,7 +91,7 @@ def test_a_party_knows_for_whom_it_has_waited(tmp_path: Path) -> None:
     def deliver(party: Party, signed: Signed) -> None:
         if party.name != signed.message.sender:
             carried.extend(party.executor.receive(signed, now))
-            party.executor.afterwards()
+            party.executor.run_idle_work()
 
     def pass_on() -> None:
         while carried:

@@ -93,7 +93,7 @@ def test_a_spoilt_total_is_given_up_and_the_next_session_begins_where_it_stood(
         assert secret in ledger.read_bytes()
         code, told = command("party", "abandon", *named, "--yes")
         assert code == 0, told
-        assert "they wait until their patience ends" in told
+        assert "wait until their patience ends" in told
         assert not [row for row in rows if row in ledger.read_bytes()]
         assert not Path(f"{ledger}-wal").exists()
 

@@ -144,7 +144,7 @@ def test_what_a_ledger_knows_is_written_again_without_network(
         assert "not sealed" in (tmp_path / "unsealed" / "report.html").read_text()
         stands = result(session, "party3", tmp_path / "stands")
         assert stands.returncode == Unavailable.exit_code
-        assert "stands at round 11 of 12" in stands.stderr
+        assert "is at round 11 of 12" in stands.stderr
         for name in ("party1", "party3"):
             cast.start_party(name)
         cast.wait(LIMIT)
@@ -154,7 +154,7 @@ def test_what_a_ledger_knows_is_written_again_without_network(
         for file in FILES:
             before = (out_of(session, "party1") / file).read_bytes()
             assert (tmp_path / "again" / file).read_bytes() == before, file
-        assert "all members at head" in again.stdout
+        assert "all members agree on chain hash" in again.stdout
 
 
 def test_a_result_of_a_session_that_was_not_played_is_refused(tmp_path: Path) -> None:

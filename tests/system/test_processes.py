@@ -358,7 +358,7 @@ def test_a_two_faced_party_is_named_with_evidence(
                 noise=SeededGaussian(1),
                 ledger=ledger,
                 view=JsonView(agreement, io.StringIO()),
-                on_finish=lambda _: None,
+                on_outcome=lambda _: None,
             )
             with pytest.raises(PeerError):
                 node.run()

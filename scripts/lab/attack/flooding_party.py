@@ -19,7 +19,7 @@ import zmq
 from party import __main__
 from party.keys import Identity
 from party.network import loop
-from party.network.inbox import Heard
+from party.network.inbox import Incoming
 from party.network.link import Link
 from party.network.mesh_link import MeshLink
 from party.network.relay_link import RelayLink
@@ -45,7 +45,7 @@ class Flood:
         self._kind = ""
         self._look_at = self._sent_at = 0.0
 
-    def hears(self, heard: list[Heard]) -> None:
+    def hears(self, heard: list[Incoming]) -> None:
         """Remember some valid messages of others, to send them again.
 
         Its own, which a relay brings back, would use up the limit for its part in the rounds: then
@@ -167,7 +167,7 @@ def main() -> None:
             raise TypeError("a link of another kind")
         flood, quiet, out = Flood(order, agreement, identity), made.receive, made._out
 
-        def receive(seconds: float) -> list[Heard]:
+        def receive(seconds: float) -> list[Incoming]:
             end = time.monotonic() + seconds
             while True:
                 flood.send(out)

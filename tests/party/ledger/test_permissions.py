@@ -79,7 +79,7 @@ def test_a_check_says_whether_the_pace_will_do(
     monkeypatch.setattr("party.check.slowest_answer", lambda *_: (0.02, 100))
     told = checked(agreed(pace), model)
     assert f"pace       {words}" in told
-    assert "its slowest of 100 answers took 0.02 s" in told
+    assert "the slowest of 100 answers took 0.02 s" in told
     assert ("ask the convener for 0.08 s" in told) == (pace == 0.001)
 
 
@@ -268,7 +268,7 @@ import numpy as np
 from party.release.noise import DiscreteGaussian
 
 noise, scales = DiscreteGaussian(), np.full(8, 1e6)
-noise.ahead(scales)
+noise.prefetch(scales)
 child = os.fork()
 print(noise.add(np.zeros(8, dtype=np.int64), scales, member="a", round=0).tolist(), flush=True)
 if child:

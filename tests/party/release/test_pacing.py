@@ -319,9 +319,9 @@ class Watched(DiscreteGaussian):
         super().__init__()
         self._window, self._drawn_within = window, drawn
 
-    def ahead(self, scales: Floats) -> None:
+    def prefetch(self, scales: Floats) -> None:
         self._drawn_within.append(self._window.within)
-        super().ahead(scales)
+        super().prefetch(scales)
 
     def add(self, *arguments: Any, **more: Any) -> Ticks:
         self._drawn_within.append(self._window.within)
@@ -340,7 +340,7 @@ def test_noise_is_drawn_within_the_time_of_a_release() -> None:
         who = signer(name)
         nonce = name.encode().ljust(16)
         parties.append(
-            Driver(agreement, name, nonce=nonce, pack=who, gate=door, ledger=ledger, clock=window)
+            Driver(agreement, name, nonce=nonce, pack=who, gate=door, ledger=ledger, pacer=window)
         )
     now = 0.0
     mail = deque(signed for party in parties for signed in party.begin(now))
@@ -349,9 +349,9 @@ def test_noise_is_drawn_within_the_time_of_a_release() -> None:
         for party in parties:
             said = [answer for signed in list(mail) for answer in party.receive(signed, now)]
             mail += said if said else party.tick(now)
-            party.afterwards()
+            party.run_idle_work()
             mail += party.respond()
-            party.afterwards()
+            party.run_idle_work()
     assert len(drawn) >= 4 * agreement.rounds  # of both, ahead and for the release
     assert all(drawn)
 
