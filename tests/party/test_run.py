@@ -1,0 +1,112 @@
+"""The one place that concludes a session, for the command, the API and `party result`."""
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from xml.etree.ElementTree import Element, tostring
+
+import pytest
+
+from party.model.best_response import USUAL
+from party.rehearsal.in_process import players, run
+from party.run import Company, conclude
+from party.settlement import result_files
+from party.ui.console import View
+from protocol.agreement.parse import from_table
+from protocol.errors import QuotaTooSmall
+from protocol.outcome.outcome import Outcome, outcome
+from scripts.lab.common.agreements import agreement_table, drawn, session_options
+
+FILES = ["plan.csv", "public.csv", "report.html", "result.json", "session.transcript"]
+
+
+class RecordingView(View):
+    """Remembers what it was asked to show."""
+
+    def __init__(self) -> None:
+        self.shown: list[str] = []
+        self.contents: list[Element] = []
+
+    def outcome(self, outcome: Outcome) -> None:  # noqa: ARG002
+        self.shown.append("outcome")
+
+    def report(self, contents: list[Element]) -> None:
+        self.shown.append("report")
+        self.contents = contents
+
+    def finished(self, public: dict[str, Any], folder: Path | None) -> None:
+        assert "private" not in public
+        self.shown.append(f"finished, files in {folder and folder.name}")
+
+
+@pytest.fixture
+def ended() -> Iterator[tuple[Outcome, Company]]:
+    """The outcome of a short session in which only totals are public, and one of its companies."""
+    parser = argparse.ArgumentParser()
+    session_options(parser)
+    options = parser.parse_args(["--parties=3", "--rounds=3", "--mode=exact", "--reveal=totals"])
+    options.rehearsal, options.seed = True, 1
+    instance = drawn(options)
+    agreement = from_table(agreement_table(instance, options))
+    with players(agreement, instance.subproblems(), 1) as members:
+        run(members)
+        ledger, name = members[0].ledger, agreement.members[0].name
+        yield (
+            outcome(agreement, ledger.transcript()),
+            Company(name, instance.data[0], ledger, USUAL),
+        )
+
+
+def test_without_files_no_plan_is_computed(ended: tuple[Outcome, Company]) -> None:
+    """The outcome is shown and the quota recorded, but nothing is solved."""
+    view, (known, company) = RecordingView(), ended
+    conclusion = conclude(known, company, out=None, view=view)
+    assert conclusion.settlement is None
+    assert view.shown == ["outcome", "finished, files in None"]
+    assert company.ledger.part() is not None
+    assert not company.ledger.demands()[0].size, "demands are destroyed"
+    conclusion.require_plan()
+
+
+def test_a_program_gets_the_settlement_without_files(ended: tuple[Outcome, Company]) -> None:
+    """`need_settlement` computes the plan and writes nothing."""
+    view, (known, company) = RecordingView(), ended
+    conclusion = conclude(known, company, out=None, view=view, need_settlement=True)
+    assert conclusion.settlement is not None
+    assert (conclusion.member, conclusion.names) == (company.member, company.data.names)
+    assert view.shown == ["outcome", "finished, files in None"]
+
+
+def test_the_report_is_built_once_for_file_and_page(
+    ended: tuple[Outcome, Company], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All files are written, and the page shows the contents of report.html."""
+    built: list[list[Element]] = []
+    build = result_files.private_parts
+
+    def counted(*arguments: Any, **options: Any) -> list[Element]:
+        built.append(build(*arguments, **options))
+        return built[-1]
+
+    monkeypatch.setattr(result_files, "private_parts", counted)
+    view, (known, company) = RecordingView(), ended
+    conclude(known, company, out=tmp_path, view=view)
+    assert view.shown == ["outcome", "report", f"finished, files in {tmp_path.name}"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == FILES
+    assert len(built) == 1
+    assert view.contents is built[0]
+    assert tostring(view.contents[0], "unicode", method="html") in (
+        tmp_path / "report.html"
+    ).read_text().replace("\n", "")
+
+
+def test_a_conclusion_without_a_plan_is_an_error_of_its_own(ended: tuple[Outcome, Company]) -> None:
+    """`party join` and `party result` end with exit code 30 then."""
+    known, company = ended
+    conclusion = conclude(known, company, out=None, view=View(), need_settlement=True)
+    assert conclusion.settlement is not None
+    short = replace(conclusion, settlement=replace(conclusion.settlement, within_quota=None))
+    with pytest.raises(QuotaTooSmall, match=r"report\.html says what is missing"):
+        short.require_plan()
