@@ -1,4 +1,4 @@
-"""The budget on the command line: what is told of it, and the door it keeps shut."""
+"""`party budget`, and sessions that `party join` refuses because of the budget."""
 
 import json
 import math
@@ -46,7 +46,7 @@ def party(*arguments: Any) -> subprocess.CompletedProcess[str]:
 
 
 def budget(ledger: Path, *arguments: Any) -> Any:
-    """What `party budget --json` tells."""
+    """The output of `party budget --json`."""
     told = party("budget", ledger, "--json", *arguments)
     assert (told.returncode, told.stderr) == (0, "")
     return json.loads(told.stdout)
@@ -61,7 +61,7 @@ def real(*arguments: str, rounds: int) -> Any:
 
 @dataclass(frozen=True)
 class Session:
-    """A real session in which a party was killed on the way, and what was told of it then."""
+    """A real session in which a party was killed, and its budget at that time."""
 
     agreement: Agreement
     ledger: Path
@@ -71,7 +71,7 @@ class Session:
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
-    """Two parties, one of them killed in mid-session, asked for its budget, and started again."""
+    """Two parties; one is killed during the session, and started again."""
     folder = tmp_path_factory.mktemp("budget") / "s"
     chosen = real("--epsilon", "8", rounds=150)
     with play(folder, chosen) as playing, pytest.MonkeyPatch.context() as patch:
@@ -89,8 +89,8 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
         return Session(playing.agreement, ledger, recorded, told)
 
 
-def test_killed_party_has_spent_what_is_in_its_ledger(session: Session) -> None:
-    """After kill -9 in mid-session `party budget` counts the recorded releases, exactly."""
+def test_a_killed_party_has_spent_its_recorded_releases(session: Session) -> None:
+    """After kill -9 `party budget` counts exactly the recorded releases."""
     (data_set,) = session.budget
     (row,) = data_set["sessions"]
     assert 9 <= row["releases"] == session.recorded < 150
@@ -99,8 +99,8 @@ def test_killed_party_has_spent_what_is_in_its_ledger(session: Session) -> None:
     assert data_set["spent_epsilon"] == pytest.approx(composed(mu), rel=0.01)
 
 
-def test_resumed_party_has_spent_what_was_agreed(session: Session) -> None:
-    """A session that was interrupted and resumed costs what it would have cost in one go."""
+def test_a_resumed_party_has_spent_the_agreed_budget(session: Session) -> None:
+    """An interruption does not change the cost of a session."""
     (data_set,) = budget(session.ledger)
     assert data_set == {
         "data_set": "main",
@@ -132,8 +132,8 @@ def test_resumed_party_has_spent_what_was_agreed(session: Session) -> None:
     }
 
 
-def test_budget_for_people(session: Session) -> None:
-    """The table names session, what was agreed, releases and ε; then there is the limit."""
+def test_the_table_shows_sessions_and_limit(session: Session) -> None:
+    """The table has session, agreed budget, releases and ε; the limit follows."""
     told = party("budget", session.ledger)
     assert (told.returncode, told.stderr) == (0, "")
     cells = [re.split(r"\s*[│┃]\s*", line.strip("│┃ ")) for line in told.stdout.splitlines()]
@@ -144,8 +144,8 @@ def test_budget_for_people(session: Session) -> None:
     assert "is covered by epsilon 8 at delta 0.001" in " ".join(told.stdout.split())
 
 
-def test_budget_of_a_data_set_of_any_name(tmp_path: Path) -> None:
-    """The name of a data set is shown as it is, and what was released without noise is too."""
+def test_the_table_shows_any_name_of_a_data_set(tmp_path: Path) -> None:
+    """Markup in a name is shown literally, and releases without noise are named."""
     record(tmp_path / "ledger", hidden(), data_set="[/b] spring [1]")
     told = party("budget", tmp_path / "ledger")
     assert (told.returncode, told.stderr) == (0, "")
@@ -155,8 +155,8 @@ def test_budget_of_a_data_set_of_any_name(tmp_path: Path) -> None:
     assert "Something of the data set '[/b] spring [1]' was released without noise" in told.stdout
 
 
-def test_budget_of_what_no_limit_can_cover(tmp_path: Path) -> None:
-    """Where something was released without noise a limit would bar every session: none is set."""
+def test_no_limit_is_set_after_a_release_without_noise(tmp_path: Path) -> None:
+    """Such a limit would refuse every session."""
     ledger = tmp_path / "ledger"
     record(ledger, hidden())
     refused = party("budget", ledger, "--max-epsilon", "20")
@@ -166,8 +166,8 @@ def test_budget_of_what_no_limit_can_cover(tmp_path: Path) -> None:
     assert party("budget", ledger, "--max-epsilon", "20", "--data-set", "spring").returncode == 0
 
 
-def test_budget_at_another_delta(session: Session) -> None:
-    """`--delta` shows the ε that goes with it."""
+def test_delta_chooses_the_epsilon_shown(session: Session) -> None:
+    """`--delta` shows ε at this δ."""
     (data_set,) = budget(session.ledger, "--delta", "1e-6")
     expected = composed(multiplier(session.agreement), delta=1e-6)
     assert data_set["delta"] == 1e-6
@@ -203,16 +203,18 @@ def test_budget_sets_a_limit(session: Session, tmp_path: Path) -> None:
         (("--delta", "1"), 2, "--delta must be between 0 and 1"),
     ],
 )
-def test_budget_refuses(session: Session, arguments: tuple[str, ...], code: int, text: str) -> None:
-    """What cannot be answered ends with its exit code and says why."""
+def test_wrong_options_are_refused(
+    session: Session, arguments: tuple[str, ...], code: int, text: str
+) -> None:
+    """A wrong option ends with its exit code and a reason."""
     refused = party("budget", session.ledger, *arguments)
     assert refused.returncode == code
     assert text in refused.stderr
     assert refused.stdout == ""
 
 
-def test_budget_of_no_ledger(tmp_path: Path) -> None:
-    """A ledger that is not there is not made by asking for its budget."""
+def test_a_missing_ledger_is_not_made(tmp_path: Path) -> None:
+    """`party budget` refuses a file that does not exist."""
     refused = party("budget", tmp_path / "ada.ledger")
     assert refused.returncode == 6
     assert "there is no ledger" in refused.stderr
@@ -220,8 +222,8 @@ def test_budget_of_no_ledger(tmp_path: Path) -> None:
 
 
 @dataclass(frozen=True)
-class Door:
-    """A session that nobody plays, and a coordinator's ports that only count who knocks."""
+class CountedPorts:
+    """A session without members, and coordinator ports that only count connections."""
 
     play: Play
     listeners: tuple[socket.socket, ...]
@@ -249,8 +251,8 @@ class Door:
 
 
 @pytest.fixture
-def door(tmp_path: Path) -> Iterator[Door]:
-    """A session of ε = 1 that waits behind counted ports."""
+def ports(tmp_path: Path) -> Iterator[CountedPorts]:
+    """A session of ε = 1 with counted connections."""
     with ExitStack() as stack:
         playing = stack.enter_context(play(tmp_path / "s", real("--epsilon", "1", rounds=5)))
         port = int(playing.agreement.transport.coordinator.rpartition(":")[2])
@@ -259,35 +261,35 @@ def door(tmp_path: Path) -> Iterator[Door]:
             listener = stack.enter_context(socket.create_server(("127.0.0.1", number)))
             listener.setblocking(False)
             listeners.append(listener)
-        yield Door(playing, tuple(listeners))
+        yield CountedPorts(playing, tuple(listeners))
 
 
-def test_join_past_the_limit_ends_before_anything_is_sent(door: Door) -> None:
-    """A session past the limit ends with 7, then and whenever it is tried again, and in silence."""
-    first = door.refused("--max-epsilon", "0.5")
-    again = door.refused()
+def test_a_session_past_the_limit_is_refused_before_anything_is_sent(ports: CountedPorts) -> None:
+    """It ends with exit code 7, also when it is tried again, and opens no connection."""
+    first = ports.refused("--max-epsilon", "0.5")
+    again = ports.refused()
     for attempt in (first, again):
         assert attempt.returncode == 7
         assert "the data set 'main' would have spent epsilon 1 at delta 0.001" in attempt.stderr
         assert "its limit is epsilon 0.5" in attempt.stderr
         assert "so far it has spent nothing" in attempt.stderr
-    assert not door.knocked()
-    (data_set,) = budget(door.ledger)
+    assert not ports.knocked()
+    (data_set,) = budget(ports.ledger)
     assert data_set["limit"]["epsilon"] == 0.5
     assert [row["releases"] for row in data_set["sessions"]] == [0]
 
 
-def test_join_with_a_raised_limit_goes_to_the_coordinator(door: Door) -> None:
-    """Once the limit is raised on purpose the party connects, and its ledger is in use."""
-    with closing(Ledger(door.ledger, door.play.agreement, "party1")) as ledger:
+def test_a_raised_limit_lets_the_party_connect(ports: CountedPorts) -> None:
+    """With the raised limit the party connects, and its ledger is in use."""
+    with closing(Ledger(ports.ledger, ports.play.agreement, "party1")) as ledger:
         ledger.fix_limit(Limit(0.5, DELTA))
     waiting = subprocess.Popen(
-        door.join("--max-epsilon", "1"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ports.join("--max-epsilon", "1"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
-        until(lambda: waiting.poll() is not None or door.knocked(), "somebody comes")
+        until(lambda: waiting.poll() is not None or ports.knocked(), "somebody comes")
         assert waiting.poll() is None
-        asked = party("budget", door.ledger)
+        asked = party("budget", ports.ledger)
         assert asked.returncode == 6
         assert "is in use by another process" in asked.stderr
         waiting.send_signal(signal.SIGTERM)
@@ -295,44 +297,46 @@ def test_join_with_a_raised_limit_goes_to_the_coordinator(door: Door) -> None:
     finally:
         waiting.kill()
         waiting.wait()
-    limit = accounts(door.ledger)[1]["main"]
+    limit = accounts(ports.ledger)[1]["main"]
     assert (limit.epsilon, limit.delta, limit.fixed) == (1.0, DELTA, (1.0, DELTA))
 
 
-def test_join_with_half_a_limit(door: Door) -> None:
-    """A δ without an ε is refused before the ledger is made."""
-    refused = door.refused("--max-delta", "0.1")
+def test_max_delta_without_max_epsilon_is_refused(ports: CountedPorts) -> None:
+    """It is refused before the ledger is made."""
+    refused = ports.refused("--max-delta", "0.1")
     assert refused.returncode == 2
     assert "--max-delta needs --max-epsilon" in refused.stderr
-    assert not door.ledger.exists()
+    assert not ports.ledger.exists()
 
 
-def test_a_second_ledger_is_refused_before_it_is_made(door: Door, tmp_path: Path) -> None:
-    """Two ledgers are two budgets: the key remembers which one counts, wherever that is moved."""
-    assert door.refused("--max-epsilon", "0.5").returncode == 7
-    second, mark = tmp_path / "second.ledger", door.ledger.with_suffix(".budget")
+def test_a_second_ledger_is_refused_before_it_is_made(ports: CountedPorts, tmp_path: Path) -> None:
+    """The key remembers which ledger counts, even if that is moved."""
+    assert ports.refused("--max-epsilon", "0.5").returncode == 7
+    second, mark = tmp_path / "second.ledger", ports.ledger.with_suffix(".budget")
     assert stat.S_IMODE(mark.stat().st_mode) == 0o600
     for made in (False, True):
         if made:
-            Ledger(second, door.play.agreement, "party1").close()
-        other = door.refused("--ledger", str(second), "--max-epsilon", "1")
+            Ledger(second, ports.play.agreement, "party1").close()
+        other = ports.refused("--ledger", str(second), "--max-epsilon", "1")
         assert other.returncode == 6
-        assert f"that was last at {str(door.ledger)!r}. Two ledgers are two budgets" in other.stderr
+        assert (
+            f"that was last at {str(ports.ledger)!r}. Two ledgers are two budgets" in other.stderr
+        )
         assert second.exists() == made
-    assert not door.knocked()
-    moved = door.ledger.replace(tmp_path / "moved.ledger")
-    assert door.refused().returncode == 6, "the first one is gone, and would be made anew"
-    assert not door.ledger.exists()
-    assert door.refused("--ledger", str(moved)).returncode == 7, "the same one, with its limit"
-    assert repr(str(moved)) in door.refused().stderr
+    assert not ports.knocked()
+    moved = ports.ledger.replace(tmp_path / "moved.ledger")
+    assert ports.refused().returncode == 6, "the first one is gone, and would be made anew"
+    assert not ports.ledger.exists()
+    assert ports.refused("--ledger", str(moved)).returncode == 7, "the same one, with its limit"
+    assert repr(str(moved)) in ports.refused().stderr
 
 
-def test_join_resumed_under_another_data_set(door: Door) -> None:
-    """A session begun with one data set is not joined with another, and nobody is told."""
-    with closing(Ledger(door.ledger, door.play.agreement, "party1", data_set="spring")) as ledger:
-        ledger.record_release(release(door.play.agreement, 0, member="party1"))
-    other = door.refused("--data-set", "autumn")
+def test_a_session_cannot_change_its_data_set(ports: CountedPorts) -> None:
+    """Resuming with another data set is refused before anything is sent."""
+    with closing(Ledger(ports.ledger, ports.play.agreement, "party1", data_set="spring")) as ledger:
+        ledger.record_release(release(ports.play.agreement, 0, member="party1"))
+    other = ports.refused("--data-set", "autumn")
     assert other.returncode == 6
     assert "was begun with the data set 'spring', not with 'autumn'" in other.stderr
-    assert not door.knocked()
-    assert [account.data_set for account in accounts(door.ledger)[0]] == ["spring"]
+    assert not ports.knocked()
+    assert [account.data_set for account in accounts(ports.ledger)[0]] == ["spring"]

@@ -12,7 +12,7 @@ import pytest
 from party.model.best_response import USUAL
 from party.rehearsal.in_process import players, run
 from party.run import Company, conclude
-from party.settlement import result_files
+from party.settlement import private_report, result_files
 from party.ui.console import View
 from protocol.agreement.parse import from_table
 from protocol.errors import QuotaTooSmall
@@ -84,7 +84,7 @@ def test_the_report_is_built_once_for_file_and_page(
 ) -> None:
     """All files are written, and the page shows the contents of report.html."""
     built: list[list[Element]] = []
-    build = result_files.private_parts
+    build = private_report.private_parts
 
     def counted(*arguments: Any, **options: Any) -> list[Element]:
         built.append(build(*arguments, **options))
