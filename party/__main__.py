@@ -278,7 +278,9 @@ def _join(options: argparse.Namespace) -> None:
         listen=options.listen,
         seed=options.seed,
     )
-    run_session(config, _view(options, agreement)).require_plan()
+    conclusion = run_session(config, _view(options, agreement))
+    if options.out:  # without files no plan was computed
+        conclusion.require_plan()
 
 
 def _view(options: argparse.Namespace, agreement: "Agreement") -> "View":

@@ -21,7 +21,6 @@ from party.settlement.settle import Plan, Settlement
 from party.ui.console import ProgressView, View
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import amounts
-from protocol.errors import InternalError
 from protocol.outcome.outcome import Outcome
 from protocol.runtime.files import read_agreement
 
@@ -132,12 +131,10 @@ def join(
         seed=seed,
     )
     view = ProgressView(agreement) if progress else View()
-    ended = run_session(config, view, need_settlement=True)
-    if ended.settlement is None:
-        raise InternalError("a session was concluded without a settlement")
+    conclusion = run_session(config, view)
     return Result(
-        member=ended.member,
-        outcome=ended.outcome,
-        settlement=ended.settlement,
-        names=ended.names,
+        member=conclusion.company.member,
+        outcome=conclusion.outcome,
+        settlement=conclusion.settlement,
+        names=conclusion.company.data.names,
     )

@@ -6,6 +6,7 @@ Never here: argument parsing, or a decision about the session.
 
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from party import keys
@@ -38,6 +39,7 @@ from protocol.errors import (
     Unsealed,
 )
 from protocol.outcome.outcome import Outcome
+from protocol.outcome.private_quota import Allocation
 from protocol.runtime.sockets import require_network
 
 
@@ -79,16 +81,24 @@ class Company:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Conclusion:
-    """The outcome of a session, and the settlement if it was computed. Secret."""
+    """The outcome of a session for one company. Secret."""
 
-    member: str
-    names: tuple[str, ...]
+    company: Company
     outcome: Outcome
-    settlement: Settlement | None
+    #: The company's own quota and payment, if only totals are public.
+    allocation: Allocation | None
+
+    @cached_property
+    def settlement(self) -> Settlement:
+        """The company's plan and gain, computed when it is first used."""
+        company = self.company
+        return settle(
+            company.data, self.outcome, company.member, self.allocation, effort=company.mip_limits
+        )
 
     def require_plan(self) -> None:
         """Raise if the company has no plan within its quota."""
-        if self.settlement is not None and self.settlement.within_quota is None:
+        if self.settlement.within_quota is None:
             raise QuotaTooSmall(
                 "your quota is too small for any plan of your model; report.html says what is "
                 "missing. The session is sealed all the same; nobody else sees this line or the "
@@ -96,7 +106,7 @@ class Conclusion:
             )
 
 
-def run_session(config: PartyConfig, view: View, *, need_settlement: bool = False) -> Conclusion:
+def run_session(config: PartyConfig, view: View) -> Conclusion:
     """Take part in a session until it ends, or resume it, and conclude it.
 
     Raises what ends the session, after the outcome is concluded if all rounds are closed.
@@ -127,11 +137,7 @@ def run_session(config: PartyConfig, view: View, *, need_settlement: bool = Fals
         noise = DiscreteGaussian() if config.seed is None else SeededGaussian(config.seed)
 
         def on_outcome(outcome: Outcome) -> None:
-            conclusions.append(
-                conclude(
-                    outcome, company, out=config.out, view=view, need_settlement=need_settlement
-                )
-            )
+            conclusions.append(conclude(outcome, company, config.out, view))
 
         try:
             with view:
@@ -182,38 +188,27 @@ def _admit(config: PartyConfig, ledger: Ledger) -> str:
     return statement(ledger.data_set, limit, colluders=colluders)
 
 
-def conclude(
-    outcome: Outcome,
-    company: Company,
-    *,
-    out: Path | None,
-    view: View,
-    need_settlement: bool = False,
-) -> Conclusion:
+def conclude(outcome: Outcome, company: Company, out: Path | None, view: View) -> Conclusion:
     """Settle, write the files and show the outcome: the one place that concludes a session.
 
-    Without `out` and `need_settlement` the company's plan is not computed.
+    Without `out` no file is written, and the company's plan is not computed here.
     """
     # First, in any case: the ledger then destroys the company's demands.
     allocation = own_allocation(outcome, company.member, company.ledger)
+    conclusion = Conclusion(company, outcome, allocation)
     view.outcome(outcome)
-    settlement = None
-    if out is not None or need_settlement:
-        settlement = settle(
-            company.data, outcome, company.member, allocation, effort=company.mip_limits
-        )
-    if out is not None and settlement is not None:
+    if out is not None:
         write_result(
             outcome,
             company.member,
             company.data,
-            settlement=settlement,
+            settlement=conclusion.settlement,
             ledger=company.ledger,
             folder=out,
             on_report=view.report,
         )
     view.finished(public_result(outcome, company.member), out)
-    return Conclusion(company.member, company.data.names, outcome, settlement)
+    return conclusion
 
 
 def write_again(
@@ -228,7 +223,7 @@ def write_again(
         company = Company(member, data, opened, mip_limits)
         conclusion = None
         if outcome.state.over:
-            conclusion = conclude(outcome, company, out=out, view=TextView(agreement))
+            conclusion = conclude(outcome, company, out, TextView(agreement))
         if fault is not None:
             if not keep_evidence(fault, out):
                 raise BadCommand(f"the evidence cannot be written to {str(out)!r}")

@@ -109,26 +109,26 @@ class MeshLink(Link):
         looks it up for itself.
         """
         everywhere = "[::]" if agreed and needs_ipv6(agreed) else "*"
-        place = listen or (agreed and f"tcp://{everywhere}:{port_of(agreed)}") or remembered
-        if not place:
+        endpoint = listen or (agreed and f"tcp://{everywhere}:{port_of(agreed)}") or remembered
+        if not endpoint:
             raise BadAgreement(
                 f"member {self._identity.name!r} has no address in the agreement: a mesh needs "
                 "one, or --listen tcp://HOST:PORT (port * for any free port)"
             )
-        if place.endswith(":*") and remembered:
-            place = remembered
-        self._out.ipv6 = needs_ipv6(place)
+        if endpoint.endswith(":*") and remembered:
+            endpoint = remembered
+        self._out.ipv6 = needs_ipv6(endpoint)
         try:
-            self._out.bind(listening(place))
+            self._out.bind(listening(endpoint))
         except zmq.ZMQError as error:
-            raise cannot_listen(place, zmq.strerror(error.errno or 0)) from None
+            raise cannot_listen(endpoint, zmq.strerror(error.errno or 0)) from None
         bound = bytes(self._out.getsockopt(zmq.LAST_ENDPOINT)).decode().rstrip("\0")
         self._own_port = port_of(bound)
         if agreed:
             return agreed if numeric(agreed) else None
         if not numeric(bound):
             raise BadCommand(
-                f"--listen {place}: others cannot reach {bound!r}. Name the host by which they "
+                f"--listen {endpoint}: others cannot reach {bound!r}. Name the host by which they "
                 "reach this one, or add it as the address of this member to the agreement, which "
                 "keeps its digest"
             )
@@ -163,22 +163,22 @@ class MeshLink(Link):
         """
         now = time.monotonic()
         moved = {
-            name: place
-            for name, place in addresses.items()
+            name: endpoint
+            for name, endpoint in addresses.items()
             if name != self._identity.name
-            and self._addresses.get(name) != place
+            and self._addresses.get(name) != endpoint
             and now >= self._moved_at.get(name, now - INTRODUCE_SECONDS) + INTRODUCE_SECONDS
         }
         self._moved_at |= dict.fromkeys(moved, now)
-        for name, place in moved.items():
+        for name, endpoint in moved.items():
             if name not in self._peers:
                 socket = self._open_socket(zmq.SUB, self._keys[name])
                 socket.subscribe(b"")
                 self._peers[name] = self._monitor(socket, repr(name))
                 self._sources[socket] = name
                 self._poller.register(socket, zmq.POLLIN)
-            self._peers[name].connect(place)
+            self._peers[name].connect(endpoint)
         self._addresses |= moved
         # Host names are in the agreement; only announced addresses need to be remembered.
-        if announced := {name: place for name, place in moved.items() if numeric(place)}:
+        if announced := {name: endpoint for name, endpoint in moved.items() if numeric(endpoint)}:
             self._ledger.record_addresses(announced)

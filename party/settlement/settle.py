@@ -237,28 +237,26 @@ def smallest_extra(
 
     Least is the sum over resources of the fraction of the capacity. None if the solver fails.
     """
-    least, floor = amounts(agreement, own, row), quantities(agreement).floor[row]
-    most = np.maximum(
-        floor + quantities(agreement).share[row] * quantities(agreement).capacity, least
-    )
+    public, least = quantities(agreement), amounts(agreement, own, row)
+    most = np.maximum(public.floor[row] + public.share[row] * public.capacity, least)
     parts = finer(data, np.maximum(np.abs(most), np.abs(least)))
     lp = model(counted(data, parts), most * parts)
     n = data.columns
     lp.sense_ = highspy.ObjSense.kMinimize
     lp.offset_ = 0.0
-    lp.col_cost_ = np.concatenate([np.zeros(n), 1.0 / (quantities(agreement).capacity * parts)])
+    lp.col_cost_ = np.concatenate([np.zeros(n), 1.0 / (public.capacity * parts)])
     lp.col_lower_ = np.concatenate([data.lower, least * parts])
     solver = loaded(lp, effort=effort)
     solver.run()
     if not found(solver):
         return None
     uses = _plan(data, np.array(solver.getSolution().col_value)[:n]).uses
-    missing = (uses - least) / quantities(agreement).capacity * agreement.ticks
+    missing = (uses - least) / public.capacity * agreement.ticks
     short = missing > _NEGLIGIBLE_TICKS
     if not short.any():
         short = missing >= 0.0
     extra: Ticks = np.where(short, np.ceil(missing + _NEGLIGIBLE_TICKS), 0.0).astype(np.int64)
-    np.minimum(extra, quantities(agreement).share_ticks[row] - own, out=extra)
+    np.minimum(extra, public.share_ticks[row] - own, out=extra)
     return extra
 
 

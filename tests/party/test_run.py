@@ -12,7 +12,7 @@ import pytest
 from party.model.best_response import USUAL
 from party.rehearsal.in_process import players, run
 from party.run import Company, conclude
-from party.settlement import private_report, result_files
+from party.settlement import private_report, result_files, settle
 from party.ui.console import View
 from protocol.agreement.parse import from_table
 from protocol.errors import QuotaTooSmall
@@ -59,24 +59,32 @@ def ended() -> Iterator[tuple[Outcome, Company]]:
         )
 
 
-def test_without_files_no_plan_is_computed(ended: tuple[Outcome, Company]) -> None:
-    """The outcome is shown and the quota recorded, but nothing is solved."""
+def test_without_files_the_quota_is_recorded(ended: tuple[Outcome, Company]) -> None:
+    """The outcome is shown, and the demands are destroyed."""
     view, (known, company) = RecordingView(), ended
-    conclusion = conclude(known, company, out=None, view=view)
-    assert conclusion.settlement is None
+    conclude(known, company, None, view)
     assert view.shown == ["outcome", "finished, files in None"]
     assert company.ledger.part() is not None
-    assert not company.ledger.demands()[0].size, "demands are destroyed"
-    conclusion.require_plan()
+    assert not company.ledger.demands()[0].size
 
 
-def test_a_program_gets_the_settlement_without_files(ended: tuple[Outcome, Company]) -> None:
-    """`need_settlement` computes the plan and writes nothing."""
-    view, (known, company) = RecordingView(), ended
-    conclusion = conclude(known, company, out=None, view=view, need_settlement=True)
-    assert conclusion.settlement is not None
-    assert (conclusion.member, conclusion.names) == (company.member, company.data.names)
-    assert view.shown == ["outcome", "finished, files in None"]
+def test_without_files_a_plan_is_computed_only_on_demand(
+    ended: tuple[Outcome, Company], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command without --out solves nothing; a program reads the settlement."""
+    solved: list[object] = []
+    solve = settle.settle
+
+    def counted(*arguments: Any, **options: Any) -> settle.Settlement:
+        solved.append(arguments)
+        return solve(*arguments, **options)
+
+    monkeypatch.setattr("party.run.settle", counted)
+    known, company = ended
+    conclusion = conclude(known, company, None, View())
+    assert not solved
+    assert conclusion.settlement is conclusion.settlement
+    assert len(solved) == 1
 
 
 def test_the_report_is_built_once_for_file_and_page(
@@ -92,7 +100,7 @@ def test_the_report_is_built_once_for_file_and_page(
 
     monkeypatch.setattr(result_files, "private_parts", counted)
     view, (known, company) = RecordingView(), ended
-    conclude(known, company, out=tmp_path, view=view)
+    conclude(known, company, tmp_path, view)
     assert view.shown == ["outcome", "report", f"finished, files in {tmp_path.name}"]
     assert sorted(path.name for path in tmp_path.iterdir()) == FILES
     assert len(built) == 1
@@ -102,11 +110,13 @@ def test_the_report_is_built_once_for_file_and_page(
     ).read_text().replace("\n", "")
 
 
-def test_a_conclusion_without_a_plan_is_an_error_of_its_own(ended: tuple[Outcome, Company]) -> None:
+def test_a_conclusion_without_a_plan_is_an_error_of_its_own(
+    ended: tuple[Outcome, Company], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`party join` and `party result` end with exit code 30 then."""
-    known, company = ended
-    conclusion = conclude(known, company, out=None, view=View(), need_settlement=True)
-    assert conclusion.settlement is not None
-    short = replace(conclusion, settlement=replace(conclusion.settlement, within_quota=None))
+    conclusion = conclude(*ended, None, View())
+    conclusion.require_plan()
+    short = replace(conclusion.settlement, within_quota=None)
+    monkeypatch.setitem(vars(conclusion), "settlement", short)
     with pytest.raises(QuotaTooSmall, match=r"report\.html says what is missing"):
-        short.require_plan()
+        conclusion.require_plan()
