@@ -4,7 +4,7 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from protocol.errors import BadCommand
 from protocol.runtime.cli import Commands, add_command, command_line, run
@@ -17,12 +17,38 @@ if TYPE_CHECKING:  # each command imports what it needs, so that it starts fast
     from protocol.agreement.model import Agreement
 
 
+_SHARED: dict[str, dict[str, Any]] = {
+    "--agreement": {"type": Path, "required": True, "metavar": "FILE", "help": "from the convener"},
+    "--data": {"type": Path, "required": True, "metavar": "MODEL", "help": "your model file"},
+    "--as": {"dest": "name", "required": True, "metavar": "NAME", "help": "which member"},
+    "--ledger": {"type": Path, "metavar": "FILE", "help": "(NAME.ledger beside the key)"},
+    "--data-set": {"metavar": "NAME", "help": "whose budget is spent ('main', for all data)"},
+    "--max-epsilon": {"type": float, "metavar": "E", "help": "lifetime limit of this data set, "
+        "for this and all later sessions (the budget of its first session)"},
+    "--max-delta": {"type": float, "metavar": "D", "help": "the delta of that limit (0.001)"},
+    "--mip-gap": {"type": float, "metavar": "FRACTION", "help": "models with integers: stop when "
+        "a plan is this near the best (0.0001)"},
+    "--mip-time-limit": {"type": float, "metavar": "SECONDS", "help": "models with integers: stop "
+        "the search for a plan after this time (10)"},
+    "--json": {"action": "store_true", "help": "print the figures as JSON"},
+}  # fmt: skip
+"""Options of several commands."""
+
+_BUDGET = ("--data-set", "--max-epsilon", "--max-delta")
+_MIP = ("--mip-gap", "--mip-time-limit")
+
+
 def main() -> None:
     parser, commands = command_line("party", "One company's side of a session.")
     for add in (_add_keygen, _add_check, _add_join, _add_rehearse, _add_result, _add_abandon,
                 _add_budget):  # fmt: skip
         add(commands)
     run(parser)
+
+
+def _add_shared(parser: argparse.ArgumentParser, *names: str) -> None:
+    for name in names:
+        parser.add_argument(name, **_SHARED[name])
 
 
 def _add_keygen(commands: Commands) -> None:  # type: ignore[type-arg]
@@ -55,12 +81,8 @@ def _add_check(commands: Commands) -> None:  # type: ignore[type-arg]
         "Exit codes: 0 nothing known to be wrong; otherwise the code that `party join` would\n"
         "give: 3 agreement, 4 model, 5 key, 6 ledger, 7 budget.",
     )
-    _add_agreement_and_model(parser)
-    parser.add_argument("--as", dest="name", required=True, metavar="NAME", help="which member")
     parser.add_argument("--key", type=Path, metavar="FILE", help="check this key file as well")
-    parser.add_argument("--ledger", type=Path, metavar="FILE", help="(NAME.ledger beside the key)")
-    parser.add_argument("--data-set", metavar="NAME", help="whose budget, as for `party join`")
-    _add_mip_options(parser)
+    _add_shared(parser, "--agreement", "--data", "--as", "--ledger", "--data-set", *_MIP)
 
 
 def _add_join(commands: Commands) -> None:  # type: ignore[type-arg]
@@ -81,13 +103,10 @@ def _add_join(commands: Commands) -> None:  # type: ignore[type-arg]
         "model, which only you see; 130 interrupted: run the same command to resume.",
     )
     parser.set_defaults(beyond_output=True)
-    _add_agreement_and_model(parser)
     add = parser.add_argument
+    _add_shared(parser, "--agreement", "--data", "--ledger", *_BUDGET, *_MIP)
     add("--key", type=Path, required=True, metavar="FILE", help="from `party keygen`")
-    add("--ledger", type=Path, metavar="FILE", help="(NAME.ledger beside the key)")
     add("--out", type=Path, metavar="DIR", help="write report, plan, result and transcript here")
-    _add_budget_options(parser)
-    _add_mip_options(parser)
     add("--listen", metavar="ADDRESS",
         help="mesh only: where to listen, tcp://HOST:PORT. The others get the numeric address of "
         "HOST, unless the agreement has an address for you")  # fmt: skip
@@ -111,15 +130,12 @@ def _add_rehearse(commands: Commands) -> None:  # type: ignore[type-arg]
         "pace your solver needs.\n\n"
         "Exit codes: 0 done, 2 wrong option, 3 agreement, 4 model.",
     )
-    _add_agreement_and_model(parser)
     add = parser.add_argument
-    add("--as", dest="name", required=True, metavar="NAME", help="which member")
+    _add_shared(parser, "--agreement", "--data", "--as", *_MIP, "--json")
     add("--sessions", type=int, default=20, metavar="N", help="(%(default)s)")
     add("--seed", type=int, default=1, help="of the partners (%(default)s)")
     add("--worth", type=float, metavar="MONEY",
         help="estimated value of each capacity, if the agreement has none")  # fmt: skip
-    add("--json", action="store_true", help="print the figures as JSON")
-    _add_mip_options(parser)
 
 
 def _add_result(commands: Commands) -> None:  # type: ignore[type-arg]
@@ -138,10 +154,9 @@ def _add_result(commands: Commands) -> None:  # type: ignore[type-arg]
         "21 seals are missing, and the files say so; 30 your quota is too small; 10 to 15 the\n"
         "code that the session ended with.",
     )
-    _add_agreement_and_model(parser)
+    _add_shared(parser, "--agreement", "--data", *_MIP)
     parser.add_argument("--ledger", type=Path, required=True, metavar="FILE")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where to write")
-    _add_mip_options(parser)
 
 
 def _add_abandon(commands: Commands) -> None:  # type: ignore[type-arg]
@@ -161,8 +176,7 @@ def _add_abandon(commands: Commands) -> None:  # type: ignore[type-arg]
         "Exit codes: 0 abandoned; 2 not confirmed, or the session is sealed; 6 no such session.",
     )
     add = parser.add_argument
-    add("--agreement", type=Path, required=True, metavar="FILE")
-    add("--ledger", type=Path, metavar="FILE", help="(NAME.ledger beside the key)")
+    _add_shared(parser, "--agreement", "--ledger")
     add("--key", type=Path, metavar="FILE", help="the key that joined")
     add("--out", type=Path, metavar="DIR", help="write session.transcript here")
     add("--yes", action="store_true", help="do not ask")
@@ -188,30 +202,7 @@ def _add_budget(commands: Commands) -> None:  # type: ignore[type-arg]
     parser.add_argument(
         "--delta", type=float, default=1e-3, help="show epsilon at this delta (%(default)s)"
     )
-    _add_budget_options(parser)
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-
-
-def _add_agreement_and_model(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--agreement", type=Path, required=True, metavar="FILE")
-    parser.add_argument("--data", type=Path, required=True, metavar="MODEL")
-
-
-def _add_budget_options(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("--data-set", metavar="NAME", help="whose budget is spent ('main', for all data)")
-    add("--max-epsilon", type=float, metavar="E",
-        help="lifetime limit of this data set, for this and all later sessions (the budget of "
-        "its first session)")  # fmt: skip
-    add("--max-delta", type=float, metavar="D", help="the delta of that limit (0.001)")
-
-
-def _add_mip_options(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("--mip-gap", type=float, metavar="FRACTION",
-        help="models with integers: stop when a plan is this near the best (0.0001)")  # fmt: skip
-    add("--mip-time-limit", type=float, metavar="SECONDS",
-        help="models with integers: stop the search for a plan after this time (10)")  # fmt: skip
+    _add_shared(parser, *_BUDGET, "--json")
 
 
 def _mip_limits(options: argparse.Namespace) -> "MipLimits":

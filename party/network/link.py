@@ -35,7 +35,9 @@ def port_of(address: str) -> int:
 
 
 class Link:
-    """One party's connection to the others."""
+    """One party's connection to the others. A subclass opens `_out`, its publisher."""
+
+    _out: zmq.Socket[bytes]
 
     def __init__(self, agreement: Agreement, identity: Identity) -> None:
         require_network(agreement)
@@ -54,7 +56,7 @@ class Link:
 
     def publish(self, data: bytes) -> None:
         """Send bytes to all others."""
-        raise NotImplementedError
+        self._out.send(data)
 
     def receive(self, seconds: float) -> list[Incoming]:
         """Return what has arrived, after waiting at most `seconds` for the first message."""

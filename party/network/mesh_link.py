@@ -72,9 +72,6 @@ class MeshLink(Link):
             ledger.record_addresses({own: self._address})
         self._guard.start()
 
-    def publish(self, data: bytes) -> None:
-        self._out.send(data)
-
     def receive(self, seconds: float) -> list[Incoming]:
         now = time.monotonic()
         incomplete = len(self._addresses) < len(self._keys) - 1

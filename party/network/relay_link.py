@@ -30,9 +30,6 @@ class RelayLink(Link):
         self._port = port_of(address(transport.coordinator))
         self._guard.start()
 
-    def publish(self, data: bytes) -> None:
-        self._out.send(data)
-
     def receive(self, seconds: float) -> list[Incoming]:
         ready = self._poll(seconds)
         return [Incoming("", data) for data in self._drain(self._in)] if ready else []
