@@ -174,10 +174,10 @@ def test_delta_chooses_the_epsilon_shown(session: Session) -> None:
     assert data_set["spent_epsilon"] == pytest.approx(expected, rel=0.01)
 
 
-def test_budget_sets_a_limit(session: Session, tmp_path: Path) -> None:
-    """A limit that `party budget` sets is told with the room it leaves, then and later.
+def test_party_budget_sets_a_limit(session: Session, tmp_path: Path) -> None:
+    """`party budget` shows a new limit with the room it leaves, now and later.
 
-    It comes after releases, and above what was fixed before them: so it is told what it means.
+    This limit is set after releases and is above the fixed one: the output says what still holds.
     """
     ledger = tmp_path / "ledger"
     shutil.copy(session.ledger, ledger)

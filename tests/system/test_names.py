@@ -1,7 +1,7 @@
-"""Sessions whose agreement has host names: looked up beside the loop, and never by libzmq.
+"""Sessions whose agreement has host names: the party looks them up, never libzmq.
 
-The names end with `.test`, which no name server knows. The processes are told of them where
-Python asks the system, so that a name which reached libzmq would never be found.
+The names end with `.test`, which no name server knows. Only Python's own lookup is patched to
+resolve them, so libzmq could never find one.
 """
 
 import argparse
@@ -61,10 +61,10 @@ def test_a_relay_is_reached_by_its_host_name(tmp_path: Path) -> None:
 def test_a_name_that_is_never_resolved_delays_no_mesh(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A session of names completes, with one among them that no lookup ever answers.
+    """A session completes although one of its host names is never resolved.
 
-    One member has a name in the agreement; of another the others have a name that is never
-    found, and learn its numeric address from the coordinator.
+    One member has a name in the agreement. Another has a name that is never found: the others
+    learn its numeric address from the coordinator.
     """
     with play(tmp_path / "s", options("--topology", "mesh", rounds=10)) as session:
         first = reserve(2)

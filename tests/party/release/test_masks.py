@@ -195,7 +195,7 @@ def test_masks_differ_between_sessions() -> None:
 
 
 def hostile_keys(members: int, seed: int) -> tuple[list[MaskSecret], list[bytes], list[int]]:
-    """Honest secrets, and keys of which some are copies: as they are, or negated.
+    """Honest secrets, and keys some of which are copies of others, or negated copies.
 
     At least two members are honest. Each liar copies the key of an honest member or of a liar.
     """
@@ -247,8 +247,7 @@ def test_two_honest_members_derive_the_same_secret() -> None:
 def test_no_subset_of_releases_is_unmasked_by_a_copied_key(
     members: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Even if proofs were not checked: the last member copies the first one's key, and no sum
-    over fewer than all honest members is free of masks. (It was, while pairs had no names.)"""
+    """Even without checks of proofs, no sum over fewer than all honest members is unmasked."""
     monkeypatch.setattr(signatures, "require_owned", lambda *_, **__: None)
     agreement = masked_agreement(members)
     masks, _, ledgers = paired(agreement)

@@ -196,9 +196,9 @@ coefficients = st.one_of(st.just(0.0), st.floats(-5.0, -1e-3), st.floats(1e-3, 5
 
 @st.composite
 def small_models(draw: st.DrawFn) -> tuple[CompanyModel, Floats]:
-    """A model of four columns and two resources, and a limit of any size or none.
+    """A model of four columns and two resources, and a limit of any size, or 0.
 
-    Its bounds are none that a solver takes for 0.
+    No bound is so small that a solver treats it as 0.
     """
     lower = draw(st.lists(st.integers(-3000, 3000).map(lambda n: n / 1e3), min_size=4, max_size=4))
     widths = draw(st.lists(st.integers(0, 9000).map(lambda n: n / 1e3), min_size=4, max_size=4))
