@@ -1,7 +1,7 @@
 """One company's private side of a session. `party.join` runs one from Python.
 
-`run` wires everything; `model` answers prices, `release` makes releases, `ledger` remembers them,
-`network` carries them, `driver` carries out what the session asks for, `settlement` ends it.
+`run` wires everything: `model` answers prices, `release` makes releases, `ledger` remembers them,
+`network` carries them, `driver` carries out the session's effects, `settlement` ends it.
 Never here: an import of `coordinator`.
 """
 

@@ -1,7 +1,7 @@
-"""Gives up a session for good, at home: in this party's ledger, without network.
+"""`party abandon`: gives up a session for good, in this party's ledger, without network.
 
-What the session keeps secret is destroyed; what it released stays counted, and the rounds that
-were closed stay public. Nothing here may make a release possible, or take one off the budget.
+The session's secrets are destroyed. Its releases stay counted, and its closed rounds stay public.
+Never here: anything that makes a release possible or takes one off the budget.
 """
 
 from collections.abc import Callable
@@ -10,8 +10,8 @@ from pathlib import Path
 
 from party.ledger import accounts
 from party.ledger.session_ledger import Ledger
-from party.settlement.result_files import known_by
-from party.settlement.settle import own_part
+from party.settlement.result_files import ensure_dir, read_outcome
+from party.settlement.settle import own_allocation
 from protocol.agreement.model import Agreement
 from protocol.errors import BadCommand
 from protocol.outcome.outcome import Outcome
@@ -20,63 +20,61 @@ from protocol.outcome.outcome import Outcome
 def abandon(
     agreement: Agreement, path: Path, *, out: Path | None, confirm: Callable[[str], None]
 ) -> list[str]:
-    """End a session in a ledger for good; what was done, for the operator.
+    """End a session in a ledger for good. Returns lines for the operator.
 
-    `confirm` is given what that means, and raises unless the operator wants it. Where the process
-    ends before this returns, the same call does what is missing, and asks no more.
+    `confirm` is given the consequences, and raises unless the operator agrees. If the process ends
+    before this returns, the same call completes it without asking again.
     """
+    if out is not None:
+        ensure_dir(out)
     member, data_set = accounts.find_session(path, agreement)
     with closing(Ledger(path, agreement, member, data_set=data_set)) as ledger:
-        known = known_by(ledger, agreement, member)
-        _require_open(ledger, agreement, known)
+        outcome = read_outcome(ledger, agreement, member)
+        _require_open(ledger, agreement, outcome)
         if ledger.abandoned is None:
-            confirm(_meaning(agreement, known))
-        if known.state.over:
-            own_part(known, member, ledger)  # the quota is this company's: it is kept
+            confirm(_consequences(agreement, outcome))
+        if outcome.state.over:
+            own_allocation(outcome, member, ledger)  # the company keeps its quota
         ledger.record_abandoned()
-        told = [str(ledger.abandoned), _destroyed(agreement)]
+        lines = [str(ledger.abandoned), _destroyed(agreement)]
         if out is not None:
-            told.append(_written(ledger, out))
-    return told
+            lines.append(_write_transcript(ledger, out))
+    return lines
 
 
-def _require_open(ledger: Ledger, agreement: Agreement, known: Outcome) -> None:
-    """Refuse a session that has ended otherwise."""
-    if known.sealed:
+def _require_open(ledger: Ledger, agreement: Agreement, outcome: Outcome) -> None:
+    """Refuse a session that has ended in another way."""
+    if outcome.sealed:
         raise BadCommand(
             f"all members have sealed {agreement.session!r}: it is finished, and cannot be "
-            "abandoned. `party result` writes its files"
+            "abandoned. Write its files with `party result`"
         )
     if ledger.fault is not None:
         raise BadCommand(f"{ledger.fault}. There is nothing to abandon")
 
 
-def _meaning(agreement: Agreement, known: Outcome) -> str:
-    """What it means to give this session up, before it is done."""
-    stands = f"{agreement.session!r} stands at round {known.rounds} of {agreement.rounds}"
-    if known.state.over:
-        then = (
-            "All rounds are closed: prices and quotas stay as they are, but they will never be "
-            "sealed here"
-        )
+def _consequences(agreement: Agreement, outcome: Outcome) -> str:
+    if outcome.state.over:
+        result = "All rounds are closed: prices and quotas stay, but are never sealed here"
     else:
-        then = "There will be no outcome: the others cannot finish without this party"
+        result = "There will be no outcome: the others cannot finish without this party"
     return (
-        f"{stands}. To abandon it is final. {then}. The others are not told: they wait until "
-        "their patience ends, so tell them. What was released stays spent"
+        f"{agreement.session!r} is at round {outcome.rounds} of {agreement.rounds}. Abandoning it "
+        f"is final. {result}. Tell the others yourself: they only see that you are silent, and "
+        "wait until their patience ends. What was released stays spent"
     )
 
 
 def _destroyed(agreement: Agreement) -> str:
     if agreement.masked:
         return (
-            "Its mask key and what this company asked for are overwritten in the ledger. Copies "
-            "of the ledger still hold them: delete those, but never the ledger itself"
+            "Its mask key and this company's demands are overwritten in the ledger. Copies of the "
+            "ledger still hold them: delete the copies, but never the ledger itself"
         )
     return "Keep the ledger: it counts what was released"
 
 
-def _written(ledger: Ledger, folder: Path) -> str:
+def _write_transcript(ledger: Ledger, folder: Path) -> str:
     """Write the closed rounds, which are public."""
     path = folder / "session.transcript"
     try:
@@ -84,9 +82,9 @@ def _written(ledger: Ledger, folder: Path) -> str:
     except OSError as error:
         raise BadCommand(
             f"the session is abandoned, but {str(path)!r} cannot be written: {error.strerror}; "
-            "give the same command with another --out"
+            "run the same command with another --out"
         ) from None
     return (
-        f"{path}: the closed rounds, public. The next session begins at their prices with "
+        f"{path}: the closed rounds, public. The next session starts at their prices with "
         f"`coordinator new --from {path} --agreement FILE`: FILE is the agreement of this session"
     )

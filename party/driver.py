@@ -1,7 +1,7 @@
-"""Carries out what a session asks for: the gate's answers, the ledger's records.
+"""Carries out the effects of a session: releases from the gate, records in the ledger.
 
-The same executor serves a networked party and a simulated one. It moves no bytes itself: it
-returns what must be published, and by then everything that had to be durable is.
+The driver serves a networked party and a simulated one alike. It moves no bytes: it returns the
+messages to publish, and what they rest on is durable by then.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,8 +19,13 @@ from protocol.wire.messages import Release, Signed
 
 
 class Driver:
-    """One party's session together with its gate and ledger."""
+    """One party's session together with its gate and ledger.
 
+    `begin`, `receive`, `tick` and `respond` return messages. The caller publishes them, then calls
+    `run_idle_work`, then `respond`.
+    """
+
+    # More than 8 parameters: each is one thing that a simulated party replaces.
     def __init__(
         self,
         agreement: Agreement,
@@ -30,7 +35,7 @@ class Driver:
         pack: Pack,
         gate: Gate,
         ledger: Ledger,
-        clock: Pacer | None = None,
+        pacer: Pacer | None = None,
         waits: WaitTimes | None = None,
         now: float = 0.0,
         on_round: Callable[[RoundState, tuple[Signed, ...]], None] = lambda *_: None,
@@ -49,98 +54,104 @@ class Driver:
             now=now,
         )
         ledger.require_replayed(self.session.state.round, self.session.state.chain_hash)
+        #: The final state, once all members have sealed it.
         self.finished: RoundState | None = None
+        #: Whether no peer needs this party any more.
         self.left = False
+        #: Why the session cannot go on here.
         self.error: SottoError | None = ledger.fault
-        self._gate = gate
-        self._clock = clock
-        self._open: tuple[RoundState, float] | None = None
-        self._ledger = ledger
-        self._closed: list[tuple[RoundState, tuple[Signed, ...]]] = []
-        self._on_round = on_round
-        self._on_warning = on_warning
-        self._on_wait = on_wait
-        self._waited: list[str] = []
-        self._waits = WaitTimes(agreement) if waits is None else waits
+        #: A clock that stands still while this party is busy itself.
         self.free = FreeTime(now)
+        self._gate = gate
+        self._pacer = pacer
+        self._ledger = ledger
+        self._waits = WaitTimes(agreement) if waits is None else waits
+        #: The round to answer and when it opened, until it is answered.
+        self._due: tuple[RoundState, float] | None = None
+        #: Closed rounds and long waits that were not reported yet.
+        self._closed: list[tuple[RoundState, tuple[Signed, ...]]] = []
+        self._long_waits: list[str] = []
+        self._on_round, self._on_warning, self._on_wait = on_round, on_warning, on_wait
 
     def begin(self, now: float) -> list[Signed]:
-        return self._carried(self.session.begin(now), now)
+        return self._execute(self.session.begin(now), now)
 
     def receive(self, signed: Signed, now: float) -> list[Signed]:
         session, message = self.session, signed.message
-        due = isinstance(message, Release) and message.round == session.state.round
-        news = due and not session.holds(signed.data)
+        current = isinstance(message, Release) and message.round == session.state.round
+        new = current and not session.holds(signed.data)
         effects = session.receive(signed, now)
-        if news and session.holds(signed.data):  # it was taken for this round
+        if new and session.holds(signed.data):  # the session accepted it for this round
             self._waits.arrived(message.sender, self.free.seconds)
-        return self._carried(effects, now) if effects else []
+        return self._execute(effects, now) if effects else []
 
     def tick(self, now: float) -> list[Signed]:
-        return self._carried(self.session.tick(now), now)
+        return self._execute(self.session.tick(now), now)
 
     def respond(self) -> list[Signed]:
-        """Answer the round that has opened, where there is a clock and one has.
+        """Answer the open round of a session with a pace, at the time when its release is due.
 
-        Returns when that is due, which is later. Everything else that is to leave must have left.
+        Blocks until then: publish everything else first. Without a pace, or without an open
+        round, there is nothing to do.
         """
-        if self._open is None or self._clock is None:
+        if self._due is None:
             return []
-        (state, opened), self._open = self._open, None
-        release = self._clock.release(self._gate, self._ledger, state, opened)
-        now = self._clock.now()
-        return self._carried(self._submitted(release, now), now)
-
-    def afterwards(self) -> None:
-        """Do what no other party waits for, once everything returned so far has been published.
-
-        Tell of closed rounds and long waits. Without a clock, draw the noise that the next
-        releases will need; with one, that belongs to the time of a release.
-        """
-        for sentence in self._waited:
-            self._on_wait(sentence)
-        self._waited.clear()
-        for state, releases in self._closed:
-            self._on_round(state, releases)
-        self._closed.clear()
-        if self._clock is None and self.session.phase is Phase.COLLECTING:
-            self._gate.prepare()
-
-    def rest(self) -> None:
-        """The process ends, for whatever reason but a crash: what it has heard must not be lost,
-        nor why the session is over."""
-        self._ledger.record_witnessed(self.session.heard)
-
-    def _submitted(self, release: Signed, now: float) -> list[Effect]:
-        """Hand over our own answer: from now on this party waits for others, and only for them."""
-        if isinstance(release.message, Release):
-            self._waits.begin(self.free.seconds)
-        return self.session.submit(release, now)
-
-    def _carried(self, effects: list[Effect], now: float) -> list[Signed]:
-        """Guarantee: whatever is returned rests on records that survive a crash."""
-        outgoing = list(self._carry(effects, now))
+        outgoing = list(self._respond())
         self._ledger.commit()
         return outgoing
 
-    def _carry(self, effects: list[Effect], now: float) -> Iterable[Signed]:
+    def run_idle_work(self) -> None:
+        """Do work that no peer waits for. Publish everything returned so far first.
+
+        Report closed rounds and long waits. Without a pace, draw the noise of the next releases;
+        with one, that belongs to the time of a release.
+        """
+        for sentence in self._long_waits:
+            self._on_wait(sentence)
+        self._long_waits.clear()
+        for state, releases in self._closed:
+            self._on_round(state, releases)
+        self._closed.clear()
+        if self._pacer is None and self.session.phase is Phase.COLLECTING:
+            self._gate.prepare()
+
+    def shutdown(self) -> None:
+        """Persist peer messages and fault proof when the process ends in good order."""
+        self._ledger.record_witnessed(self.session.heard)
+
+    def _execute(self, effects: list[Effect], now: float) -> list[Signed]:
+        """Carry out effects. Guarantee: what returned messages rest on survives a crash."""
+        outgoing = list(self._carry_out(effects, now))
+        self._ledger.commit()
+        return outgoing
+
+    def _respond(self) -> Iterable[Signed]:
+        """Make and submit the release that is due: the only path from Respond to a message.
+
+        The gate records it before it returns it. From then on this party waits for others only.
+        """
+        if self._due is None:
+            return
+        (state, now), self._due = self._due, None
+        if self._pacer is None or state.unpaired:
+            release = self._gate.release(state)
+        else:
+            release = self._pacer.release(self._gate, self._ledger, state, now)
+            now = self._pacer.now()
+        if isinstance(release.message, Release):
+            self._waits.begin(self.free.seconds)
+        yield from self._carry_out(self.session.submit(release, now), now)
+
+    def _carry_out(self, effects: list[Effect], now: float) -> Iterable[Signed]:
         for effect in effects:
             if isinstance(effect, Send):
                 yield effect.signed
             elif isinstance(effect, Record):
-                state = self.session.state  # the one that this round led to
-                if effect.round < 0:
-                    self._ledger.record_mask_keys(effect.releases)
-                    continue
-                self._ledger.record_round(effect.round, effect.releases, state.chain_hash)
-                self._waited += filter(None, [self._waits.closed(effect.round)])
-                self._closed.append((state, effect.releases))
+                self._record(effect)
             elif isinstance(effect, Respond):
-                if self._clock is not None and not effect.state.unpaired:
-                    self._open = effect.state, now
-                    continue
-                release = self._gate.release(effect.state)
-                yield from self._carry(self._submitted(release, now), now)
+                self._due = effect.state, now
+                if self._pacer is None or effect.state.unpaired:
+                    yield from self._respond()
             elif isinstance(effect, Finish):
                 self._ledger.record_seals(effect.seals)
                 self.finished = effect.state
@@ -151,5 +162,14 @@ class Driver:
             elif isinstance(effect, Fail):
                 self.error = effect.error
                 if effect.final and isinstance(effect.error, PeerError):
-                    over = self.session.state.over
-                    self._ledger.record_fault(effect.error, over=over)
+                    self._ledger.record_fault(effect.error, over=self.session.state.over)
+
+    def _record(self, effect: Record) -> None:
+        """Record a closed exchange; the session's state is the one that it led to."""
+        if effect.round < 0:
+            self._ledger.record_mask_keys(effect.releases)
+            return
+        state = self.session.state
+        self._ledger.record_round(effect.round, effect.releases, state.chain_hash)
+        self._long_waits += filter(None, [self._waits.closed(effect.round)])
+        self._closed.append((state, effect.releases))

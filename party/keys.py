@@ -1,10 +1,11 @@
-"""Who a party is: its signing key (Ed25519) and its transport key (CURVE).
+"""A party's signing key (Ed25519) and transport key (CURVE), and the file that holds them.
 
-Secrets live in one file that only its owner can read. They are never printed, logged or
-sent; the public halves go into the agreement.
+Only the owner can read the key file. The public halves go into the agreement.
+Never here: a secret that is printed, logged or sent.
 """
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,8 +13,9 @@ import zmq
 from nacl.bindings import crypto_sign
 from nacl.signing import SigningKey
 
+from protocol.agreement.fields import NAME, NAME_IN_WORDS
 from protocol.agreement.model import Agreement
-from protocol.errors import BadKey
+from protocol.errors import BadCommand, BadKey
 from protocol.runtime.files import read_private, write_private
 from protocol.runtime.process_memory import keep_private
 from protocol.wire.codec import SIGNATURE_BYTES, pack
@@ -41,7 +43,7 @@ class Identity:
         return crypto_sign(data, self.signing_secret)[:SIGNATURE_BYTES]
 
     def member_table(self) -> str:
-        """The public half, as the convener puts it into the agreement."""
+        """The public keys, as the convener puts them into the agreement."""
         return (
             "[[member]]\n"
             f"name = {json.dumps(self.name)}\n"
@@ -50,17 +52,33 @@ class Identity:
         )
 
     def belongs_to(self, agreement: Agreement) -> None:
-        """Refuse an agreement that names another key for this party."""
+        """Raise if the agreement has another key for this party."""
         member = agreement.members[agreement.place(self.name)]
-        for what, ours, theirs in (
+        for field, own, agreed in (
             ("signing_key", self.signing_key.hex(), member.signing_key.hex()),
             ("transport_key", self.transport_key.decode(), member.transport_key),
         ):
-            if ours != theirs:
+            if own != agreed:
                 raise BadKey(
-                    f"the agreement gives {self.name!r} the {what} {theirs or 'nothing'}, this "
-                    f"key file has {ours}; send the convener the right member file"
+                    f"the {field} of {self.name!r} is {agreed or 'empty'} in the agreement, but "
+                    f"{own} in this key file; send the convener the right member file"
                 )
+
+
+def keygen(name: str, folder: Path) -> tuple[Path, Path]:
+    """Write NAME.key and NAME.member.toml with new keys. Existing files are never overwritten."""
+    if not re.fullmatch(NAME, name):
+        raise BadCommand(f"the name {name!r} cannot be used in an agreement: use {NAME_IN_WORDS}")
+    identity = generate(name)
+    key, member = (folder / f"{name}{suffix}" for suffix in (".key", ".member.toml"))
+    if member.exists():
+        raise BadCommand(f"{str(member)!r} exists already and is not overwritten")
+    save(identity, key)
+    try:
+        member.write_text(identity.member_table(), encoding="utf-8")
+    except OSError as error:
+        raise BadCommand(f"{str(member)!r} cannot be written: {error.strerror}") from None
+    return key, member
 
 
 def generate(name: str) -> Identity:
@@ -80,10 +98,10 @@ def save(identity: Identity, path: Path) -> None:
 
 
 def load(path: Path) -> Identity:
-    """Read a key file. From here on the memory of the process is kept from others."""
+    """Read a key file. From here on other processes cannot read the memory of this one."""
     keep_private()
 
-    def parsed(text: str) -> Identity:
+    def parse(text: str) -> Identity:
         try:
             content = json.loads(text)
             return _identity(
@@ -91,12 +109,12 @@ def load(path: Path) -> Identity:
                 bytes.fromhex(content["signing_secret"]),
                 content["transport_secret"].encode(),
             )
-        except Exception:  # whatever is wrong inside, its text must not reach a message
+        except Exception:  # its text could hold a secret: it must not reach a message
             raise BadKey(
-                f"{str(path)!r} is not a key file of `party keygen`, which is called NAME.key"
+                f"{str(path)!r} is not a key file of `party keygen`: use NAME.key"
             ) from None
 
-    return read_private(path, parsed)
+    return read_private(path, parse)
 
 
 def _identity(name: str, seed: bytes, transport_secret: bytes) -> Identity:

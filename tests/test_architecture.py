@@ -138,7 +138,7 @@ def test_coordinator_needs_no_mathematics(path: Path) -> None:
 @pytest.mark.parametrize("path", modules("party"), ids=named)
 def test_only_the_gate_draws_noise(path: Path) -> None:
     """`party.release` draws noise. The modules that choose its source import it; others do not."""
-    chooses = {"party.api", "party.run", "party.rehearsal.in_process", "party.rehearsal.rehearse"}
+    chooses = {"party.run", "party.rehearsal.in_process", "party.rehearsal.rehearse"}
     if not within(module(path), "party.release") and module(path) not in chooses:
         assert imported(path, "party.release.noise") <= {"party.release.noise.Noise"}
         assert not imported(path, "opendp", "random")

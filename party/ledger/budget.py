@@ -9,7 +9,6 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_DOWN, Context
-from typing import Any
 
 from protocol.agreement.model import Agreement
 from protocol.errors import BadCommand, BudgetExceeded
@@ -297,50 +296,6 @@ def room(spent: PrivacyCost, limit: Limit) -> float:
         low, high = (middle, high) if limit.allows(spent + PrivacyCost(middle)) else (low, middle)
     epsilon = PrivacyCost(low).epsilon(limit.delta) * (1.0 - 1e-6)
     return float(Context(prec=4, rounding=ROUND_DOWN).create_decimal_from_float(epsilon))
-
-
-def figures(
-    accounts: Iterable[Account], data_set: str, limit: Limit | None, *, delta: float
-) -> dict[str, Any]:
-    """The figures of `party budget` for one data set. An ε of None is no guarantee at all."""
-
-    mine = [a for a in accounts if a.data_set == data_set]
-    total = spent(mine, data_set)
-    return {
-        "data_set": data_set,
-        "delta": delta,
-        "sessions": [
-            {
-                "session": a.session,
-                "agreement": a.agreement.hex(),
-                "epsilon": a.epsilon,
-                "delta": a.delta,
-                "rounds": a.rounds,
-                "releases": a.releases,
-                "spent_epsilon": finite(a.spent.epsilon(delta)),
-                "colluders": a.colluders,
-            }
-            for a in mine
-        ],
-        "spent_epsilon": finite(total.epsilon(delta)),
-        "limit": limit
-        and {
-            "epsilon": limit.epsilon,
-            "delta": limit.delta,
-            "asked": limit.asked,
-            "accountant": limit.accountant,
-            "room_epsilon": room(total, limit),
-        },
-        "covered_by": limit
-        and limit.fixed
-        and {"epsilon": limit.fixed[0], "delta": limit.fixed[1]},
-        "statement": statement(
-            data_set,
-            limit,
-            everything=math.isinf(total.mu_squared),
-            colluders=colluding(mine, data_set),
-        ),
-    }
 
 
 def finite(epsilon: float) -> float | None:

@@ -1,8 +1,8 @@
-"""What has come in and was not looked at yet: a bounded queue with a fair share for each sender.
+"""Messages that arrived and are not read yet: a bounded queue with one share per sender.
 
-In a mesh a sender is the member whose connection brought the bytes. Over a relay, which verifies
-what it passes on, it is the member that a message claims to be from. A sender that says much fills
-its own share alone. What is dropped here is sent again by a member that meant it.
+In a mesh the sender is the member that owns the connection. Over a relay, which verifies what it
+passes on, it is the member that the message claims to be from. A member that floods this party
+fills only its own share. A dropped message is no loss: an honest sender sends it again.
 """
 
 from typing import NamedTuple
@@ -12,47 +12,48 @@ from protocol.runtime.sockets import QUEUE_BYTES
 from protocol.wire.codec import claimed_key, max_message_bytes
 
 MOST, FEWEST = 64, 4
-"""Messages in one share: fewer where they are long, so that all shares together are bounded."""
+"""Messages in one share: fewer if messages are long, so that all shares together are bounded."""
 
 
-class Heard(NamedTuple):
-    """Bytes that came in, and the member whose connection brought them: none over a relay."""
+class Incoming(NamedTuple):
+    """Bytes that arrived, and the member that owns the connection ("" over a relay)."""
 
     source: str
     data: bytes
 
 
 class Inbox:
-    """The messages that wait, by sender."""
+    """Waiting messages by sender."""
 
     def __init__(self, agreement: Agreement) -> None:
         members = agreement.members
-        each = QUEUE_BYTES // (max_message_bytes(agreement) * (len(members) + 1))
-        self._most = max(FEWEST, min(MOST, each))
+        fitting = QUEUE_BYTES // (max_message_bytes(agreement) * (len(members) + 1))
+        self._most = max(FEWEST, min(MOST, fitting))
         self._names = {m.signing_key: m.name for m in members}
-        # A share is in order of arrival, and what waits in it already waits only once.
-        self._shares: dict[str, dict[Heard, None]] = {n: {} for n in (*self._names.values(), "")}
-        self._waiting: dict[str, dict[Heard, None]] = {}
+        #: Messages of each sender in order of arrival; equal messages are stored once.
+        self._shares: dict[str, dict[Incoming, None]] = {n: {} for n in (*self._names.values(), "")}
+        #: The shares that are not empty.
+        self._waiting: dict[str, dict[Incoming, None]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
-    def put(self, heard: Heard) -> None:
-        """Let a message wait. If it is one too many for its sender, the oldest goes."""
-        sender = heard.source or self._names.get(claimed_key(heard.data), "")
+    def put(self, incoming: Incoming) -> None:
+        """Add a message. If its sender's share is full, the oldest message there is dropped."""
+        sender = incoming.source or self._names.get(claimed_key(incoming.data), "")
         share = self._shares[sender]
-        share[heard] = None
+        share[incoming] = None
         if len(share) > self._most:
             del share[next(iter(share))]
         self._waiting[sender] = share
 
-    def turn(self) -> list[Heard]:
-        """Take the oldest message of each sender that has one waiting."""
+    def take_turn(self) -> list[Incoming]:
+        """Remove and return the oldest message of each sender that has one."""
         taken = []
         for sender, share in list(self._waiting.items()):
-            heard = next(iter(share))
-            del share[heard]
-            taken.append(heard)
+            oldest = next(iter(share))
+            del share[oldest]
+            taken.append(oldest)
             if not share:
                 del self._waiting[sender]
         return taken

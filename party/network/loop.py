@@ -1,7 +1,6 @@
-"""Runs one party over the network: link, executor, view, until the session ends.
+"""The event loop of a party process: link, driver and view, until the session ends.
 
-The only loop of a party process. It decides nothing: the session decides, the gate
-releases, the ledger remembers.
+It decides nothing: the session decides, the gate releases, the ledger remembers.
 """
 
 import gc
@@ -13,8 +12,10 @@ from party.driver import Driver
 from party.keys import Identity
 from party.ledger.session_ledger import Ledger
 from party.model.best_response import Responder
-from party.network.inbox import Heard, Inbox
-from party.network.links import Link, MeshLink, RelayLink
+from party.network.inbox import Inbox, Incoming
+from party.network.link import Link
+from party.network.mesh_link import MeshLink
+from party.network.relay_link import RelayLink
 from party.release.gate import Gate
 from party.release.noise import Noise
 from party.release.pacing import Pacer
@@ -29,7 +30,7 @@ from protocol.wire.messages import NONCE_BYTES, Seal, Signed
 
 
 class PartyLoop:
-    """A party process."""
+    """Runs one party over the network."""
 
     def __init__(
         self,
@@ -40,136 +41,144 @@ class PartyLoop:
         noise: Noise,
         ledger: Ledger,
         view: View,
-        on_finish: Callable[[Outcome], None],
+        on_outcome: Callable[[Outcome], None],
         listen: str | None = None,
     ) -> None:
         self._agreement = agreement
         self._ledger = ledger
         self._view = view
-        self._said = b""
+        self._on_outcome = on_outcome
+        #: The message that was sent last: a relay sends it back.
+        self._last_sent = b""
+        #: Senders of malformed messages that the operator was warned about.
         self._malformed: set[str] = set()
         self._waits = WaitTimes(agreement, ledger.waits())
-        self._checking = Admission(agreement, view.warn)
+        self._admission = Admission(agreement, view.warn)
         self._inbox = Inbox(agreement)
-        self._executor = Driver(
+        gate = Gate(
+            agreement,
+            identity.name,
+            subproblem=subproblem,
+            noise=noise,
+            ledger=ledger,
+            pack=identity.pack,
+        )
+        self._driver = Driver(
             agreement,
             identity.name,
             nonce=os.urandom(NONCE_BYTES),
             pack=identity.pack,
-            gate=Gate(
-                agreement,
-                identity.name,
-                subproblem=subproblem,
-                noise=noise,
-                ledger=ledger,
-                pack=identity.pack,
-            ),
+            gate=gate,
             ledger=ledger,
-            clock=None if agreement.pace_seconds is None else Pacer(agreement.pace_seconds),
+            pacer=None if agreement.pace_seconds is None else Pacer(agreement.pace_seconds),
             waits=self._waits,
             now=time.monotonic(),
             on_round=view.round,
             on_warning=view.warn,
             on_wait=view.note,
         )
-        # Only now: a ledger that cannot be used is found before anybody is spoken to.
+        # Last: a ledger that cannot be used is found before anything is sent.
         self._link = _link(agreement, identity, ledger, listen, view)
-        self._on_finish = on_finish
 
     def run(self) -> None:
-        """Play until the session is over and nobody needs this party any more.
+        """Run until the session is over and no peer needs this party any more.
 
-        Raises what the session fails with; the same call goes on in a later process.
+        Raises the error that ends the session. The same call in a later process resumes it.
         """
-        executor, session = self._executor, self._executor.session
-        gc.freeze()  # what is loaded by now stays: no need to look through it between rounds
-        if executor.error is not None:
-            self._view.warn(f"{executor.error}; showing the others why, for a few seconds")
+        driver, session = self._driver, self._driver.session
+        gc.freeze()  # what is loaded by now stays: no need to examine it between rounds
+        if driver.error is not None:
+            self._view.warn(f"{driver.error}; showing the others the evidence for a few seconds")
         try:
-            self._publish(executor.begin(time.monotonic()))
-            # A party that has found a fault stays for a while to tell the others.
-            while not executor.left and (executor.error is None or session.phase is Phase.HALTED):
-                deadline = session.deadline
-                # Taken off the sockets first, and read in turns: a member that floods this party
-                # waits in a queue of its own.
-                wait = 0.0 if self._inbox else deadline - time.monotonic()
-                heard, now = self._link.receive(wait), time.monotonic()
-                executor.free.listened(now, meant=wait)
-                self._checking.looked(now, meant=wait)
-                self._checking.rounds = session.state.round
-                for each in heard:
-                    if self._checking.admits(*each, now):
-                        self._inbox.put(each)
-                for each in self._inbox.turn():
-                    self._hear(each)
-                if time.monotonic() >= deadline:
-                    self._publish(executor.tick(time.monotonic()))
-                    self._look_around()
+            self._publish(driver.begin(time.monotonic()))
+            # A party that has found a fault stays for a while to show the others.
+            while not driver.left and (driver.error is None or session.phase is Phase.HALTED):
+                self._turn()
         finally:
             try:
-                executor.rest()
+                driver.shutdown()
                 self._ledger.record_waits(self._waits.all)
             finally:
                 self._link.close()
         if self._waits.sentence:
             self._view.note(self._waits.sentence)
-        error = executor.error
-        ended = executor.finished is not None or isinstance(error, Unsealed | PeerError)
-        if ended and session.state.over:
-            # Whoever has all rounds has the outcome, whatever others do about it. Only now that
-            # they are gone: how long it takes to make something of it is not theirs to know.
-            try:
-                self._tell_outcome()
-            except SottoError as unwritten:
-                if not isinstance(error, PeerError):
-                    raise unwritten from None
-        if error is not None:
-            raise error
+        self._conclude()
 
-    def _hear(self, heard: Heard) -> None:
-        source, data = heard
-        if data == self._said or self._executor.session.holds(data):
-            return  # our own from the relay, or a release sent again: nothing to verify anew
+    def _turn(self) -> None:
+        """Wait for messages until the session's next deadline, and handle one of each sender."""
+        driver, deadline = self._driver, self._driver.session.deadline
+        # Sockets are emptied first: a member that floods this party fills its own share only.
+        wait = 0.0 if self._inbox else deadline - time.monotonic()
+        arrived, now = self._link.receive(wait), time.monotonic()
+        driver.free.listened(now, meant=wait)
+        self._admission.looked(now, meant=wait)
+        self._admission.rounds = driver.session.state.round
+        for incoming in arrived:
+            if self._admission.admits(*incoming, now):
+                self._inbox.put(incoming)
+        for incoming in self._inbox.take_turn():
+            self._handle(incoming)
+        if time.monotonic() >= deadline:
+            self._publish(driver.tick(time.monotonic()))
+            self._show_missing()
+
+    def _handle(self, incoming: Incoming) -> None:
+        source, data = incoming
+        if data == self._last_sent or self._driver.session.holds(data):
+            return  # our own from the relay, or a repeated release: no need to verify it again
         try:
-            signed = self._checking.read(source, data, time.monotonic())
+            signed = self._admission.read(source, data, time.monotonic())
         except BadMessage as error:
             self._view.dropped(str(error))
             if isinstance(error, Malformed) and error.sender not in self._malformed:
                 self._malformed.add(error.sender)
                 self._view.warn(f"dropped a message {error}")
         else:
-            self._publish(self._executor.receive(signed, time.monotonic()))
-
-    def _look_around(self) -> None:
-        troubles = self._link.troubles()
-        if self._executor.finished is not None:
-            return  # who has left by now was needed no more
-        for sentence in troubles:
-            self._view.warn(sentence)
-        if self._executor.error is not None:
-            return  # waits for nobody: it is there for others
-        self._view.waiting(self._executor.session.phase, self._executor.session.missing)
+            self._publish(self._driver.receive(signed, time.monotonic()))
 
     def _publish(self, outgoing: list[Signed]) -> None:
+        """Send messages, then the release of a round that has opened, when it is due."""
         while True:
             for signed in outgoing:
-                self._said = signed.data
+                self._last_sent = signed.data
                 self._link.publish(signed.data)
                 if isinstance(signed.message, Seal):
                     self._link.report(signed.data)
             if outgoing:
-                self._executor.afterwards()
-                self._executor.free.busy(time.monotonic())
-            # A round may have opened. Its answer is due later, and nothing may wait for it here.
-            outgoing = self._executor.respond()
+                self._driver.run_idle_work()
+                self._driver.free.busy(time.monotonic())
+            outgoing = self._driver.respond()
             if not outgoing:
                 return
 
-    def _tell_outcome(self) -> None:
-        sealed = self._executor.finished is not None
-        missing = () if sealed else self._executor.session.unsealed
-        known = outcome(self._agreement, self._ledger.transcript(), unsealed=missing)
-        self._on_finish(known)
+    def _show_missing(self) -> None:
+        warnings = self._link.warnings()
+        if self._driver.finished is not None:
+            return  # members that have left by now are no longer needed
+        for warning in warnings:
+            self._view.warn(warning)
+        if self._driver.error is None:
+            session = self._driver.session
+            self._view.waiting(session.phase, session.missing)
+
+    def _conclude(self) -> None:
+        """Hand over the outcome of a session with all rounds closed, and raise what went wrong.
+
+        Called after the link is closed: how long it takes to use the outcome is private.
+        """
+        driver, error = self._driver, self._driver.error
+        sealed = driver.finished is not None
+        if driver.session.state.over and (sealed or isinstance(error, Unsealed | PeerError)):
+            unsealed = () if sealed else driver.session.unsealed
+            try:
+                self._on_outcome(
+                    outcome(self._agreement, self._ledger.transcript(), unsealed=unsealed)
+                )
+            except SottoError as failed:
+                if not isinstance(error, PeerError):
+                    raise failed from None
+        if error is not None:
+            raise error
 
 
 def _link(

@@ -121,7 +121,7 @@ def run(members: list[Player]) -> None:
             signed = queue.popleft()
             for member in members:
                 queue.extend(member.receive(signed, now))
-                member.afterwards()
+                member.run_idle_work()
         active = [member for member in members if not member.left]
         now = min((member.session.deadline for member in active), default=now)
         for member in active:

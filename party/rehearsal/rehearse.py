@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from party.check import pace_for
 from party.model.best_response import USUAL, MipLimits, subproblem
 from party.model.company_model import CompanyModel, dense
 from party.rehearsal.in_process import players, run
-from party.release.pacing import pace_for
-from party.settlement.settle import own_part, settle
+from party.settlement.settle import own_allocation, settle
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
 from protocol.errors import BadCommand
@@ -145,7 +145,7 @@ def _play(
         run(members)
         known: Outcome = outcome(agreement, members[row].ledger.transcript())
         seconds = members[row].gate.longest_seconds
-        part = own_part(known, member, members[row].ledger)
+        part = own_allocation(known, member, members[row].ledger)
     own = settle(companies[row], known, member, part, effort=limits)
     return SessionResult(
         rounds=known.rounds,

@@ -1,11 +1,10 @@
-"""The masks of one party: numbers that it adds to its releases, so that only totals can be read.
+"""The masks of one party: numbers added to its releases, so that only totals are readable.
 
-Every two members share a secret, made from keys for this session alone. It gives a stream of
-numbers for each round, which the earlier of the two adds and the later subtracts. In the sum of
-all releases the streams cancel; a sum over fewer members tells nothing (SPEC.md §18).
-Ed25519, X25519 and the stream are libsodium's, BLAKE2b is the standard library's. The secret key
-is in the ledger until the session is sealed. Neither it nor a mask goes into a log, an error or a
-message.
+Every two members derive a secret from keys for this session. It gives a stream of numbers for each
+round: the earlier member adds it, the later one subtracts it. In the total the streams cancel; a
+sum over fewer members reveals nothing (SPEC.md §18). Ed25519, X25519 and the stream are
+libsodium's, BLAKE2b is the standard library's. The ledger holds the secret key until the session
+is sealed. Never here: a secret key or a mask in a log, an error or a message.
 """
 
 import hashlib
@@ -33,7 +32,7 @@ from protocol.wire.messages import KEY_BYTES, MaskKey, Message, Signed, possessi
 
 @dataclass(frozen=True)
 class MaskSecret:
-    """The secret mask key of one member, as the 32 bytes that it is made from. Secret."""
+    """The 32-byte seed of a member's mask key. Secret."""
 
     seed: bytes
 
@@ -45,7 +44,7 @@ class MaskSecret:
         return bytes(crypto_sign_seed_keypair(self.seed)[0])
 
     def sign(self, text: bytes) -> bytes:
-        """The Ed25519 signature of a text."""
+        """Ed25519 signature of a text."""
         return bytes(crypto_sign(text, crypto_sign_seed_keypair(self.seed)[1])[:crypto_sign_BYTES])
 
     def shared(self, theirs: bytes) -> bytes:
@@ -57,11 +56,11 @@ class MaskSecret:
 def pair_secret(
     secret: MaskSecret, keys: list[bytes], own: int, other: int, chain_hash: bytes
 ) -> bytes:
-    """What the members at the places `own` and `other` share. Both compute the same.
+    """The secret of the members with the roster indices `own` and `other`. Both compute the same.
 
-    `head` is the session id, to which all `keys` lead.
+    `chain_hash` is the session id, which commits to all `keys`.
 
-    Guarantee: the hash names both places and both announced keys. So two different pairs have
+    Guarantee: the hash covers both indices and both announced keys. So two different pairs have
     different secrets, whatever keys a member announces (PRIVACY.md §10.1).
     """
     first, last = sorted((own, other))
@@ -73,31 +72,24 @@ def pair_secret(
 def stream(pair: bytes, state: RoundState, width: int) -> bytes:
     """The numbers of two members for a round, 8 bytes each, big-endian.
 
-    Guarantee: each pair, round and head has a stream of its own. A mask is used twice only for
-    the same round on the same head, and a party makes one release for each round.
+    Guarantee: each pair, round and chain hash has its own stream. A mask is used twice only for
+    the same round and chain hash, and a party makes one release for each round.
     """
-    return _stream(pair, _place(state), 8 * width)
-
-
-def _place(state: RoundState) -> bytes:
-    return b"sotto mask\n" + state.round.to_bytes(4, "big") + state.chain_hash
-
-
-def _stream(pair: bytes, place: bytes, size: int) -> bytes:
-    seed = hashlib.blake2b(place, key=pair, digest_size=32).digest()
-    return randombytes_buf_deterministic(size, seed)
+    context = b"sotto mask\n" + state.round.to_bytes(4, "big") + state.chain_hash
+    seed = hashlib.blake2b(context, key=pair, digest_size=32).digest()
+    return randombytes_buf_deterministic(8 * width, seed)
 
 
 def announcement(
     agreement: Agreement, member: str, chain_hash: bytes, secret: MaskSecret
 ) -> MaskKey:
     """The message in which a member announces its mask key and proves that it owns it."""
-    place = agreement.place(member)
+    index = agreement.place(member)
     text = possession(
         agreement=agreement.digest,
         chain_hash=chain_hash,
-        place=place,
-        signing_key=agreement.members[place].signing_key,
+        place=index,
+        signing_key=agreement.members[index].signing_key,
         key=secret.public,
     )
     return MaskKey(
@@ -111,7 +103,7 @@ def announcement(
 
 
 class Masks:
-    """Makes the mask key of a session, once, and the masks of its rounds."""
+    """Makes the mask key of a session once, and the masks of its rounds."""
 
     def __init__(
         self, agreement: Agreement, member: str, ledger: Ledger, pack: Callable[[Message], Signed]
@@ -121,21 +113,22 @@ class Masks:
         self._row = agreement.place(member)
         self._ledger = ledger
         self._pack = pack
+        #: The secrets shared with the other members, in roster order.
         self._pairs: list[bytes] = []
 
     def key(self, state: RoundState) -> Signed:
-        """The signed public key: the recorded one, or a new one.
+        """The signed public key: recorded, or new.
 
-        Guarantee: when this returns, the secret key survives any crash, and a session that has
-        one cannot get another.
+        Guarantee: when this returns, the secret key survives a crash, and the session cannot get
+        another one.
         """
         recorded = self._ledger.mask_key()
         if recorded is not None:
             return recorded
         secret = MaskSecret(self._random())
-        said = self._pack(announcement(self._agreement, self._member, state.chain_hash, secret))
-        self._ledger.record_mask_key(secret.seed, said)
-        return said
+        signed = self._pack(announcement(self._agreement, self._member, state.chain_hash, secret))
+        self._ledger.record_mask_key(secret.seed, signed)
+        return signed
 
     def _random(self) -> bytes:
         return random_bytes(KEY_BYTES)
@@ -143,24 +136,23 @@ class Masks:
     def masked(self, values: Ticks, state: RoundState) -> Ticks:
         """Values as they are released, modulo 2^64.
 
-        Guarantee: an adversary that controls the network and some members, but not this party and
-        at least one other, learns the sum of the values of the members that it does not control,
-        and nothing else about this party's values. This holds as long as X25519, BLAKE2b and
+        Guarantee: consider an adversary that controls the network and some members, but not this
+        party and at least one other. It learns the sum of the values of the members that it does
+        not control, and nothing else about this party's values. This holds if X25519, BLAKE2b and
         ChaCha20 are secure, whatever the adversary's members announce or send.
         """
-        self._pairs = self._pairs or self._shared()
-        width, place = len(values), _place(state)
-        streams = b"".join([_stream(pair, place, 8 * width) for pair in self._pairs])
+        self._pairs = self._pairs or self._pair_secrets()
+        width = len(values)
+        streams = b"".join([stream(pair, state, width) for pair in self._pairs])
         rows = np.frombuffer(streams, dtype=">i8").astype(np.int64).reshape(-1, width)
         before, after = rows[: self._row], rows[self._row :]
-        masked: Ticks = values - before.sum(axis=0) + after.sum(axis=0)  # all of it wraps
+        masked: Ticks = values - before.sum(axis=0) + after.sum(axis=0)  # wraps modulo 2^64
         return masked
 
-    def _shared(self) -> list[bytes]:
-        """The secrets that are shared with the others, in roster order."""
-        said, secret = self._ledger.mask_keys(), MaskSecret(self._ledger.mask_secret())
-        announced = mask_keys(said)
+    def _pair_secrets(self) -> list[bytes]:
+        secret = MaskSecret(self._ledger.mask_secret())
+        announced = mask_keys(self._ledger.mask_keys())
         session = session_id(announced[0].chain_hash, announced)
         keys = [mask_key.key for mask_key in announced]
-        others = (place for place in range(len(keys)) if place != self._row)
+        others = (index for index in range(len(keys)) if index != self._row)
         return [pair_secret(secret, keys, self._row, other, session) for other in others]

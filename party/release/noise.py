@@ -1,7 +1,7 @@
-"""Where noise comes from: OpenDP's exact discrete Gaussian, and its seeded twin.
+"""Sources of noise: OpenDP's exact discrete Gaussian, and a seeded one for rehearsals.
 
-Only the gate draws. The twin gives no privacy at all; it exists so that a run can be
-repeated, and the gate refuses it in any session that is not a rehearsal.
+Only the gate draws. Seeded noise makes a run repeatable and gives no privacy: the gate refuses it
+in a session that is not a rehearsal.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ from protocol.numeric import Floats, Ticks
 enable_features("contrib")
 
 DRAWN_AHEAD = 16
-"""Releases for which noise is drawn at once: most of the cost of a draw is the call."""
+"""Releases whose noise is drawn in one call: most of the cost is the call itself."""
 
 
 class Noise(Protocol):
@@ -30,11 +30,11 @@ class Noise(Protocol):
     private: bool
 
     def add(self, values: Ticks, scales: Floats, *, member: str, round: int) -> Ticks:  # noqa: A002
-        """Each value plus an independent draw with the σ of the same place."""
+        """Each value plus an independent draw with the σ at the same index."""
         ...
 
-    def ahead(self, scales: Floats) -> None:  # noqa: ARG002
-        """Draw now what the next `add` with the same σ will need. A source need not do so."""
+    def prefetch(self, scales: Floats) -> None:  # noqa: ARG002
+        """Draw now what the next `add` with these σ needs. A source may do nothing."""
         return
 
 
@@ -48,55 +48,55 @@ class DiscreteGaussian(Noise):
     """Noise for real sessions.
 
     Guarantee: each number is perturbed by an exact draw from the discrete Gaussian N_Z(0, σ²)
-    made by OpenDP. Its random bits come from a cryptographic generator inside the library, which
-    the operating system has seeded; it is not asked again for each draw. The time it takes is
-    not constant. What is drawn ahead is used by the process that drew it, and not
-    again by a child that was forked from it.
+    made by OpenDP. Its random bits come from a cryptographic generator inside the library, seeded
+    once by the operating system. The time of a draw is not constant. Prefetched noise is used
+    only by the process that drew it, never again by a forked child.
     """
 
     private = True
 
     def __init__(self) -> None:
-        self._scales = b""
+        #: Prefetched draws, and the σ and the process that they were drawn with.
         self._drawn: list[Ticks] = []
+        self._scales = b""
         self._process = os.getpid()
 
     def add(self, values: Ticks, scales: Floats, *, member: str, round: int) -> Ticks:  # noqa: A002, ARG002
-        self._forget_others()
+        self._discard_after_fork()
         if self._drawn and self._scales == scales.tobytes():
-            # Taken out before it is used: no two values can ever meet the same noise.
+            # Removed before it is used: no two values ever get the same noise.
             return values + self._drawn.pop()
         drawn: Ticks = _draw(scales, 1)[0]
         return values + drawn
 
-    def ahead(self, scales: Floats) -> None:
-        self._forget_others()
+    def prefetch(self, scales: Floats) -> None:
+        self._discard_after_fork()
         if not self._drawn or self._scales != scales.tobytes():
             self._scales, self._drawn = scales.tobytes(), list(_draw(scales, DRAWN_AHEAD))
 
-    def _forget_others(self) -> None:
-        """Draw anew after a fork: the parent has the same noise, and uses it."""
+    def _discard_after_fork(self) -> None:
+        """Discard prefetched noise after a fork: the parent uses it."""
         if self._process != os.getpid():
             self._process, self._drawn = os.getpid(), []
 
 
 def _draw(scales: Floats, count: int) -> Ticks:
-    """So many rows of one draw for each place, 0 where σ is 0."""
-    places = defaultdict(list)
-    for place, scale in enumerate(scales.tolist()):
-        places[scale].append(place)
+    """`count` rows of one draw for each σ, 0 where σ is 0."""
+    columns = defaultdict(list)
+    for index, scale in enumerate(scales.tolist()):
+        columns[scale].append(index)
     drawn = np.zeros((count, len(scales)), dtype=np.int64)
-    for scale, where in places.items():
+    for scale, indices in columns.items():
         if scale > 0.0:
-            draws = _mechanism(scale)([0] * (count * len(where)))
-            drawn[:, where] = np.array(draws, dtype=np.int64).reshape(count, -1)
+            draws = _mechanism(scale)([0] * (count * len(indices)))
+            drawn[:, indices] = np.array(draws, dtype=np.int64).reshape(count, -1)
     return drawn
 
 
 class SeededGaussian(Noise):
-    """Noise that can be repeated, keyed by (seed, member, round), for rehearsals only.
+    """Repeatable noise from (seed, member, round), for rehearsals only.
 
-    Guarantee: none. Whoever knows the seed can subtract the noise.
+    Guarantee: none. Anyone who knows the seed can subtract the noise.
     """
 
     private = False

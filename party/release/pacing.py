@@ -1,12 +1,11 @@
-"""When a release leaves: at its public time after the round opened, whatever the solver took.
+"""Sends a release at a public time after its round opened, however long the solver took.
 
-From the opening of a round to that moment a party neither listens nor speaks: it asks its solver,
-draws noise, sleeps, takes what answer there is, makes the release and its record, and sleeps again.
-Everything that others can time follows from the agreement and from when they spoke themselves.
-Nothing here looks at what was answered, or whether anything was.
+From the opening of a round to that time a party neither receives nor sends. It asks its solver,
+draws noise, sleeps, takes the answer if there is one, makes and records the release, and sleeps
+again. So what others can time depends only on the agreement and on when they sent themselves.
+Never here: a look at the answer, or at whether there is one.
 """
 
-import math
 import time
 
 from party.ledger.session_ledger import Ledger
@@ -14,35 +13,32 @@ from party.release.gate import Gate
 from protocol.rounds import RoundState
 from protocol.wire.messages import Signed
 
-_MAKING = 0.2
-"""The part of the pace that is kept for noise, signature and disk, and the most of it in seconds:
-the solver is stopped by then."""
-_MOST_MAKING_SECONDS = 0.25
+_RESERVED = 0.2
+"""Fraction of the pace that is reserved for noise, signature and disk. The solver stops before."""
 
-_ROOM = 4.0  # how much longer a pace should be than the slowest answer that was seen
-_LEAST_SECONDS = 0.05  # no shorter pace is ever proposed: disks and schedulers need some of it
+_MOST_RESERVED_SECONDS = 0.25
 
 
 class Pacer:
-    """The pace of a session, for one party."""
+    """Makes the releases of one party at the pace of the session."""
 
     def __init__(self, pace_seconds: float) -> None:
         self._pace = pace_seconds
-        self._solving = solving_seconds(pace_seconds)
+        self._solving_seconds = solving_seconds(pace_seconds)
 
     def now(self) -> float:
-        """The time that all others of this party go by."""
+        """The clock of this party."""
         return time.monotonic()
 
     def release(self, gate: Gate, ledger: Ledger, state: RoundState, opened: float) -> Signed:
-        """The release of a round that opened then. Returns when it must leave.
+        """Make the release of a round that opened at this time. Returns when it is due.
 
         Guarantee: it is durable before that. A solver that is not ready counts as one that
-        fails, and the same is done in either case.
+        fails, and the steps are the same in both cases.
         """
         gate.ask(state)
-        gate.prepare()  # a draw takes a time of its own: none may fall after the release has left
-        _sleep_until(opened + self._solving)
+        gate.prepare()  # a draw takes time: none may happen after the release is sent
+        _sleep_until(opened + self._solving_seconds)
         release = gate.release(state)
         ledger.commit()
         _sleep_until(opened + self._pace)
@@ -50,15 +46,8 @@ class Pacer:
 
 
 def solving_seconds(pace_seconds: float) -> float:
-    """How long a solver has for an answer."""
-    return pace_seconds - min(_MAKING * pace_seconds, _MOST_MAKING_SECONDS)
-
-
-def pace_for(slowest_seconds: float) -> float:
-    """A pace that gives a model whose slowest answer took so long room to spare, in two digits."""
-    wanted = max(_LEAST_SECONDS, _ROOM * slowest_seconds)
-    digit = 10.0 ** (math.floor(math.log10(wanted)) - 1)
-    return float(f"{math.ceil(wanted / digit - 1e-9) * digit:.6g}")
+    """How long the solver may take for an answer."""
+    return pace_seconds - min(_RESERVED * pace_seconds, _MOST_RESERVED_SECONDS)
 
 
 def _sleep_until(moment: float) -> None:

@@ -1,4 +1,5 @@
-"""After the last round: the plan within the quota, the result files, the private report.
+"""After the last round: the company's plan within its quota, the result files, the report.
 
+Everything here is un-noised and private, unless its name says public.
 Never here: anything that is sent to others.
 """

@@ -100,6 +100,11 @@ def private_page(
     """The page for one company: its own figures, then all of the public page. Secret."""
     told = known, member, data, settlement, spending
     parts = private_parts(*told, waits=waits, written=written, unanswered=unanswered)
+    return private_document(known, member, parts)
+
+
+def private_document(known: Outcome, member: str, parts: list[Element]) -> str:
+    """The private page with these contents."""
     return page(f"PRIVATE: {known.agreement.session} for {member}", *parts, kind="private")
 
 

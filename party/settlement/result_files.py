@@ -1,8 +1,8 @@
-"""The files that a session leaves: the company's report, plan and result, and what is public.
+"""The files that a session leaves: the company's report, plan and result, and the public ones.
 
-All but `public.csv`, the transcript and the evidence hold un-noised numbers and can be read by
-their owner only: nothing made here goes into a message, a log or an error. `RESULT.md` is the page
-about them.
+All files except `public.csv`, the transcript and the evidence hold un-noised numbers, and only
+their owner can read them. Never here: a message, a log line or an error with such a number.
+docs/RESULT.md describes the files.
 """
 
 import io
@@ -17,14 +17,14 @@ from xml.etree.ElementTree import Element
 
 from party.ledger import budget
 from party.ledger.session_ledger import Ledger
-from party.model.best_response import USUAL, MipLimits
 from party.model.company_model import CompanyModel
-from party.settlement.private_report import Spending, private_page, private_parts
-from party.settlement.settle import Settlement, own_part, settle
+from party.settlement.private_report import Spending, private_document, private_parts
+from party.settlement.settle import Settlement
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import amounts
 from protocol.errors import BadCommand, PeerError
-from protocol.outcome.outcome import Outcome, outcome
+from protocol.outcome.outcome import Outcome
+from protocol.outcome.outcome import outcome as compute_outcome
 from protocol.report.certificate import certificate_figures
 from protocol.report.csv_sheet import Rows, plain, public_csv
 from protocol.runtime.files import replace_private
@@ -32,59 +32,68 @@ from protocol.runtime.wait_times import WaitTimes
 from protocol.wire.messages import Seal
 
 
+def ensure_dir(folder: Path) -> None:
+    """Make the folder of --out, unless it exists."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadCommand(
+            f"--out {str(folder)!r} cannot be made: {error.strerror}; choose another folder"
+        ) from None
+
+
 def write_result(
-    known: Outcome,
+    outcome: Outcome,
     member: str,
     data: CompanyModel,
     *,
+    settlement: Settlement,
     ledger: Ledger,
     folder: Path,
-    effort: MipLimits = USUAL,
-    settlement: Settlement | None = None,
     on_report: Callable[[list[Element]], None] = lambda _: None,
-) -> bool:
-    """Settle, unless that is done, and write all files. The ledger keeps what they are made of.
-
-    Whether the quota allows the company a plan: for its operator only. `on_report` is given the
-    parts of the report, which are secret.
-    """
-    if settlement is None:
-        own = own_part(known, member, ledger)
-        settlement = settle(data, known, member, own, effort=effort)
-    spending = spent(ledger, known.agreement.digest)
-    written = time.strftime("%d %B %Y")
-    waits, unanswered = WaitTimes(known.agreement, ledger.waits()), ledger.unanswered()
-    told = known, member, data, settlement, spending
-    more: dict[str, Any] = {"waits": waits, "unanswered": unanswered, "written": written}
-    page = private_page(*told, **more)
-    on_report(private_parts(*told, **more))
-    content = result(known, member, settlement, spending, waits=waits, unanswered=unanswered)
+) -> None:
+    """Write all files. `on_report` is given the contents of the report, which are secret."""
+    spending = _spending(ledger, outcome.agreement.digest)
+    waits, unanswered = WaitTimes(outcome.agreement, ledger.waits()), ledger.unanswered()
+    report = private_parts(
+        outcome,
+        member,
+        data,
+        settlement,
+        spending,
+        waits=waits,
+        unanswered=unanswered,
+        written=time.strftime("%d %B %Y"),
+    )
+    on_report(report)
+    content = result(outcome, member, settlement, spending, waits=waits, unanswered=unanswered)
     try:
-        replace_private(folder / "report.html", page)
+        replace_private(folder / "report.html", private_document(outcome, member, report))
         replace_private(folder / "plan.csv", plan_csv(data, settlement))
         replace_private(folder / "result.json", json.dumps(content, indent=2) + "\n")
-        (folder / "public.csv").write_text(public_csv(known), encoding="utf-8")
+        (folder / "public.csv").write_text(public_csv(outcome), encoding="utf-8")
         (folder / "session.transcript").write_bytes(ledger.transcript_file())
     except OSError as error:
         raise BadCommand(
             f"the result cannot be written to {str(folder)!r}: {error.strerror}; the session is "
-            "safe in the ledger, and `party result` writes it again, there or elsewhere"
+            "safe in the ledger: write the files again with `party result`, there or elsewhere"
         ) from None
-    return settlement.within_quota is not None
 
 
-def known_by(ledger: Ledger, agreement: Agreement, member: str) -> Outcome:
-    """What a ledger knows of a session, verified as an auditor would, with whose seals it lacks."""
+def read_outcome(ledger: Ledger, agreement: Agreement, member: str) -> Outcome:
+    """Compute the outcome from a ledger, verified as an auditor would, with the missing seals."""
     transcript = ledger.transcript()
     sealed = {s.message.sender for s in ledger.witnessed() if isinstance(s.message, Seal)}
     names = [m.name for m in agreement.members if m.name not in {member, *sealed}]
-    known = outcome(agreement, transcript, unsealed=() if transcript.seals else tuple(names))
-    ledger.require_replayed(known.rounds, known.state.chain_hash)
-    return known
+    outcome = compute_outcome(
+        agreement, transcript, unsealed=() if transcript.seals else tuple(names)
+    )
+    ledger.require_replayed(outcome.rounds, outcome.state.chain_hash)
+    return outcome
 
 
-def spent(ledger: Ledger, agreement: bytes) -> Spending:
-    """What privacy the data of a session have spent, by the party's own ledger."""
+def _spending(ledger: Ledger, agreement: bytes) -> Spending:
+    """What the data set of a session has spent, according to the party's own ledger."""
     accounts = ledger.accounts()
     this = next(a for a in accounts if a.agreement == agreement)
     return Spending(
@@ -97,51 +106,51 @@ def spent(ledger: Ledger, agreement: bytes) -> Spending:
     )
 
 
-def public_result(known: Outcome, member: str) -> dict[str, Any]:
-    """What everybody knows of the outcome: the part of `result.json` that is no secret."""
-    agreement = known.agreement
+def public_result(outcome: Outcome, member: str) -> dict[str, Any]:
+    """The public part of `result.json`."""
+    agreement = outcome.agreement
     names = [member.name for member in agreement.members]
     return {
         "session": agreement.session,
         "reveal": agreement.reveal,
         "agreement": agreement.digest.hex(),
         "member": member,
-        "rounds": known.rounds,
-        "ended_by_itself": known.ended_by_itself,
-        "head": known.state.chain_hash.hex(),
-        "sealed": known.sealed,
-        "unsealed": list(known.unsealed),
+        "rounds": outcome.rounds,
+        "ended_by_itself": outcome.ended_by_itself,
+        "head": outcome.state.chain_hash.hex(),
+        "sealed": outcome.sealed,
+        "unsealed": list(outcome.unsealed),
         "currency": agreement.currency,
         "resources": [r.name for r in agreement.resources],
-        "certificate": certificate_figures(known),
-        "prices": known.prices.tolist(),
-        "last_prices": known.last_prices.tolist(),
-        "totals": known.weighted_total.tolist(),
-        "quota_risk": known.quota_risk,
+        "certificate": certificate_figures(outcome),
+        "prices": outcome.prices.tolist(),
+        "last_prices": outcome.last_prices.tolist(),
+        "totals": outcome.weighted_total.tolist(),
+        "quota_risk": outcome.quota_risk,
         "ticks": agreement.ticks,
         "endowment": {
             name: amounts(agreement, row, k).tolist()
-            for k, (name, row) in enumerate(zip(names, known.endowment, strict=True))
+            for k, (name, row) in enumerate(zip(names, outcome.endowment, strict=True))
         },
-        **({} if agreement.masked else _public_parts(known, names)),
+        **({} if agreement.masked else _public_quotas(outcome, names)),
     }
 
 
-def _public_parts(known: Outcome, names: list[str]) -> dict[str, Any]:
-    """Everybody's quota and payment, where each release can be read."""
-    rows = dict(zip(names, known.quota, strict=True))
+def _public_quotas(outcome: Outcome, names: list[str]) -> dict[str, Any]:
+    """Quota and payment of every member, where each release is public."""
+    rows = dict(zip(names, outcome.quota, strict=True))
     return {
         "quota": {
-            name: amounts(known.agreement, row, k).tolist()
+            name: amounts(outcome.agreement, row, k).tolist()
             for k, (name, row) in enumerate(rows.items())
         },
         "quota_ticks": {name: row.tolist() for name, row in rows.items()},
-        "payments": dict(zip(names, known.payments.tolist(), strict=True)),
+        "payments": dict(zip(names, outcome.payments.tolist(), strict=True)),
     }
 
 
 def result(
-    known: Outcome,
+    outcome: Outcome,
     member: str,
     settlement: Settlement,
     spending: Spending,
@@ -149,7 +158,7 @@ def result(
     waits: WaitTimes | None = None,
     unanswered: int = 0,
 ) -> dict[str, Any]:
-    """The content of `result.json`, as `RESULT.md` says. What is under "private" is secret."""
+    """The content of `result.json` (docs/RESULT.md). What is under "private" is secret."""
     privacy: dict[str, Any] = {
         name: {"epsilon": budget.finite(cost.epsilon(spending.delta)), "delta": spending.delta}
         for name, cost in (("session", spending.session), ("lifetime", spending.lifetime))
@@ -157,18 +166,18 @@ def result(
     limit = spending.limit
     covered = limit.fixed if limit and not math.isinf(spending.lifetime.mu_squared) else None
     privacy["covered_by"] = covered and {"epsilon": covered[0], "delta": covered[1]}
-    return public_result(known, member) | {
+    return public_result(outcome, member) | {
         "privacy": privacy,
         "waiting": {} if waits is None else _waiting(waits),
         "private": {
-            **_private(known, known.agreement.place(member), settlement),
+            **_private(outcome, outcome.agreement.place(member), settlement),
             "rounds_without_answer": unanswered,
         },
     }
 
 
 def _waiting(waits: WaitTimes) -> dict[str, Any]:
-    """How long this party has waited for each other one, as far as it has seen."""
+    """How long this party has waited for each other member."""
     return {
         one.name: {
             "seconds": round(one.seconds, 1),
@@ -179,12 +188,12 @@ def _waiting(waits: WaitTimes) -> dict[str, Any]:
     }
 
 
-def _private(known: Outcome, row: int, settlement: Settlement) -> dict[str, Any]:
+def _private(outcome: Outcome, row: int, settlement: Settlement) -> dict[str, Any]:
     within, alone = settlement.within_quota, settlement.alone
     wanted, extra = settlement.at_prices, settlement.extra_ticks
     return {
-        "whole_columns": settlement.whole_columns,
-        "quota": amounts(known.agreement, settlement.quota_ticks, row).tolist(),
+        "whole_columns": settlement.integer_columns,
+        "quota": amounts(outcome.agreement, settlement.quota_ticks, row).tolist(),
         "quota_ticks": settlement.quota_ticks.tolist(),
         "utility_within_quota": within and within.utility,
         "utility_alone": alone and alone.utility,
@@ -194,12 +203,12 @@ def _private(known: Outcome, row: int, settlement: Settlement) -> dict[str, Any]
         "paid_at_prices": settlement.paid,
         "uses_within_quota": within and within.uses.tolist(),
         "uses_at_prices": wanted and wanted.uses.tolist(),
-        "extra": None if extra is None else (extra / known.agreement.ticks).tolist(),
+        "extra": None if extra is None else (extra / outcome.agreement.ticks).tolist(),
     }
 
 
 def plan_csv(data: CompanyModel, settlement: Settlement) -> str:
-    """Every variable of the model with its values in both plans, as a CSV file. Secret."""
+    """A CSV file with the values of every variable in both plans. Secret."""
     text = io.StringIO()
     rows = Rows(text)
     rows.write("variable", "within_quota", "at_prices")
@@ -214,9 +223,9 @@ def plan_csv(data: CompanyModel, settlement: Settlement) -> str:
 
 
 def keep_evidence(error: PeerError, folder: Path) -> bool:
-    """Write down the signed messages that show what a peer did, where there are some.
+    """Write the signed messages that prove a fault, if there are any. False if that fails.
 
-    Whether that could be done: the ledger keeps what is final, whatever becomes of the file.
+    Nothing is lost then: the ledger keeps the proof of a final fault.
     """
     if not error.evidence:
         return True
@@ -231,8 +240,8 @@ def keep_evidence(error: PeerError, folder: Path) -> bool:
         path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     except OSError as failed:
         print(
-            f"the evidence cannot be written to {path}: {failed.strerror}; `party result` "
-            "writes it again",
+            f"the evidence cannot be written to {path}: {failed.strerror}; write it again with "
+            "`party result`",
             file=sys.stderr,
         )
         return False

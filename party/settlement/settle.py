@@ -1,11 +1,10 @@
-"""What a company does with the outcome: its own plan within its quota, and what that is worth.
+"""What the outcome means for one company: its plan within its quota, its payment, its gain.
 
-Everything in a `Settlement` is un-noised and secret: it is for the company's own files and
-goes into no message, no log and no error. Nothing here draws noise or sends.
+Everything in a `Settlement` is un-noised and secret: it is for the company's own files.
+Never here: a message, a log line, an error with a private number, or noise.
 """
 
 import math
-import time
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -33,20 +32,19 @@ from protocol.outcome.outcome import Outcome
 from protocol.outcome.private_quota import Allocation, allocate
 
 TOLERANCE = 1e-7
-"""What HiGHS takes for nothing in a row of 1 to 100 units; above and below it, in proportion."""
+"""Feasibility tolerance of HiGHS for a row of 1 to 100 units; in proportion for other rows."""
 
-_SNAP = 1e-9  # a value this near to its bound is put on it
-_TRIFLE = 0.01  # part of a tick that a solver cannot tell from nothing
+_SNAP = 1e-9  # a value this near to its bound is set to it
+_NEGLIGIBLE_TICKS = 0.01  # a solver cannot tell this fraction of a tick from 0
 _ATTEMPTS = 8
-_PRICES, _PRICES_SECONDS = 100, 20.0  # to ask a model for its slowest answer, and for how long
-_WHOLE = 2e-6  # by how much HiGHS may go over a row in whole numbers, twice over
+_INTEGER_TOLERANCE = 2e-6  # twice what HiGHS may exceed a row of an integer program by
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Plan:
-    """What to make, what it consumes of each resource, and what it earns. Secret.
+    """Values of all variables, use of each resource, and what it earns. Secret.
 
-    What it brings of a resource is below 0.
+    A resource that the plan brings has a negative use.
     """
 
     values: Floats
@@ -59,25 +57,26 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Settlement:
-    """One company's outcome. Quotas and payments are public, unless only totals can be read;
-    everything else is secret.
+    """What the outcome means for one company.
 
-    `within_quota` is the best plan within the quota and `alone` the best within the endowment,
-    None where the private rows allow none; `extra_ticks` is what the quota then lacks at least.
-    `payment` goes with the quota. `at_prices` is the plan that answers the prices of the
-    outcome, which all plans together may overrun, and `paid` what it would pay for.
-    `whole_columns` counts those of the model that are whole numbers; `floor` is public.
+    Quota and payment are public unless only totals are; everything else is secret.
     """
 
     quota_ticks: Ticks
     endowment_ticks: Ticks
+    #: The best plan within the quota; None if the private rows allow none.
     within_quota: Plan | None
+    #: The best plan within the endowment; None if there is none.
     alone: Plan | None
+    #: For the quota above the endowment; negative if the company is paid.
     payment: float
+    #: The best response to the prices. All members' such plans together may exceed a capacity.
     at_prices: Plan | None
     prices: Floats
+    #: The least that the quota lacks, if there is no plan within it.
     extra_ticks: Ticks | None
-    whole_columns: int = 0
+    integer_columns: int = 0
+    #: Public.
     floor: Floats | None = None
 
     def __repr__(self) -> str:
@@ -85,14 +84,14 @@ class Settlement:
 
     @property
     def gain(self) -> float | None:
-        """How much better off the company is than alone, after payment, where both have a plan."""
+        """Gain over acting alone, after payment; None if there is no plan in either case."""
         if self.within_quota is None or self.alone is None:
             return None
         return self.within_quota.utility - self.payment - self.alone.utility
 
     @property
     def alike(self) -> bool:
-        """Whether the quota is what the company brings, and the gain what rounding makes of it."""
+        """Whether the quota equals the endowment, up to rounding, and the gain is negligible."""
         if self.gain is None or self.alone is None:
             return False
         off = int(np.abs(self.quota_ticks - self.endowment_ticks).max())
@@ -100,95 +99,68 @@ class Settlement:
 
     @property
     def paid(self) -> float | None:
-        """What the plan at the prices of the outcome costs at these prices.
-
-        Nobody is paid for bringing more than its floor says.
-        """
+        """Cost of `at_prices` at these prices. Bringing more than the floor allows is not paid."""
         if self.at_prices is None:
             return None
         least = np.zeros_like(self.prices) if self.floor is None else self.floor
         return math.fsum(self.prices * np.maximum(self.at_prices.uses, least))
 
 
-def own_part(known: Outcome, member: str, ledger: Ledger) -> Allocation | None:
-    """What a member may use and pays where it alone works that out, else None. Secret.
+def own_allocation(outcome: Outcome, member: str, ledger: Ledger) -> Allocation | None:
+    """A member's quota and payment if only totals are public, else None. Secret.
 
-    Worked out once, from what the ledger holds of its own demands, which are destroyed then.
+    Computed once, from the member's demands in the ledger. The ledger then destroys these.
     """
-    if not known.agreement.masked:
+    if not outcome.agreement.masked:
         return None
-    made = ledger.allocation()
-    if made is None:
+    allocation = ledger.allocation()
+    if allocation is None:
         asked, said = ledger.demands()
-        if len(asked) != known.rounds:
-            raise BadLedger(f"the ledger holds {len(asked)} own demands of {known.rounds} rounds")
-        made = allocate(
-            known.agreement,
-            known.rule,
-            known.agreement.place(member),
+        if len(asked) != outcome.rounds:
+            raise BadLedger(
+                f"the ledger holds own demands of {len(asked)} rounds, but {outcome.rounds} rounds "
+                "are closed: it is damaged"
+            )
+        allocation = allocate(
+            outcome.agreement,
+            outcome.rule,
+            outcome.agreement.place(member),
             asked=asked,
             said=said,
-            totals=known.totals,
-            prices=known.prices,
+            totals=outcome.totals,
+            prices=outcome.prices,
         )
-        ledger.record_allocation(made)
-    return made
+        ledger.record_allocation(allocation)
+    return allocation
 
 
 def settle(
     data: CompanyModel,
-    known: Outcome,
+    outcome: Outcome,
     member: str,
     own: Allocation | None = None,
     *,
     effort: MipLimits = USUAL,
 ) -> Settlement:
-    """What the outcome means for one company; `own` where nobody else knows its quota."""
-    agreement, row = known.agreement, known.agreement.place(member)
-    made = own or Allocation(known.quota[row], float(known.payments[row]))
-    own_ticks, brought, floor = made.quota, known.endowment[row], quantities(agreement).floor[row]
-    within = plan_within(data, amounts(agreement, own_ticks, row), effort, floor)
-    answer = subproblem(data, agreement, member, effort).answer(known.prices)
+    """Compute the settlement; `own` is the member's allocation if only totals are public."""
+    agreement, row = outcome.agreement, outcome.agreement.place(member)
+    allocation = own or Allocation(outcome.quota[row], float(outcome.payments[row]))
+    quota, brought = allocation.quota, outcome.endowment[row]
+    floor = quantities(agreement).floor[row]
+    within = plan_within(data, amounts(agreement, quota, row), effort, floor)
+    answer = subproblem(data, agreement, member, effort).answer(outcome.prices)
     return Settlement(
-        quota_ticks=own_ticks,
+        quota_ticks=quota,
         endowment_ticks=brought,
         within_quota=within,
         alone=plan_within(data, amounts(agreement, brought, row), effort, floor),
-        payment=made.payment,
+        payment=allocation.payment,
         at_prices=None if answer is None else _plan(data, answer.plan),
-        prices=known.prices,
-        extra_ticks=None if within else smallest_extra(data, agreement, row, own_ticks, effort),
+        prices=outcome.prices,
+        extra_ticks=None if within else smallest_extra(data, agreement, row, quota, effort),
         floor=floor,
-        whole_columns=0 if data.integer is None else int(np.count_nonzero(data.integer)),
+        integer_columns=0 if data.integer is None else int(np.count_nonzero(data.integer)),
     )
-
-
-def takes_nothing(problem: Subproblem, data: CompanyModel) -> bool:
-    """Whether the company wants none of the resources at price 0: a sign of a mistaken model."""
-    answer = problem.answer(np.zeros(data.resources))
-    return answer is not None and not answer.demand.any()
-
-
-def slowest_answer(problem: Subproblem, data: CompanyModel) -> tuple[float, int]:
-    """How many seconds the slowest answer took of so many, to prices far apart. Secret.
-
-    From nothing to where nobody would pay for anything; fewer where answers take long.
-    """
-    dearest = np.ones(data.resources)
-    columns = np.repeat(np.arange(data.columns), np.diff(data.start))
-    shared = (data.index < data.resources) & (data.value != 0.0)
-    worth = np.abs(data.utility[columns[shared]] / data.value[shared])
-    np.maximum.at(dearest, data.index[shared], worth)
-    steps = np.sqrt(np.arange(2.0, data.resources + 2.0))  # far apart, and the same every time
-    slowest, began = 0.0, time.perf_counter()
-    for number in range(1, _PRICES + 1):
-        asked = time.perf_counter()
-        problem.answer(dearest * np.modf(number * steps)[0] ** 3)
-        now = time.perf_counter()
-        slowest = max(slowest, now - asked)
-        if now - began > _PRICES_SECONDS:
-            break
-    return slowest, number
 
 
 def plan_within(
@@ -196,60 +168,61 @@ def plan_within(
 ) -> Plan | None:
     """The best plan that uses no more than `limit`, or None if there is none.
 
-    With the `floor` that the limit was counted from: of what may be brought by the thousand, the
-    solver cannot tell a millionth from nothing, however near to 0 the limit is.
+    `floor` is the floor that the limit is rescaled from. It sets the size of the numbers, and so
+    the solver's tolerance, even if the limit itself is near 0.
 
-    Guarantee: the uses of the plan are within the limit exactly: where the solver goes over it,
-    it is asked again for less. Only where there is no such plan, they are within it to what the
-    solver itself can tell (`TOLERANCE`): to need what one has is no shortfall. In whole numbers it
-    is the best plan that was found, as `effort` says, and its whole numbers are exactly that.
+    Guarantee: the uses of the plan are within the limit exactly. If the solver exceeds it, it
+    solves again with a lower limit. Only if there is no such plan, the uses are within the limit
+    up to the solver's tolerance (`TOLERANCE`): needing exactly the limit is no shortfall. With
+    integers it is the best plan found, as `effort` allows, and its integers are exact.
     """
     size = np.abs(limit) if floor is None else np.maximum(np.abs(limit), np.abs(floor))
-    hair = _tolerance(data, size)
+    tolerance = _tolerance(data, size)
     if data.integer is None:
-        return _plan_within(data, limit, hair)
-    allowed = limit
+        return _continuous_plan_within(data, limit, tolerance)
+    allowed, margin = limit, _INTEGER_TOLERANCE / TOLERANCE * tolerance
     for _ in range(_ATTEMPTS):
         first = _best(data, allowed, effort)
         if first is None:
             return None
-        # With its whole numbers as they are, what is left is a linear program.
+        # With its integers fixed, what remains is a linear program.
         lower, upper = (np.where(data.integer, first.values, b) for b in (data.lower, data.upper))
-        plan = _plan_within(replace(data, integer=None, lower=lower, upper=upper), limit, hair)
+        fixed = replace(data, integer=None, lower=lower, upper=upper)
+        plan = _continuous_plan_within(fixed, limit, tolerance)
         if plan is not None:
             return plan
-        allowed = allowed - 2.0 * _over(data, first.values, limit) - _WHOLE / TOLERANCE * hair
+        allowed = allowed - 2.0 * _excess(data, first.values, limit) - margin
     return None
 
 
 def _tolerance(data: CompanyModel, size: Floats) -> Floats:
-    """What the solver cannot tell from nothing, of amounts of such a size."""
-    hair: Floats = TOLERANCE * np.maximum(1.0 / unit_scale(data, size), size / 100.0)
-    return hair
+    """The solver's feasibility tolerance for amounts of this size."""
+    tolerance: Floats = TOLERANCE * np.maximum(1.0 / unit_scale(data, size), size / 100.0)
+    return tolerance
 
 
-def _plan_within(data: CompanyModel, limit: Floats, hair: Floats) -> Plan | None:
-    """The same for a model without whole numbers."""
+def _continuous_plan_within(data: CompanyModel, limit: Floats, tolerance: Floats) -> Plan | None:
+    """`plan_within` for a model without integers."""
     allowed, nearly = limit, None
     for _ in range(_ATTEMPTS):
         plan = _best(data, allowed)
         if plan is None:
             break
-        over = _over(data, plan.values, limit)
-        if not over.any():
+        excess = _excess(data, plan.values, limit)
+        if not excess.any():
             return plan
-        if nearly is None and np.all(over <= hair):
+        if nearly is None and np.all(excess <= tolerance):
             nearly = plan
-        allowed = allowed - 2.0 * over
+        allowed = allowed - 2.0 * excess
     if nearly is None:
-        nearly = _best(data, limit + hair / 2.0)
-        if nearly is not None and np.any(_over(data, nearly.values, limit) > hair):
+        nearly = _best(data, limit + tolerance / 2.0)
+        if nearly is not None and np.any(_excess(data, nearly.values, limit) > tolerance):
             return None
     return nearly
 
 
 def _best(data: CompanyModel, limit: Floats, effort: MipLimits = USUAL) -> Plan | None:
-    """The solver's best plan within a limit, to its own tolerance."""
+    """The best plan within a limit, up to the solver's tolerance."""
     try:
         answer = Subproblem(data, limit, effort).answer(np.zeros(len(limit)))
     except BadData:
@@ -260,32 +233,30 @@ def _best(data: CompanyModel, limit: Floats, effort: MipLimits = USUAL) -> Plan 
 def smallest_extra(
     data: CompanyModel, agreement: Agreement, row: int, own: Ticks, effort: MipLimits = USUAL
 ) -> Ticks | None:
-    """The least a member needs above its quota, within its share: Σ of parts of the capacities.
+    """The least that a member needs above its quota, within its share, in ticks rounded up.
 
-    None if the solver fails. Rounded up to whole ticks.
+    Least is the sum over resources of the fraction of the capacity. None if the solver fails.
     """
-    least, floor = amounts(agreement, own, row), quantities(agreement).floor[row]
-    most = np.maximum(
-        floor + quantities(agreement).share[row] * quantities(agreement).capacity, least
-    )
+    public, least = quantities(agreement), amounts(agreement, own, row)
+    most = np.maximum(public.floor[row] + public.share[row] * public.capacity, least)
     parts = unit_scale(data, np.maximum(np.abs(most), np.abs(least)))
     lp = model(rescaled(data, parts), most * parts)
     n = data.columns
     lp.sense_ = highspy.ObjSense.kMinimize
     lp.offset_ = 0.0
-    lp.col_cost_ = np.concatenate([np.zeros(n), 1.0 / (quantities(agreement).capacity * parts)])
+    lp.col_cost_ = np.concatenate([np.zeros(n), 1.0 / (public.capacity * parts)])
     lp.col_lower_ = np.concatenate([data.lower, least * parts])
     solver = loaded(lp, limits=effort)
     solver.run()
     if not found(solver):
         return None
     uses = _plan(data, np.array(solver.getSolution().col_value)[:n]).uses
-    missing = (uses - least) / quantities(agreement).capacity * agreement.ticks
-    lacking = missing > _TRIFLE
-    if not lacking.any():
-        lacking = missing >= 0.0
-    extra: Ticks = np.where(lacking, np.ceil(missing + _TRIFLE), 0.0).astype(np.int64)
-    np.minimum(extra, quantities(agreement).share_ticks[row] - own, out=extra)
+    missing = (uses - least) / public.capacity * agreement.ticks
+    short = missing > _NEGLIGIBLE_TICKS
+    if not short.any():
+        short = missing >= 0.0
+    extra: Ticks = np.where(short, np.ceil(missing + _NEGLIGIBLE_TICKS), 0.0).astype(np.int64)
+    np.minimum(extra, public.share_ticks[row] - own, out=extra)
     return extra
 
 
@@ -298,21 +269,21 @@ def _plan(data: CompanyModel, values: Floats) -> Plan:
     return Plan(values + 0.0, np.array(uses), data.earns(values))
 
 
-def _over(data: CompanyModel, values: Floats, limit: Floats) -> Floats:
-    """How far the consumption is over the limit, and what rounding may add; 0 where it is not."""
+def _excess(data: CompanyModel, values: Floats, limit: Floats) -> Floats:
+    """By how much the uses exceed the limit, plus what rounding may add; 0 if they do not."""
 
-    def over(a: Floats, x: Floats, most: float) -> float:
+    def excess(a: Floats, x: Floats, most: float) -> float:
         above = _exact_sum(a, x) - Fraction(most)
-        # What is asked for less must be more than the solver's rounding takes back.
+        # The limit must be lowered by more than the solver's rounding.
         rounding = math.ulp(most) + 2.0**-51 * math.fsum(np.abs(a * x))
         return float(above) + rounding if above > 0 else 0.0
 
     pairs = zip(_terms(data, values), limit.tolist(), strict=True)
-    return np.array([over(*terms, most) for terms, most in pairs])
+    return np.array([excess(*terms, most) for terms, most in pairs])
 
 
 def _exact_sum(a: Floats, x: Floats) -> Fraction:
-    """Σ a·x with nothing rounded."""
+    """Σ a·x without rounding."""
     pairs = zip(a.tolist(), x.tolist(), strict=True)
     return sum((Fraction(p) * Fraction(q) for p, q in pairs), start=Fraction(0))
 

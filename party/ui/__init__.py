@@ -1,4 +1,5 @@
-"""What the operator sees while a session runs: terminal, live page, budget table.
+"""What the operator sees of a session: terminal, JSON events, live page, budget table.
 
-Never here: un-noised numbers of the running session.
+The live page shows the private report at the end, to the operator only.
+Never here: un-noised numbers of a running session.
 """

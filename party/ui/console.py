@@ -1,6 +1,6 @@
-"""What an operator sees of a session and of her budget. Public numbers only, in every format.
+"""Shows a session to its operator: text for people, JSON lines for programs.
 
-`TextView` is for people, `JsonView` for machines: one JSON object a line.
+Public numbers only, in every format.
 """
 
 import json
@@ -8,46 +8,82 @@ import sys
 import time
 from decimal import ROUND_DOWN, Context
 from pathlib import Path
-from typing import Any, Protocol, TextIO
+from types import TracebackType
+from typing import Any, Self, TextIO
+from xml.etree.ElementTree import Element
 
 from protocol.agreement.model import Agreement
+from protocol.outcome.outcome import Outcome
 from protocol.report.certificate import certified, money
 from protocol.report.format import per
 from protocol.rounds import RoundState, numbers, overrun
 from protocol.session.machine import Phase
 from protocol.wire.messages import Signed
 
-DROPPED_TOLD = 100
-"""Messages of strangers that are told one by one. After that nobody can fill a disk with them."""
+MOST_DROPPED_EVENTS = 100
+"""Dropped messages that are logged one by one. After that, unknown senders cannot fill a disk."""
 
 QUIET_SECONDS = 2.0
-"""How long people are not told that somebody is missing between two rounds."""
+"""After a round, people are not told for this long that a member is missing."""
 
 
-class JsonView:
-    """One event a line."""
+class View:
+    """What a party shows of its session. This one shows nothing; the others override."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """The session has ended, with or without an error."""
+
+    def waiting(self, phase: Phase, missing: tuple[str, ...]) -> None:
+        """The session waits for these members."""
+
+    def round(self, state: RoundState, releases: tuple[Signed, ...]) -> None:
+        """A round is closed, and led to this state."""
+
+    def warn(self, text: str) -> None:
+        """Something that the operator should act on."""
+
+    def note(self, text: str) -> None:
+        """Something that the operator may want to know."""
+
+    def dropped(self, why: str) -> None:
+        """A message was not of this session."""
+
+    def outcome(self, outcome: Outcome) -> None:
+        """All rounds are closed."""
+
+    def report(self, contents: list[Element]) -> None:
+        """The private report is made. Its contents are secret."""
+
+    def finished(self, public: dict[str, Any], folder: Path | None) -> None:
+        """The files are written to this folder, if any. `public` is that part of result.json."""
+
+
+class JsonView(View):
+    """One JSON object a line."""
 
     def __init__(self, agreement: Agreement, out: TextIO | None = None) -> None:
         self._agreement = agreement
         self._out = sys.stdout if out is None else out
-        self._last: Any = None
+        #: What the last `waiting` event said, until a round closes.
+        self._waiting: tuple[Phase, tuple[str, ...]] | None = None
         self._dropped = 0
 
-    def event(self, kind: str, **content: Any) -> None:
-        at, pace = time.time(), self._agreement.pace_seconds
-        if pace is not None:  # a log may be shown to others: it says no more than the clock does
-            at -= at % pace
-        self._out.write(json.dumps({"event": kind, "at": at, **content}) + "\n")
-        self._out.flush()
-
     def waiting(self, phase: Phase, missing: tuple[str, ...]) -> None:
-        if (phase, missing) != self._last:
-            self._last = (phase, missing)
-            self.event("waiting", phase=phase.name.lower(), missing=missing)
+        if (phase, missing) != self._waiting:
+            self._waiting = (phase, missing)
+            self._event("waiting", phase=phase.name.lower(), missing=missing)
 
     def round(self, state: RoundState, releases: tuple[Signed, ...]) -> None:
-        self._last = None
-        self.event(
+        self._waiting = None
+        self._event(
             "round",
             round=state.round,
             prices=state.prices.current.tolist(),
@@ -55,22 +91,29 @@ class JsonView:
         )
 
     def warn(self, text: str) -> None:
-        self.event("warning", text=text)
+        self._event("warning", text=text)
 
     def note(self, text: str) -> None:
-        self.event("note", text=text)
+        self._event("note", text=text)
 
     def dropped(self, why: str) -> None:
         self._dropped += 1
-        if self._dropped <= DROPPED_TOLD:
-            self.event("dropped", why=why)
+        if self._dropped <= MOST_DROPPED_EVENTS:
+            self._event("dropped", why=why)
 
     def finished(self, public: dict[str, Any], folder: Path | None) -> None:  # noqa: ARG002
-        self.event("finished" if public["sealed"] else "unsealed", **public)
+        self._event("finished" if public["sealed"] else "unsealed", **public)
+
+    def _event(self, kind: str, **content: Any) -> None:
+        at, pace = time.time(), self._agreement.pace_seconds
+        if pace is not None:  # others may see a log: its times are no finer than the pace
+            at -= at % pace
+        self._out.write(json.dumps({"event": kind, "at": at, **content}) + "\n")
+        self._out.flush()
 
 
-class TextView:
-    """A progress bar on a terminal; a line now and then where there is none."""
+class ProgressView(View):
+    """Rounds and warnings on standard error: a progress bar on a terminal, else a line at times."""
 
     def __init__(self, agreement: Agreement) -> None:
         from rich.console import Console  # only people need it, and it takes time to load
@@ -88,163 +131,100 @@ class TextView:
             transient=True,
         )
         self._task = self._progress.add_task("rounds", total=agreement.rounds, prices="")
-        self._told: Any = None
+        self._waiting: tuple[Phase, tuple[str, ...]] | None = None
+        #: When the last round closed, and when one was last shown.
         self._round_at = 0.0
         self._shown_at = 0.0
         self._dropped = 0
 
-    def __enter__(self) -> "TextView":
+    def __enter__(self) -> Self:
         self._progress.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
         if self._dropped:
-            self._console.print(f"{self._dropped} messages that were not of this session dropped")
+            self._console.print(f"dropped {self._dropped} messages that were not of this session")
 
     def waiting(self, phase: Phase, missing: tuple[str, ...]) -> None:
-        greeting = phase is Phase.HANDSHAKE
-        quiet = not greeting and time.monotonic() < self._round_at + QUIET_SECONDS
-        if not missing or quiet or (phase, missing) == self._told:
+        handshake = phase is Phase.HANDSHAKE
+        quiet = not handshake and time.monotonic() < self._round_at + QUIET_SECONDS
+        if not missing or quiet or (phase, missing) == self._waiting:
             return
-        self._told = (phase, missing)
+        self._waiting = (phase, missing)
         names = [m.name for m in self._agreement.members if m.name not in missing]
-        here = f" (here: {', '.join(names)})" if greeting else ""
-        self._say(f"waiting for {', '.join(missing)}{here}")
+        present = f" (here: {', '.join(names)})" if handshake else ""
+        self._print(f"waiting for {', '.join(missing)}{present}")
 
     def round(self, state: RoundState, releases: tuple[Signed, ...]) -> None:
         now = self._round_at = time.monotonic()
-        self._told = None
-        last = state.over
-        every = 0.1 if self._console.is_terminal else 5.0
-        if now < self._shown_at + every and not last:
+        self._waiting = None
+        interval = 0.1 if self._console.is_terminal else 5.0
+        if now < self._shown_at + interval and not state.over:
             return
         self._shown_at = now
         prices = " ".join(f"{p:.4g}" for p in state.prices.current[:6])
-        far = max(map(abs, overrun(self._agreement, numbers(releases)).tolist()))
+        distance = max(map(abs, overrun(self._agreement, numbers(releases)).tolist()))
         total = "total" if self._agreement.privacy is None else "noisy total"
-        text = f"prices {prices}  {total} {far:.0%} off the capacity"
+        text = f"prices {prices}  {total} {distance:.0%} off the capacity"
         self._progress.update(self._task, completed=state.round, prices=text)
         if not self._console.is_terminal:
-            self._say(f"round {state.round} of {self._agreement.rounds}: {text}")
+            self._print(f"round {state.round} of {self._agreement.rounds}: {text}")
 
     def warn(self, text: str) -> None:
-        self._say(f"warning: {text}")
+        self._print(f"warning: {text}")
 
     def note(self, text: str) -> None:
-        self._say(text)
+        self._print(text)
 
-    def dropped(self, why: str) -> None:  # noqa: ARG002 - counted, not shown: strangers can be many
+    def dropped(self, why: str) -> None:  # noqa: ARG002 - counted, not shown: there can be many
         self._dropped += 1
 
+    def _print(self, text: str) -> None:
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+class TextView(ProgressView):
+    """Also prints the outcome, to standard output."""
+
     def finished(self, public: dict[str, Any], folder: Path | None) -> None:
-        """The outcome, and where the files about it are."""
         agreement = self._agreement
         early = ", ended by itself" if public["ended_by_itself"] else ""
         if public["sealed"]:
             print(
-                f"finished: {public['rounds']} rounds{early}, all members at head {public['head']}"
+                f"finished: {public['rounds']} rounds{early}, all members agree on chain hash "
+                f"{public['head']}"
             )
         else:
             missing = ", ".join(public["unsealed"])
-            print(f"not sealed: {public['rounds']} rounds{early}, at head {public['head']};")
-            print(f"the seals of {missing} are missing, and what follows is this company's word")
+            print(f"not sealed: {public['rounds']} rounds{early}, chain hash {public['head']};")
+            print(f"the seals of {missing} are missing: what follows is not confirmed by them")
         for j, (resource, price) in enumerate(
             zip(agreement.resources, public["prices"], strict=True)
         ):
             cost = f"{money(agreement, f'{price:.6g}')} {per(resource)}"
             unit, use = resource.unit or "units", ""
             if not agreement.masked:
-                own = public["quota"][public["member"]]
-                use = f"you may use {_at_most(own[j])} {unit}; "
+                quota = public["quota"][public["member"]]
+                use = f"you may use {_rounded_down(quota[j])} {unit}; "
             print(f"  {resource.name}: {use}price {cost}")
         if agreement.masked:
-            print("your quota and what you pay are known to you alone: report.html says them")
+            print("only you know your quota and your payment: they are in report.html")
         else:
             payment = public["payments"][public["member"]]
-            paid = money(agreement, f"{abs(payment):.6g}")
-            gets = "get" if payment < 0.0 else "pay"
-            print(f"you {gets} {paid} for your quota beside what you bring")
+            amount = money(agreement, f"{abs(payment):.6g}")
+            verb = "get" if payment < 0.0 else "pay"
+            print(f"you {verb} {amount} for your quota beside what you bring")
         print(certified(agreement, public["certificate"]))
         if folder is None:
-            quota = "quota, " if agreement.masked else ""
-            print(f"give the same command with --out DIR for your {quota}plan and a report")
+            quota_too = "quota, " if agreement.masked else ""
+            print(f"run the same command with --out DIR for your {quota_too}plan and a report")
         else:
             print(f"written to {folder}: report.html, plan.csv, result.json (all three PRIVATE),")
-            print("and session.transcript and public.csv, which anybody may see")
-
-    def _say(self, text: str) -> None:
-        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+            print("and session.transcript and public.csv, which are public")
 
 
-class QuietView(JsonView):
-    """For a program that joins: nothing is shown."""
-
-    def event(self, kind: str, **content: Any) -> None:
-        pass
-
-
-class View(Protocol):
-    """What a party tells of its session, whoever looks."""
-
-    def waiting(self, phase: Phase, missing: tuple[str, ...]) -> None: ...
-
-    def round(self, state: RoundState, releases: tuple[Signed, ...]) -> None: ...
-
-    def warn(self, text: str) -> None: ...
-
-    def note(self, text: str) -> None: ...
-
-    def dropped(self, why: str) -> None: ...
-
-    def finished(self, public: dict[str, Any], folder: Path | None) -> None: ...
-
-
-def _at_most(amount: float) -> str:
-    """Six digits of an amount, never more than it: nobody may use what a rounded quota adds."""
+def _rounded_down(amount: float) -> str:
+    """Six digits of an amount, never more than it: a rounded quota must not allow more."""
     digits = Context(prec=6, rounding=ROUND_DOWN).create_decimal_from_float(amount)
     return f"{float(digits):.6g}"
-
-
-def show_budget(figures: dict[str, Any]) -> None:
-    """What `party budget` says of one data set, as a table."""
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    delta, name = figures["delta"], escape(figures["data_set"])
-    table = Table(title=f"data set {name}: what its sessions have spent", title_justify="left")
-    for column in ("session", "agreed", "releases", f"spent: ε at δ = {delta:g}"):
-        table.add_column(column, justify="left" if column == "session" else "right")
-    for row in figures["sessions"]:
-        agreed = f"ε = {row['epsilon']:g}, δ = {row['delta']:g}" if row["epsilon"] else "no privacy"
-        if row["colluders"]:
-            agreed += f"*{row['colluders']}"
-        released = f"{row['releases']} of {row['rounds']}"
-        table.add_row(row["session"], agreed, released, _epsilon(row["spent_epsilon"]))
-    table.add_section()
-    table.add_row("all together", "", "", _epsilon(figures["spent_epsilon"]))
-    console = Console()
-    console.print(table)
-    for count in sorted({row["colluders"] for row in figures["sessions"] if row["colluders"]}):
-        who = "member tells" if count == 1 else "members tell"
-        console.print(
-            f"*{count}: only totals could be read; it holds as long as at most {count} other {who} "
-            "what they know, the rest add their noise, and nobody breaks the ciphers",
-            highlight=False,
-        )
-    limit = figures["limit"]
-    if limit is None:
-        way = "" if figures["spent_epsilon"] is None else ": say --max-epsilon E to set one"
-        console.print(f"no limit is set{way}", highlight=False)
-    else:
-        console.print(
-            f"limit ε = {limit['epsilon']:g} at δ = {limit['delta']:g}; room for one more session "
-            f"of ε = {limit['room_epsilon']:.4g} at that δ",
-            highlight=False,
-        )
-    console.print(f"{figures['statement']}\n", highlight=False, markup=False)
-
-
-def _epsilon(value: float | None) -> str:
-    return "no guarantee" if value is None else f"{value:.4g}"

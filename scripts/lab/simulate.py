@@ -18,7 +18,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from party.rehearsal.in_process import players, run
-from party.settlement.settle import own_part, plan_within, settle
+from party.settlement.settle import own_allocation, plan_within, settle
 from protocol.agreement.parse import from_table
 from protocol.agreement.quantities import amounts, quantities
 from protocol.errors import BadCommand
@@ -200,7 +200,7 @@ def play(
         if len(heads) != 1:
             raise AssertionError("the parties ended at different heads")
         known = outcome(agreement, members[0].ledger.transcript())
-        parts = [own_part(known, m.session.me, m.ledger) for m in members]
+        parts = [own_allocation(known, m.session.me, m.ledger) for m in members]
     return summary(known, instance, optimum, parts)
 
 

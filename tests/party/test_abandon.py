@@ -1,4 +1,4 @@
-"""A session that is given up: its secrets are gone, what it released counts, nothing follows."""
+"""An abandoned session: its secrets are destroyed, its releases count, nothing follows."""
 
 import subprocess
 import sys
@@ -33,7 +33,7 @@ def masked() -> Agreement:
 
 
 class Begun:
-    """A file with ada's ledger of a masked session, after some rounds and a release more."""
+    """A file with ada's ledger of a masked session, after some rounds and one more release."""
 
     def __init__(self, path: Path, closed: int) -> None:
         self.path, self.agreement = path, masked()
@@ -80,7 +80,7 @@ class Begun:
         return sign(message)
 
     def secrets_found(self) -> list[str]:
-        """In which files of the folder a secret can still be read."""
+        """The files of the folder that still contain a secret."""
         files = [path for path in self.path.parent.iterdir() if path.is_file()]
         return [
             path.name
@@ -88,7 +88,7 @@ class Begun:
             if any(secret in path.read_bytes() for secret in (self.secret, *self.demands))
         ]
 
-    def abandons(self, out: Path | None = None) -> list[str]:
+    def abandon(self, out: Path | None = None) -> list[str]:
         return abandon(self.agreement, self.path, out=out, confirm=lambda _: None)
 
     def opened(self) -> Any:
@@ -102,13 +102,13 @@ def begun(tmp_path: Path, request: pytest.FixtureRequest) -> Begun:
     return session
 
 
-def test_what_was_secret_is_destroyed_and_what_is_public_stays(begun: Begun) -> None:
-    """No file holds key or demand any more; releases and closed rounds are those of before."""
+def test_secrets_are_destroyed_and_public_records_stay(begun: Begun) -> None:
+    """No file holds the key or a demand; releases and closed rounds do not change."""
     with begun.opened() as ledger:
         before = ledger.own()[1:], ledger.transcript(), ledger.accounts()
-    told = begun.abandons()
+    lines = begun.abandon()
     assert begun.secrets_found() == []
-    assert "was abandoned here" in told[0]
+    assert "was abandoned here" in lines[0]
     with begun.opened() as ledger:
         assert isinstance(ledger.abandoned, Abandoned)
         assert ledger.abandoned.exit_code == 15
@@ -118,9 +118,9 @@ def test_what_was_secret_is_destroyed_and_what_is_public_stays(begun: Begun) -> 
         assert ledger.accounts()[0].releases == begun.state.round + 1
 
 
-def test_nothing_is_ever_released_again(begun: Begun) -> None:
-    """Neither the next release nor another mask key gets past the ledger."""
-    begun.abandons()
+def test_an_abandoned_session_releases_nothing(begun: Begun) -> None:
+    """The ledger refuses the next release and a new mask key."""
+    begun.abandon()
     with begun.opened() as ledger:
         message = Release(
             sender="ada",
@@ -138,16 +138,16 @@ def test_nothing_is_ever_released_again(begun: Begun) -> None:
 
 
 def test_the_closed_rounds_are_a_transcript(begun: Begun, tmp_path: Path) -> None:
-    """It verifies as far as it goes, and has the prices at which the next session begins."""
+    """The transcript verifies, and has the prices at which the next session starts."""
     out = tmp_path / "out"
     out.mkdir()
-    told = begun.abandons(out)
+    lines = begun.abandon(out)
     data = (out / "session.transcript").read_bytes()
-    known = outcome(begun.agreement, load(begun.agreement, data))
-    assert (known.rounds, known.state.chain_hash) == (begun.state.round, begun.state.chain_hash)
-    assert "coordinator new --from" in told[-1]
+    ended = outcome(begun.agreement, load(begun.agreement, data))
+    assert (ended.rounds, ended.state.chain_hash) == (begun.state.round, begun.state.chain_hash)
+    assert "coordinator new --from" in lines[-1]
     first = data
-    begun.abandons(out)
+    begun.abandon(out)
     assert (out / "session.transcript").read_bytes() == first
 
 
@@ -167,10 +167,8 @@ abandon(masked(), Path(sys.argv[1]), out=None, confirm=die_later)
 
 
 @pytest.mark.parametrize(("step", "done"), [("delete", False), ("wipe", True)])
-def test_a_process_that_is_killed_on_the_way_is_followed_by_another(
-    begun: Begun, step: str, done: bool
-) -> None:
-    """Before it is written nothing has changed; after it the next one destroys what is left."""
+def test_a_killed_command_is_completed_by_the_next(begun: Begun, step: str, done: bool) -> None:
+    """Killed before the record, nothing has changed; after it, the next run completes it."""
     command = [sys.executable, "-c", KILLED, str(begun.path), step]
     ended = subprocess.run(command, env=environment(), timeout=LIMIT, check=False)
     assert ended.returncode == 9
@@ -185,12 +183,12 @@ def test_a_process_that_is_killed_on_the_way_is_followed_by_another(
     assert len(asked) == (0 if done else 1), "what was decided is not asked again"
 
 
-def test_nothing_changes_unless_it_is_wanted(begun: Begun) -> None:
-    """An operator who says no finds the session as it was."""
+def test_nothing_changes_without_confirmation(begun: Begun) -> None:
+    """An operator who declines finds the session unchanged."""
 
     def no(meaning: str) -> None:
         assert "final" in meaning
-        assert "they wait until their patience ends" in meaning
+        assert "wait until their patience ends" in meaning
         raise BadCommand("no")
 
     with pytest.raises(BadCommand, match="no"):
@@ -200,21 +198,21 @@ def test_nothing_changes_unless_it_is_wanted(begun: Begun) -> None:
         assert ledger.mask_secret() == begun.secret
 
 
-def test_all_rounds_and_no_seals(tmp_path: Path) -> None:
-    """The own quota is worked out before the demands go; the outcome stays as it is, unsealed."""
+def test_the_quota_of_an_unsealed_session_is_kept(tmp_path: Path) -> None:
+    """The quota is computed before the demands are destroyed."""
     begun = Begun(tmp_path / "ledger", ROUNDS)
     assert begun.state.over
-    begun.abandons()
+    begun.abandon()
     assert begun.secrets_found() == []
     with begun.opened() as ledger:
         made = ledger.allocation()
         assert made is not None
         assert (made.quota >= 0).all()
-    begun.abandons()
+    begun.abandon()
 
 
-def test_a_sealed_session_is_finished(tmp_path: Path) -> None:
-    """What all have sealed stays: nothing is asked, and nothing changes."""
+def test_a_sealed_session_cannot_be_abandoned(tmp_path: Path) -> None:
+    """The command refuses without a question, and nothing changes."""
     begun = Begun(tmp_path / "ledger", ROUNDS)
     seal: dict[str, Any] = {
         "agreement": begun.agreement.digest,
@@ -226,30 +224,30 @@ def test_a_sealed_session_is_finished(tmp_path: Path) -> None:
         with pytest.raises(InternalError, match="has ended"):
             ledger.record_abandoned()
     with pytest.raises(BadCommand, match="it is finished, and cannot be abandoned"):
-        begun.abandons()
+        begun.abandon()
     with begun.opened() as ledger:
         assert ledger.abandoned is None
 
 
-def test_a_session_with_a_proved_fault_is_over_already(begun: Begun) -> None:
-    """The fault and its proof stay what the ledger says about it."""
+def test_a_session_with_a_proved_fault_cannot_be_abandoned(begun: Begun) -> None:
+    """The ledger keeps the fault and its proof."""
     with begun.opened() as ledger:
         ledger.record_fault(Equivocation("'ben' lied", sender="ben"))
     with pytest.raises(BadCommand, match="There is nothing to abandon"):
-        begun.abandons()
+        begun.abandon()
 
 
-def test_a_ledger_in_use_and_a_ledger_of_other_sessions(begun: Begun) -> None:
-    """A party that runs holds its ledger; and no session is entered by giving it up."""
+def test_a_ledger_in_use_or_of_another_session_is_refused(begun: Begun) -> None:
+    """A running party holds its ledger, and abandoning an unknown session adds nothing."""
     with begun.opened(), pytest.raises(BadLedger, match="in use by another process"):
-        begun.abandons()
+        begun.abandon()
     with pytest.raises(BadLedger, match="has no session of this agreement"):
         abandon(make_agreement(session="other"), begun.path, out=None, confirm=lambda _: None)
     assert len(accounts(begun.path)[0]) == 1
 
 
-def test_a_session_without_masks_is_given_up_too(tmp_path: Path) -> None:
-    """There is no secret to destroy; it is over for this party all the same."""
+def test_a_session_without_masks_can_be_abandoned(tmp_path: Path) -> None:
+    """There is no secret to destroy, and the session is over for this party."""
     agreement = make_agreement(rounds=3)
     path = tmp_path / "ledger"
     with closing(Ledger(path, agreement, "ada")) as ledger:
@@ -264,8 +262,8 @@ def test_a_session_without_masks_is_given_up_too(tmp_path: Path) -> None:
                 )
             )
         )
-    told = abandon(agreement, path, out=None, confirm=lambda _: None)
-    assert told[-1] == "Keep the ledger: it counts what was released"
+    lines = abandon(agreement, path, out=None, confirm=lambda _: None)
+    assert lines[-1] == "Keep the ledger: it counts what was released"
     with closing(Ledger(path, agreement, "ada")) as ledger:
         assert ledger.abandoned is not None
         assert len(ledger.own()) == 1

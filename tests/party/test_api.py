@@ -1,4 +1,4 @@
-"""Joining from Python: a program with a model in memory, and what it gets back."""
+"""Joining from Python with a model in memory."""
 
 import json
 import re
@@ -18,7 +18,7 @@ from tests.support.wait import LIMIT
 
 
 def company(profit: float, hours: float, most: float, *, whole: bool = False) -> highspy.Highs:
-    """Earns a profit with each x, up to some, which takes so many hours."""
+    """A company that earns `profit` with each x, which takes `hours`, up to `most`."""
     model = highspy.Highs()
     model.silent()
     add = model.addIntegral if whole else model.addVariable
@@ -28,21 +28,21 @@ def company(profit: float, hours: float, most: float, *, whole: bool = False) ->
     return model
 
 
-def made(folder: Path, hours: str = "hours=10", **members: str) -> None:
-    """Keys of companies, and an agreement about some hours without noise.
+def prepare(folder: Path, hours: str = "hours=10", **members: str) -> None:
+    """Write keys of companies, and an agreement about some hours without noise.
 
-    Without any there are two that may claim all; else what each may have stands behind its name.
+    By default there are two members that may claim all. A text after a name sets its share.
     """
     members = members or {"acme": "", "bolt": ""}
 
-    def finish(*words: str) -> None:
+    def call(*words: str) -> None:
         command = [sys.executable, "-m", *words]
         subprocess.run(command, cwd=folder, env=environment(), check=True, timeout=LIMIT)
 
     for name in members:
-        finish("party", "keygen", name)
+        call("party", "keygen", name)
     seats = [f"--member={name}.member.toml{band}" for name, band in members.items()]
-    finish(
+    call(
         "coordinator", "new", "--session", "hours", "--mode", "exact", "--resource", hours,
         *seats, "--key", "coordinator.key", "--currency", "EUR",
         "--address", f"tcp://127.0.0.1:{reserve(2)}", "--patience", "600",
@@ -51,8 +51,8 @@ def made(folder: Path, hours: str = "hours=10", **members: str) -> None:
 
 @pytest.mark.timeout(600)
 def test_a_program_joins_with_its_model(tmp_path: Path) -> None:
-    """Of 10 hours acme takes 6 for its 3 things; the program has 4, for 1 whole thing."""
-    made(tmp_path)
+    """Of 10 hours, acme uses 6 for 3 units; the program gets 4, for 1 integer unit."""
+    prepare(tmp_path)
     company(30.0, 2.0, 3.0).writeModel(str(tmp_path / "acme.mps"))
 
     def command(*words: str) -> list[str]:
@@ -89,7 +89,7 @@ def test_a_program_joins_with_its_model(tmp_path: Path) -> None:
 
 
 def brings(cost: float, most: float) -> highspy.Highs:
-    """Makes up to so many hours for others, each at this cost."""
+    """A company that brings up to `most` hours, each at this cost."""
     model = highspy.Highs()
     model.silent()
     x = model.addVariable(lb=0.0, ub=most, obj=-cost, name="x")
@@ -99,12 +99,12 @@ def brings(cost: float, most: float) -> highspy.Highs:
 
 
 @pytest.mark.timeout(600)
-def test_who_brings_is_paid_and_nobody_sees_by_whom(tmp_path: Path) -> None:
-    """4 hours are there and dam makes 3.5 more at 2 each: bolt takes 4, and cargo the other 3.5.
+def test_a_member_that_brings_capacity_is_paid(tmp_path: Path) -> None:
+    """Of 4 hours plus 3.5 that dam brings at 2 each, bolt gets 4 and cargo 3.5.
 
-    Only totals can be read. An hour is worth 4, which cargo earns with each, if in whole things.
+    Only totals are public. The price is 4: what cargo, which makes integer units, earns per hour.
     """
-    made(tmp_path, "hours=4", dam=":-1..0", bolt="", cargo="")
+    prepare(tmp_path, "hours=4", dam=":-1..0", bolt="", cargo="")
     company(5.0, 1.0, 4.0).writeModel(str(tmp_path / "bolt.mps"))
     company(4.0, 1.0, 9.0, whole=True).writeModel(str(tmp_path / "cargo.mps"))
 
@@ -144,11 +144,11 @@ def test_who_brings_is_paid_and_nobody_sees_by_whom(tmp_path: Path) -> None:
     assert "at least -1" in words["bolt"], "what dam may bring is public"
 
 
-def test_what_is_wrong_is_raised(tmp_path: Path) -> None:
-    """As `party join` says it, with its exit code, and before anything is sent."""
+def test_errors_are_raised_before_anything_is_sent(tmp_path: Path) -> None:
+    """`join` raises the errors of `party join`, and makes no ledger."""
     with pytest.raises(BadAgreement, match=r"missing\.toml"):
         join(tmp_path / "missing.toml", company(1.0, 1.0, 1.0), key=tmp_path / "acme.key")
-    made(tmp_path)
+    prepare(tmp_path)
     with pytest.raises(BadData, match="no row named 'hours'"):
         join(tmp_path / "agreement.toml", highspy.Highs(), key=tmp_path / "acme.key")
     assert not (tmp_path / "acme.ledger").exists()
@@ -169,7 +169,7 @@ print(did, threading.active_count(), signal.getsignal(signal.SIGINT) is before)
 
 
 def test_nothing_happens_on_import(tmp_path: Path) -> None:
-    """No file is written, nothing started or spoken to, and Ctrl-C stays the program's own."""
+    """The import writes no file, starts no thread, opens no socket and leaves signals alone."""
     done = subprocess.run(
         [sys.executable, "-B", "-c", LOUD],
         cwd=tmp_path,

@@ -1,4 +1,4 @@
-"""What `party check` says before anybody joins, and in which order."""
+"""The lines of `party check`, and their order."""
 
 from pathlib import Path
 
@@ -15,17 +15,17 @@ from tests.support.builders import make_agreement
 INSTANCE = draw(4, parties=3, resources=2, demands=False)
 
 
-def test_an_agreement_that_cannot_be_played_is_not_called_valid(tmp_path: Path) -> None:
-    """Noise that no message can carry is found before the first line; the plan finds it too."""
+def test_an_agreement_with_unusable_noise_is_not_called_valid(tmp_path: Path) -> None:
+    """`party check` and `protocol plan` refuse noise that no message can carry."""
     agreement = make_agreement(
         mode="private",
         rounds=1_000_000,
         privacy={"epsilon": 1e-6, "delta": 1e-10},
         prices={"step": "dog"},
     )
-    told = check(agreement, "ada", model=tmp_path / "none", key=None, ledger=None, data_set=None)
+    lines = check(agreement, "ada", model=tmp_path / "none", key=None, ledger=None, data_set=None)
     with pytest.raises(BadAgreement, match="choose fewer rounds, or a larger epsilon or delta"):
-        next(told)
+        next(lines)
     with pytest.raises(BadAgreement, match="choose fewer rounds"):
         forecast(agreement)
 
@@ -65,7 +65,7 @@ def test_a_check_says_whether_the_pace_is_long_enough(
     monkeypatch.setattr("party.check.slowest_answer", lambda *_: (0.02, 100))
     text = checked(agreed(pace), model)
     assert f"pace       {words}" in text
-    assert "its slowest of 100 answers took 0.02 s" in text
+    assert "the slowest of 100 answers took 0.02 s" in text
     assert ("ask the convener for 0.08 s" in text) == (pace == 0.001)
 
 

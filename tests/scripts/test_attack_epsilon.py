@@ -29,7 +29,7 @@ class Quieter(DiscreteGaussian):
     def add(self, values: Ticks, scales: Floats, *, member: str, round: int) -> Ticks:  # noqa: A002
         return super().add(values, FAR_TOO_LITTLE * scales, member=member, round=round)
 
-    def ahead(self, scales: Floats) -> None:
+    def prefetch(self, scales: Floats) -> None:
         """What was drawn ahead would have been drawn with the other scale."""
 
 

@@ -21,7 +21,7 @@ import pytest
 from scipy import stats
 
 from party.release.noise import Noise
-from party.settlement.settle import own_part
+from party.settlement.settle import own_allocation
 from protocol.agreement.model import Agreement
 from protocol.numeric import Floats, Ticks
 from scripts.lab.common.instances import placebo
@@ -95,7 +95,7 @@ def test_private_quotas_are_those_that_parties_work_out() -> None:
     play_gates(agreement, instance.subproblems(), Drawn(agreement, draws), ledgers)
     played = session(agreement, Companies(instance), draws)
     for member, ledger, quota in zip(agreement.members, ledgers, played.quota, strict=True):
-        own = own_part(played.known, member.name, ledger)
+        own = own_allocation(played.known, member.name, ledger)
         assert own is not None
         assert own.quota.tolist() == quota.tolist()
     assert len({tuple(row) for row in played.quota.tolist()}) > 1

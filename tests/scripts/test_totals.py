@@ -10,7 +10,7 @@ import pytest
 from party.rehearsal.in_process import players, run
 from party.settlement.private_report import Spending, private_page
 from party.settlement.result_files import public_result
-from party.settlement.settle import own_part, settle
+from party.settlement.settle import own_allocation, settle
 from protocol.agreement.model import Agreement
 from protocol.agreement.parse import from_table
 from protocol.agreement.quantities import amounts
@@ -46,7 +46,7 @@ def settled_among(
     with players(agreement, instance.subproblems(), seed) as members:
         run(members)
         known = outcome(agreement, members[0].ledger.transcript())
-        parts = [own_part(known, m.session.me, m.ledger) for m in members]
+        parts = [own_allocation(known, m.session.me, m.ledger) for m in members]
     return known, [part for part in parts if part is not None]
 
 

@@ -576,7 +576,7 @@ class SimulatedNetwork:
         """An orderly end."""
         self._tell(f"{party.name} ends")
         if party.executor is not None:
-            party.executor.rest()
+            party.executor.shutdown()
         party.executor = None
 
     def _operate(self) -> None:

@@ -1,4 +1,4 @@
-"""Sessions of real processes that cannot be finished, and what their operators can do then."""
+"""Sessions of real processes that can never finish, and `party abandon`."""
 
 import argparse
 import json
@@ -32,11 +32,11 @@ masks.Masks.masked = lambda self, values, position: (
 )
 __main__.main()
 """
-"""A party that once says its numbers as they are, as no honest one does."""
+"""A dishonest party that leaves one release unmasked."""
 
 
 def command(*arguments: Any) -> tuple[int, str]:
-    """The exit code of a command, and all that it says."""
+    """The exit code of a command and its output."""
     done = subprocess.run(
         [sys.executable, "-m", *map(str, arguments)],
         env=environment(),
@@ -62,10 +62,10 @@ def with_a_bad_member(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["exact", "private"])
-def test_a_spoilt_total_is_given_up_and_the_next_session_begins_where_it_stood(
+def test_a_session_with_an_impossible_total_is_abandoned_and_followed_by_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
-    """Told, found again, abandoned with its secrets, counted, and followed by another session."""
+    """The total is reported, the session abandoned, its releases count, the next one starts."""
     terms = ("--mode", mode, "--reveal", "totals", "--epsilon", "8")
     with play(tmp_path / "s", options(*terms, rounds=12)) as session:
         cast, folder = session.cast, session.cast.folder
@@ -93,7 +93,7 @@ def test_a_spoilt_total_is_given_up_and_the_next_session_begins_where_it_stood(
         assert secret in ledger.read_bytes()
         code, told = command("party", "abandon", *named, "--yes")
         assert code == 0, told
-        assert "they wait until their patience ends" in told
+        assert "wait until their patience ends" in told
         assert not [row for row in rows if row in ledger.read_bytes()]
         assert not Path(f"{ledger}-wal").exists()
 

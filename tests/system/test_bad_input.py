@@ -60,14 +60,13 @@ def test_a_check_says_what_the_company_has_alone(tmp_path: Path) -> None:
         code, told = check(session, "party1", "party1")
         assert code == 0
         assert "read as: maximise" in told
-        assert "with its split by shares its minimum does NOT fit" in told
+        assert "with your part by shares alone NO plan is possible" in told
     with play(tmp_path / "t", options("--no-demands")) as session:
         code, told = check(session, "party1", "party1")
-        assert "with its split by shares it earns " in told
-        earned = float(told.partition("it earns ")[2].split(",")[0])
-        assert earned > 0.0
-        assert "its minimum fits" in told
-        assert "`protocol plan` says what the noise will do" in told
+        _, earns, amount = told.partition("with your part by shares alone your best plan earns ")
+        assert earns
+        assert float(amount.split()[0]) > 0.0
+        assert "`protocol plan` shows what the noise will do" in told
     with play(tmp_path / "u", options("--mode", "exact", "--no-demands")) as session:
         code, told = check(session, "party1", "party1")
         assert (code, "noise" in told) == (0, False)

@@ -1,4 +1,4 @@
-"""The end of a session of real processes: who was away, what is not sealed, and why it stopped."""
+"""The end of sessions of real processes: absent members, missing seals, faults."""
 
 import json
 import signal
@@ -29,7 +29,7 @@ FILES = ("report.html", "plan.csv", "result.json", "session.transcript")
 
 
 def impatient(session: Play, seconds: float) -> None:
-    """Whoever is started from now on waits no longer than this; the digest does not change."""
+    """Parties started from now on have this patience; the digest does not change."""
     path = session.cast.folder / "agreement.toml"
     lines = path.read_text().splitlines()
     [place] = [i for i, line in enumerate(lines) if line.startswith("patience_seconds")]
@@ -38,7 +38,7 @@ def impatient(session: Play, seconds: float) -> None:
 
 
 def ended(session: Play, *names: str) -> list[int]:
-    """The exit codes of these, once they have ended."""
+    """The exit codes of these parties, when they have ended."""
     return [session.cast.processes[name].wait(LIMIT) for name in names]
 
 
@@ -73,9 +73,9 @@ def out_of(session: Play, name: str) -> Path:
 
 
 def end_without(session: Play, monkeypatch: pytest.MonkeyPatch, absent: str) -> None:
-    """Play until all but one have closed the last round, and that one has lost its power.
+    """Run until all members except one have closed the last round, and kill that one.
 
-    It has released for that round, and has not closed it.
+    It has released for that round, but not closed it.
     """
     cast, rounds = session.cast, session.options.rounds
     brake = Brake(session, monkeypatch, name=absent, furthest=rounds - 1)
@@ -89,15 +89,15 @@ def end_without(session: Play, monkeypatch: pytest.MonkeyPatch, absent: str) -> 
 
 
 def waits_for(session: Play, name: str, missing: str) -> bool:
-    """Whether a party has said last that it lacks the seal of this one, and of nobody else."""
+    """Whether a party waits for the seal of this member only."""
     told = [e for e in session.cast.events[name] if e.get("phase") == "sealing"]
     return bool(told) and told[-1]["missing"] == [missing]
 
 
-def test_who_was_away_at_the_end_finishes_with_any_one_other(
+def test_an_absent_member_finishes_with_any_one_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The others get an unsealed outcome; one of them is enough for the absent one to finish."""
+    """The others get an unsealed outcome; one of them is enough to finish later."""
     with play(tmp_path / "s", options("--no-demands", rounds=12)) as session:
         cast = session.cast
         end_without(session, monkeypatch, "party3")
@@ -128,10 +128,10 @@ def test_who_was_away_at_the_end_finishes_with_any_one_other(
         assert_undisturbed(session, "--no-demands")
 
 
-def test_what_a_ledger_knows_is_written_again_without_network(
+def test_party_result_writes_the_files_again_without_network(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`party result` gives the files of a session that is over, sealed or not, as they were."""
+    """The files of a session with all rounds, sealed or not, are the same as before."""
     with play(tmp_path / "s", options("--no-demands", rounds=12)) as session:
         cast = session.cast
         end_without(session, monkeypatch, "party3")
@@ -144,7 +144,7 @@ def test_what_a_ledger_knows_is_written_again_without_network(
         assert "not sealed" in (tmp_path / "unsealed" / "report.html").read_text()
         stands = result(session, "party3", tmp_path / "stands")
         assert stands.returncode == Unavailable.exit_code
-        assert "stands at round 11 of 12" in stands.stderr
+        assert "is at round 11 of 12" in stands.stderr
         for name in ("party1", "party3"):
             cast.start_party(name)
         cast.wait(LIMIT)
@@ -154,11 +154,11 @@ def test_what_a_ledger_knows_is_written_again_without_network(
         for file in FILES:
             before = (out_of(session, "party1") / file).read_bytes()
             assert (tmp_path / "again" / file).read_bytes() == before, file
-        assert "all members at head" in again.stdout
+        assert "all members agree on chain hash" in again.stdout
 
 
-def test_a_result_of_a_session_that_was_not_played_is_refused(tmp_path: Path) -> None:
-    """Nothing is entered into a ledger by asking it, and none is made."""
+def test_party_result_of_an_unknown_session_is_refused(tmp_path: Path) -> None:
+    """`party result` neither makes a ledger nor changes one."""
     with play(tmp_path / "s", options("--no-demands", rounds=12)) as session:
         missing = result(session, "party1", tmp_path / "out")
         assert missing.returncode == BadLedger.exit_code
@@ -175,7 +175,7 @@ def test_a_result_of_a_session_that_was_not_played_is_refused(tmp_path: Path) ->
 
 
 def two_releases(session: Play, liar: str) -> list[bytes]:
-    """What nobody honest signs: two answers to the first prices."""
+    """Two different releases for round 0, which no honest member signs."""
     who, agreement = keys.load(key_file(session, liar)), session.agreement
     chain_hash = RoundEngine(agreement).opening.chain_hash
     return [
@@ -192,8 +192,8 @@ def two_releases(session: Play, liar: str) -> list[bytes]:
     ]
 
 
-def test_who_was_absent_at_a_halt_learns_why(tmp_path: Path) -> None:
-    """The proof is kept in the ledger, shown to who comes later, and written when it can be."""
+def test_a_member_that_was_absent_at_a_halt_gets_the_evidence(tmp_path: Path) -> None:
+    """The ledger keeps the proof, later members see it, and `party result` writes it."""
     with play(tmp_path / "s", options("--no-demands", rounds=12)) as session:
         cast = session.cast
         (out_of(session, "party1") / "evidence.json").mkdir(parents=True)  # nothing can be written

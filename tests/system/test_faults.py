@@ -149,9 +149,9 @@ def test_what_is_said_rests_on_what_is_durable(monkeypatch: pytest.MonkeyPatch) 
     assert all(len(p.disk.durable.rounds) == 2 and p.disk.durable.seals for p in here.parties)
 
     def hasty(self: Driver, effects: list[Effect], now: float) -> list[Signed]:
-        return list(self._carry(effects, now))
+        return list(self._carry_out(effects, now))
 
-    monkeypatch.setattr(Driver, "_carried", hasty)
+    monkeypatch.setattr(Driver, "_execute", hasty)
     with pytest.raises(Violation, match="speaks of what would not survive the end of the power"):
         quiet_world().run()
 

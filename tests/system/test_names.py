@@ -1,7 +1,7 @@
-"""Sessions whose agreement has host names: looked up beside the loop, and never by libzmq.
+"""Sessions whose agreement has host names: the party looks them up, never libzmq.
 
-The names end with `.test`, which no name server knows. The processes are told of them where
-Python asks the system, so that a name which reached libzmq would never be found.
+The names end with `.test`, which no name server knows. Only Python's own lookup is patched to
+resolve them, so libzmq could never find one.
 """
 
 import argparse
@@ -34,22 +34,22 @@ socket.getaddrinfo = getaddrinfo
 
 @pytest.fixture(autouse=True)
 def _names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every process of the session finds the hosts of `.test` on this machine."""
+    """Every process of the session resolves `.test` hosts to this machine."""
     (tmp_path / "names").mkdir()
     (tmp_path / "names" / "sitecustomize.py").write_text(NAMES)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "names"))
 
 
 def with_address(text: str, session: Play, name: str, place: str) -> str:
-    """An agreement with this address for a member: its digest stays."""
+    """The agreement with this address for a member; the digest does not change."""
     member = next(m for m in session.agreement.members if m.name == name)
     line = f'signing_key = "{member.signing_key.hex()}"'
     assert line in text
     return text.replace(line, f'{line}\naddress = "{place}"')
 
 
-def test_a_relay_is_found_by_its_name(tmp_path: Path) -> None:
-    """The coordinator's name in the agreement is looked up by each party for itself."""
+def test_a_relay_is_reached_by_its_host_name(tmp_path: Path) -> None:
+    """Each party looks up the coordinator's host name itself."""
     with play(tmp_path / "s", options(rounds=10)) as session:
         path = session.cast.folder / "agreement.toml"
         path.write_text(path.read_text().replace("127.0.0.1", "coordinator.test"))
@@ -58,11 +58,13 @@ def test_a_relay_is_found_by_its_name(tmp_path: Path) -> None:
         assert_undisturbed(session)
 
 
-def test_names_in_a_mesh_hold_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A session of names completes, with one among them that no lookup ever answers.
+def test_a_name_that_is_never_resolved_delays_no_mesh(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session completes although one of its host names is never resolved.
 
-    One member has a name in the agreement; of another the others have a name that is never
-    found, and learn its numeric address from the coordinator.
+    One member has a name in the agreement. Another has a name that is never found: the others
+    learn its numeric address from the coordinator.
     """
     with play(tmp_path / "s", options("--topology", "mesh", rounds=10)) as session:
         first = reserve(2)
@@ -89,8 +91,8 @@ def test_names_in_a_mesh_hold_nobody_up(tmp_path: Path, monkeypatch: pytest.Monk
         assert_undisturbed(session, "--topology", "mesh")
 
 
-def test_an_announced_name_is_refused_by_the_coordinator(tmp_path: Path) -> None:
-    """A member that announces a name is told of at the coordinator, and no party hears of it."""
+def test_the_coordinator_refuses_an_announced_host_name(tmp_path: Path) -> None:
+    """The coordinator reports the member, and passes the name to no party."""
     with play(tmp_path / "s", options("--topology", "mesh", rounds=10)) as session:
         cast, transport = session.cast, session.agreement.transport
         cast.start_coordinator()
@@ -114,8 +116,8 @@ def test_an_announced_name_is_refused_by_the_coordinator(tmp_path: Path) -> None
         assert_undisturbed(session, "--topology", "mesh")
 
 
-def test_a_name_that_is_not_found_is_told_and_sought_again(tmp_path: Path) -> None:
-    """A party says which host cannot be found, and waits."""
+def test_a_host_name_that_is_not_found_is_reported_and_retried(tmp_path: Path) -> None:
+    """The party names the host that cannot be found, and waits."""
     with play(tmp_path / "s", options(rounds=10)) as session:
         path = session.cast.folder / "agreement.toml"
         path.write_text(path.read_text().replace("127.0.0.1", "nowhere.invalid"))

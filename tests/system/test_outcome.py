@@ -1,4 +1,4 @@
-"""What companies get out of whole sessions: plans that always fit, and a quota worth having."""
+"""Outcomes of entire sessions: plans always fit, and quotas are worth more than equal parts."""
 
 import argparse
 import math
@@ -31,7 +31,7 @@ def options(**chosen: Any) -> argparse.Namespace:
 
 
 def played(chosen: argparse.Namespace) -> tuple[Instance, Outcome]:
-    """A whole simulated session, and what it came to."""
+    """A simulated session and its outcome."""
     instance = drawn(chosen)
     agreement = from_table(agreement_table(instance, chosen))
     with players(agreement, instance.subproblems(), chosen.seed) as members:
@@ -42,7 +42,7 @@ def played(chosen: argparse.Namespace) -> tuple[Instance, Outcome]:
 
 
 def consumption(data: CompanyModel, plan: Floats) -> list[Fraction]:
-    """What a plan takes of each resource, exactly, from the matrix as it is stored."""
+    """What a plan uses of each resource, exactly, from the stored matrix."""
     total = [Fraction(0)] * data.resources
     for column, value in enumerate(plan.tolist()):
         for entry in range(data.start[column], data.start[column + 1]):
@@ -73,7 +73,7 @@ def any_session(seed: int) -> argparse.Namespace:
 
 @pytest.mark.parametrize("first", range(0, 1000, 125))
 def test_no_capacity_is_ever_exceeded(first: int) -> None:
-    """Over 1,000 sessions of any noise the quota plans of all companies fit together, exactly."""
+    """In 1,000 sessions with any noise, all plans within quotas together fit exactly."""
     without = 0
     for seed in range(first, first + 125):
         instance, known = played(any_session(seed))
@@ -105,28 +105,28 @@ def utilities(seeds: int, **chosen: Any) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
-def test_quota_costs_nothing_where_noise_is_large(epsilon: float) -> None:
-    """Where the releases say little the quota is worth what the split by shares is, to 1 %."""
+def test_quotas_lose_nothing_if_noise_is_large(epsilon: float) -> None:
+    """With much noise the quota is worth as much as the split by shares, to 1 %."""
     quota, equal = utilities(4, epsilon=epsilon)
     assert quota >= 0.99 * equal
 
 
-def test_quota_is_worth_having_where_noise_is_small() -> None:
+def test_quotas_gain_if_noise_is_small() -> None:
     """With ε = 64 the quota earns clearly more than the split by shares."""
     quota, equal = utilities(4, epsilon=64.0)
     assert quota >= 1.04 * equal
 
 
 def test_quota_is_nearly_the_optimum_without_noise() -> None:
-    """In exact mode the quota earns what one owner of all data could, to the tolerance."""
+    """In exact mode quotas earn what one owner of all data could, up to the tolerance."""
     quota, equal = utilities(4, mode="exact")
     assert quota >= 0.9995
     assert equal <= 0.85
 
 
 @pytest.mark.parametrize("parties", [5, 10])
-def test_sixty_rounds_without_noise_are_as_good_as_the_optimum(parties: int) -> None:
-    """Prices to 0.001 %, quotas to 0.01 %, a plan for everybody, and a proof of it all."""
+def test_sixty_rounds_without_noise_reach_the_optimum(parties: int) -> None:
+    """Prices are right to 0.001 %, quotas to 0.01 %, all have a plan, and it is certified."""
     rows = [
         simulate(
             options(seed=seed, parties=parties, mode="exact", rounds=60, tolerance=0.0),
@@ -142,8 +142,8 @@ def test_sixty_rounds_without_noise_are_as_good_as_the_optimum(parties: int) -> 
 
 
 @pytest.mark.parametrize("demands", [True, False])
-def test_a_session_ends_by_itself_and_nobody_has_lost(demands: bool) -> None:
-    """It is proved to a ten-thousandth of all worth long before the last round agreed."""
+def test_a_session_ends_by_itself_without_loss(demands: bool) -> None:
+    """It is certified to 0.01 % long before the last agreed round, and no company loses."""
     for seed in (1, 2, 3, 4):
         row = simulate(options(seed=seed, mode="exact", demands=demands), lambda _: None)
         assert row["rounds_played"] <= 65
@@ -152,8 +152,8 @@ def test_a_session_ends_by_itself_and_nobody_has_lost(demands: bool) -> None:
         assert all(gain is None or gain >= -lost for gain in row["gains"])
 
 
-def test_price_plans_may_overrun_and_quotas_may_be_short() -> None:
-    """The figures say what the paper's outcome leaves open: overrun and missing capacity."""
+def test_figures_show_overrun_and_shortfall() -> None:
+    """Plans at prices may exceed capacities, and quotas may be too small."""
     figures = simulate(options(seed=3, parties=5, epsilon=1.0, rounds=20), lambda _: None)
     assert figures["price_plan_overrun"] > 0.1
     assert figures["quota_plans"] < 5

@@ -121,7 +121,7 @@ sys.meta_path.insert(0, Early())
         "party.model.company_model",
         "highspy",
         "nacl",
-        "party.network.links",
+        "party.network.relay_link",
         "zmq",
         "sqlite3",
     ],

@@ -20,8 +20,8 @@ import pytest
 from party import keys as identity
 from party.ledger.session_ledger import Ledger
 from party.model.best_response import Subproblem
-from party.network.links import RelayLink
 from party.network.loop import PartyLoop
+from party.network.relay_link import RelayLink
 from party.release.noise import SeededGaussian
 from party.ui.console import JsonView
 from protocol.agreement.quantities import quantities
@@ -358,7 +358,7 @@ def test_a_two_faced_party_is_named_with_evidence(
                 noise=SeededGaussian(1),
                 ledger=ledger,
                 view=JsonView(agreement, io.StringIO()),
-                on_finish=lambda _: None,
+                on_outcome=lambda _: None,
             )
             with pytest.raises(PeerError):
                 node.run()

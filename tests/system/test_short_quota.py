@@ -1,4 +1,4 @@
-"""The end of a session as its operator sees it: certificate, payment, and a quota too small."""
+"""What the operator sees at the end: certificate, payment, and a quota that is too small."""
 
 import re
 import subprocess
@@ -45,7 +45,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Play]:
 
 
 def joined(session: Play, name: str, log: str) -> "subprocess.CompletedProcess[str]":
-    """`party join` given once more, when all is over."""
+    """Run `party join` again after the end."""
     return subprocess.run(
         party_command(session.cast.folder, name, session.options, log=log),
         capture_output=True,
@@ -56,15 +56,15 @@ def joined(session: Play, name: str, log: str) -> "subprocess.CompletedProcess[s
 
 
 def test_quota_too_small_has_its_own_exit_code(session: Play) -> None:
-    """The company without a plan ends with 30 after a sealed session, and the others with 0."""
+    """After a sealed session the company without a plan exits with 30, the others with 0."""
     codes = {name: session.cast.processes[name].returncode for name in (NEEDY, *OTHERS)}
     assert codes == {NEEDY: QuotaTooSmall.exit_code} | dict.fromkeys(OTHERS, 0)
     assert session.cast.result(NEEDY)["private"]["utility_within_quota"] is None
     assert len({session.cast.result(name)["head"] for name in codes}) == 1
 
 
-def test_quota_too_small_is_said_when_all_is_written(session: Play) -> None:
-    """Standard error says it, every file is there, and the same command says it again."""
+def test_quota_too_small_is_reported_after_the_files_are_written(session: Play) -> None:
+    """Standard error has the message, all files exist, and a second run repeats it."""
     out = session.cast.folder / NEEDY / "out"
     names = {"report.html", "plan.csv", "result.json", "session.transcript"}
     assert names <= {path.name for path in out.iterdir()}
@@ -75,8 +75,8 @@ def test_quota_too_small_is_said_when_all_is_written(session: Play) -> None:
         assert "your quota is too small for any plan of your model; report.html says what" in told
 
 
-def test_quota_too_small_is_not_in_what_machines_read(session: Play) -> None:
-    """The events of the company without a plan are of the same kinds, and fields, as all others."""
+def test_json_events_do_not_reveal_a_quota_that_is_too_small(session: Play) -> None:
+    """The events of that company have the same kinds and fields as all others."""
 
     def shape(name: str) -> dict[str, set[str]]:
         told: dict[str, set[str]] = {}
@@ -90,7 +90,7 @@ def test_quota_too_small_is_not_in_what_machines_read(session: Play) -> None:
 
 
 def test_terminal_ends_with_quota_payment_and_certificate(tmp_path: Path) -> None:
-    """Units, currency, payment and certificate are told, and no number that is private."""
+    """The output has units, currency, payment and certificate, and no private number."""
     chosen = options("--mode", "exact", "--no-demands", parties=2, rounds=60)
     with play(tmp_path / "s", chosen) as session:
         first, *others = session.agreement.resources

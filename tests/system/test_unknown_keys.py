@@ -23,8 +23,8 @@ import pytest
 import zmq
 
 from party import keys as identity
-from party.network.inbox import Heard
-from party.network.links import RelayLink
+from party.network.inbox import Incoming
+from party.network.relay_link import RelayLink
 from protocol.agreement.address import address
 from protocol.agreement.schema import TOPOLOGIES
 from protocol.errors import BadKey
@@ -462,8 +462,8 @@ def test_a_link_that_reaches_nobody_waits_on(tmp_path: Path) -> None:
             while not heard.done():
                 mouth.send(said)
                 time.sleep(0.05)
-        assert set(heard.result()) == {Heard("", said)}
-        assert link.troubles()
+        assert set(heard.result()) == {Incoming("", said)}
+        assert link.warnings()
         link.close()
 
 

@@ -19,8 +19,10 @@ import zmq
 from party import __main__
 from party.keys import Identity
 from party.network import loop
-from party.network.inbox import Heard
-from party.network.links import Link, MeshLink, RelayLink
+from party.network.inbox import Incoming
+from party.network.link import Link
+from party.network.mesh_link import MeshLink
+from party.network.relay_link import RelayLink
 from protocol.agreement.model import Agreement
 from protocol.wire.codec import REMEMBERED, claimed_key, max_message_bytes, pack
 from protocol.wire.messages import HEAD_BYTES, NONCE_BYTES, Hello, Release
@@ -43,7 +45,7 @@ class Flood:
         self._kind = ""
         self._look_at = self._sent_at = 0.0
 
-    def hears(self, heard: list[Heard]) -> None:
+    def hears(self, heard: list[Incoming]) -> None:
         """Remember some valid messages of others, to send them again.
 
         Its own, which a relay brings back, would use up the limit for its part in the rounds: then
@@ -165,7 +167,7 @@ def main() -> None:
             raise TypeError("a link of another kind")
         flood, quiet, out = Flood(order, agreement, identity), made.receive, made._out
 
-        def receive(seconds: float) -> list[Heard]:
+        def receive(seconds: float) -> list[Incoming]:
             end = time.monotonic() + seconds
             while True:
                 flood.send(out)

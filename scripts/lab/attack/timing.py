@@ -27,7 +27,9 @@ from party import keys
 from party.ledger.session_ledger import Ledger
 from party.model.best_response import Subproblem, subproblem
 from party.model.company_model import CompanyModel, dense
-from party.network.links import Link, MeshLink, RelayLink
+from party.network.link import Link
+from party.network.mesh_link import MeshLink
+from party.network.relay_link import RelayLink
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
 from protocol.agreement.schema import TOPOLOGIES

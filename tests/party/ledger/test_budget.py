@@ -20,7 +20,6 @@ from party.ledger.budget import (
     Account,
     Limit,
     colluding,
-    figures,
     opened,
     require_room,
     room,
@@ -28,6 +27,7 @@ from party.ledger.budget import (
     statement,
 )
 from party.ledger.session_ledger import Ledger
+from party.ui.budget_table import figures
 from protocol.agreement.model import Agreement
 from protocol.errors import BadCommand, BadLedger, BudgetExceeded
 from protocol.numeric import Floats

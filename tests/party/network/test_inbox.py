@@ -1,62 +1,62 @@
-"""What waits to be read: a share for each sender, of which the newest messages are kept."""
+"""Waiting messages: a bounded share for each sender, which keeps the newest."""
 
 import os
 
-from party.network.inbox import MOST, Heard, Inbox
+from party.network.inbox import MOST, Inbox, Incoming
 from tests.support.builders import make_agreement, play
 
 AGREEMENT = make_agreement(members=3, rounds=8)
 ROUNDS = play(AGREEMENT)[0].rounds
 
 
-def emptied(inbox: Inbox) -> list[Heard]:
+def empty(inbox: Inbox) -> list[Incoming]:
     taken = []
     while inbox:
-        taken += inbox.turn()
+        taken += inbox.take_turn()
     return taken
 
 
-def claiming(data: bytes, source: str = "") -> Heard:
-    """Other bytes that claim to be from the same member."""
-    return Heard(source, data[:-64] + os.urandom(64))
+def claiming(data: bytes, source: str = "") -> Incoming:
+    """Other bytes that claim the same sender."""
+    return Incoming(source, data[:-64] + os.urandom(64))
 
 
-def test_the_oldest_message_goes_when_a_share_is_full() -> None:
-    """The newest release of a member is what the others wait for."""
+def test_a_full_share_drops_its_oldest_message() -> None:
+    """The newest messages of a sender stay, in order."""
     inbox = Inbox(AGREEMENT)
     put = [claiming(ROUNDS[0][0].data) for _ in range(MOST + 7)]
-    for heard in put:
-        inbox.put(heard)
-    assert emptied(inbox) == put[7:]
+    for incoming in put:
+        inbox.put(incoming)
+    assert empty(inbox) == put[7:]
 
 
 def test_in_a_mesh_a_share_belongs_to_a_connection() -> None:
-    """What ben sends in ada's name fills ben's share, and ada's messages all wait."""
+    """What ben sends in ada's name fills ben's share, and no message of ada is dropped."""
     inbox = Inbox(AGREEMENT)
-    true = [Heard("ada", releases[0].data) for releases in ROUNDS]
-    for heard in true:
-        inbox.put(heard)
+    true = [Incoming("ada", releases[0].data) for releases in ROUNDS]
+    for incoming in true:
+        inbox.put(incoming)
     for _ in range(10 * MOST):
         inbox.put(claiming(ROUNDS[0][0].data, "ben"))
-    taken = emptied(inbox)
-    assert [heard for heard in taken if heard.source == "ada"] == true
+    taken = empty(inbox)
+    assert [incoming for incoming in taken if incoming.source == "ada"] == true
     assert len(taken) == len(true) + MOST
 
 
-def test_each_sender_has_its_turn() -> None:
-    """One message of each sender is taken in a turn, however many of one wait."""
+def test_a_turn_takes_one_message_of_each_sender() -> None:
+    """A sender with many waiting messages gets no more than the others."""
     inbox = Inbox(AGREEMENT)
     for _ in range(5):
         inbox.put(claiming(ROUNDS[0][0].data))
-    inbox.put(Heard("", ROUNDS[0][1].data))
-    inbox.put(Heard("", b"nothing"))
-    assert len(inbox.turn()) == 3
-    assert len(inbox.turn()) == 1
+    inbox.put(Incoming("", ROUNDS[0][1].data))
+    inbox.put(Incoming("", b"nothing"))
+    assert len(inbox.take_turn()) == 3
+    assert len(inbox.take_turn()) == 1
 
 
-def test_what_waits_already_waits_once() -> None:
-    """A repetition takes no room."""
+def test_a_repeated_message_is_stored_once() -> None:
+    """Equal bytes from one source take one slot."""
     inbox = Inbox(AGREEMENT)
     for _ in range(MOST):
-        inbox.put(Heard("", ROUNDS[0][0].data))
-    assert len(emptied(inbox)) == 1
+        inbox.put(Incoming("", ROUNDS[0][0].data))
+    assert len(empty(inbox)) == 1

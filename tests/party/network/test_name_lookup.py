@@ -1,4 +1,4 @@
-"""Where a party connects to: names are looked up beside its loop, and libzmq sees numbers only."""
+"""Host names are looked up beside the loop of a party, and libzmq gets numeric addresses only."""
 
 import socket
 import threading
@@ -15,8 +15,10 @@ import zmq
 from party.keys import Identity, generate
 from party.ledger.session_ledger import Ledger
 from party.network import name_lookup
-from party.network.links import MeshLink, RelayLink, Watch
-from party.network.name_lookup import Names
+from party.network.connection_monitor import ConnectionMonitor
+from party.network.mesh_link import MeshLink
+from party.network.name_lookup import NameLookup
+from party.network.relay_link import RelayLink
 from protocol.agreement.address import numeric
 from protocol.agreement.model import Agreement, Transport
 from scripts.lab.common.ports import reserve
@@ -26,8 +28,8 @@ from tests.support.wait import until
 pytestmark = pytest.mark.timeout(300)
 
 
-class Book:
-    """The name server of a test: what it answers, and whom it keeps waiting."""
+class NameServer:
+    """A name server whose answers a test can set and hold back."""
 
     def __init__(self) -> None:
         self.hosts: dict[str, list[str]] = {}
@@ -45,12 +47,12 @@ class Book:
 
 
 @pytest.fixture
-def book(monkeypatch: pytest.MonkeyPatch) -> Iterator[Book]:
-    book = Book()
-    monkeypatch.setattr(socket, "getaddrinfo", book.look_up)
-    monkeypatch.setattr(name_lookup, "AGAIN_SECONDS", 0.01)
-    yield book
-    book.answering.set()
+def name_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[NameServer]:
+    fake = NameServer()
+    monkeypatch.setattr(socket, "getaddrinfo", fake.look_up)
+    monkeypatch.setattr(name_lookup, "RETRY_SECONDS", 0.01)
+    yield fake
+    fake.answering.set()
 
 
 def session(topology: str, coordinator: str) -> tuple[Agreement, list[Identity], bytes]:
@@ -100,60 +102,62 @@ def server(kind: int, secret: bytes, *places: str) -> Iterator[zmq.Socket[bytes]
         (7, False),
     ],
 )
-def test_only_numbers_are_numeric(place: object, number: bool) -> None:
-    """An address that is announced is one that needs no lookup and names one host."""
+def test_only_an_address_of_one_host_in_numbers_is_numeric(place: object, number: bool) -> None:
+    """A numeric address needs no lookup and names one host."""
     assert numeric(place) is number
 
 
-def test_a_lookup_that_hangs_holds_up_no_other(book: Book, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What waits for a slow name is that name alone."""
-    book.hosts = {"slow.test": ["10.0.0.1"], "quick.test": ["10.0.0.2"]}
+def test_a_slow_lookup_delays_no_other(
+    name_server: NameServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A quick name is found while a slow one is still being looked up."""
+    name_server.hosts = {"slow.test": ["10.0.0.1"], "quick.test": ["10.0.0.2"]}
     slow = threading.Event()
-    answer = book.look_up
+    answer = name_server.look_up
 
-    def one_slow(host: str, *rest: object, **more: object) -> list[Any]:
+    def answer_slowly(host: str, *arguments: object, **options: object) -> list[Any]:
         if host == "slow.test":
             slow.wait()
-        return answer(host, *rest, **more)
+        return answer(host, *arguments, **options)
 
-    monkeypatch.setattr(socket, "getaddrinfo", one_slow)
-    with closing(Names()) as sought:
-        sought.seek("slow.test")
-        sought.seek("quick.test")
-        found = until(sought.found, "the quick name is found")
+    monkeypatch.setattr(socket, "getaddrinfo", answer_slowly)
+    with closing(NameLookup()) as lookup:
+        lookup.start("slow.test")
+        lookup.start("quick.test")
+        found = until(lookup.results, "the quick name is found")
         assert [(f.name, f.hosts) for f in found] == [("quick.test", ("10.0.0.2",))]
         slow.set()
-        found = until(sought.found, "the slow name is found")
+        found = until(lookup.results, "the slow name is found")
         assert [(f.name, f.hosts) for f in found] == [("slow.test", ("10.0.0.1",))]
 
 
-def test_a_relay_is_followed_to_where_its_name_leads(book: Book) -> None:
-    """A party does not wait for a name, tries each address of it, and follows a changed entry."""
+def test_a_party_follows_the_host_name_of_the_relay(name_server: NameServer) -> None:
+    """A party does not block on a lookup, tries each address, and follows a changed entry."""
     port = reserve(2)
     agreement, who, secret = session("relay", f"tcp://relay.test:{port}")
-    book.hosts["relay.test"] = ["127.0.0.2"]
-    book.answering.clear()
+    name_server.hosts["relay.test"] = ["127.0.0.2"]
+    name_server.answering.clear()
     link = RelayLink(agreement, who[0])
     try:
-        until(lambda: book.asked, "the name is looked up")
+        until(lambda: name_server.asked, "the name is looked up")
         assert link.receive(0.0) == []  # the loop goes on
-        book.answering.set()
+        name_server.answering.set()
         with server(zmq.XPUB, secret, f"tcp://127.0.0.1:{port + 1}") as above:
-            until(lambda: link.receive(0.01) or "nobody answers" in str(link.troubles()), "a try")
-            book.hosts["relay.test"] = ["127.0.0.3", "127.0.0.1"]
+            until(lambda: link.receive(0.01) or "nobody answers" in str(link.warnings()), "a try")
+            name_server.hosts["relay.test"] = ["127.0.0.3", "127.0.0.1"]
 
             def subscribed() -> int:
                 link.receive(0.01)
-                link.troubles()
+                link.warnings()
                 return above.poll(10)
 
-            until(subscribed, "the party comes to where the name leads now")
+            until(subscribed, "the party connects to the changed address")
     finally:
         link.close()
 
 
-def test_ipv6_is_spoken(book: Book) -> None:
-    """A party connects to an IPv6 address of the agreement."""
+def test_a_party_connects_over_ipv6(name_server: NameServer) -> None:
+    """An IPv6 address of the agreement works without a lookup."""
     port = reserve(2)
     agreement, who, secret = session("relay", f"tcp://[::1]:{port}")
     with server(zmq.XPUB, secret, f"tcp://[::1]:{port + 1}") as above:
@@ -162,20 +166,20 @@ def test_ipv6_is_spoken(book: Book) -> None:
             until(lambda: link.receive(0.01) or above.poll(10), "the party subscribes")
         finally:
             link.close()
-    assert not book.asked
+    assert not name_server.asked
 
 
-def test_a_coordinator_that_tells_of_names_is_ignored(tmp_path: Path) -> None:
-    """A party connects to no name that it was told, remembers none, and complains once a member."""
+def test_a_host_name_from_the_coordinator_is_ignored(tmp_path: Path) -> None:
+    """A party neither looks it up nor remembers it, and warns once for each member."""
     port = reserve(1)
     agreement, who, secret = session("mesh", f"tcp://127.0.0.1:{port}")
     liar, other = agreement.members[1].name, agreement.members[2].name
-    told: list[str] = []
+    warnings: list[str] = []
     with (
         server(zmq.ROUTER, secret, f"tcp://127.0.0.1:{port}") as desk,
         closing(Ledger(tmp_path / "a.ledger", agreement, who[0].name)) as ledger,
     ):
-        link = MeshLink(agreement, who[0], ledger, "tcp://127.0.0.1:*", told.append)
+        link = MeshLink(agreement, who[0], ledger, "tcp://127.0.0.1:*", warnings.append)
         try:
             for count in range(1, 4):
                 until(lambda: link.receive(0.01) or desk.poll(10), "the party says where it is")
@@ -189,12 +193,14 @@ def test_a_coordinator_that_tells_of_names_is_ignored(tmp_path: Path) -> None:
             assert liar not in ledger.addresses()
         finally:
             link.close()
-    assert len(told) == 1
-    assert liar in told[0]
+    assert len(warnings) == 1
+    assert liar in warnings[0]
 
 
-def test_who_has_a_name_in_the_agreement_announces_nothing(tmp_path: Path, book: Book) -> None:
-    """A name is for each member to look up: the party only asks where the others are."""
+def test_a_member_with_an_agreed_host_name_announces_no_address(
+    tmp_path: Path, name_server: NameServer
+) -> None:
+    """Each member looks the name up for itself; the party only asks for the other addresses."""
     first = reserve(2)
     agreement, who, secret = session("mesh", f"tcp://127.0.0.1:{first}")
     named = replace(agreement.members[0], address=f"tcp://acme.test:{first + 1}")
@@ -210,19 +216,23 @@ def test_who_has_a_name_in_the_agreement_announces_nothing(tmp_path: Path, book:
             assert ledger.addresses() == {}
         finally:
             link.close()
-    assert not book.asked
+    assert not name_server.asked
 
 
-def test_what_is_told_of_one_connection_has_an_end() -> None:
-    """However often a peer moves to where nobody can be reached, its log lines are few."""
-    with zmq.Context() as context, context.socket(zmq.SUB) as ear, closing(Names()) as sought:
-        ear.linger = 0
-        watch = Watch(ear, "'ben'", sought)
-        told: list[str] = []
+def test_warnings_about_one_connection_are_bounded() -> None:
+    """A peer that moves to 1,000 addresses that cannot be reached causes few warnings."""
+    with (
+        zmq.Context() as context,
+        context.socket(zmq.SUB) as socket_,
+        closing(NameLookup()) as lookup,
+    ):
+        socket_.linger = 0
+        monitor = ConnectionMonitor(socket_, "'ben'", lookup)
+        warnings: list[str] = []
         for count in range(1_000):
-            watch.connect(f"tcp://[1.2:3]:{count + 1}")
-            told += watch.news()
-        watch.close()
-        watch.socket.close()
-    assert told[0].startswith("cannot reach 'ben' at tcp://[1.2:3]:1: ")
-    assert len(told) < 10
+            monitor.connect(f"tcp://[1.2:3]:{count + 1}")
+            warnings += monitor.warnings()
+        monitor.close()
+        monitor.events.close()
+    assert warnings[0].startswith("cannot reach 'ben' at tcp://[1.2:3]:1: ")
+    assert len(warnings) < 10

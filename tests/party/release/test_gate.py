@@ -1,4 +1,4 @@
-"""The gate: once for each round, within the caps, and durable before anybody sees it."""
+"""The gate answers each round once, within the caps, and records before it returns."""
 
 import math
 from dataclasses import replace
@@ -36,13 +36,13 @@ def values(signed: Signed) -> tuple[int, ...]:
 
 
 def after(agreement: Agreement, state: RoundState, release: Signed) -> RoundState:
-    """The next position, if all members released the same."""
+    """The next state if all members release these numbers."""
     rows = np.array([values(release)] * len(agreement.members), dtype=np.int64)
     return RoundEngine(agreement).advance(state, rows)
 
 
 def test_release_is_a_signed_message_of_its_round() -> None:
-    """A release names its sender, agreement, round and head, and is signed by its sender."""
+    """A release has sender, agreement, round and chain hash, and its sender's signature."""
     agreement = make_agreement(rounds=3)
     door = gate(agreement, Problem(5.0, 5.0), Shift(0, 0))
     state = RoundEngine(agreement).opening
@@ -55,16 +55,16 @@ def test_release_is_a_signed_message_of_its_round() -> None:
         state = after(agreement, state, signed)
 
 
-def test_asks_at_the_prices_of_the_round() -> None:
-    """The subproblem is asked once, at the prices of the position."""
+def test_the_subproblem_is_solved_at_the_prices_of_the_round() -> None:
+    """The gate asks the subproblem once, at the current prices."""
     agreement = make_agreement(prices={"step": "dog", "start": {"r0": 3.0, "r1": 4.0}})
     problem = Problem(5.0, 5.0)
     gate(agreement, problem, Shift(0, 0)).release(RoundEngine(agreement).opening)
     assert [prices.tolist() for prices in problem.asked] == [[3.0, 4.0]]
 
 
-def test_same_process_gives_the_same_bytes() -> None:
-    """Asked again, the gate neither solves nor draws, and gives the recorded bytes."""
+def test_a_second_call_returns_the_same_bytes() -> None:
+    """A second call neither solves nor draws noise; it returns the recorded bytes."""
     agreement = make_agreement(**PRIVATE, prices={"step": "dog"})
     problem, noise = Problem(5.0, 5.0), Shift(7, 9)
     door = gate(agreement, problem, noise)
@@ -76,8 +76,8 @@ def test_same_process_gives_the_same_bytes() -> None:
     assert (len(problem.asked), len(noise.drawn)) == (2, 2)
 
 
-def test_reopened_ledger_gives_the_same_bytes(tmp_path: Path) -> None:
-    """After a restart with other noise and another answer the recorded bytes come out."""
+def test_a_restart_returns_the_same_bytes(tmp_path: Path) -> None:
+    """After a restart with other noise and another answer, the recorded bytes are returned."""
     agreement = make_agreement(**PRIVATE, prices={"step": "dog"})
     opening = RoundEngine(agreement).opening
     ledger = Ledger(tmp_path / "ledger", agreement, "ada")
@@ -91,8 +91,8 @@ def test_reopened_ledger_gives_the_same_bytes(tmp_path: Path) -> None:
     assert (problem.asked, noise.drawn) == ([], [])
 
 
-def test_recorded_round_at_another_position(tmp_path: Path) -> None:
-    """Other prices for a round that was answered get the recorded bytes and no new answer."""
+def test_other_prices_for_an_answered_round_get_the_recorded_bytes(tmp_path: Path) -> None:
+    """The gate gives no second answer to a round, even at other prices."""
     agreement = make_agreement()
     problem = Problem(5.0, 5.0)
     ledger = Ledger(tmp_path / "ledger", agreement, "ada")
@@ -105,7 +105,7 @@ def test_recorded_round_at_another_position(tmp_path: Path) -> None:
     ledger.close()
 
 
-def test_not_one_release_too_many() -> None:
+def test_no_release_after_the_last_round() -> None:
     """After the agreed number of rounds nothing is solved, drawn or released."""
     agreement = make_agreement(rounds=2)
     problem, noise = Problem(5.0, 5.0), Shift(0, 0)
@@ -113,13 +113,13 @@ def test_not_one_release_too_many() -> None:
     state = RoundEngine(agreement).opening
     for _ in range(2):
         state = after(agreement, state, door.release(state))
-    with pytest.raises(InternalError, match="one release more than agreed"):
+    with pytest.raises(InternalError, match="more releases than agreed"):
         door.release(state)
     assert (len(problem.asked), len(noise.drawn)) == (2, 2)
 
 
-def test_no_round_is_left_out() -> None:
-    """A release ahead of its turn is neither handed out nor recorded."""
+def test_no_round_is_skipped() -> None:
+    """A release for a later round is neither returned nor recorded."""
     agreement = make_agreement()
     ledger = in_memory(agreement, "ada")
     door = gate(agreement, Problem(5.0, 5.0), Shift(0, 0), ledger)
@@ -132,8 +132,8 @@ def test_no_round_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("mode", ["exact", "private"])
-def test_seeded_noise_is_for_rehearsals(mode: str) -> None:
-    """Noise that can be repeated is refused in every session that is not a rehearsal."""
+def test_seeded_noise_is_refused_outside_rehearsals(mode: str) -> None:
+    """Every session that is not a rehearsal refuses repeatable noise."""
     fields: dict[str, Any] = {"mode": mode, "prices": {"step": "dog"}}
     if mode == "private":
         fields["privacy"] = PRIVATE["privacy"]
@@ -143,8 +143,8 @@ def test_seeded_noise_is_for_rehearsals(mode: str) -> None:
     gate(rehearsal, Problem(5.0, 5.0), SeededGaussian(1)).release(RoundEngine(rehearsal).opening)
 
 
-def test_stranger_has_no_gate() -> None:
-    """Only a member of the agreement has a gate."""
+def test_only_a_member_has_a_gate() -> None:
+    """A name that is not in the agreement is refused."""
     agreement = make_agreement()
     with pytest.raises(BadAgreement, match="'zoe' is not a member"):
         gate(agreement, Problem(5.0, 5.0), Shift(0, 0), in_memory(agreement, "zoe"), "zoe")
@@ -162,15 +162,17 @@ def test_stranger_has_no_gate() -> None:
         ((-math.inf, 1e300), (0, TICKS)),
     ],
 )
-def test_demand_in_ticks(demand: tuple[float, ...], ticks: tuple[int, ...]) -> None:
-    """A demand is clamped to its cap and rounded to the nearest tick, whatever the solver says."""
+def test_a_demand_is_clamped_and_rounded_to_ticks(
+    demand: tuple[float, ...], ticks: tuple[int, ...]
+) -> None:
+    """Any answer of the solver becomes the nearest tick within [0, cap]."""
     agreement = make_agreement()
     release = gate(agreement, Problem(*demand), Shift(0, 0)).release(RoundEngine(agreement).opening)
     assert values(release) == ticks
 
 
-def test_caps_of_the_share() -> None:
-    """No release is computed from more than the member's share."""
+def test_a_release_is_capped_by_the_share() -> None:
+    """A demand above the member's share is released as the share."""
     share = {"r0": 0.5, "r1": 0.25}
     ada = {"name": "ada", "share": share, "signing_key": KEYS["ada"]}
     agreement = make_agreement(member=[ada, {"name": "ben"}])
@@ -180,8 +182,8 @@ def test_caps_of_the_share() -> None:
     assert values(release) == (HALF + 5, TICKS // 4 + 6)
 
 
-def test_caps_of_the_round() -> None:
-    """In clipped mode the caps of the position hold, and the noise shrinks with them."""
+def test_clipped_mode_uses_the_caps_of_the_round() -> None:
+    """In clipped mode the current caps apply, and the noise shrinks with them."""
     privacy = {**PRIVATE["privacy"], "alpha": 1.5}
     agreement = make_agreement(mode="clipped", privacy=privacy, prices={"step": "dog"})
     noise = Shift(0, 0)
@@ -197,8 +199,8 @@ def test_caps_of_the_round() -> None:
     assert (now / before).tolist() == pytest.approx([1 / 2, 1 / 8])
 
 
-def test_noise_is_that_of_the_paper() -> None:
-    """The noise is drawn for the member and round, at σ = cap·√(Tm/2ρ) in ticks."""
+def test_the_noise_has_the_scale_of_the_paper() -> None:
+    """Noise is drawn for member and round with σ = cap·√(Tm/2ρ) in ticks."""
     shares = [0.5, 1.0, 1.0]
     members = [
         {"name": name, "share": share, "signing_key": KEYS[name]}
@@ -214,8 +216,8 @@ def test_noise_is_that_of_the_paper() -> None:
     assert (member, round_) == ("ada", 0)
 
 
-def test_truncation() -> None:
-    """A truncated release lies between τ and all of each capacity, after the noise."""
+def test_a_truncated_release_is_within_the_capacity() -> None:
+    """After the noise, each demand is cut to between τ and the capacity."""
     privacy = {**PRIVATE["privacy"], "truncate": True, "tau": 0.25}
     agreement = make_agreement(mode="private", privacy=privacy, prices={"step": "dog"})
     opening = RoundEngine(agreement).opening
@@ -232,8 +234,8 @@ def test_truncation() -> None:
     ("objective", "ticks"),
     [(50.0, HALF), (100.0, TICKS), (1e9, TICKS), (0.0, 0), (-20.0, 0), (math.nan, 0)],
 )
-def test_shared_objective(objective: float, ticks: int) -> None:
-    """A shared objective is one number more, clamped between nothing and its limit."""
+def test_a_shared_objective_is_clamped_to_its_limit(objective: float, ticks: int) -> None:
+    """A shared objective is one more number, between 0 and its limit."""
     privacy = {**PRIVATE["privacy"], "share_objective": True, "objective_limit": 100.0}
     agreement = make_agreement(mode="private", privacy=privacy, prices={"step": "dog"})
     noise = Shift(0, 0, 11)
@@ -244,8 +246,8 @@ def test_shared_objective(objective: float, ticks: int) -> None:
     assert noise.drawn[0][1].min() > 0.0
 
 
-def test_truncation_spares_the_objective() -> None:
-    """Truncation cuts the demands and leaves the objective as it is."""
+def test_truncation_leaves_the_objective() -> None:
+    """Truncation cuts demands only."""
     privacy = {
         **PRIVATE["privacy"],
         "truncate": True,
@@ -259,8 +261,8 @@ def test_truncation_spares_the_objective() -> None:
     assert release == (math.ceil(0.01 * TICKS), TICKS, HALF - 10**8)
 
 
-def test_failing_solver_is_no_demand() -> None:
-    """A solver that fails releases the noise on nothing, and nobody outside can tell."""
+def test_a_failed_solver_counts_as_no_demand() -> None:
+    """A failed solver leads to a release of 0 plus noise, which looks like any other."""
     privacy = {**PRIVATE["privacy"], "share_objective": True, "objective_limit": 100.0}
     agreement = make_agreement(mode="private", privacy=privacy, prices={"step": "dog"})
     opening = RoundEngine(agreement).opening
@@ -270,8 +272,8 @@ def test_failing_solver_is_no_demand() -> None:
     assert failed.data == none.data
 
 
-def test_a_solver_that_raises_asks_for_nothing() -> None:
-    """Whatever a solver raises, with whatever numbers in its text, is a demand of nothing."""
+def test_an_exception_of_the_solver_counts_as_no_demand() -> None:
+    """The text of the exception, which may hold private numbers, goes nowhere."""
 
     class Broken(Problem):
         def answer(self, prices: Any) -> Any:
@@ -282,8 +284,8 @@ def test_a_solver_that_raises_asks_for_nothing() -> None:
     assert values(release) == (5, 6)
 
 
-def test_noise_beyond_what_can_be_carried() -> None:
-    """A draw beyond the largest number of a message is cut, not an error that tells of it."""
+def test_noise_beyond_the_largest_number_is_cut() -> None:
+    """Such a draw is no error, which would reveal it."""
     agreement = make_agreement(**PRIVATE, prices={"step": "dog"})
     noise = Shift(1 << 60, -(1 << 60))
     release = gate(agreement, Problem(5.0, 5.0), noise).release(RoundEngine(agreement).opening)
@@ -291,7 +293,7 @@ def test_noise_beyond_what_can_be_carried() -> None:
 
 
 def test_all_releases_have_one_length() -> None:
-    """The length of a release says nothing about what is in it."""
+    """The length of a release does not depend on its numbers."""
     agreement = make_agreement(**PRIVATE, prices={"step": "dog"})
     opening = RoundEngine(agreement).opening
     lengths = {
@@ -316,8 +318,8 @@ class FullDisk:
         raise BadLedger("the disk is full")
 
 
-def test_nothing_comes_out_that_is_not_recorded() -> None:
-    """A release that cannot be recorded is not handed out."""
+def test_a_release_that_cannot_be_recorded_is_not_returned() -> None:
+    """The gate records first: if the disk is full, it raises."""
     agreement = make_agreement()
     disk = FullDisk()
     with pytest.raises(BadLedger, match="the disk is full"):
@@ -327,8 +329,8 @@ def test_nothing_comes_out_that_is_not_recorded() -> None:
     assert len(disk.tried) == 1
 
 
-def test_nothing_is_recorded_that_is_not_signed() -> None:
-    """A release that cannot be signed leaves the round open, to be answered later."""
+def test_a_release_that_cannot_be_signed_is_not_recorded() -> None:
+    """The round stays open and can be answered later."""
     agreement = make_agreement()
     ledger = in_memory(agreement, "ada")
     opening = RoundEngine(agreement).opening

@@ -1,4 +1,4 @@
-"""Masks: that they fall out of the sum and out of nothing else, and that they are as specified."""
+"""Masks cancel in the total and in no other sum, and follow the specification."""
 
 import hashlib
 import itertools
@@ -45,7 +45,7 @@ def masked_agreement(members: int = 4, **more: Any) -> Agreement:
 
 
 def paired(agreement: Agreement) -> tuple[list[Masks], RoundState, list[Ledger]]:
-    """The masks of all members, who know each other's keys, and where they stand."""
+    """The masks of all members after the exchange of keys, and the state then."""
     engine = RoundEngine(agreement)
     names = [m.name for m in agreement.members]
     ledgers = [in_memory(agreement, name) for name in names]
@@ -76,8 +76,8 @@ def vector_ledgers() -> tuple[Agreement, list[Ledger], tuple[Signed, ...]]:
 # Vectors
 
 
-def test_the_session_of_the_vectors_is_played_bit_for_bit() -> None:
-    """Keys, session id, releases, totals, prices, heads, quotas and payments are those beside."""
+def test_the_vectors_are_reproduced_bit_for_bit() -> None:
+    """Keys, session id, releases, totals, prices, chain hashes, quotas and payments are equal."""
     agreement, ledgers, keys = vector_ledgers()
     assert agreement.digest.hex() == VECTORS["digest"]
     assert [k.key.hex() for k in mask_keys(keys)] == VECTORS["keys"]
@@ -119,15 +119,15 @@ def test_the_session_of_the_vectors_is_played_bit_for_bit() -> None:
 @pytest.mark.parametrize(
     "vector", [pytest.param(v, id=v["name"].replace(" ", "-")) for v in VECTORS["invalid"]]
 )
-def test_mask_keys_that_are_none_are_refused(vector: dict[str, str]) -> None:
-    """A key of another length or round, or one that shares no secret, is a bad message."""
+def test_invalid_mask_keys_are_refused(vector: dict[str, str]) -> None:
+    """A key of wrong length or round, or a point that shares no secret, is a bad message."""
     with pytest.raises(BadMessage) as refused:
         Reader(from_table(VECTORS["agreement"])).unpack(bytes.fromhex(vector["bytes"]))
     assert str(refused.value) == vector["error"]
 
 
 def test_every_mask_key_has_the_length_that_a_relay_expects() -> None:
-    """A convener who keeps a transcript knows mask keys by their length."""
+    """The coordinator recognises mask keys by their length."""
     assert {len(bytes.fromhex(data)) for data in VECTORS["announced"]} == {MASK_KEY_BYTES}
 
 
@@ -135,8 +135,8 @@ def test_every_mask_key_has_the_length_that_a_relay_expects() -> None:
 
 
 @pytest.mark.parametrize("members", [3, 4, 5])
-def test_masks_fall_out_of_the_sum(members: int) -> None:
-    """The sum of all masked numbers is the sum of the numbers, whatever they are."""
+def test_masks_cancel_in_the_total(members: int) -> None:
+    """The sum of all masked numbers is the sum of the numbers."""
     agreement = masked_agreement(members, resources=3)
     masks, state, _ = paired(agreement)
     rng = np.random.default_rng(members)
@@ -146,8 +146,8 @@ def test_masks_fall_out_of_the_sum(members: int) -> None:
     assert not np.any(said == values)
 
 
-def test_masks_are_those_of_the_second_reading() -> None:
-    """For keys that nobody chose, member by member."""
+def test_masks_equal_those_of_the_reference_implementation() -> None:
+    """For random keys, member by member."""
     agreement = masked_agreement(3)
     masks, state, ledgers = paired(agreement)
     keys = [k.key for k in mask_keys(ledgers[0].mask_keys())]
@@ -164,8 +164,8 @@ def test_masks_are_those_of_the_second_reading() -> None:
         )
 
 
-def test_no_two_rounds_or_heads_have_the_same_mask() -> None:
-    """The mask of 0 differs with the round, and with the head below it."""
+def test_masks_differ_between_rounds_and_chain_hashes() -> None:
+    """The mask of 0 depends on the round and on the chain hash."""
     agreement = masked_agreement(3)
     masks, state, _ = paired(agreement)
     engine, zero = RoundEngine(agreement), np.zeros(2, dtype=np.int64)
@@ -180,8 +180,8 @@ def test_no_two_rounds_or_heads_have_the_same_mask() -> None:
     assert len({row.tobytes() for row in seen}) == 5
 
 
-def test_sessions_with_other_keys_have_other_masks() -> None:
-    """Keys are made anew for every ledger, and with them all masks."""
+def test_masks_differ_between_sessions() -> None:
+    """Every session makes new keys, and so new masks."""
     agreement = masked_agreement(3)
     zero = np.zeros(2, dtype=np.int64)
     rows = []
@@ -195,7 +195,7 @@ def test_sessions_with_other_keys_have_other_masks() -> None:
 
 
 def hostile_keys(members: int, seed: int) -> tuple[list[MaskSecret], list[bytes], list[int]]:
-    """Honest secrets, and keys of which some are copies: as they are, or negated.
+    """Honest secrets, and keys some of which are copies of others, or negated copies.
 
     At least two members are honest. Each liar copies the key of an honest member or of a liar.
     """
@@ -213,7 +213,7 @@ def hostile_keys(members: int, seed: int) -> tuple[list[MaskSecret], list[bytes]
 
 @pytest.mark.parametrize("members", [3, 4, 5, 8])
 def test_no_two_pairs_share_a_secret_whatever_keys_are_announced(members: int) -> None:
-    """Copied and negated keys, which have one image of X25519, give every pair its own secret."""
+    """Copied and negated keys, which X25519 cannot tell apart, still give distinct secrets."""
     images = set()
     for seed in range(20):
         secrets, keys, liars = hostile_keys(members, seed)
@@ -230,8 +230,8 @@ def test_no_two_pairs_share_a_secret_whatever_keys_are_announced(members: int) -
     assert len(set(shared)) < len(shared), "some of these pairs do share a secret of X25519"
 
 
-def test_two_honest_members_still_find_the_same_secret() -> None:
-    """Whatever the others announce, the masks of the honest ones cancel between them."""
+def test_two_honest_members_derive_the_same_secret() -> None:
+    """Whatever others announce, the masks of two honest members cancel."""
     for seed in range(20):
         secrets, keys, liars = hostile_keys(5, seed)
         honest = [place for place in range(5) if place not in liars]
@@ -247,8 +247,7 @@ def test_two_honest_members_still_find_the_same_secret() -> None:
 def test_no_subset_of_releases_is_unmasked_by_a_copied_key(
     members: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Even if proofs were not checked: the last member copies the first one's key, and no sum
-    over fewer than all honest members is free of masks. (It was, while pairs had no names.)"""
+    """Even without checks of proofs, no sum over fewer than all honest members is unmasked."""
     monkeypatch.setattr(signatures, "require_owned", lambda *_, **__: None)
     agreement = masked_agreement(members)
     masks, _, ledgers = paired(agreement)
@@ -269,8 +268,8 @@ def test_no_subset_of_releases_is_unmasked_by_a_copied_key(
             assert (np.abs(left.astype(float)) > 2.0**40).all(), some
 
 
-def test_a_halt_can_show_all_mask_keys() -> None:
-    """Mask keys are longer than releases of few numbers; what shows them is read all the same."""
+def test_a_halt_can_carry_all_mask_keys() -> None:
+    """Mask keys are longer than short releases; a Halt with all of them is still valid."""
     for members in (3, 9):
         agreement = masked_agreement(members, resources=1)
         _, _, ledgers = paired(agreement)
@@ -287,7 +286,7 @@ def test_a_halt_can_show_all_mask_keys() -> None:
 
 
 def test_a_library_that_accepts_unsafe_points_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where points of mixed order pass for good ones, no masked session begins."""
+    """If libsodium accepts points of mixed order, no masked session starts."""
     monkeypatch.setattr(signatures, "crypto_core_ed25519_is_valid_point", lambda _: True)
     with pytest.raises(UnsafeLibrary, match="accepts unsafe keys"):
         Reader(masked_agreement(3))
@@ -297,8 +296,8 @@ def test_a_library_that_accepts_unsafe_points_is_refused(monkeypatch: pytest.Mon
 # What the ledger keeps, and for how long
 
 
-def test_a_key_is_made_once(tmp_path: Path) -> None:
-    """Asked again, in this process or after a crash, the same bytes come, and no second is kept."""
+def test_a_mask_key_is_made_once(tmp_path: Path) -> None:
+    """A second call, in this process or after a crash, returns the recorded key."""
     agreement = masked_agreement(3)
     opening, path = RoundEngine(agreement).opening, tmp_path / "ledger"
     with closing(Ledger(path, agreement, "ada")) as ledger:
@@ -313,8 +312,8 @@ def test_a_key_is_made_once(tmp_path: Path) -> None:
         assert ledger.own() == (first,)
 
 
-def test_a_key_is_on_the_disk_before_it_is_handed_out(tmp_path: Path) -> None:
-    """Whoever reads the file when the key comes out of the gate finds it there."""
+def test_a_mask_key_is_on_the_disk_before_it_is_returned(tmp_path: Path) -> None:
+    """When the gate returns the key, the ledger file holds it."""
     agreement = masked_agreement(3)
     with closing(Ledger(tmp_path / "ledger", agreement, "ada")) as ledger:
         said = Masks(agreement, "ada", ledger, signer("ada")).key(RoundEngine(agreement).opening)
@@ -324,7 +323,7 @@ def test_a_key_is_on_the_disk_before_it_is_handed_out(tmp_path: Path) -> None:
 
 
 def sealed_ledger(path: Path, agreement: Agreement) -> tuple[bytes, list[bytes]]:
-    """A ledger with a key and demands, sealed; the secret, and the demands as they were kept."""
+    """A sealed ledger, its secret key, and its demands as stored."""
     engine, names = RoundEngine(agreement), [m.name for m in agreement.members]
     rng = np.random.default_rng(7)
     demands = rng.integers(1 << 40, 1 << 41, (agreement.rounds, 2, 2))
@@ -363,8 +362,8 @@ def sealed_ledger(path: Path, agreement: Agreement) -> tuple[bytes, list[bytes]]
     return secret, [row.astype(">i8").tobytes() for pair in demands for row in pair]
 
 
-def test_secrets_are_destroyed_when_they_are_needed_no_more(tmp_path: Path) -> None:
-    """After the seal no file holds the secret key, and after the settlement none a demand."""
+def test_secrets_are_destroyed_when_they_are_no_longer_needed(tmp_path: Path) -> None:
+    """After the seals no file holds the secret key, after the settlement none a demand."""
     agreement = masked_agreement(3, rounds=50)
     secret, demands = sealed_ledger(tmp_path / "ledger", agreement)
     for path in tmp_path.iterdir():
@@ -378,8 +377,8 @@ def test_secrets_are_destroyed_when_they_are_needed_no_more(tmp_path: Path) -> N
             ledger.mask_secret()
 
 
-def test_the_log_holds_no_secret_either_while_the_ledger_is_open(tmp_path: Path) -> None:
-    """The secret is gone from the log when the seals are recorded, not when the process ends."""
+def test_the_database_log_holds_no_secret_after_the_seals(tmp_path: Path) -> None:
+    """The secret leaves the log when the seals are recorded, not when the process ends."""
     agreement = masked_agreement(3)
     with closing(Ledger(tmp_path / "ledger", agreement, "ada")) as ledger:
         own = Masks(agreement, "ada", ledger, signer("ada")).key(RoundEngine(agreement).opening)
@@ -392,8 +391,8 @@ def test_the_log_holds_no_secret_either_while_the_ledger_is_open(tmp_path: Path)
         assert ledger.addresses() == {"ben": "tcp://ben:1"}
 
 
-def test_a_fault_for_good_destroys_the_secrets(tmp_path: Path) -> None:
-    """A session that is never continued needs no key any more."""
+def test_a_final_fault_destroys_the_secrets(tmp_path: Path) -> None:
+    """A session that never continues needs no mask key."""
     agreement = masked_agreement(3)
     with closing(Ledger(tmp_path / "ledger", agreement, "ada")) as ledger:
         Masks(agreement, "ada", ledger, signer("ada")).key(RoundEngine(agreement).opening)
@@ -403,7 +402,7 @@ def test_a_fault_for_good_destroys_the_secrets(tmp_path: Path) -> None:
 
 
 def own_release(agreement: Agreement, demand: int) -> tuple[Signed, tuple[Ticks, Ticks]]:
-    """A first release of ada, with what it asked for and said beneath the mask."""
+    """A first release of ada, with its demand and its unmasked numbers."""
     release = Release(
         sender="ada",
         agreement=agreement.digest,
@@ -420,13 +419,13 @@ DEMAND = 0x0123_4567_89AB_CD00
 
 
 def found_in(folder: Path, *secrets: bytes) -> set[str]:
-    """The files that hold one of these."""
+    """The files that contain one of these byte strings."""
     files = {path.name: path.read_bytes() for path in folder.iterdir()}
     return {name for name, content in files.items() for secret in secrets if secret in content}
 
 
-def test_demands_are_gone_with_the_quota_also_from_the_log(tmp_path: Path) -> None:
-    """Once the quota is recorded no file holds a demand, while the ledger is still open."""
+def test_recording_the_quota_destroys_the_demands(tmp_path: Path) -> None:
+    """No file holds a demand then, even while the ledger is open."""
     agreement = masked_agreement(3)
     asked = DEMAND.to_bytes(8, "big")
     with closing(Ledger(tmp_path / "ledger", agreement, "ada")) as ledger:
@@ -462,8 +461,8 @@ ledger.record_seals((own,) * 3)
 
 
 @pytest.mark.parametrize("last", ["part", "seals"])
-def test_a_kill_between_forgetting_and_destroying_is_made_good(tmp_path: Path, last: str) -> None:
-    """What a killed process had forgotten, and not yet overwritten, is overwritten at the start."""
+def test_a_restart_completes_an_interrupted_destruction(tmp_path: Path, last: str) -> None:
+    """What a killed process deleted but did not overwrite is overwritten at the next start."""
     folder, beside, agreement = tmp_path / "home", tmp_path / "secret", masked_agreement(3)
     folder.mkdir()
     path = folder / "ledger"
@@ -479,7 +478,7 @@ def test_a_kill_between_forgetting_and_destroying_is_made_good(tmp_path: Path, l
 
 
 def test_a_log_is_overwritten_before_it_is_unlinked(tmp_path: Path) -> None:
-    """An orderly end in the middle of a session leaves no demand in blocks of a deleted log."""
+    """An orderly shutdown leaves no demand in the blocks of a deleted log."""
     agreement, path = masked_agreement(3), tmp_path / "ledger"
     ledger = Ledger(path, agreement, "ada")
     ledger.record_release(*own_release(agreement, DEMAND))
@@ -490,10 +489,8 @@ def test_a_log_is_overwritten_before_it_is_unlinked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("over", [False, True])
-def test_a_fault_after_the_last_round_leaves_what_the_quota_follows_from(
-    tmp_path: Path, over: bool
-) -> None:
-    """Who has all rounds has the outcome: a liar at the end cannot take a member's quota away."""
+def test_a_fault_after_the_last_round_keeps_the_demands(tmp_path: Path, over: bool) -> None:
+    """A fault after the last round cannot take a member's quota away."""
     agreement = masked_agreement(3)
     with closing(Ledger(tmp_path / "ledger", agreement, "ada")) as ledger:
         Masks(agreement, "ada", ledger, signer("ada")).key(RoundEngine(agreement).opening)
@@ -507,8 +504,8 @@ def test_a_fault_after_the_last_round_leaves_what_the_quota_follows_from(
         assert not any(secret in path.read_bytes() for path in tmp_path.iterdir())
 
 
-def test_a_damaged_key_is_found(tmp_path: Path) -> None:
-    """A disk that gives back another key than it got is told so, before anything is masked."""
+def test_a_damaged_mask_key_is_detected(tmp_path: Path) -> None:
+    """A wrong key from the disk raises before anything is masked."""
     agreement, path = masked_agreement(3), tmp_path / "ledger"
     with closing(Ledger(path, agreement, "ada")) as ledger:
         Masks(agreement, "ada", ledger, signer("ada")).key(RoundEngine(agreement).opening)

@@ -8,7 +8,7 @@ import numpy as np
 from party.release.noise import DiscreteGaussian
 
 noise, scales = DiscreteGaussian(), np.full(8, 1e6)
-noise.ahead(scales)
+noise.prefetch(scales)
 child = os.fork()
 print(noise.add(np.zeros(8, dtype=np.int64), scales, member="a", round=0).tolist(), flush=True)
 if child:

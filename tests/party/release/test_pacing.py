@@ -1,4 +1,4 @@
-"""When a release leaves, and the solver beside the party whose time it keeps."""
+"""Releases leave at their public time, and the solver process keeps to its time."""
 
 import ctypes
 import os
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from party.check import pace_for
 from party.driver import Driver
 from party.ledger.session_ledger import Ledger
 from party.model.best_response import Answer, subproblem
@@ -23,7 +24,7 @@ from party.model.solver_process import Solver
 from party.release import pacing
 from party.release.masks import Masks
 from party.release.noise import DiscreteGaussian
-from party.release.pacing import Pacer, pace_for, solving_seconds
+from party.release.pacing import Pacer, solving_seconds
 from protocol.agreement.model import Agreement
 from protocol.errors import BadData, NoSolver
 from protocol.numeric import Floats, Ticks
@@ -56,7 +57,7 @@ def solver() -> Iterator[Solver]:
 
 
 def answered(solver: Solver, prices: Floats) -> Answer:
-    """What a solver says, however busy the machine is: it is asked until it is ready."""
+    """The solver's answer; asks until it is ready, however busy the machine is."""
 
     def once() -> Answer | None:
         solver.ask(prices)
@@ -69,15 +70,15 @@ def answered(solver: Solver, prices: Floats) -> Answer:
 
 
 def state(process: int) -> str:
-    """What the system says of a process: T where it is stopped, nothing where it is gone."""
+    """The state of a process: T if it is stopped, empty if it is gone."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2][0]
     except (FileNotFoundError, ProcessLookupError):
         return ""
 
 
-def test_beside_the_party_answers_are_the_same(solver: Solver) -> None:
-    """In a process of its own the problem has the answers that it has in this one."""
+def test_the_solver_process_gives_the_same_answers(solver: Solver) -> None:
+    """Answers from the process equal those computed here."""
     problem = subproblem(INSTANCE.data[0], AGREEMENT, "ada")
     for prices in np.random.default_rng(5).uniform(0.0, 3.0, (8, 3)):
         beside, here = answered(solver, prices), problem.answer(prices)
@@ -86,8 +87,8 @@ def test_beside_the_party_answers_are_the_same(solver: Solver) -> None:
         assert beside.objective == pytest.approx(here.objective)
 
 
-def test_an_answer_that_comes_late_is_nobodys(solver: Solver) -> None:
-    """What was asked in an earlier round is never taken for the answer to this one."""
+def test_a_late_answer_is_never_used_for_another_round(solver: Solver) -> None:
+    """An answer to earlier prices is dropped."""
     problem = subproblem(INSTANCE.data[0], AGREEMENT, "ada")
     dear, cheap = np.full(3, 1e3), np.full(3, 1e-3)
     expected = problem.answer(cheap)
@@ -98,16 +99,16 @@ def test_an_answer_that_comes_late_is_nobodys(solver: Solver) -> None:
         assert answered(solver, cheap).demand == pytest.approx(expected.demand)
 
 
-def test_a_solver_runs_only_while_it_is_asked(solver: Solver) -> None:
-    """Outside of its time it is stopped, and takes nothing from who sends."""
+def test_a_solver_runs_only_between_question_and_deadline(solver: Solver) -> None:
+    """Outside of its time the process is stopped and takes no CPU time."""
     process = solver._process.pid
     until(lambda: state(process) == "T", "it is stopped before the first question")
     answered(solver, np.ones(3))
     until(lambda: state(process) == "T", "it is stopped when its time is over")
 
 
-def test_a_solver_that_dies_has_no_answer_and_the_next_has(solver: Solver) -> None:
-    """A crash of the solver is a round without an answer, not the end of the party."""
+def test_a_crashed_solver_is_replaced(solver: Solver) -> None:
+    """A crash costs one answer, and the party goes on."""
     before = answered(solver, np.ones(3))
     solver._process.kill()
     solver._process.wait()
@@ -115,10 +116,10 @@ def test_a_solver_that_dies_has_no_answer_and_the_next_has(solver: Solver) -> No
     assert answered(solver, np.ones(3)).demand == pytest.approx(before.demand)
 
 
-def test_a_question_that_is_cut_off_spoils_no_later_one(
+def test_a_truncated_question_affects_no_later_one(
     solver: Solver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where many resources meet a slow solver only half a question may find room."""
+    """The pipe to a slow solver may take only a part of a long question."""
     before = answered(solver, np.ones(3))
     whole = solver._socket
 
@@ -134,10 +135,10 @@ def test_a_question_that_is_cut_off_spoils_no_later_one(
 
 
 @pytest.mark.parametrize("lacking", ["socket.socketpair", "subprocess.Popen", "threading.Thread"])
-def test_a_solver_that_cannot_be_started_again_has_no_answer(
+def test_a_solver_that_cannot_be_restarted_has_no_answer(
     solver: Solver, monkeypatch: pytest.MonkeyPatch, lacking: str
 ) -> None:
-    """A system without room for it costs rounds, not the party; with room it is there again."""
+    """The party goes on without answers until the system can start a process again."""
     before = answered(solver, np.ones(3))
     solver._process.kill()
     solver._process.wait()
@@ -153,8 +154,8 @@ def test_a_solver_that_cannot_be_started_again_has_no_answer(
     assert answered(solver, np.ones(3)).demand == pytest.approx(before.demand)
 
 
-def test_a_solver_that_hangs_is_replaced_and_one_that_loads_is_not(solver: Solver) -> None:
-    """After some rounds without a word it is started anew, with time to read its model."""
+def test_a_hanging_solver_is_replaced_and_a_loading_one_is_not(solver: Solver) -> None:
+    """After some rounds without an answer it is restarted, with time to load its model."""
     before, process = answered(solver, np.ones(3)), solver._process
     mute, _unheard = socket.socketpair()
     with mute, _unheard:
@@ -173,10 +174,10 @@ def test_a_solver_that_hangs_is_replaced_and_one_that_loads_is_not(solver: Solve
 
 
 @pytest.mark.parametrize("lacking", ["socket.socketpair", "subprocess.Popen", "threading.Thread"])
-def test_a_solver_that_cannot_be_started_is_an_error_of_its_own(
+def test_a_solver_that_cannot_be_started_ends_the_command(
     monkeypatch: pytest.MonkeyPatch, lacking: str
 ) -> None:
-    """Before anybody is spoken to, with what to do about it."""
+    """The error comes before anything is sent, and says what to do."""
 
     def no_room(*_: object, **__: object) -> None:
         raise RuntimeError if "Thread" in lacking else BlockingIOError(11, "no room")
@@ -187,10 +188,10 @@ def test_a_solver_that_cannot_be_started_is_an_error_of_its_own(
 
 
 @pytest.mark.parametrize("masked", [False, True])
-def test_rounds_without_an_answer_are_counted_in_the_ledger_alone(
+def test_rounds_without_an_answer_are_counted_in_the_ledger_only(
     tmp_path: Path, masked: bool
 ) -> None:
-    """With the release, in one transaction, and by as many bytes as rounds with an answer."""
+    """The count is part of the release's transaction, and takes the same number of bytes."""
     agreement = make_agreement(members=3, rounds=3, reveal="totals" if masked else "each")
     sizes, said = set(), set()
     for fails in (False, True):
@@ -207,7 +208,7 @@ def test_rounds_without_an_answer_are_counted_in_the_ledger_alone(
 
 
 def door_release(agreement: Agreement, problem: Problem, ledger: Ledger) -> Signed:
-    """The first release of ada, with mask keys of all where the agreement wants them."""
+    """The first release of ada, after the mask keys of all if the agreement has masks."""
     engine = RoundEngine(agreement)
     state, door = engine.opening, gate(agreement, problem, Shift(0, 0), ledger)
     if state.unpaired:
@@ -221,8 +222,8 @@ def door_release(agreement: Agreement, problem: Problem, ledger: Ledger) -> Sign
     return door.release(state)
 
 
-def test_a_model_that_cannot_be_used_is_refused_with_the_same_words() -> None:
-    """What the check of a model says, it says from beside as well."""
+def test_the_solver_process_refuses_a_model_with_the_same_message() -> None:
+    """The error of the process equals the error of a check in this process."""
     data = replace(INSTANCE.data[0], lower=INSTANCE.data[0].lower + 1e6)
     data = replace(data, upper=data.lower + 1.0)
     with pytest.raises(BadData) as here:
@@ -246,7 +247,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 @pytest.fixture
 def adopting() -> Iterator[None]:
-    """Orphans come to this process, as they come in a container to what was started there."""
+    """Makes this process the parent of orphans, as the first process of a container is."""
     adopt = 36  # PR_SET_CHILD_SUBREAPER
     ctypes.CDLL(None).prctl(adopt, 1, 0, 0, 0)
     yield
@@ -257,7 +258,7 @@ def adopting() -> Iterator[None]:
 @pytest.mark.usefixtures("adopting")
 @pytest.mark.parametrize("stopped", [True, False])
 def test_no_solver_outlives_its_party(stopped: bool) -> None:
-    """A party that is killed while its solver is stopped, or about to be, leaves no process."""
+    """A killed party leaves no solver process, stopped or running."""
     command = [sys.executable, "-c", KILLED.format(stopped=stopped)]
     said = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
     process = int(said.stdout)
@@ -267,10 +268,10 @@ def test_no_solver_outlives_its_party(stopped: bool) -> None:
 
 
 @pytest.mark.parametrize("ready", [True, False])
-def test_a_release_waits_on_the_disk_for_its_time(
+def test_a_release_is_recorded_before_its_time_comes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ready: bool
 ) -> None:
-    """Ready or not, it is recorded first, leaves no sooner than agreed, and the same is done."""
+    """With or without an answer, the steps are the same and the release is not early."""
     agreement = make_agreement(rounds=2, pace_seconds=PACE)
     problem = Problem(3.0, 5.0, fails=not ready)
     done: list[str] = []
@@ -298,8 +299,8 @@ def test_a_release_waits_on_the_disk_for_its_time(
         assert (again, len(problem.told), len(problem.asked)) == (release, 1, 1)
 
 
-class PageServer(Pacer):
-    """A clock that knows whether a release is being made."""
+class WatchedPacer(Pacer):
+    """A pacer that knows whether a release is being made."""
 
     within = False
 
@@ -311,35 +312,35 @@ class PageServer(Pacer):
             self.within = False
 
 
-class Watched(DiscreteGaussian):
-    """Real noise that notes when it was drawn."""
+class WatchedNoise(DiscreteGaussian):
+    """Real noise that records when it was drawn."""
 
-    def __init__(self, window: PageServer, drawn: list[bool]) -> None:
+    def __init__(self, pacer: WatchedPacer, drawn: list[bool]) -> None:
         super().__init__()
-        self._window, self._drawn_within = window, drawn
+        self._pacer, self._drawn_within = pacer, drawn
 
-    def ahead(self, scales: Floats) -> None:
-        self._drawn_within.append(self._window.within)
-        super().ahead(scales)
+    def prefetch(self, scales: Floats) -> None:
+        self._drawn_within.append(self._pacer.within)
+        super().prefetch(scales)
 
     def add(self, *arguments: Any, **more: Any) -> Ticks:
-        self._drawn_within.append(self._window.within)
+        self._drawn_within.append(self._pacer.within)
         return super().add(*arguments, **more)
 
 
-def test_noise_is_drawn_within_the_time_of_a_release() -> None:
-    """How long a draw takes delays nothing that others can time: none falls after a release."""
+def test_noise_is_drawn_only_while_a_release_is_made() -> None:
+    """The time of a draw delays nothing that others can measure."""
     noisy = {"mode": "private", "privacy": {"epsilon": 1.0, "delta": 0.01}}
     agreement = make_agreement(members=2, rounds=3, pace_seconds=PACE, **noisy)
     drawn: list[bool] = []
     parties: list[Driver] = []
     for name in ("ada", "ben"):
-        window, ledger = PageServer(PACE), in_memory(agreement, name)
-        door = gate(agreement, Problem(3.0, 5.0), Watched(window, drawn), ledger, name)
+        pacer, ledger = WatchedPacer(PACE), in_memory(agreement, name)
+        door = gate(agreement, Problem(3.0, 5.0), WatchedNoise(pacer, drawn), ledger, name)
         who = signer(name)
         nonce = name.encode().ljust(16)
         parties.append(
-            Driver(agreement, name, nonce=nonce, pack=who, gate=door, ledger=ledger, clock=window)
+            Driver(agreement, name, nonce=nonce, pack=who, gate=door, ledger=ledger, pacer=pacer)
         )
     now = 0.0
     mail = deque(signed for party in parties for signed in party.begin(now))
@@ -348,24 +349,24 @@ def test_noise_is_drawn_within_the_time_of_a_release() -> None:
         for party in parties:
             said = [answer for signed in list(mail) for answer in party.receive(signed, now)]
             mail += said if said else party.tick(now)
-            party.afterwards()
+            party.run_idle_work()
             mail += party.respond()
-            party.afterwards()
+            party.run_idle_work()
     assert len(drawn) >= 4 * agreement.rounds  # of both, ahead and for the release
     assert all(drawn)
 
 
 @pytest.mark.parametrize("slowest", [1e-5, 0.003, 0.0123, 0.7, 40.0])
-def test_a_proposed_pace_leaves_room(slowest: float) -> None:
-    """The slowest answer that was seen fits in it some three times, and it has two digits."""
+def test_a_proposed_pace_has_a_margin(slowest: float) -> None:
+    """The slowest answer fits in it three times, and it has two digits."""
     pace = pace_for(slowest)
     assert solving_seconds(pace) > 3.0 * slowest
     assert float(f"{pace:.2g}") == pace
 
 
 @pytest.mark.parametrize(("apart", "low", "high"), [(1.0, 0.99, 1.0), (0.0, 0.4, 0.6)])
-def test_the_attack_tells_what_can_be_told(apart: float, low: float, high: float) -> None:
-    """Times that differ are told apart in every round, and times that do not in half of them."""
+def test_the_timing_attack_finds_times_that_differ(apart: float, low: float, high: float) -> None:
+    """It is right in every round if times differ, and in half of them if they do not."""
     rng = np.random.default_rng(3)
     new = rng.random(2_000) < 0.5
     timed = Timed(rng.random(2_000) * 0.9 + apart * new, new)
@@ -373,16 +374,16 @@ def test_the_attack_tells_what_can_be_told(apart: float, low: float, high: float
     assert low <= accuracy(Timed(-timed.seconds, new)) <= high
 
 
-def test_chance_takes_the_attack_as_far_as_its_page_says() -> None:
-    """Of times that say nothing 19 cells in 20 are within 1.25 over the root of the rounds."""
+def test_the_timing_attack_by_chance_is_within_its_stated_bound() -> None:
+    """Without information, 19 of 20 results are within 1.25/√rounds of one half."""
     rng, rounds = np.random.default_rng(4), 400
     cells = [Timed(rng.random(rounds), rng.random(rounds) < 0.5) for _ in range(1_000)]
     within = np.mean([abs(accuracy(cell) - 0.5) < 1.25 * rounds**-0.5 for cell in cells])
     assert within == pytest.approx(0.95, abs=0.02)
 
 
-def test_no_release_of_a_party_leaves_before_its_time() -> None:
-    """A real party, timed by a member that sets every price: none of its answers is early."""
+def test_no_release_of_a_real_party_is_early() -> None:
+    """A member that sets every price measures no release before its time."""
     timed = attacked(60, "relay", pace=PACE, rounds=10, seed=2)
     assert len(timed.seconds) == 10
     assert timed.new.any()

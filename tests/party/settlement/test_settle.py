@@ -1,4 +1,4 @@
-"""What a company makes of the outcome: plans that fit to the last bit, and are the best that do."""
+"""A company's plans are within their limits exactly, and are the best such plans."""
 
 import itertools
 import math
@@ -55,7 +55,7 @@ def company(
 
 
 def rows(data: CompanyModel) -> Floats:
-    """The whole matrix, one number after the other."""
+    """The matrix of the model."""
     matrix = np.zeros((data.resources + data.private_rows, data.columns))
     for column in range(data.columns):
         for entry in range(data.start[column], data.start[column + 1]):
@@ -64,7 +64,7 @@ def rows(data: CompanyModel) -> Floats:
 
 
 def trading(seed: int) -> CompanyModel:
-    """A model of every kind of row and bound that gives back resources as well as it uses them."""
+    """A model with every kind of row and bound that uses and brings resources."""
     data = drawn(seed, columns=12, rows=6, density=0.6)
     return dense(
         A=np.random.default_rng(seed).uniform(-1.0, 2.0, (3, 12)),
@@ -78,12 +78,12 @@ def trading(seed: int) -> CompanyModel:
 
 
 def using(seed: int) -> CompanyModel:
-    """The same kind of model, with resource rows that only use."""
+    """A `trading` model that only uses resources."""
     return drawn(seed, columns=12, rows=6, density=0.6)
 
 
 def consumed(data: CompanyModel, values: Floats) -> list[Fraction]:
-    """What a plan takes of each resource, with nothing rounded."""
+    """What a plan uses of each resource, without rounding."""
     numbers = [Fraction(x) for x in values.tolist()]
     return [
         sum((Fraction(a) * x for a, x in zip(row, numbers, strict=True)), start=Fraction(0))
@@ -92,7 +92,7 @@ def consumed(data: CompanyModel, values: Floats) -> list[Fraction]:
 
 
 def assert_within(data: CompanyModel, plan: Plan, limit: Floats) -> None:
-    """What the plan takes, and what it says it takes, is within the limit exactly."""
+    """Check that the real and the stated uses are within the limit exactly."""
     for exact, told, most in zip(consumed(data, plan.values), plan.uses, limit, strict=True):
         assert exact <= Fraction(float(most))
         assert Fraction(float(told)) <= Fraction(float(most))
@@ -100,7 +100,7 @@ def assert_within(data: CompanyModel, plan: Plan, limit: Floats) -> None:
 
 
 def assert_feasible(data: CompanyModel, plan: Plan) -> None:
-    """The plan keeps the private rows and the bounds, up to what a solver can tell."""
+    """Check private rows and bounds, up to the solver's tolerance."""
     private = rows(data)[data.resources :] @ plan.values
     assert (private <= data.row_upper + 1e-6).all()
     assert (private >= data.row_lower - 1e-6).all()
@@ -109,7 +109,7 @@ def assert_feasible(data: CompanyModel, plan: Plan) -> None:
 
 
 def inequalities(data: CompanyModel) -> tuple[Floats, Floats, dict[str, Any]]:
-    """The private rows as scipy wants them: matrix and limits of ≤, and the equalities."""
+    """The private rows as scipy expects them: inequalities and equalities."""
     B = rows(data)[data.resources :]
     equal = data.row_lower == data.row_upper
     below, above = np.isfinite(data.row_upper) & ~equal, np.isfinite(data.row_lower) & ~equal
@@ -122,7 +122,7 @@ def inequalities(data: CompanyModel) -> tuple[Floats, Floats, dict[str, Any]]:
 
 
 def best_utility(data: CompanyModel, limit: Floats) -> float | None:
-    """What another solver finds within the limit, or None."""
+    """The best utility within the limit by another solver, or None."""
     private, most, equalities = inequalities(data)
     found = linprog(
         -data.utility,
@@ -136,7 +136,7 @@ def best_utility(data: CompanyModel, limit: Floats) -> float | None:
 
 
 def least_extra(data: CompanyModel, least: Floats, most: Floats, capacity: Floats) -> float | None:
-    """The smallest addition, as a sum of parts of the capacities, that another solver finds."""
+    """The smallest extra by another solver, as a sum of fractions of the capacities."""
     m, n = data.resources, data.columns
     private, limits, equalities = inequalities(data)
     if equalities:
@@ -177,7 +177,7 @@ def uneven(rng: np.random.Generator) -> Floats:
 def test_plan_is_the_best_that_fits(
     model: Callable[[int], CompanyModel], limits: Callable[[np.random.Generator], Floats]
 ) -> None:
-    """A plan fits exactly, earns what another solver finds, and is there wherever there is one."""
+    """A plan fits exactly and earns what another solver finds; None only if there is none."""
     found = 0
     for seed in range(20):
         data, limit = model(seed), limits(np.random.default_rng(seed))
@@ -196,9 +196,9 @@ coefficients = st.one_of(st.just(0.0), st.floats(-5.0, -1e-3), st.floats(1e-3, 5
 
 @st.composite
 def small_models(draw: st.DrawFn) -> tuple[CompanyModel, Floats]:
-    """A model of four columns and two resources, and a limit of any size or none.
+    """A model of four columns and two resources, and a limit of any size, or 0.
 
-    Its bounds are none that a solver takes for 0.
+    No bound is so small that a solver treats it as 0.
     """
     lower = draw(st.lists(st.integers(-3000, 3000).map(lambda n: n / 1e3), min_size=4, max_size=4))
     widths = draw(st.lists(st.integers(0, 9000).map(lambda n: n / 1e3), min_size=4, max_size=4))
@@ -213,50 +213,50 @@ def small_models(draw: st.DrawFn) -> tuple[CompanyModel, Floats]:
     return data, np.array([draw(sizes), draw(sizes)])
 
 
-def hair(limit: Floats) -> Floats:
-    """What a solver takes for nothing beside a limit."""
+def tolerance(limit: Floats) -> Floats:
+    """The solver's tolerance for a limit."""
     return TOLERANCE * np.maximum(1.0, limit / 100.0)
 
 
 @given(small_models())
 @settings(max_examples=150)
-def test_no_plan_is_over_its_limit_by_a_single_bit(case: tuple[CompanyModel, Floats]) -> None:
-    """The exact consumption is within the exact limit, if a little less would do as well."""
+def test_no_plan_exceeds_its_limit_by_a_single_bit(case: tuple[CompanyModel, Floats]) -> None:
+    """Exact uses are within the exact limit, if there is a plan with a little less."""
     data, limit = case
     plan = plan_within(data, limit)
     if plan is None:
         return
     assert_feasible(data, plan)
-    if best_utility(data, limit - 2.0 * hair(limit)) is None:
-        limit = limit + hair(limit)
+    if best_utility(data, limit - 2.0 * tolerance(limit)) is None:
+        limit = limit + tolerance(limit)
         assert all(plan.uses <= limit)
     else:
         assert_within(data, plan, limit)
 
 
 @pytest.mark.parametrize("unit", [1.0, 30.0, 1e3, 1e6])
-def test_a_minimum_that_is_the_quota_to_a_hair_has_a_plan(unit: float) -> None:
-    """To need what one has is no shortfall: exactly, or more by what no solver can tell."""
+def test_a_minimum_equal_to_the_quota_has_a_plan(unit: float) -> None:
+    """Needing the quota, up to the solver's tolerance, is no shortfall."""
     limit = np.array([unit])
-    for over in (0.0, 0.5 * hair(limit)[0]):
+    for over in (0.0, 0.5 * tolerance(limit)[0]):
         data = company([[1.0, 2.0]], [3.0, 5.0], lower=[unit + over, 0.0], upper=[INF, INF])
         plan = plan_within(data, limit)
         assert plan is not None
-        assert plan.values == pytest.approx([unit + over, 0.0], abs=hair(limit)[0])
-        assert plan.uses[0] <= unit + hair(limit)[0]
+        assert plan.values == pytest.approx([unit + over, 0.0], abs=tolerance(limit)[0])
+        assert plan.uses[0] <= unit + tolerance(limit)[0]
 
 
 @pytest.mark.parametrize("unit", [1.0, 30.0, 1e3, 1e6])
-def test_a_minimum_just_beyond_the_quota_has_none(unit: float) -> None:
-    """More than a solver takes for nothing is a shortfall, and is told."""
+def test_a_minimum_above_the_quota_has_no_plan(unit: float) -> None:
+    """More than the solver's tolerance is a shortfall."""
     limit = np.array([unit])
-    beyond = unit + 4.0 * hair(limit)[0]
+    beyond = unit + 4.0 * tolerance(limit)[0]
     data = company([[1.0, 2.0]], [3.0, 5.0], lower=[beyond, 0.0], upper=[INF, INF])
     assert plan_within(data, limit) is None
 
 
-def test_settlement_of_a_company_that_needs_its_quota_to_a_hair() -> None:
-    """Half of ten units, exactly or a hair more, is a plan; beyond that the shortfall is told."""
+def test_a_settlement_tells_tolerance_from_shortfall() -> None:
+    """Half of ten units, up to the tolerance, is a plan; beyond that there is a shortfall."""
     known = ended(make_agreement(members=2, rounds=1), [HALF, 0], [HALF, 0])
     for over in (0.0, 0.5e-7):
         settlement = settle(needing(5.0 + over), known, "ada")
@@ -270,8 +270,8 @@ def test_settlement_of_a_company_that_needs_its_quota_to_a_hair() -> None:
 
 
 @pytest.mark.parametrize("limit", [0.0, 1.0, 30.0, 1e6, 2.0**40])
-def test_minimum_that_takes_all_of_the_limit(limit: float) -> None:
-    """A company that must use exactly what it has been given has a plan."""
+def test_a_minimum_may_use_the_entire_limit(limit: float) -> None:
+    """A company that must use exactly its limit has a plan."""
     data = company([[1.0, 2.0]], [3.0, 5.0], lower=[limit, 0.0], upper=[INF, INF])
     plan = plan_within(data, np.array([limit]))
     assert plan is not None
@@ -279,8 +279,8 @@ def test_minimum_that_takes_all_of_the_limit(limit: float) -> None:
     assert plan.uses.tolist() == [limit]
 
 
-def test_nothing_given_and_something_given_back() -> None:
-    """With a limit of 0 a company may use what it gives back itself."""
+def test_a_company_may_use_what_it_brings_itself() -> None:
+    """With a limit of 0 the net use is 0."""
     data = company([[0.3, -0.7]], [1.0, -0.1], lower=[0.0, 0.0], upper=[10.0, 1.0])
     plan = plan_within(data, np.array([0.0]))
     assert plan is not None
@@ -288,15 +288,15 @@ def test_nothing_given_and_something_given_back() -> None:
     assert_within(data, plan, np.array([0.0]))
 
 
-def test_no_plan_where_the_minimum_is_above_the_limit() -> None:
-    """A minimum that the limit does not cover leaves no plan."""
+def test_no_plan_if_the_minimum_is_above_the_limit() -> None:
+    """The result is None then."""
     data = company([[2.0]], [1.0], lower=[3.0], upper=[9.0])
     assert plan_within(data, np.array([5.9])) is None
     assert plan_within(data, np.array([6.1])) is not None
 
 
 def test_plan_has_the_order_of_the_model() -> None:
-    """Values come in the order of the columns, whatever these are called."""
+    """Values are in the order of the columns, whatever their names."""
     data = company([[1.0, 1.0, 1.0]], [1.0, 1.0, 1.0], lower=[0.0] * 3, upper=[3.0, 1.0, 2.0])
     data = replace(data, names=("zinc", "alum", "lead"))
     plan = plan_within(data, np.array([100.0]))
@@ -308,8 +308,8 @@ def test_plan_has_the_order_of_the_model() -> None:
     }
 
 
-def test_utility_counts_the_constant_of_the_objective() -> None:
-    """What a plan earns includes what the model earns whatever is made."""
+def test_utility_includes_the_constant_of_the_objective() -> None:
+    """The objective's constant is part of what a plan earns."""
     data = company([[1.0]], [2.0], lower=[0.0], upper=[INF])
     plan = plan_within(replace(data, offset=-50.0), np.array([10.0]))
     assert plan is not None
@@ -329,7 +329,7 @@ def test_utility_counts_the_constant_of_the_objective() -> None:
 @example(capacity=math.nextafter(1.0, 2.0), cuts=list(range(1, 13)))
 @settings(max_examples=300)
 def test_amounts_never_add_up_to_more_than_the_capacity(capacity: float, cuts: list[int]) -> None:
-    """Any split of all ticks is within the capacity in units, and each part as large as can be."""
+    """Any split of all ticks is within the capacity, and each amount is as large as possible."""
     agreement = make_agreement(resource=[{"name": "r0", "capacity": capacity}])
     edges = [0, *sorted(cuts), TICKS]
     parts = [high - low for low, high in itertools.pairwise(edges)]
@@ -342,7 +342,7 @@ def test_amounts_never_add_up_to_more_than_the_capacity(capacity: float, cuts: l
 
 
 def test_all_and_nothing_in_units() -> None:
-    """All ticks are the capacity itself, and none are nothing."""
+    """All ticks are exactly the capacity, and 0 ticks are 0."""
     agreement = make_agreement(resources=3)
     assert amounts(agreement, np.full(3, TICKS)).tolist() == [10.0, 20.0, 30.0]
     assert amounts(agreement, np.zeros(3, dtype=np.int64)).tolist() == [0.0, 0.0, 0.0]
@@ -352,7 +352,7 @@ def test_all_and_nothing_in_units() -> None:
 
 
 def short(seed: int, model: Callable[[int], CompanyModel]) -> tuple[CompanyModel, Agreement, Any]:
-    """A model, and a quota that is small."""
+    """A model with a quota that is too small."""
     rng = np.random.default_rng(seed)
     shares = {f"r{j}": float(rng.choice([1.0, 0.7, 0.5])) for j in range(3)}
     agreement = make_agreement(
@@ -367,7 +367,7 @@ def short(seed: int, model: Callable[[int], CompanyModel]) -> tuple[CompanyModel
 def test_smallest_extra_is_enough_and_no_smaller_one_is(
     model: Callable[[int], CompanyModel],
 ) -> None:
-    """With it there is a plan, with 1 % less there is none, and another solver finds no less."""
+    """With it there is a plan, with 1 % less there is none; another solver agrees."""
     cases = 0
     for seed in range(60):
         data, agreement, own = short(seed, model)
@@ -388,8 +388,8 @@ def test_smallest_extra_is_enough_and_no_smaller_one_is(
     assert cases >= 8
 
 
-def test_extra_asks_only_for_what_is_lacking() -> None:
-    """A resource that is used to the last tick, and suffices, is not asked for."""
+def test_extra_is_only_for_resources_that_are_short() -> None:
+    """A resource that is used up but suffices needs no extra."""
     agreement = make_agreement()
     data = company([[1.0, 0.0], [0.0, 1.0]], [1.0, 1.0], lower=[6.0, 5.0], upper=[INF, INF])
     extra = smallest_extra(data, agreement, 0, np.array([HALF, TICKS // 4]))
@@ -397,8 +397,8 @@ def test_extra_asks_only_for_what_is_lacking() -> None:
     assert extra.tolist() == [math.ceil(TICKS / 10), 0]
 
 
-def test_extra_takes_the_cheaper_way() -> None:
-    """Where two resources can do, the one of which the smaller part is needed is asked for."""
+def test_extra_takes_the_smaller_fraction_of_a_capacity() -> None:
+    """If either of two resources helps, the one with the smaller fraction is chosen."""
     agreement = make_agreement()
     data = dense(
         A=np.array([[2.0, 0.0], [0.0, 2.0]]),
@@ -414,8 +414,8 @@ def test_extra_takes_the_cheaper_way() -> None:
     assert extra.tolist() == [0, math.ceil(0.4 * TICKS)]
 
 
-def test_extra_ends_at_the_share() -> None:
-    """What takes the whole share is asked for up to it and not beyond; what takes more, never."""
+def test_extra_is_limited_by_the_share() -> None:
+    """A need up to the share is met; a larger one gives None."""
     agreement = make_agreement(member=members(0.5, 1.0))
     own = np.array([HALF // 2, 0])
     whole = company([[1.0], [0.0]], [1.0], lower=[5.0], upper=[INF])
@@ -443,12 +443,12 @@ def ended(agreement: Agreement, *releases: list[int]) -> Outcome:
 
 
 def needing(units: float) -> CompanyModel:
-    """A company that must use at least so much of the first resource and earns 2 for each unit."""
+    """A company that must use at least `units` of r0 and earns 2 for each unit."""
     return company([[1.0], [0.0]], [2.0], lower=[units], upper=[INF])
 
 
-def test_settlement_of_a_company_that_could_do_nothing_alone() -> None:
-    """A minimum above what it brings leaves no plan alone, and no gain to speak of."""
+def test_a_company_without_a_plan_alone_has_no_gain() -> None:
+    """If the minimum exceeds the endowment, `alone` and `gain` are None."""
     agreement = make_agreement(members=2, rounds=1)
     known = ended(agreement, [TICKS * 3 // 4, 0], [TICKS // 4, 0])
     settlement = settle(needing(7.0), known, "ada")
@@ -462,8 +462,8 @@ def test_settlement_of_a_company_that_could_do_nothing_alone() -> None:
     assert settlement.within_quota.utility == pytest.approx(15.0)
 
 
-def test_settlement_where_the_quota_has_no_plan() -> None:
-    """A quota that is too small is told with what it lacks."""
+def test_a_settlement_without_a_plan_names_the_shortfall() -> None:
+    """If the quota is too small, `extra_ticks` is the least that is missing."""
     agreement = make_agreement(members=2, rounds=1)
     known = ended(agreement, [TICKS // 4, 0], [TICKS * 3 // 4, 0])
     settlement = settle(needing(4.0), known, "ada")
@@ -476,13 +476,13 @@ def test_settlement_where_the_quota_has_no_plan() -> None:
 
 
 def at_half_a_unit(**more: Any) -> Agreement:
-    """Two members and a price of 0.5 for a unit of r0 that one round does not move."""
+    """Two members, and a price of 0.5 for r0 that one round does not change."""
     prices = {"step": "constant", "step_size": 1e-9, "start": {"r0": 0.5, "r1": 3.0}}
     return make_agreement(members=2, rounds=1, prices=prices, **more)
 
 
-def test_gain_is_what_the_company_is_better_off_after_payment() -> None:
-    """Three quarters instead of half of ten units at 2 each, for 0.5 each: 5 less 1.25."""
+def test_gain_is_after_payment() -> None:
+    """2.5 more units earn 2 each and cost 0.5 each: the gain is 5 − 1.25."""
     known = ended(at_half_a_unit(), [TICKS * 3 // 4, HALF], [TICKS // 4, HALF])
     buyer, seller = (settle(needing(0.0), known, name) for name in ("ada", "ben"))
     assert buyer.payment == pytest.approx(1.25)
@@ -491,8 +491,8 @@ def test_gain_is_what_the_company_is_better_off_after_payment() -> None:
     assert seller.gain == pytest.approx(-3.75)
 
 
-def test_alone_is_what_the_endowment_earns() -> None:
-    """A company that brings three of the ten units could earn 6 with them, and pays for more."""
+def test_alone_is_the_best_plan_within_the_endowment() -> None:
+    """A company that brings 3 of 10 units earns 6 alone, and pays for more units."""
     members = [
         {"name": name, "signing_key": public_key(name).hex(), "endowment": part}
         for name, part in (("ada", 0.3), ("ben", 0.7))
@@ -507,8 +507,8 @@ def test_alone_is_what_the_endowment_earns() -> None:
     assert settlement.gain == pytest.approx(10.0 - 13.0 - 6.0, abs=1e-4)
 
 
-def test_paid_is_the_price_of_what_the_price_plan_uses() -> None:
-    """At a price of 0.5 the ten units that a company takes cost 5, and earn 20 before that."""
+def test_paid_is_the_cost_of_the_plan_at_the_prices() -> None:
+    """At a price of 0.5, ten units cost 5 and earn 20."""
     known = ended(at_half_a_unit(), [HALF, HALF], [HALF, HALF])
     settlement = settle(needing(0.0), known, "ada")
     assert settlement.at_prices is not None
@@ -518,8 +518,8 @@ def test_paid_is_the_price_of_what_the_price_plan_uses() -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_price_plan_answers_the_prices_of_the_outcome(seed: int) -> None:
-    """The plan at these prices is the subproblem's answer, and as good as another solver's."""
+def test_the_plan_at_prices_is_the_best_response(seed: int) -> None:
+    """It is the subproblem's answer, and as good as another solver's."""
     rng = np.random.default_rng(seed)
     data = drawn(seed)
     agreement = make_agreement(
@@ -541,8 +541,8 @@ def test_price_plan_answers_the_prices_of_the_outcome(seed: int) -> None:
     assert plan.utility - paid == pytest.approx(expected, rel=1e-7)
 
 
-def test_nothing_private_can_be_printed() -> None:
-    """Plans, settlements and answers have a printed form without any number."""
+def test_private_results_have_no_printable_form() -> None:
+    """The repr of plans, settlements and answers has no number."""
     agreement = make_agreement(members=2, rounds=1)
     settlement = settle(needing(1.0), ended(agreement, [HALF, 0], [HALF, 0]), "ada")
     assert settlement.within_quota is not None
@@ -554,10 +554,10 @@ def test_nothing_private_can_be_printed() -> None:
 
 
 @pytest.mark.parametrize(("sense", "minimises"), [("minimize", True), ("maximize", False)])
-def test_model_remembers_what_it_calls_its_objective(
+def test_a_minimised_cost_stays_known_as_a_cost(
     tmp_path: Path, sense: str, minimises: bool
 ) -> None:
-    """A cost stays known as one, though its utility is larger where the plan is better."""
+    """The model remembers its sense, though a better plan has a larger utility."""
     agreement = make_agreement(resource=[{"name": "hours", "capacity": 10.0}])
     path = tmp_path / "model.lp"
     path.write_text(

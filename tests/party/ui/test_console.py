@@ -1,4 +1,4 @@
-"""What an operator reads is never better than what is so."""
+"""What an operator reads is never better than the truth."""
 
 import io
 import json
@@ -8,8 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from party.ledger.budget import figures, opened
-from party.ui.console import JsonView, _at_most, show_budget
+from party.ledger.budget import opened
+from party.ui.budget_table import figures, show_budget
+from party.ui.console import JsonView, _rounded_down
 from tests.support.builders import make_agreement
 
 
@@ -17,26 +18,27 @@ from tests.support.builders import make_agreement
 @example(119.9999999)
 @example(0.99999995)
 def test_a_quota_is_never_shown_larger_than_it_is(amount: float) -> None:
-    """Six digits of an amount, cut and not rounded."""
-    shown = Decimal(_at_most(amount))
+    """Amounts have six digits and are rounded down."""
+    shown = Decimal(_rounded_down(amount))
     assert shown <= Decimal(amount)
     assert Decimal(amount) - shown <= Decimal(amount) / 100_000
 
 
-def test_a_log_tells_no_time_finer_than_the_pace() -> None:
-    """The times in a log are whole paces, so that it can be shown to others."""
+def test_times_in_a_log_are_no_finer_than_the_pace() -> None:
+    """Times in a log are multiples of the pace, so that others may see it."""
     out = io.StringIO()
     JsonView(make_agreement(pace_seconds=64.0), out).warn("something")
     assert json.loads(out.getvalue())["at"] % 64.0 == 0.0
 
 
 @pytest.mark.parametrize(
-    ("count", "who"), [(1, "1 other member tells"), (2, "2 other members tell")]
+    ("count", "who"),
+    [(1, "1 other member shares what it knows"), (2, "2 other members share what they know")],
 )
-def test_a_budget_of_totals_names_what_it_assumes(
+def test_the_budget_table_names_its_assumption_about_colluders(
     capsys: pytest.CaptureFixture[str], count: int, who: str
 ) -> None:
-    """Where only totals could be read, the table says how many colluders its ε allows for."""
+    """If only totals are public, the table says how many colluders its ε allows for."""
     agreement = make_agreement(
         members=4,
         mode="private",
@@ -48,5 +50,5 @@ def test_a_budget_of_totals_names_what_it_assumes(
     show_budget(figures([account], account.data_set, None, delta=1e-3))
     told = " ".join(capsys.readouterr().out.split())
     assert f"*{count}" in told
-    assert f"at most {who} what they know, the rest add their noise, and nobody breaks" in told
-    assert "It does not count what payments, quotas and the use of capacities tell" in told
+    assert f"at most {who}, the rest add their noise, and nobody breaks" in told
+    assert "cover what payments, quotas and the use of capacities show" in told

@@ -499,8 +499,8 @@ def test_noise_drawn_ahead_is_the_same_noise_and_used_once() -> None:
     noise, values, scales = DiscreteGaussian(), np.arange(1000), np.full(1000, 41.5)
     sample = []
     for t in range(10):
-        noise.ahead(scales)
-        noise.ahead(scales)
+        noise.prefetch(scales)
+        noise.prefetch(scales)
         sample.append(noise.add(values, scales, member="a", round=t) - values)
     z, p = discrete_gaussian(41.5)
     variance = float((z**2 * p).sum())
@@ -508,10 +508,10 @@ def test_noise_drawn_ahead_is_the_same_noise_and_used_once() -> None:
     assert together.std() == pytest.approx(math.sqrt(variance), rel=0.05)
     for one, other in itertools.pairwise(sample):
         assert abs(np.corrcoef(one, other)[0, 1]) < 0.2
-    noise.ahead(scales)
+    noise.prefetch(scales)
     once = noise.add(values, scales, member="a", round=10)
     assert (noise.add(values, scales, member="a", round=11) != once).any()
-    noise.ahead(scales)
+    noise.prefetch(scales)
     assert (noise.add(values, np.zeros(1000), member="a", round=12) == values).all()
 
 

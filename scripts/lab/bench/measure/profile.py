@@ -25,7 +25,7 @@ PLACES: dict[str, tuple[str, ...]] = {
     "solve": ("party.model.best_response:Subproblem.answer",),
     "noise": (
         "party.release.noise:DiscreteGaussian.add",
-        "party.release.noise:DiscreteGaussian.ahead",
+        "party.release.noise:DiscreteGaussian.prefetch",
     ),
     "masks": ("party.release.masks:Masks.masked",),
     "sign": ("party.keys:Identity._sign",),
@@ -46,10 +46,9 @@ PLACES: dict[str, tuple[str, ...]] = {
     ),
     "gate": ("party.release.gate:Gate.release", "party.release.gate:Gate.prepare"),
     "wire": (
-        "party.network.links:RelayLink.publish",
-        "party.network.links:RelayLink.receive",
-        "party.network.links:MeshLink.publish",
-        "party.network.links:MeshLink.receive",
+        "party.network.link:Link.publish",
+        "party.network.relay_link:RelayLink.receive",
+        "party.network.mesh_link:MeshLink.receive",
     ),
     "log": ("party.ui.console:JsonView.round",),
 }

@@ -123,7 +123,7 @@ class Party:
             if self.executor.session.holds(data):
                 continue
             if self.executor.receive(self._reader.unpack(data), 0.0):
-                self.executor.afterwards()
+                self.executor.run_idle_work()
 
 
 class Peers:

@@ -1,0 +1,243 @@
+"""Runs one party's session, from its configuration to its conclusion.
+
+The command, `party.join` and `party result` all end a session in `conclude`.
+Never here: argument parsing, or a decision about the session.
+"""
+
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from party import keys
+from party.ledger import accounts, budget_marker
+from party.ledger.budget import Limit, colluding, require_room, statement
+from party.ledger.session_ledger import Ledger
+from party.model import company_model
+from party.model.best_response import USUAL, MipLimits, Responder, subproblem
+from party.model.company_model import CompanyModel, Model
+from party.model.solver_process import Solver
+from party.network.loop import PartyLoop
+from party.release.noise import DiscreteGaussian, SeededGaussian
+from party.release.pacing import solving_seconds
+from party.settlement.result_files import (
+    ensure_dir,
+    keep_evidence,
+    public_result,
+    read_outcome,
+    write_result,
+)
+from party.settlement.settle import Settlement, own_allocation, settle
+from party.ui.console import TextView, View
+from protocol.agreement.model import Agreement
+from protocol.errors import (
+    BadCommand,
+    InternalError,
+    PeerError,
+    QuotaTooSmall,
+    Unavailable,
+    Unsealed,
+)
+from protocol.outcome.outcome import Outcome
+from protocol.outcome.private_quota import Allocation
+from protocol.runtime.sockets import require_network
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class PartyConfig:
+    """Everything that one party needs for a session."""
+
+    agreement: Agreement
+    model: Model
+    key: Path
+    #: NAME.ledger beside the key, if None.
+    ledger: Path | None = None
+    #: Where the result files go; without it none are written.
+    out: Path | None = None
+    #: The data set whose privacy budget is spent; "main" if None.
+    data_set: str | None = None
+    #: A lifetime limit for that data set.
+    limit: Limit | None = None
+    mip_limits: MipLimits = USUAL
+    #: Where to listen in a mesh, if the agreement has no address for this member.
+    listen: str | None = None
+    #: Repeatable noise, for rehearsals only.
+    seed: int | None = None
+
+    @property
+    def ledger_path(self) -> Path:
+        return self.ledger or self.key.with_suffix(".ledger")
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Company:
+    """A member of a session with its model and its ledger. Secret."""
+
+    member: str
+    data: CompanyModel
+    ledger: Ledger
+    mip_limits: MipLimits
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Conclusion:
+    """The outcome of a session for one company. Secret."""
+
+    company: Company
+    outcome: Outcome
+    #: The company's own quota and payment, if only totals are public.
+    allocation: Allocation | None
+
+    @cached_property
+    def settlement(self) -> Settlement:
+        """The company's plan and gain, computed when it is first used."""
+        company = self.company
+        return settle(
+            company.data, self.outcome, company.member, self.allocation, effort=company.mip_limits
+        )
+
+    def require_plan(self) -> None:
+        """Raise if the company has no plan within its quota."""
+        if self.settlement.within_quota is None:
+            raise QuotaTooSmall(
+                "your quota is too small for any plan of your model; report.html says what is "
+                "missing. The session is sealed all the same; nobody else sees this line or the "
+                "exit code"
+            )
+
+
+def run_session(config: PartyConfig, view: View) -> Conclusion:
+    """Take part in a session until it ends, or resume it, and conclude it.
+
+    Raises what ends the session, after the outcome is concluded if all rounds are closed.
+    """
+    agreement = config.agreement
+    identity = keys.load(config.key)
+    identity.belongs_to(agreement)
+    require_network(agreement)
+    if agreement.rehearsal and config.seed is None:
+        raise BadCommand(
+            f"{agreement.session!r} is a rehearsal, which gives no privacy: join it with --seed "
+            "and invented data, or ask for an agreement without rehearsal = true"
+        )
+    if config.out is not None:
+        ensure_dir(config.out)
+    data = company_model.read(config.model, agreement)
+    path = config.ledger_path
+    if not agreement.rehearsal and not path.exists():
+        budget_marker.require_marked(config.key, path, None)  # before it is made
+    conclusions: list[Conclusion] = []
+    with ExitStack() as stack:
+        # Before the ledger: a solver process must not inherit it.
+        responder = _responder(config, data, identity.name, stack)
+        opened = Ledger(path, agreement, identity.name, data_set=config.data_set)
+        ledger = stack.enter_context(closing(opened))
+        notice = _admit(config, ledger)
+        company = Company(identity.name, data, ledger, config.mip_limits)
+        noise = DiscreteGaussian() if config.seed is None else SeededGaussian(config.seed)
+
+        def on_outcome(outcome: Outcome) -> None:
+            conclusions.append(conclude(outcome, company, config.out, view))
+
+        try:
+            with view:
+                for text in filter(None, (company_model.seen_by_others(config.model), notice)):
+                    view.warn(text)
+                PartyLoop(
+                    agreement,
+                    identity,
+                    subproblem=responder,
+                    noise=noise,
+                    ledger=ledger,
+                    view=view,
+                    on_outcome=on_outcome,
+                    listen=config.listen,
+                ).run()
+        except PeerError as error:
+            keep_evidence(error, config.out or Path())
+            raise
+    if not conclusions:
+        raise InternalError("a session ended without an outcome and without an error")
+    return conclusions[0]
+
+
+def _responder(config: PartyConfig, data: CompanyModel, member: str, stack: ExitStack) -> Responder:
+    """The company's problem: in a process of its own where its time must be limited."""
+    agreement = config.agreement
+    if agreement.pace_seconds is None:
+        return subproblem(data, agreement, member, config.mip_limits)
+    seconds = solving_seconds(agreement.pace_seconds)
+    solver = Solver(data, agreement, member, limits=config.mip_limits, seconds=seconds)
+    return stack.enter_context(closing(solver))
+
+
+def _admit(config: PartyConfig, ledger: Ledger) -> str:
+    """Refuse a session that the ledger rules out. Return a notice if the limit is new."""
+    if ledger.abandoned is not None:
+        raise ledger.abandoned
+    if not config.agreement.rehearsal:
+        budget_marker.mark(config.key, config.ledger_path, ledger.id)
+    before = ledger.limit()
+    limit = ledger.fix_limit(config.limit)
+    require_room(ledger.accounts(), config.agreement.digest, ledger.data_set, limit)
+    if ledger.fault is not None and not ledger.proof():
+        raise ledger.fault  # with a proof, the session shows it to members that were absent
+    if limit is None or limit == before:
+        return ""
+    colluders = colluding(ledger.accounts(), ledger.data_set)
+    return statement(ledger.data_set, limit, colluders=colluders)
+
+
+def conclude(outcome: Outcome, company: Company, out: Path | None, view: View) -> Conclusion:
+    """Settle, write the files and show the outcome: the one place that concludes a session.
+
+    Without `out` no file is written, and the company's plan is not computed here.
+    """
+    # First, in any case: the ledger then destroys the company's demands.
+    allocation = own_allocation(outcome, company.member, company.ledger)
+    conclusion = Conclusion(company, outcome, allocation)
+    view.outcome(outcome)
+    if out is not None:
+        write_result(
+            outcome,
+            company.member,
+            company.data,
+            settlement=conclusion.settlement,
+            ledger=company.ledger,
+            folder=out,
+            on_report=view.report,
+        )
+    view.finished(public_result(outcome, company.member), out)
+    return conclusion
+
+
+def write_again(
+    agreement: Agreement, model: Path, *, ledger: Path, out: Path, mip_limits: MipLimits
+) -> None:
+    """Write the files of a session again, from the ledger. Raises what the session ended with."""
+    data = company_model.read(model, agreement)
+    member, data_set = accounts.find_session(ledger, agreement)
+    ensure_dir(out)
+    with closing(Ledger(ledger, agreement, member, data_set=data_set)) as opened:
+        outcome, fault = read_outcome(opened, agreement, member), opened.fault
+        company = Company(member, data, opened, mip_limits)
+        conclusion = None
+        if outcome.state.over:
+            conclusion = conclude(outcome, company, out, TextView(agreement))
+        if fault is not None:
+            if not keep_evidence(fault, out):
+                raise BadCommand(f"the evidence cannot be written to {str(out)!r}")
+            raise fault
+        if opened.abandoned is not None:
+            raise opened.abandoned
+    if conclusion is None:
+        raise Unavailable(
+            f"the session {agreement.session!r} is at round {outcome.rounds} of "
+            f"{agreement.rounds}: there is no outcome yet; resume it with `party join`"
+        )
+    if not outcome.sealed:
+        raise Unsealed(
+            f"the seals of {', '.join(map(repr, outcome.unsealed))} are missing; run `party join` "
+            "again when these members are back, or another member that has their seals"
+        )
+    conclusion.require_plan()
