@@ -14,7 +14,9 @@ from protocol.errors import PeerError, SottoError
 from protocol.rounds import RoundState
 from protocol.runtime.wait_times import FreeTime, WaitTimes
 from protocol.session.effects import Effect, Fail, Finish, Leave, Record, Respond, Send, Warn
-from protocol.session.machine import Pack, Phase, Session
+from protocol.session.machine import Session
+from protocol.session.outbox import Pack
+from protocol.session.phases import Phase
 from protocol.wire.messages import Release, Signed
 
 
@@ -44,7 +46,7 @@ class Driver:
             pack=pack,
             past=ledger.transcript(),
             own=ledger.own(),
-            heard=ledger.heard(),
+            witnessed=ledger.heard(),
             proof=ledger.proof(),
             now=now,
         )
@@ -109,7 +111,7 @@ class Driver:
     def rest(self) -> None:
         """The process ends, for whatever reason but a crash: what it has heard must not be lost,
         nor why the session is over."""
-        self._ledger.record_heard(self.session.heard)
+        self._ledger.record_heard(self.session.witnessed)
 
     def _submitted(self, release: Signed, now: float) -> list[Effect]:
         """Hand over our own answer: from now on this party waits for others, and only for them."""
@@ -129,12 +131,12 @@ class Driver:
                 yield effect.signed
             elif isinstance(effect, Record):
                 state = self.session.state  # the one that this round led to
-                if effect.round < 0:
-                    self._ledger.record_mask_keys(effect.releases)
+                if effect.round is None:
+                    self._ledger.record_mask_keys(effect.messages)
                     continue
-                self._ledger.record_round(effect.round, effect.releases, state.chain_hash)
+                self._ledger.record_round(effect.round, effect.messages, state.chain_hash)
                 self._waited += filter(None, [self._waits.closed(effect.round)])
-                self._closed.append((state, effect.releases))
+                self._closed.append((state, effect.messages))
             elif isinstance(effect, Respond):
                 if self._clock is not None and not effect.state.unpaired:
                     self._open = effect.state, now

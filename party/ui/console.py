@@ -14,7 +14,7 @@ from protocol.agreement.model import Agreement
 from protocol.report.certificate import certified, money
 from protocol.report.format import per
 from protocol.rounds import RoundState, numbers, overrun
-from protocol.session.machine import Phase
+from protocol.session.phases import Phase
 from protocol.wire.messages import Signed
 
 DROPPED_TOLD = 100

@@ -21,7 +21,7 @@ from protocol.report.live import Live
 from protocol.rounds import RoundState, numbers, overrun
 from protocol.runtime.cli import Interrupted
 from protocol.runtime.page_server import PageServer
-from protocol.session.machine import Phase
+from protocol.session.phases import Phase
 from protocol.wire.messages import Signed
 
 _SECRET_BYTES = 24

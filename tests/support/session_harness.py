@@ -1,4 +1,4 @@
-"""One party's session and the words to tell a story about it: what it hears, what it does."""
+"""One party's session and the words to tell a party about it: what it hears, what it does."""
 
 from dataclasses import replace
 
@@ -24,9 +24,9 @@ def brief(effect: Effect, me: str) -> str:
         what = f"{type(message).__name__.lower()} {message.round}"
         if message.sender != me:
             what = f"{message.sender}'s {what}"
-        if isinstance(message, Hello) and message.asking:
+        if isinstance(message, Hello) and message.wants_reply:
             what = f"asking {what}"
-        if isinstance(message, Seal) and message.complete:
+        if isinstance(message, Seal) and message.has_all_seals:
             what = f"complete {what}"
         if isinstance(message, Halt):
             what += f" {message.reason.name} showing {len(message.evidence)}"
@@ -34,7 +34,7 @@ def brief(effect: Effect, me: str) -> str:
     if isinstance(effect, Respond):
         return f"respond {effect.state.round}"
     if isinstance(effect, Record):
-        return f"record {effect.round}"
+        return f"record {'keys' if effect.round is None else effect.round}"
     if isinstance(effect, Finish):
         return f"finish {effect.state.round}"
     if isinstance(effect, Fail):
@@ -52,7 +52,7 @@ def ending_early() -> Agreement:
 
 
 class SessionHarness:
-    """One party; the others speak only as the story lets them.
+    """One party; the others speak only as the party lets them.
 
     Unless told otherwise, everybody releases what `play` does, so that the positions of a
     session in which nothing goes wrong are known beforehand.
@@ -70,7 +70,7 @@ class SessionHarness:
         closed: int = 0,
         released: int = 0,
         sealed: bool = False,
-        heard: tuple[Signed, ...] = (),
+        witnessed: tuple[Signed, ...] = (),
         proof: tuple[Signed, ...] = (),
     ) -> None:
         self.agreement = agreement or make_agreement(members=members, rounds=rounds)
@@ -87,7 +87,7 @@ class SessionHarness:
                 self.transcript.rounds[:closed], self.transcript.seals if sealed else ()
             ),
             own=tuple(r[row] for r in self.transcript.rounds[:released]),
-            heard=heard,
+            witnessed=witnessed,
             proof=proof,
             now=self.now,
         )
@@ -98,22 +98,22 @@ class SessionHarness:
 
     # What happens to the party
 
-    def begins(self) -> list[str]:
+    def begin(self) -> list[str]:
         return self._after(self.session.begin(self.now))
 
-    def hears(self, *heard: Signed | Message) -> list[str]:
+    def receive(self, *heard: Signed | Message) -> list[str]:
         lines = []
         for one in heard:
             signed = one if isinstance(one, Signed) else sign(one)
             lines += self._after(self.session.receive(signed, self.now))
         return lines
 
-    def waits(self, seconds: float) -> list[str]:
+    def advance_time(self, seconds: float) -> list[str]:
         """Let time pass, with one tick at the end."""
         self.now += seconds
         return self._after(self.session.tick(self.now))
 
-    def answers(self, values: tuple[int, ...] | None = None) -> list[str]:
+    def submit(self, values: tuple[int, ...] | None = None) -> list[str]:
         """The gate answers the prices at which the party stands."""
         release = release_at(self.agreement, self.me, self.session.state, values)
         return self._after(self.session.submit(release, self.now))
@@ -141,9 +141,9 @@ class SessionHarness:
         chain_hash: bytes | None = None,
         nonce: bytes | None = None,
         echo: bytes | None = None,
-        met: bytes | None = None,
-        heard: int | None = None,
-        asking: bool = False,
+        nonce_digest: bytes | None = None,
+        known: int | None = None,
+        wants_reply: bool = False,
         agreement: Agreement | None = None,
         has: dict[str, int] | None = None,
     ) -> Hello:
@@ -157,10 +157,10 @@ class SessionHarness:
         # Whoever stands behind the mask keys has closed their exchange, too.
         paired = theirs.masked and (round > 0 or stands != RoundEngine(theirs).opening.chain_hash)
         closed = round + paired
-        known = {self.me: closed if heard is None else heard, **(has or {})}
-        known.setdefault(sender, closed)
+        counts = {self.me: closed if known is None else known, **(has or {})}
+        counts.setdefault(sender, closed)
         ahead = bytes(
-            max(0, known.get(m.name, closed) - closed) if m.name != sender else 0
+            max(0, counts.get(m.name, closed) - closed) if m.name != sender else 0
             for m in theirs.members
         )
         return Hello(
@@ -169,11 +169,11 @@ class SessionHarness:
             round=round,
             chain_hash=stands,
             nonce=NONCE[sender] if nonce is None else nonce,
-            asking=asking,
-            recorded=known[sender],
-            met=bytes(32) if met is None else met,
-            answer=NO_NONCE if met else NONCE[self.me] if echo is None else echo,
-            ahead=ahead if any(ahead) else b"",
+            wants_reply=wants_reply,
+            recorded=counts[sender],
+            nonce_digest=bytes(32) if nonce_digest is None else nonce_digest,
+            echo=NO_NONCE if nonce_digest else NONCE[self.me] if echo is None else echo,
+            known_ahead=ahead if any(ahead) else b"",
         )
 
     def release(
@@ -190,7 +190,7 @@ class SessionHarness:
         self,
         sender: str,
         *,
-        complete: bool = False,
+        has_all_seals: bool = False,
         chain_hash: bytes | None = None,
         round: int | None = None,  # noqa: A002
     ) -> Seal:
@@ -201,7 +201,7 @@ class SessionHarness:
             agreement=self.agreement.digest,
             round=last.round,
             chain_hash=last.chain_hash if chain_hash is None else chain_hash,
-            complete=complete,
+            has_all_seals=has_all_seals,
         )
 
     def halt(
@@ -221,34 +221,34 @@ class SessionHarness:
             evidence=tuple(signed.data for signed in evidence),
         )
 
-    # Beginnings that many stories share
+    # Beginnings that many parties share
 
     def greeted(self) -> "SessionHarness":
         """Everybody has answered; the party is asked for its release."""
-        self.begins()
+        self.begin()
         at = self.session.state.round
-        self.hears(*(self.hello(peer, round=at) for peer in self.peers))
+        self.receive(*(self.hello(peer, round=at) for peer in self.peers))
         return self
 
     def gathering(self, round: int = 0) -> "SessionHarness":  # noqa: A002
         """The party has given its release of this round and waits for the others."""
         self.greeted()
-        self.answers()
+        self.submit()
         for closed in range(round):
-            self.hears(*(self.release(peer, closed) for peer in self.peers))
-            self.answers()
+            self.receive(*(self.release(peer, closed) for peer in self.peers))
+            self.submit()
         return self
 
     def sealing(self) -> "SessionHarness":
         """All rounds are closed and the party has sealed."""
         last = self.positions[-1].round - 1
         self.gathering(last)
-        self.hears(*(self.release(peer, last) for peer in self.peers))
+        self.receive(*(self.release(peer, last) for peer in self.peers))
         return self
 
     def finished(self) -> "SessionHarness":
         self.sealing()
-        self.hears(*(self.seal(peer) for peer in self.peers))
+        self.receive(*(self.seal(peer) for peer in self.peers))
         return self
 
 
@@ -263,15 +263,15 @@ def forged(signed: Signed, **changes: object) -> Signed:
     return other._replace(data=other.data[:-64] + signed.data[-64:])
 
 
-def assert_invariants(story: SessionHarness) -> None:
+def assert_invariants(party: SessionHarness) -> None:
     own: dict[int, Message] = {}
-    asked = {e.state.round for e in story.effects if isinstance(e, Respond)}
+    asked = {e.state.round for e in party.effects if isinstance(e, Respond)}
     over = False
-    for effect in story.effects:
+    for effect in party.effects:
         message = effect.signed.message if isinstance(effect, Send) else None
-        if isinstance(message, Release) and message.sender == story.me:
+        if isinstance(message, Release) and message.sender == party.me:
             assert own.setdefault(message.round, message) == message
-            assert message.round in asked or message.round < story.session.state.round
+            assert message.round in asked or message.round < party.session.state.round
             assert not over, "a release was sent after a final fault"
         if isinstance(effect, Fail) and effect.final:
             assert not over, "two final faults"
@@ -280,5 +280,5 @@ def assert_invariants(story: SessionHarness) -> None:
             assert not effect.state.over, "a release was asked for after the end"
         if isinstance(effect, Finish):
             assert effect.state.over, "finished before the end"
-    if any(isinstance(e, Finish) for e in story.effects):
+    if any(isinstance(e, Finish) for e in party.effects):
         assert not over, "finished and failed for good"

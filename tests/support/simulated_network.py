@@ -40,7 +40,7 @@ from protocol.errors import (
 from protocol.numeric import Floats, Ticks
 from protocol.outcome.replay import replay
 from protocol.rounds import RoundState
-from protocol.session.machine import Phase
+from protocol.session.phases import Phase
 from protocol.wire.codec import Reader, pack
 from protocol.wire.messages import (
     FURTHEST,
@@ -791,16 +791,16 @@ class SimulatedNetwork:
             agreement=message.agreement,
             round=message.round,
             chain_hash=message.chain_hash,
-            complete=self.chance.random() < 0.5,
+            has_all_seals=self.chance.random() < 0.5,
         )
 
     def _boast(self, receiver: Party, hello: Hello) -> Hello:
         """The liar claims to know more than there is, or than it can show."""
         place, claim = self.agreement.place(receiver.name), self.chance.choice((1, 2, 10**6))
-        ahead = bytearray(hello.ahead or bytes(len(self.agreement.members)))
+        ahead = bytearray(hello.known_ahead or bytes(len(self.agreement.members)))
         ahead[place] = min(FURTHEST, ahead[place] + claim)
         further = claim if self.chance.random() < 0.3 else 0
-        return replace(hello, round=hello.round + further, ahead=bytes(ahead))
+        return replace(hello, round=hello.round + further, known_ahead=bytes(ahead))
 
     def _bogus_halt(self, message: Message) -> Halt:
         shown = self.chance.sample(self._said, self.chance.randrange(min(3, len(self._said) + 1)))
@@ -887,13 +887,13 @@ def silent(error: SottoError | None) -> str:
 def _brief(message: Message) -> str:
     text = f"{type(message).__name__} {message.round} on {message.chain_hash.hex()[:8]}"
     if isinstance(message, Hello):
-        text += f" of {message.nonce.hex()[:4]} asking={message.asking} met={message.met.hex()[:4]}"
-        text += f" answer={message.answer.hex()[:4]} recorded={message.recorded}"
-        text += f" ahead={message.ahead.hex()}"
+        text += f" of {message.nonce.hex()[:4]} wants_reply={message.wants_reply}"
+        text += f" nonce_digest={message.nonce_digest.hex()[:4]} echo={message.echo.hex()[:4]}"
+        text += f" recorded={message.recorded} known_ahead={message.known_ahead.hex()}"
     elif isinstance(message, Release):
         text += f" values={message.values}"
     elif isinstance(message, Seal):
-        text += f" complete={message.complete}"
+        text += f" has_all_seals={message.has_all_seals}"
     return text
 
 

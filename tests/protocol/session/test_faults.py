@@ -9,7 +9,8 @@ import pytest
 from protocol.errors import Diverged, Equivocation, InternalError, Unavailable
 from protocol.session import faults
 from protocol.session.effects import Fail
-from protocol.session.faults import ENVELOPE_BYTES, Shown, clash, fits, opened
+from protocol.session.exchange import Exchanges
+from protocol.session.faults import ENVELOPE_BYTES, EvidenceIndex, clash, fits, opened
 from protocol.session.machine import Session
 from protocol.wire.codec import Reader, max_message_bytes
 from protocol.wire.messages import Halt, Hello, MaskKey, Message, Reason, Release, Seal, Signed
@@ -18,15 +19,17 @@ from tests.support.builders import make_agreement, sign
 from tests.support.session_harness import forged
 
 AGREEMENT = make_agreement(members=3)
-HERE, ELSEWHERE, NONE = bytes(32), b"x" * 32, b""
+HERE, ELSEWHERE = bytes(32), b"x" * 32
+UNMASKED = Exchanges(AGREEMENT, HERE)
+MASKED = Exchanges(make_agreement(members=3, reveal="totals"), HERE)
 
 
 def said(kind: type[Message], chain_hash: bytes, *, sender: str = "ben", round: int = 1) -> Signed:  # noqa: A002
     """A message of some kind that stands on a head."""
     body: dict[type[Message], dict[str, object]] = {
-        Hello: {"nonce": bytes(16), "asking": False, "recorded": 0, "met": bytes(32)},
+        Hello: {"nonce": bytes(16), "wants_reply": False, "recorded": 0, "nonce_digest": bytes(32)},
         Release: {"values": (1, 2)},
-        Seal: {"complete": False},
+        Seal: {"has_all_seals": False},
         Halt: {"reason": Reason.HEADS_DIFFER, "evidence": ()},
         MaskKey: {"key": bytes(32), "proof": bytes(64)},
     }
@@ -45,22 +48,22 @@ def test_nobody_honest_stands_on_two_heads_in_one_round(
     one: type[Message], other: type[Message]
 ) -> None:
     """Whatever two messages say so contradict each other; on one head they do not."""
-    assert clash(said(one, HERE), said(other, ELSEWHERE), NONE)
-    assert not clash(said(one, HERE), said(other, HERE), NONE)
+    assert clash(said(one, HERE), said(other, ELSEWHERE), UNMASKED)
+    assert not clash(said(one, HERE), said(other, HERE), UNMASKED)
 
 
 @pytest.mark.parametrize("kind", [Release, Seal, Halt])
 def test_two_senders_or_two_rounds_contradict_nothing(kind: type[Message]) -> None:
     """Different heads are no fault of one member."""
-    assert not clash(said(kind, HERE), said(kind, ELSEWHERE, sender="cyd"), NONE)
-    assert not clash(said(kind, HERE), said(kind, ELSEWHERE, round=2), NONE)
+    assert not clash(said(kind, HERE), said(kind, ELSEWHERE, sender="cyd"), UNMASKED)
+    assert not clash(said(kind, HERE), said(kind, ELSEWHERE, round=2), UNMASKED)
 
 
 @pytest.mark.parametrize("kind", [Release, Seal, Halt, Hello])
 def test_hellos_are_no_promise(kind: type[Message]) -> None:
     """Where somebody greeted from is held against nobody."""
-    assert not clash(said(Hello, HERE), said(kind, ELSEWHERE), NONE)
-    assert not clash(said(kind, HERE), said(Hello, ELSEWHERE), NONE)
+    assert not clash(said(Hello, HERE), said(kind, ELSEWHERE), UNMASKED)
+    assert not clash(said(kind, HERE), said(Hello, ELSEWHERE), UNMASKED)
 
 
 @pytest.mark.parametrize("before", [MaskKey, Halt])
@@ -70,16 +73,16 @@ def test_before_the_first_round_another_head_is_right(
 ) -> None:
     """Mask keys, and Halts beside them, stand on the head below the first round's."""
     early, late = said(before, HERE, round=0), said(after, ELSEWHERE, round=0)
-    assert not clash(early, late, HERE)
-    assert clash(said(after, HERE, round=0), late, HERE) == (after is not Halt)
+    assert not clash(early, late, MASKED)
+    assert clash(said(after, HERE, round=0), late, MASKED) == (after is not Halt)
 
 
 def test_two_mask_keys_of_one_member_contradict_each_other() -> None:
     """Whatever differs between them."""
     key = said(MaskKey, HERE, round=0)
-    assert clash(key, forged(key, key=b"y" * 32), HERE)
-    assert clash(key, said(MaskKey, ELSEWHERE, round=0), HERE)
-    assert not clash(key, said(MaskKey, HERE, round=0), HERE)
+    assert clash(key, forged(key, key=b"y" * 32), MASKED)
+    assert clash(key, said(MaskKey, ELSEWHERE, round=0), MASKED)
+    assert not clash(key, said(MaskKey, HERE, round=0), MASKED)
 
 
 def test_two_halts_that_show_different_things_are_no_lie() -> None:
@@ -93,7 +96,7 @@ def test_two_halts_that_show_different_things_are_no_lie() -> None:
         reason=Reason.EQUIVOCATION,
         evidence=(shown.data, b"nothing", forged(shown, values=(3, 4)).data),
     )
-    assert not clash(sign(halt), said(Halt, HERE), NONE)
+    assert not clash(sign(halt), said(Halt, HERE), UNMASKED)
     assert opened(Reader(AGREEMENT), halt) == (shown,), "what cannot be read accuses nobody"
 
 
@@ -148,19 +151,19 @@ def many(chance: random.Random, count: int) -> list[Signed]:
 def test_two_that_clash_are_found_as_if_all_were_compared_with_all(seed: int) -> None:
     """At the message where that would find the first pair, and never where it would find none."""
     chance = random.Random(seed)
-    keyless = chance.choice((NONE, HERE))
+    numbering = chance.choice((UNMASKED, MASKED))
     most = chance.choice((700, 1_200, 100_000))
     messages = many(chance, chance.randrange(2, 14))
     pairs = [
         later
         for (_, one), (later, other) in combinations(enumerate(messages), 2)
-        if clash(one, other, keyless) and fits((one, other), most)
+        if clash(one, other, numbering) and fits((one, other), most)
     ]
-    shown, found = Shown(keyless, most), []
+    shown, found = EvidenceIndex(numbering, most), []
     for at, one in enumerate(messages):
         other = shown.add(one)
         if other is not None:
-            assert clash(other, one, keyless)
+            assert clash(other, one, numbering)
             assert fits((other, one), most)
             found.append(at)
             break
@@ -174,10 +177,10 @@ def test_a_long_halt_takes_few_comparisons_for_each_message(
     """The number of comparisons grows as the number of messages, also if one member wrote all."""
     compared = 0
 
-    def counting(one: Signed, other: Signed, keyless: bytes) -> bool:
+    def counting(one: Signed, other: Signed, numbering: Exchanges) -> bool:
         nonlocal compared
         compared += 1
-        return clash(one, other, keyless)
+        return clash(one, other, numbering)
 
     monkeypatch.setattr(faults, "clash", counting)
     seal, release = said(Seal, HERE), said(Release, HERE)
@@ -187,7 +190,7 @@ def test_a_long_halt_takes_few_comparisons_for_each_message(
         "seals": [seal] * 1_000 + [release] * 1_000,
         "too long to be shown": [long] + [seal] * 2_000,
     }[alike]
-    shown = Shown(NONE, 100_000)
+    shown = EvidenceIndex(UNMASKED, 100_000)
     assert not any(shown.add(one) for one in messages)
     assert compared <= 3 * len(messages)
 
@@ -218,12 +221,11 @@ def test_a_party_that_hears_a_long_halt_compares_few_messages(
     )
     compared = 0
 
-    def counting(one: Signed, other: Signed, keyless: bytes) -> bool:
+    def counting(one: Signed, other: Signed, numbering: Exchanges) -> bool:
         nonlocal compared
         compared += 1
-        return clash(one, other, keyless)
+        return clash(one, other, numbering)
 
     monkeypatch.setattr(faults, "clash", counting)
-    monkeypatch.setattr("protocol.session.machine.clash", counting)
     assert session.receive(sign(halt), 0.0) == []
     assert 0 < compared <= 6 * 41
