@@ -113,7 +113,7 @@ class Timers:
     def hello_sent(self, now: float, *, waiting: bool) -> None:
         """A Hello left, which replies to all requests.
 
-        While a peer that everybody waits for is missing, the next reply may come later.
+        While a peer is missing, without which the session cannot go on, the next reply waits.
         """
         replied, self.reply_owed = self.reply_owed, False
         self._hello_at = now

@@ -48,7 +48,7 @@ class SessionView:
         self.engine = RoundEngine(agreement)
         #: Prices and chain hash before the current exchange.
         self.state = self.engine.opening
-        #: Whether this party has said that its process may end.
+        #: Whether the driver has been told that the process may end.
         self._left = False
         #: When to send again and when to give up.
         self._timers = Timers(agreement, now)

@@ -1,4 +1,7 @@
-"""One party's session and the words to tell a party about it: what it hears, what it does."""
+"""One party's session for tests: events as methods, effects as short lines of text.
+
+The session is the real one. Peers exist only as the messages that a test delivers.
+"""
 
 from dataclasses import replace
 
@@ -18,7 +21,7 @@ PATIENCE = 120.0
 
 
 def brief(effect: Effect, me: str) -> str:
-    """An effect of a party in a few words. What it passes on is told with its sender's name."""
+    """An effect in a few words. A message of another member is shown with its name."""
     if isinstance(effect, Send):
         message = effect.signed.message
         what = f"{type(message).__name__.lower()} {message.round}"
@@ -47,15 +50,15 @@ def brief(effect: Effect, me: str) -> str:
 
 
 def ending_early() -> Agreement:
-    """An agreement of nine rounds that ends by itself after three of those that `play` gives."""
+    """An agreement of nine rounds that ends after the first three that `play` gives."""
     return make_agreement(members=3, rounds=9, prices={"step": "center"})
 
 
 class SessionHarness:
-    """One party; the others speak only as the party lets them.
+    """One party, with helpers that make the messages of its peers.
 
-    Unless told otherwise, everybody releases what `play` does, so that the positions of a
-    session in which nothing goes wrong are known beforehand.
+    Unless a test says otherwise, all members release what `play` does. So the states of a session
+    without faults are known beforehand.
     """
 
     seen: list["SessionHarness"]
@@ -96,14 +99,14 @@ class SessionHarness:
         self.effects: list[Effect] = []
         self.seen.append(self)
 
-    # What happens to the party
+    # Events
 
     def begin(self) -> list[str]:
         return self._after(self.session.begin(self.now))
 
-    def receive(self, *heard: Signed | Message) -> list[str]:
+    def receive(self, *messages: Signed | Message) -> list[str]:
         lines = []
-        for one in heard:
+        for one in messages:
             signed = one if isinstance(one, Signed) else sign(one)
             lines += self._after(self.session.receive(signed, self.now))
         return lines
@@ -114,7 +117,7 @@ class SessionHarness:
         return self._after(self.session.tick(self.now))
 
     def submit(self, values: tuple[int, ...] | None = None) -> list[str]:
-        """The gate answers the prices at which the party stands."""
+        """The gate answers the current prices."""
         release = release_at(self.agreement, self.me, self.session.state, values)
         return self._after(self.session.submit(release, self.now))
 
@@ -131,7 +134,7 @@ class SessionHarness:
     def error(self) -> SottoError:
         return next(e.error for e in reversed(self.effects) if isinstance(e, Fail))
 
-    # What the others may say
+    # Messages of peers
 
     def hello(
         self,
@@ -147,16 +150,16 @@ class SessionHarness:
         agreement: Agreement | None = None,
         has: dict[str, int] | None = None,
     ) -> Hello:
-        """That a peer is at a round, in answer to `echo`, or to this start.
+        """A Hello of a peer in a round, which echoes this start unless `echo` is given.
 
-        `has` says what it has heard of whom, if not so many as rounds, and `heard` what of us; at
-        its own place, how many of its own releases its ledger holds.
+        `known` is how many of our messages the peer knows, `has` how many of other members; its
+        own entry there is what its ledger holds. The default is one for each closed exchange.
         """
         theirs = agreement or self.agreement
-        stands = self.positions[round].chain_hash if chain_hash is None else chain_hash
-        # Whoever stands behind the mask keys has closed their exchange, too.
-        paired = theirs.masked and (round > 0 or stands != RoundEngine(theirs).opening.chain_hash)
-        closed = round + paired
+        at = self.positions[round].chain_hash if chain_hash is None else chain_hash
+        # After the mask keys, their exchange is closed too.
+        keyed = theirs.masked and (round > 0 or at != RoundEngine(theirs).opening.chain_hash)
+        closed = round + keyed
         counts = {self.me: closed if known is None else known, **(has or {})}
         counts.setdefault(sender, closed)
         ahead = bytes(
@@ -167,7 +170,7 @@ class SessionHarness:
             sender=sender,
             agreement=theirs.digest,
             round=round,
-            chain_hash=stands,
+            chain_hash=at,
             nonce=NONCE[sender] if nonce is None else nonce,
             wants_reply=wants_reply,
             recorded=counts[sender],
@@ -194,7 +197,7 @@ class SessionHarness:
         chain_hash: bytes | None = None,
         round: int | None = None,  # noqa: A002
     ) -> Seal:
-        """The seal of the end, or one that claims the end to be at some other round."""
+        """The seal of the end, or one that claims an end at another round."""
         last = self.positions[-1 if round is None else round]
         return Seal(
             sender=sender,
@@ -221,18 +224,18 @@ class SessionHarness:
             evidence=tuple(signed.data for signed in evidence),
         )
 
-    # Beginnings that many parties share
+    # Common starts
 
-    def greeted(self) -> "SessionHarness":
-        """Everybody has answered; the party is asked for its release."""
+    def after_handshake(self) -> "SessionHarness":
+        """All peers have answered; the gate is asked for the release."""
         self.begin()
         at = self.session.state.round
         self.receive(*(self.hello(peer, round=at) for peer in self.peers))
         return self
 
-    def gathering(self, round: int = 0) -> "SessionHarness":  # noqa: A002
-        """The party has given its release of this round and waits for the others."""
-        self.greeted()
+    def collecting(self, round: int = 0) -> "SessionHarness":  # noqa: A002
+        """The party has sent its release of this round and waits for its peers."""
+        self.after_handshake()
         self.submit()
         for closed in range(round):
             self.receive(*(self.release(peer, closed) for peer in self.peers))
@@ -242,7 +245,7 @@ class SessionHarness:
     def sealing(self) -> "SessionHarness":
         """All rounds are closed and the party has sealed."""
         last = self.positions[-1].round - 1
-        self.gathering(last)
+        self.collecting(last)
         self.receive(*(self.release(peer, last) for peer in self.peers))
         return self
 
@@ -253,12 +256,12 @@ class SessionHarness:
 
 
 def lying(signed: Signed, **changes: object) -> Signed:
-    """The same message with other content, signed by the same sender."""
+    """Another content, signed by the same sender."""
     return sign(replace(signed.message, **changes))  # type: ignore[arg-type]
 
 
 def forged(signed: Signed, **changes: object) -> Signed:
-    """The same message with other content and a signature that does not fit."""
+    """Another content under the old signature, which does not fit."""
     other = lying(signed, **changes)
     return other._replace(data=other.data[:-64] + signed.data[-64:])
 

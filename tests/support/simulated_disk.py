@@ -30,7 +30,7 @@ class Stored:
     rounds: tuple[tuple[Signed, ...], ...] = ()
     seals: tuple[Signed, ...] = ()
     #: What peers had sent at the last shutdown; after a fault, its proof.
-    heard: tuple[Signed, ...] = ()
+    witnessed: tuple[Signed, ...] = ()
     fault: PeerError | None = None
     #: The party's own mask secret, empty once the session is sealed, and its mask key.
     mask: tuple[bytes, Signed] | None = None
@@ -90,12 +90,12 @@ class Disk:
         self._write(keys=keys)
 
     def heard(self) -> tuple[Signed, ...]:
-        return () if self.durable.fault else self.durable.heard
+        return () if self.durable.fault else self.durable.witnessed
 
     def flip(self, chance: random.Random) -> None:
         """Flip one bit of a stored message."""
         messages = [s for releases in self.durable.rounds for s in releases]
-        messages += [*self.durable.releases, *self.durable.heard]
+        messages += [*self.durable.releases, *self.durable.witnessed]
         if messages and self.good is None:
             old = chance.choice(messages)
             new = old._replace(data=flip_bit(old.data, chance))
@@ -109,7 +109,7 @@ class Disk:
                     self.durable,
                     rounds=tuple(map(damaged, self.durable.rounds)),
                     releases=damaged(self.durable.releases),
-                    heard=damaged(self.durable.heard),
+                    witnessed=damaged(self.durable.witnessed),
                 )
             )
 
@@ -118,11 +118,11 @@ class Disk:
         return self.durable.fault
 
     def proof(self) -> tuple[Signed, ...]:
-        return self.durable.heard if self.durable.fault else ()
+        return self.durable.witnessed if self.durable.fault else ()
 
     def require_replayed(self, rounds: int, chain_hash: bytes) -> None:
         """Refuse a damaged disk, as a ledger does by its checksums."""
-        rows = (*self.durable.rounds, self.durable.releases, self.durable.heard)
+        rows = (*self.durable.rounds, self.durable.releases, self.durable.witnessed)
         for signed in itertools.chain(*rows):
             if sign(signed.message).data != signed.data:
                 raise BadLedger(
@@ -158,13 +158,13 @@ class Disk:
         self._power("after the seals are written")
 
     def record_heard(self, releases: tuple[Signed, ...]) -> None:
-        self._write(heard=releases)
+        self._write(witnessed=releases)
         self.commit()
 
     def record_fault(self, error: PeerError, *, over: bool = False) -> None:  # noqa: ARG002
         if not error.evidence:
             raise Violation(f"{error} is final without proof")
-        self._write(fault=error, heard=tuple(map(self._read, error.evidence)))
+        self._write(fault=error, witnessed=tuple(map(self._read, error.evidence)))
         self.commit()
 
     def commit(self) -> None:

@@ -114,7 +114,7 @@ class SimulatedNetwork:
         if faults.withhold:
             a, b = self.chance.sample(self.parties, 2)
             self.withheld = a.name, b.name
-        #: The parties that nobody starts.
+        #: The parties that stay away: no operator starts them.
         self.away: set[str] = set()
         #: The party that loses power for long, after its release of this round or a later one.
         self._last_release: tuple[Party, int] | None = None

@@ -1,4 +1,4 @@
-"""How long a party waits, in the time that its session is told."""
+"""How long a party waits."""
 
 import pytest
 
@@ -10,7 +10,7 @@ BEGIN = 1000.0
 
 
 def timers(pace: float) -> Timers:
-    """The timers of a session in which every release leaves this long after its round opened."""
+    """The timers of a session in which every release is sent this long after its round opens."""
     private = {
         "mode": "private",
         "privacy": {"epsilon": 1.0, "delta": 1e-3},
@@ -24,10 +24,10 @@ def timers(pace: float) -> Timers:
 @pytest.mark.parametrize(
     ("phase", "seconds"), [(Phase.COLLECTING, 20.0), (Phase.FINISHED, LINGER_SECONDS)]
 )
-def test_no_wait_ends_before_a_release_can_be_there(
+def test_no_wait_ends_before_a_release_can_arrive(
     pace: float, phase: Phase, seconds: float
 ) -> None:
-    """Patience, and the time that a party stays when it is done, begin when the pace is over."""
+    """Patience and the stay at the end begin when the pace is over."""
     waits = timers(pace)
     waits.enter(phase)
     assert not waits.expired(BEGIN + pace + 0.999 * seconds)
@@ -37,8 +37,8 @@ def test_no_wait_ends_before_a_release_can_be_there(
 
 
 @pytest.mark.parametrize("phase", [Phase.HANDSHAKE, Phase.COLLECTING])
-def test_nothing_is_sent_again_before_an_answer_can_be_there(phase: Phase) -> None:
-    """A peer that is asked in the middle of its pace can say nothing until it is over."""
+def test_nothing_is_repeated_before_an_answer_can_arrive(phase: Phase) -> None:
+    """A peer cannot send before its pace is over."""
     waits = timers(30.0)
     waits.enter(phase)
     waits.progressed(BEGIN)
