@@ -4,3 +4,7 @@
 `handshake`, `exchange`, `sealing`, `faults`, `outbox` and `timers`; `explain` writes the errors.
 Never here: a socket, a clock, a disk, or a private number.
 """
+
+from protocol.session.phases import TRANSITIONS, Event, Phase
+
+__all__ = ["TRANSITIONS", "Event", "Phase"]

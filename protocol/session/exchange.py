@@ -50,8 +50,9 @@ class RoundBuffer:
     def __init__(self, agreement: Agreement, me: str, opening_hash: bytes) -> None:
         self._agreement = agreement
         self._me = me
+        #: Translates between exchanges and the rounds on the wire.
         self.numbering = Exchanges(agreement, opening_hash)
-        #: The number of the current exchange, and of the closed ones.
+        #: The number of the current exchange, which is how many are closed.
         self.exchange = 0
         #: The chain hash under the current exchange.
         self.chain_hash = opening_hash

@@ -90,8 +90,11 @@ class FaultDetector:
         sealing: Sealing,
         proof: tuple[Signed, ...] = (),
     ) -> None:
+        #: Decodes and verifies evidence.
         self._reader = Reader(agreement)
+        #: No message is longer.
         self._max_bytes = max_message_bytes(agreement)
+        #: What this party holds, to compare new messages with.
         self._buffer = buffer
         self._sealing = sealing
         #: The messages that prove the fault that ended the session; empty until then.
