@@ -228,7 +228,7 @@ class Session(SessionView):
         if self._buffer.diverges(seal):
             return self._report_divergence(signed, now)
         if ahead == 0 and not self.state.over:
-            return []  # the rounds are not over, whatever its sender says
+            return []  # the session is not over, so this seal is false
         if seal.has_all_seals:
             if ahead == 0:
                 sealing.have_all.add(seal.sender)

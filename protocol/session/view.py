@@ -24,6 +24,7 @@ class SessionView:
     in the ledger what was released, when the session asks for it again. `witnessed` is what peers
     had sent by the last orderly shutdown. With all seals in `past` the session starts finished,
     and only helps late peers. With the `proof` of a fault it starts halted, and only shows it.
+    There are nine parameters because a ledger gives back these four things, each on its own.
     """
 
     def __init__(

@@ -1149,6 +1149,14 @@ def test_a_halt_without_proof_stops_nothing(evidence: str) -> None:
     assert party.receive(*map(party.seal, party.peers))[0] == "finish 2"
 
 
+def test_an_own_release_in_a_halt_is_looked_at_before_any_fault() -> None:
+    """An old ledger must be found first: then nothing is final (SPEC §7, step 1)."""
+    party = SessionHarness()
+    party.begin()
+    lie = party.release("cyd", 0), party.release("cyd", 0, values=(1, 2))
+    assert party.receive(party.halt("ben", 0, *lie, party.release("ada", 0))) == ["fail: BadLedger"]
+
+
 def test_an_empty_halt_to_one_party_blames_no_honest_member() -> None:
     """The reaction of its receiver gives the others no reason to blame the receiver."""
     ada, cyd = SessionHarness("ada").collecting(1), SessionHarness("cyd").collecting(1)
