@@ -79,7 +79,7 @@ class Journal:
             known = self._rounds.setdefault(KEYS, {})
         elif isinstance(message, Release) and message.round < most:
             known = self._rounds.setdefault(message.round, {})
-        elif isinstance(message, Seal) and not message.complete and message.round <= most:
+        elif isinstance(message, Seal) and not message.has_all_seals and message.round <= most:
             known = self._seals.setdefault(message.round, {})
         else:
             return False

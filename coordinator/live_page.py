@@ -136,7 +136,7 @@ class LivePage:
         message = signed.message
         if isinstance(message, Seal):
             fits = self._position is not None and message.chain_hash == self._position.chain_hash
-            if fits and not message.complete:  # the ones that a transcript has
+            if fits and not message.has_all_seals:  # the ones that a transcript has
                 self._seals.setdefault(message.sender, signed.data)
             return
         if isinstance(message, MaskKey):

@@ -79,7 +79,7 @@ class SessionProgress:
             if self._released[name] <= message.round < self._agreement.rounds:
                 self._released[name] = message.round + 1
                 self._count(now)
-        elif isinstance(message, Seal) and message.complete and name not in self._complete:
+        elif isinstance(message, Seal) and message.has_all_seals and name not in self._complete:
             self._complete.add(name)
             if self.over:
                 self._say(f"the session is over: all members have sealed {message.round} rounds")

@@ -14,7 +14,9 @@ from protocol.errors import PeerError, SottoError
 from protocol.rounds import RoundState
 from protocol.runtime.wait_times import FreeTime, WaitTimes
 from protocol.session.effects import Effect, Fail, Finish, Leave, Record, Respond, Send, Warn
-from protocol.session.machine import Pack, Phase, Session
+from protocol.session.machine import Session
+from protocol.session.outbox import Pack
+from protocol.session.phases import Phase
 from protocol.wire.messages import Release, Signed
 
 
@@ -49,7 +51,7 @@ class Driver:
             pack=pack,
             past=ledger.transcript(),
             own=ledger.own(),
-            heard=ledger.witnessed(),
+            witnessed=ledger.witnessed(),
             proof=ledger.proof(),
             now=now,
         )
@@ -117,7 +119,7 @@ class Driver:
 
     def shutdown(self) -> None:
         """Persist peer messages and fault proof when the process ends in good order."""
-        self._ledger.record_witnessed(self.session.heard)
+        self._ledger.record_witnessed(self.session.witnessed)
 
     def _execute(self, effects: list[Effect], now: float) -> list[Signed]:
         """Carry out effects. Guarantee: what returned messages rest on survives a crash."""
@@ -166,10 +168,10 @@ class Driver:
 
     def _record(self, effect: Record) -> None:
         """Record a closed exchange; the session's state is the one that it led to."""
-        if effect.round < 0:
-            self._ledger.record_mask_keys(effect.releases)
+        if effect.round is None:
+            self._ledger.record_mask_keys(effect.messages)
             return
         state = self.session.state
-        self._ledger.record_round(effect.round, effect.releases, state.chain_hash)
+        self._ledger.record_round(effect.round, effect.messages, state.chain_hash)
         self._long_waits += filter(None, [self._waits.closed(effect.round)])
-        self._closed.append((state, effect.releases))
+        self._closed.append((state, effect.messages))

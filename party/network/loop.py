@@ -25,7 +25,7 @@ from protocol.errors import BadMessage, Malformed, PeerError, SottoError, Unseal
 from protocol.outcome.outcome import Outcome, outcome
 from protocol.runtime.admission import Admission
 from protocol.runtime.wait_times import WaitTimes
-from protocol.session.machine import Phase
+from protocol.session.phases import Phase
 from protocol.wire.messages import NONCE_BYTES, Seal, Signed
 
 

@@ -17,7 +17,7 @@ from protocol.outcome.outcome import Outcome
 from protocol.report.certificate import certified, money
 from protocol.report.format import per
 from protocol.rounds import RoundState, numbers, overrun
-from protocol.session.machine import Phase
+from protocol.session.phases import Phase
 from protocol.wire.messages import Signed
 
 MOST_DROPPED_EVENTS = 100

@@ -22,7 +22,7 @@ from protocol.report.public import public_parts
 from protocol.rounds import RoundState, numbers, overrun
 from protocol.runtime.cli import Interrupted
 from protocol.runtime.page_server import PageServer
-from protocol.session.machine import Phase
+from protocol.session.phases import Phase
 from protocol.wire.messages import Signed
 
 _SECRET_BYTES = 24

@@ -1,5 +1,10 @@
 """The session between machines, as a state machine without IO: events in, effects out.
 
-`machine` has the transition table; `handshake`, `faults` and `timers` are its parts.
+`phases` has the table of transitions, `machine` takes them, `view` holds the state. Its parts are
+`handshake`, `exchange`, `sealing`, `faults`, `outbox` and `timers`; `explain` writes the errors.
 Never here: a socket, a clock, a disk, or a private number.
 """
+
+from protocol.session.phases import TRANSITIONS, Event, Phase
+
+__all__ = ["TRANSITIONS", "Event", "Phase"]

@@ -1,24 +1,24 @@
-"""What a session asks of the party that runs it. Data only: nothing here does anything.
+"""What a session asks of its driver. Data only: nothing here acts.
 
-Each says in its docstring what must be done, and what must be durable before what follows.
+Each docstring says what the driver must do, and what must be durable before the next effect.
 """
 
 from dataclasses import dataclass
 
 from protocol.errors import InternalError, PeerError, SottoError
 from protocol.rounds import RoundState
-from protocol.wire.messages import Signed
+from protocol.wire.messages import Release, Signed
 
 
 class Effect:
-    """Something the executor must do, in the order given."""
+    """Something the driver must do, in the given order."""
 
 
 @dataclass(frozen=True)
 class Respond(Effect):
-    """Ask the gate for the release at this position, or the mask key, then `submit` it.
+    """Ask the gate for the release in this state, or for the mask key, then `submit` it.
 
-    The executor must have made it durable before it comes back: persist, then send.
+    It must be durable before it is submitted: persist, then send.
     """
 
     state: RoundState
@@ -26,28 +26,31 @@ class Respond(Effect):
 
 @dataclass(frozen=True)
 class Record(Effect):
-    """A round is closed. Must be durable no later than the next release or the seal.
+    """An exchange is closed. Must be durable no later than the next release or the seal."""
 
-    Round −1 is the exchange of mask keys before the first.
-    """
+    #: The messages of all members in roster order: releases of one round, or mask keys.
+    messages: tuple[Signed, ...]
 
-    round: int
-    releases: tuple[Signed, ...]
+    @property
+    def round(self) -> int | None:
+        """The round that is closed; None for the exchange of mask keys."""
+        message = self.messages[0].message
+        return message.round if isinstance(message, Release) else None
 
 
 @dataclass(frozen=True)
 class Send(Effect):
-    """Publish these bytes to everyone. May be lost: the session sends again by itself."""
+    """Publish this message to all. It may be lost: the session sends it again."""
 
     signed: Signed
 
 
 @dataclass(frozen=True)
 class Finish(Effect):
-    """Every party stands at this position and has said so. The outcome may be used.
+    """Every member has sealed this state. The outcome may be used.
 
-    The seals must be durable before the next effect, which tells the others that this
-    party needs them no more.
+    The seals must be durable before the next effect, which tells the others that this party has
+    all it needs.
     """
 
     state: RoundState
@@ -56,15 +59,15 @@ class Finish(Effect):
 
 @dataclass(frozen=True)
 class Leave(Effect):
-    """Nobody needs this party any more: the process may end."""
+    """No peer needs this party any more: the process may end."""
 
 
 @dataclass(frozen=True)
 class Fail(Effect):
     """The session cannot go on here; the error says why.
 
-    `final` faults are for good and must be remembered with their proof, without which none is
-    final. Others end with the next start.
+    A `final` fault ends the session for good, and its proof must be durable. Without proof no
+    fault is final. After any other error the session resumes at the next start.
     """
 
     error: SottoError
@@ -77,6 +80,6 @@ class Fail(Effect):
 
 @dataclass(frozen=True)
 class Warn(Effect):
-    """Something a person should know; the session goes on."""
+    """Something the operator should know; the session goes on."""
 
     text: str

@@ -1,88 +1,189 @@
-"""What proves that a member broke the rules: signed messages of its own, and nothing else.
+"""What proves that a member broke the rules: messages that this member signed, nothing else.
 
-A Halt is an envelope. What it claims counts for nothing, what it shows is looked at here.
-Nothing in this file may rest on the word of anybody but the one who is accused.
+A Halt is an envelope. Its claim counts for nothing; its evidence is examined here. Nothing in
+this file may rely on the word of any member except the accused.
 """
 
+from protocol.agreement.model import Agreement
 from protocol.errors import BadMessage
-from protocol.wire.codec import Reader
-from protocol.wire.messages import Halt, Hello, MaskKey, Message, Release, Signed
+from protocol.session.exchange import Exchanges, RoundBuffer
+from protocol.session.sealing import Sealing
+from protocol.wire.codec import Reader, max_message_bytes
+from protocol.wire.messages import Halt, Hello, MaskKey, Reason, Release, Signed
 
 ENVELOPE_BYTES = 200
 """A Halt without its evidence is shorter."""
 
-_MARK_BYTES = 5  # before each message that is shown
+_MARK_BYTES = 5  # before each message in the evidence
 
 
-def place(message: Message, keyless: bytes) -> int:
-    """The round in which a message stands; −1 for the exchange of mask keys before the first.
+def clash(one: Signed, other: Signed, numbering: Exchanges) -> bool:
+    """Whether one member has signed two messages that no honest party signs both.
 
-    `keyless` is the head below the mask keys, empty where there are none. A Hello or a Halt on
-    it stands before the first round, as a mask key does.
-    """
-    before = isinstance(message, MaskKey)
-    if isinstance(message, Hello | Halt):
-        before = message.round == 0 and message.chain_hash == keyless
-    return -1 if before else message.round
-
-
-def clash(one: Signed, other: Signed, keyless: bytes) -> bool:
-    """Whether one member has signed two things that no honest party signs both.
-
-    Two releases of one round, or two mask keys, that differ in anything, or any two messages
-    that stand on different heads in one round. Hellos aside: they are no promise.
+    Those are two different releases of one round, two different mask keys, or any two messages
+    of one exchange with different chain hashes. Hellos never clash: they are no commitment.
     """
     a, b = one.message, other.message
     if a.sender != b.sender or Hello in (type(a), type(b)):
         return False
-    if place(a, keyless) != place(b, keyless):
+    if numbering.number(a) != numbering.number(b):
         return False
-    said = isinstance(a, Release | MaskKey) and type(a) is type(b)
-    return a.chain_hash != b.chain_hash or (said and a != b)
+    answers = isinstance(a, Release | MaskKey) and type(a) is type(b)
+    return a.chain_hash != b.chain_hash or (answers and a != b)
+
+
+def fits(evidence: tuple[Signed, ...], max_bytes: int) -> bool:
+    """Whether one Halt can carry all of this. Evidence that does not fit convinces no peer."""
+    return sum(len(s.data) + _MARK_BYTES for s in evidence) + ENVELOPE_BYTES <= max_bytes
 
 
 def opened(reader: Reader, halt: Halt) -> tuple[Signed, ...]:
-    """What a Halt shows, as far as it can be read: the rest accuses nobody."""
-    shown = []
+    """The evidence in a Halt, as far as it can be decoded. The rest accuses no member."""
+    evidence = []
     for data in halt.evidence:
         try:
-            shown.append(reader.unpack(data))
+            evidence.append(reader.unpack(data))
         except BadMessage:
             continue
-    return tuple(shown)
+    return tuple(evidence)
 
 
-def fits(evidence: tuple[Signed, ...], longest: int) -> bool:
-    """Whether one Halt can show all of this. What cannot be shown on proves nothing to others."""
-    return sum(len(s.data) + _MARK_BYTES for s in evidence) + ENVELOPE_BYTES <= longest
+class EvidenceIndex:
+    """The messages of one Halt by sender and exchange, so that two that clash are found fast.
 
-
-class Shown:
-    """The messages of one Halt, by sender and place, so that two that clash are found at once.
-
-    Messages that clash with none of those held stand on the same head and hold the same release.
-    So one of each is enough to compare the next one with, however many there are. Of messages
-    that differ in length the shortest is held: what does not fit beside it fits beside none.
+    Messages that do not clash share their chain hash and release. So one of each kind is enough
+    to compare the next message with. Of several the shortest is kept: a message that does not
+    fit beside it fits beside none.
     """
 
-    def __init__(self, keyless: bytes, longest: int) -> None:
-        self._keyless = keyless
-        self._longest = longest
+    def __init__(self, numbering: Exchanges, max_bytes: int) -> None:
+        self._numbering = numbering
+        self._max_bytes = max_bytes
+        #: By sender and exchange, then by kind and chain hash: the shortest message.
         self._held: dict[tuple[str, int], dict[tuple[bool, bytes], Signed]] = {}
 
     def add(self, one: Signed) -> Signed | None:
-        """One that was added before and clashes with this one, if a Halt can show the two.
+        """An earlier message that clashes with this one, if one Halt can carry both.
 
-        Guarantee: there is one whenever any of those added before clashes and fits.
+        Guarantee: returns one whenever any earlier message clashes and fits.
         """
         message = one.message
         if isinstance(message, Hello):
             return None
-        held = self._held.setdefault((message.sender, place(message, self._keyless)), {})
+        held = self._held.setdefault((message.sender, self._numbering.number(message)), {})
         for other in held.values():
-            if clash(other, one, self._keyless) and fits((other, one), self._longest):
+            if clash(other, one, self._numbering) and fits((other, one), self._max_bytes):
                 return other
         kind = isinstance(message, Release | MaskKey), message.chain_hash
         if kind not in held or len(one.data) < len(held[kind].data):
             held[kind] = one
         return None
+
+
+class FaultDetector:
+    """Looks for equivocation and for diverging chain hashes in what this party holds."""
+
+    def __init__(
+        self,
+        agreement: Agreement,
+        buffer: RoundBuffer,
+        sealing: Sealing,
+        proof: tuple[Signed, ...] = (),
+    ) -> None:
+        #: Decodes and verifies evidence.
+        self._reader = Reader(agreement)
+        #: No message is longer.
+        self._max_bytes = max_message_bytes(agreement)
+        #: What this party holds, to compare new messages with.
+        self._buffer = buffer
+        self._sealing = sealing
+        #: The messages that prove the fault that ended the session; empty until then.
+        self.proof = proof
+        #: The peers with another chain hash in the current exchange, each with what shows it.
+        self.diverged: dict[str, Signed] = {}
+        #: What this party shows of itself while a peer has diverged, at every resend.
+        self.own_evidence: tuple[Signed, ...] | None = None
+        #: The peers whose accusations without proof the operator was warned of.
+        self._warned: set[str] = set()
+
+    def contradiction(self, signed: Signed) -> Signed | None:
+        """A message of the same sender that clashes with this one, among those held here."""
+        sender = signed.message.sender
+        held = (
+            *self._buffer.of_sender(sender),
+            self._sealing.seals.get(sender),
+            self.diverged.get(sender),
+        )
+        numbering = self._buffer.numbering
+        for one in held:
+            if one is None or not clash(one, signed, numbering):
+                continue
+            if fits((one, signed), self._max_bytes):
+                return one
+        return None
+
+    def open(self, signed: Signed, halt: Halt) -> tuple[Signed, ...]:
+        """A Halt, followed by its evidence."""
+        return (signed, *opened(self._reader, halt))
+
+    def proof_in(self, messages: tuple[Signed, ...]) -> tuple[Signed, ...]:
+        """What proves a fault: two messages that clash, or one Halt after other prices; else ().
+
+        The messages are those of one Halt. They may clash with each other or with held ones.
+        """
+        index = EvidenceIndex(self._buffer.numbering, self._max_bytes)
+        for one in messages:
+            other = self.contradiction(one) or index.add(one)
+            if other is not None:
+                return other, one
+        return next(((one,) for one in messages if self._has_other_prices(one)), ())
+
+    def _has_other_prices(self, signed: Signed) -> bool:
+        """Whether a Halt shows our last exchange, but its sender has another chain hash."""
+        message, last = signed.message, self._buffer.last
+        if not isinstance(message, Halt) or not self._buffer.diverges(message) or not last:
+            return False
+        if len(message.evidence) < len(last) or not fits((signed,), self._max_bytes):
+            return False
+        shown = {s.message for s in opened(self._reader, message)}
+        return {s.message for s in last} <= shown
+
+    def diverge(self, cause: Signed) -> tuple[Signed, ...] | None:
+        """Note a peer whose chain hash differs. Returns the evidence to publish for it, if any.
+
+        The evidence is our last exchange and the message that differs. A peer that received
+        other messages than we did finds the proof in it. One publication for each peer is enough,
+        and a second one where a Hello, which is no commitment, is followed by a real message.
+        """
+        before = self.diverged.get(cause.message.sender)
+        if before is not None and not isinstance(before.message, Hello):
+            return None
+        self.diverged[cause.message.sender] = cause
+        if before is not None and isinstance(cause.message, Hello):
+            return None
+        differing = () if isinstance(cause.message, Halt) else (cause,)
+        self.own_evidence = (*self._buffer.last, *differing)
+        return self.own_evidence
+
+    def converge(self, sender: str) -> None:
+        """A peer that had diverged has our chain hash now."""
+        if self.diverged.pop(sender, None) and not self.diverged:
+            self.own_evidence = None
+
+    def forget(self) -> None:
+        """An exchange is closed: what diverged before it is settled."""
+        self.diverged.clear()
+        self.own_evidence = None
+
+    def dismiss(self, halt: Halt, messages: tuple[Signed, ...]) -> str | None:
+        """A Halt proves nothing. Note which peers it shows to have diverged.
+
+        Returns a warning for the first accusation of each sender.
+        """
+        for one in messages:
+            if self._buffer.diverges(one.message):
+                self.diverged.setdefault(one.message.sender, one)
+        if halt.reason is not Reason.EQUIVOCATION or halt.sender in self._warned:
+            return None
+        self._warned.add(halt.sender)
+        return f"{halt.sender!r} sent an accusation without valid evidence; ignored"

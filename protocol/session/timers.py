@@ -1,105 +1,134 @@
-"""When a party must speak again, and when it has waited long enough.
+"""When a party must send again, and when it has waited long enough.
 
-Apart from the rules of the session, which ask and tell it the time: nothing here knows what
-is said or to whom, and the clock is whoever runs the session.
+The session reports what happened and asks what is due. Never here: the content of a message,
+its receiver, or a clock. The driver brings the time.
 """
 
 from protocol.agreement.model import Agreement
 from protocol.agreement.timing import RESEND_SECONDS, first_wait
+from protocol.session.handshake import Arrival
+from protocol.session.phases import Phase
 
 HELLO_SECONDS = 0.05
-"""Answers to a burst of hellos are gathered for this long, then given in one."""
+"""Replies to a burst of Hellos are collected for this long, then sent as one."""
 
-
-GREETING_SECONDS = 0.01
-"""With many members hellos come slower, so much for each."""
-
+HELLO_SECONDS_PER_MEMBER = 0.01
+"""With many members Hellos come more slowly: by this much for each."""
 
 LINGER_SECONDS = 5.0
-"""How long a party that is done stays to answer peers that are not; with many members, as long
-as it takes to hear four times from one."""
+"""How long a party that is done stays to help peers that are not. With many members, long enough
+to receive four messages from one."""
 
 
 class Timers:
     """All the waits of one party."""
 
     def __init__(self, agreement: Agreement, now: float) -> None:
-        crowd = GREETING_SECONDS * len(agreement.members)
-        # Nobody is silent, and nothing lost, before a release can be there.
+        crowd = HELLO_SECONDS_PER_MEMBER * len(agreement.members)
+        # A release arrives no earlier than its pace, so every wait is longer by that.
         pace = agreement.pace_seconds or 0.0
         patience, wait = agreement.transport.patience_seconds, first_wait(agreement)
+        #: How long this party waits for a silent peer.
         self._patience = patience + pace
-        self._shortest_gather = self._gather_seconds = max(HELLO_SECONDS, crowd)
+        #: How long an ended party stays.
+        self._linger = max(LINGER_SECONDS, 4.0 * wait) + pace
+        #: How long requests for a reply are collected: at least, and at present.
+        self._shortest_collection = self._collection = max(HELLO_SECONDS, crowd)
+        #: The first wait before a resend: in the handshake, and afterwards.
         self._hello_wait = max(RESEND_SECONDS[0], crowd) + pace
         self._round_wait = wait + pace
+        #: Waits double up to this.
         self._longest_wait = max(RESEND_SECONDS[1], min(16.0 * wait, patience / 4.0)) + pace
-        self._linger = max(LINGER_SECONDS, 4.0 * wait) + pace
+        #: The present wait before a resend.
         self._wait = self._hello_wait
-        self.greeting = True
+        #: The phase of the session, as far as waits depend on it.
+        self._phase = Phase.HANDSHAKE
+        #: When anything new came in, was sent, and when our last Hello left.
         self._progress_at = self._sent_at = self._hello_at = now
-        self.answer_owed = False
+        #: Whether a peer waits for a reply to its Hello.
+        self.reply_owed = False
 
-    def deadline(self, *, lingering: bool) -> float:
-        """None of the questions below has another answer before this time."""
-        due = [self._resend_at, self._given_up_at(lingering)]
-        if self.answer_owed:
-            due.append(self._hello_at + self._gather_seconds)
+    def enter(self, phase: Phase) -> None:
+        self._phase = phase
+
+    # What is due
+
+    @property
+    def deadline(self) -> float:
+        """The questions below keep their answers until this time."""
+        due = [self._resend_at, self._expires_at]
+        if self.reply_owed:
+            due.append(self._hello_at + self._collection)
         return min(due)
 
-    def answer_due(self, now: float) -> bool:
-        """Whether the hellos that came in have been gathered for long enough."""
-        return self.answer_owed and now >= self._hello_at + self._gather_seconds
+    def reply_due(self, now: float) -> bool:
+        """Whether requests for a reply have been collected for long enough."""
+        return self.reply_owed and now >= self._hello_at + self._collection
 
-    def given_up(self, now: float, *, lingering: bool) -> bool:
-        """Whether patience is at its end, or the time that a party stays when it is done."""
-        return now >= self._given_up_at(lingering)
+    def expired(self, now: float) -> bool:
+        """Whether patience has run out, or the time that an ended party stays."""
+        return now >= self._expires_at
 
     def resend_due(self, now: float) -> bool:
-        """Whether to send again; where it is so, the next wait is twice as long."""
+        """Whether to send again. If so, the next wait is twice as long."""
         if now < self._resend_at:
             return False
         self._wait = min(2.0 * self._wait, self._longest_wait)
         self._sent_at = now
         return True
 
+    # What happened
+
     def progressed(self, now: float) -> None:
-        """Something new has come in: waiting begins anew, and short."""
-        self._progress_at = now
-        self._wait = self._first_wait
+        """Something new came in: patience and backoff begin again."""
+        self.reset_patience(now)
+        self.reset_backoff()
 
-    def excused(self, now: float) -> None:
-        """Nobody can be blamed for the silence so far."""
+    def reset_patience(self, now: float) -> None:
+        """No peer is to blame for the silence so far."""
         self._progress_at = now
 
-    def hurried(self) -> None:
-        """Somebody needs to hear us: the next wait is short."""
+    def reset_backoff(self) -> None:
+        """A peer needs our messages: the next wait is short."""
         self._wait = self._first_wait
 
     def sent(self, now: float) -> None:
         self._sent_at = now
 
-    def greeted(self, now: float, *, waiting: bool) -> None:
-        """A hello went out, which answers all that came in.
+    def hello_received(self, now: float, arrival: Arrival, *, all_met: bool) -> None:
+        if arrival.first and self._phase is Phase.HANDSHAKE:
+            self.reset_patience(now)
+        self.reply_owed = self.reply_owed or arrival.needs_reply
+        if arrival.new_nonce and all_met:
+            # All peers run, so replies are worth their cost again.
+            self._collection = self._shortest_collection
+            self._wait = min(self._wait, self._first_wait)
 
-        While somebody is awaited without whom nobody can go on, the next one has time.
+    def answered(self, now: float, *, all_met: bool) -> None:
+        """A peer has answered. Until all are met the session cannot go on: no need to hurry."""
+        self.reset_patience(now)
+        if all_met:
+            self.reset_backoff()
+
+    def hello_sent(self, now: float, *, waiting: bool) -> None:
+        """A Hello left, which replies to all requests.
+
+        While a peer is missing, without which the session cannot go on, the next reply waits.
         """
-        answers, self.answer_owed = self.answer_owed, False
+        replied, self.reply_owed = self.reply_owed, False
         self._hello_at = now
-        if answers and waiting:
-            self._gather_seconds = min(2.0 * self._gather_seconds, self._longest_wait)
-
-    def all_here(self) -> None:
-        """Everybody has been heard: from now on hellos are worth their while."""
-        self._gather_seconds = self._shortest_gather
-        self._wait = min(self._wait, self._first_wait)
+        if replied and waiting:
+            self._collection = min(2.0 * self._collection, self._longest_wait)
 
     @property
     def _first_wait(self) -> float:
-        return self._hello_wait if self.greeting else self._round_wait
+        return self._hello_wait if self._phase is Phase.HANDSHAKE else self._round_wait
 
     @property
     def _resend_at(self) -> float:
         return max(self._sent_at, self._progress_at) + self._wait
 
-    def _given_up_at(self, lingering: bool) -> float:
-        return self._progress_at + (self._linger if lingering else self._patience)
+    @property
+    def _expires_at(self) -> float:
+        ended = self._phase in (Phase.FINISHED, Phase.HALTED)
+        return self._progress_at + (self._linger if ended else self._patience)

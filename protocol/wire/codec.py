@@ -201,8 +201,8 @@ class Reader:
             return mask_key
         if kind is Seal:
             if body not in (b"\0", b"\1"):
-                raise BadMessage("a seal is complete or not")
-            return Seal(**common, complete=body == b"\1")
+                raise BadMessage("the flag of a seal must be 0 or 1")
+            return Seal(**common, has_all_seals=body == b"\1")
         return Halt(**common, **_read_halt(body, len(self._agreement.members)))
 
 
@@ -255,10 +255,10 @@ def _body(message: Message) -> bytes:
     if isinstance(message, Release):
         return struct.pack(f">{len(message.values)}q", *message.values)
     if isinstance(message, Seal):
-        return b"\1" if message.complete else b"\0"
+        return b"\1" if message.has_all_seals else b"\0"
     if isinstance(message, Hello):
-        said = (message.nonce, message.asking, message.recorded, message.met, message.answer)
-        return _HELLO.pack(*said) + message.ahead
+        fields = (message.nonce, message.wants_reply, message.recorded, message.nonce_digest)
+        return _HELLO.pack(*fields, message.echo) + message.known_ahead
     if isinstance(message, MaskKey):
         return message.key + message.proof
     if isinstance(message, Halt):
@@ -269,18 +269,18 @@ def _body(message: Message) -> bytes:
 def _read_hello(body: bytes, members: int | None) -> dict[str, Any]:
     """`members` is how many there are, where that is known."""
     if len(body) < _HELLO.size:
-        raise BadMessage("a hello is cut off")
-    nonce, asking, recorded, met, answer = _HELLO.unpack_from(body)
-    ahead = body[_HELLO.size :]
-    if ahead and members not in (None, len(ahead)):
-        raise BadMessage("a hello says of every member how much it knows ahead, or of none")
+        raise BadMessage("the hello is too short")
+    nonce, wants_reply, recorded, nonce_digest, echo = _HELLO.unpack_from(body)
+    known_ahead = body[_HELLO.size :]
+    if known_ahead and members not in (None, len(known_ahead)):
+        raise BadMessage("a hello must count known releases for every member, or for none")
     return {
         "nonce": nonce,
-        "asking": asking,
+        "wants_reply": wants_reply,
         "recorded": recorded,
-        "met": met,
-        "answer": answer,
-        "ahead": ahead,
+        "nonce_digest": nonce_digest,
+        "echo": echo,
+        "known_ahead": known_ahead,
     }
 
 

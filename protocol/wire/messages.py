@@ -56,36 +56,36 @@ class Message:
 class Hello(Message):
     """I am here, at this round and head.
 
-    `nonce` is fresh for each start of the process. `asking` wants an answer. `recorded` is how
-    many releases of its own the sender's ledger holds. `met` is a digest of the newest nonces
-    of all members, and `answer` may be one of these: from either a peer sees that this Hello is
-    newer than its own start. `ahead` has for each member how many of its releases are known
-    beyond the rounds that the sender has closed, and is empty where that is none of anybody.
+    `nonce` is fresh for each start of the process. `wants_reply` asks for a Hello in return.
+    `recorded` is how many releases of its own the sender's ledger holds. `nonce_digest` covers
+    the newest nonces of all members, and `echo` may be one of them. Either shows a peer that this
+    Hello is newer than its own start. `known_ahead` counts for each member the releases that the
+    sender holds beyond the rounds it has closed; it is empty if all counts are zero.
     """
 
     nonce: bytes
-    asking: bool
+    wants_reply: bool
     recorded: int
-    met: bytes
-    answer: bytes = NO_NONCE
-    ahead: bytes = b""
+    nonce_digest: bytes
+    echo: bytes = NO_NONCE
+    known_ahead: bytes = b""
 
     def beyond(self, place: int) -> int:
         """How many releases of the member at this place are known beyond the closed rounds."""
-        return self.ahead[place] if self.ahead else 0
+        return self.known_ahead[place] if self.known_ahead else 0
 
     def __post_init__(self) -> None:
         Message.__post_init__(self)
         if len(self.nonce) != NONCE_BYTES:
             raise BadMessage("the nonce has a wrong length")
         if not 0 <= self.recorded <= MAX_ROUND:
-            raise BadMessage("a hello counts its own releases out of range")
-        if len(self.met) != HEAD_BYTES:
+            raise BadMessage("the count of recorded releases is out of range")
+        if len(self.nonce_digest) != HEAD_BYTES:
             raise BadMessage("the digest of the nonces has a wrong length")
-        if len(self.answer) != NONCE_BYTES:
-            raise BadMessage("the answered nonce has a wrong length")
-        if self.ahead and not 0 < max(self.ahead) <= FURTHEST:
-            raise BadMessage("a hello says of whom it knows one or two releases ahead, or nothing")
+        if len(self.echo) != NONCE_BYTES:
+            raise BadMessage("the echoed nonce has a wrong length")
+        if self.known_ahead and not 0 < max(self.known_ahead) <= FURTHEST:
+            raise BadMessage("counts of known releases must be from 0 to 2, and not all 0")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -137,10 +137,10 @@ class Release(Message):
 class Seal(Message):
     """All rounds are closed and this is my final head.
 
-    `complete` says that the seals of all members have reached me.
+    `has_all_seals` says that the seals of all members have reached me.
     """
 
-    complete: bool
+    has_all_seals: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -86,11 +86,13 @@ def test_what_is_not_said_by_all_in_a_round_passes_at_once() -> None:
         "agreement": AGREEMENT.digest,
         "chain_hash": bytes(32),
     }
-    greeting = Hello(**common, round=0, nonce=bytes(16), asking=True, recorded=0, met=bytes(32))
+    greeting = Hello(
+        **common, round=0, nonce=bytes(16), wants_reply=True, recorded=0, nonce_digest=bytes(32)
+    )
     halt = Halt(**common, round=0, reason=Reason.HEADS_DIFFER, evidence=())
     for message in (greeting, halt):
         assert relay.hears(sign(message).data, 0.0) == [sign(message).data]
-    seal = Seal(**common, round=20, complete=False)
+    seal = Seal(**common, round=20, has_all_seals=False)
     assert relay.hears(sign(seal).data, 0.0) == []
     key = MaskKey(**common, round=0, key=bytes(32), proof=bytes(64))
     assert Batching(AGREEMENT).hear(sign(key), key.sender, 0.0) == []

@@ -33,7 +33,7 @@ def test_only_complete_seals_end_it() -> None:
         standing.hear(signed.message, signed.message.sender, 0.0)
     assert not standing.over
     for seal in transcript.seals:
-        standing.hear(lying(seal, complete=True).message, seal.message.sender, 0.0)
+        standing.hear(lying(seal, has_all_seals=True).message, seal.message.sender, 0.0)
     assert standing.over
 
 

@@ -165,7 +165,7 @@ def test_forged_seals_do_not_end_it(tmp_path: Path) -> None:
                     agreement=session.agreement.digest,
                     round=ROUNDS,
                     chain_hash=bytes(32),
-                    complete=True,
+                    has_all_seals=True,
                 )
                 mouth.send(pack(seal, key=member.signing_key, sign=lambda _: bytes(64)).data)
             mouth.send(hello(session, "party3"))

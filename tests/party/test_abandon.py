@@ -220,7 +220,7 @@ def test_a_sealed_session_cannot_be_abandoned(tmp_path: Path) -> None:
         "chain_hash": begun.state.chain_hash,
     }
     with begun.opened() as ledger:
-        ledger.record_seals(tuple(sign(Seal(sender=n, complete=False, **seal)) for n in NAMES))
+        ledger.record_seals(tuple(sign(Seal(sender=n, has_all_seals=False, **seal)) for n in NAMES))
         with pytest.raises(InternalError, match="has ended"):
             ledger.record_abandoned()
     with pytest.raises(BadCommand, match="it is finished, and cannot be abandoned"):

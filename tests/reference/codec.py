@@ -52,16 +52,21 @@ def signed_text(payload: bytes) -> bytes:
     return b"sotto 2\n" + payload
 
 
-def met(nonces: list[bytes]) -> bytes:
+def nonce_digest(nonces: list[bytes]) -> bytes:
     """The digest of the newest nonces of all members, in roster order."""
     return hashlib.sha256(b"sotto nonces\n" + b"".join(nonces)).digest()
 
 
 def hello_body(
-    nonce: bytes, asking: bool, recorded: int, met: bytes, answer: bytes, ahead: list[int]
+    nonce: bytes,
+    wants_reply: bool,
+    recorded: int,
+    digest: bytes,
+    echo: bytes,
+    known_ahead: list[int],
 ) -> bytes:
-    start = nonce + bytes([asking]) + struct.pack(">I", recorded) + met + answer
-    return start + bytes(ahead if any(ahead) else [])
+    start = nonce + bytes([wants_reply]) + struct.pack(">I", recorded) + digest + echo
+    return start + bytes(known_ahead if any(known_ahead) else [])
 
 
 def batch(messages: list[bytes]) -> bytes:

@@ -189,19 +189,19 @@ class Member:
         self._sent_at = time.monotonic()
         self._sockets.say(data, seal=seal)
 
-    def _hello(self, *, asking: bool) -> None:
-        met = self._met()
-        apart = [k for k, theirs in self._asked.items() if theirs != met]
-        answer = self._nonces[apart[0]] if apart else NOBODY
+    def _hello(self, *, wants_reply: bool) -> None:
+        digest = self._nonce_digest()
+        apart = [k for k, theirs in self._asked.items() if theirs != digest]
+        echo = self._nonces[apart[0]] if apart else NOBODY
         self._asked = {k: self._asked[k] for k in apart[1:]}
         recorded = sum(self._me in found for found in self._releases.values())
         ahead = [0 if k == self._me else self._ahead(k) for k in range(len(self._names))]
         self._owed, self._hello_at = False, time.monotonic()
-        body = reading.hello_body(self._nonce, asking, recorded, met, answer, ahead)
+        body = reading.hello_body(self._nonce, wants_reply, recorded, digest, echo, ahead)
         self._say(self._signed(HELLO, body))
 
-    def _met(self) -> bytes:
-        return reading.met([self._nonces[k] for k in range(len(self._names))])
+    def _nonce_digest(self) -> bytes:
+        return reading.nonce_digest([self._nonces[k] for k in range(len(self._names))])
 
     def _ahead(self, member: int) -> int:
         """How many releases of a member are known beyond the closed rounds, or its seal."""
@@ -244,14 +244,14 @@ class Member:
         return self._releases.get(len(self.transcript), {})
 
     def _greet(self, until: float) -> None:
-        self._hello(asking=True)
+        self._hello(wants_reply=True)
         while self._answered < self._peers:
             self._look(until)
             if time.monotonic() >= self._sent_at + self._wait:
                 self._wait = min(2.0 * self._wait, 1.6)
-                self._hello(asking=True)
+                self._hello(wants_reply=True)
         if self._owed:
-            self._hello(asking=True)
+            self._hello(wants_reply=True)
 
     def _close(self) -> None:
         row = [self._present[k] for k in range(len(self._names))]
@@ -287,7 +287,7 @@ class Member:
             if heard is not None and heard.sender != self._me:
                 self._take(heard)
         if self._owed and time.monotonic() >= self._hello_at + 0.05:
-            self._hello(asking=self._answered < self._peers)
+            self._hello(wants_reply=self._answered < self._peers)
 
     # What it hears
 
@@ -315,9 +315,9 @@ class Member:
                 self._asked.pop(heard.sender, None)
                 self._asked[heard.sender] = heard.body[21:53]
             self._unclear[heard.sender] = heard.body
-            met = self._met()
+            digest = self._nonce_digest()
             for sender, body in list(self._unclear.items()):
-                if met == body[21:53] or self._nonce == body[53:69]:
+                if digest == body[21:53] or self._nonce == body[53:69]:
                     self._answered.add(sender)
         elif heard.kind == RELEASE and ahead in (0, 1):
             values = struct.unpack(f">{len(heard.body) // 8}q", heard.body)

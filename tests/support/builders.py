@@ -10,7 +10,7 @@ from nacl.signing import SigningKey
 from protocol.agreement.model import Agreement
 from protocol.agreement.parse import from_table
 from protocol.rounds import RoundEngine, RoundState
-from protocol.session.machine import Pack
+from protocol.session.outbox import Pack
 from protocol.wire.codec import pack
 from protocol.wire.messages import Message, Release, Seal, Signed
 from protocol.wire.transcript import Transcript, frame
@@ -115,7 +115,7 @@ def play(agreement: Agreement, *, rounds: int | None = None) -> tuple[Transcript
                     agreement=agreement.digest,
                     round=states[-1].round,
                     chain_hash=states[-1].chain_hash,
-                    complete=False,
+                    has_all_seals=False,
                 )
             )
             for m in agreement.members

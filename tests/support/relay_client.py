@@ -70,9 +70,9 @@ def hello(session: Play, name: str, *, number: int = 0) -> bytes:
         round=0,
         chain_hash=bytes(32),
         nonce=number.to_bytes(16, "big"),
-        asking=False,
+        wants_reply=False,
         recorded=0,
-        met=bytes(32),
+        nonce_digest=bytes(32),
     )
     return identity.load(key_file(session, name)).pack(message).data
 

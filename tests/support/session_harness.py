@@ -1,4 +1,7 @@
-"""One party's session and the words to tell a story about it: what it hears, what it does."""
+"""One party's session for tests: events as methods, effects as short lines of text.
+
+The session is the real one. Peers exist only as the messages that a test delivers.
+"""
 
 from dataclasses import replace
 
@@ -18,15 +21,15 @@ PATIENCE = 120.0
 
 
 def brief(effect: Effect, me: str) -> str:
-    """An effect of a party in a few words. What it passes on is told with its sender's name."""
+    """An effect in a few words. A message of another member is shown with its name."""
     if isinstance(effect, Send):
         message = effect.signed.message
         what = f"{type(message).__name__.lower()} {message.round}"
         if message.sender != me:
             what = f"{message.sender}'s {what}"
-        if isinstance(message, Hello) and message.asking:
+        if isinstance(message, Hello) and message.wants_reply:
             what = f"asking {what}"
-        if isinstance(message, Seal) and message.complete:
+        if isinstance(message, Seal) and message.has_all_seals:
             what = f"complete {what}"
         if isinstance(message, Halt):
             what += f" {message.reason.name} showing {len(message.evidence)}"
@@ -34,7 +37,7 @@ def brief(effect: Effect, me: str) -> str:
     if isinstance(effect, Respond):
         return f"respond {effect.state.round}"
     if isinstance(effect, Record):
-        return f"record {effect.round}"
+        return f"record {'keys' if effect.round is None else effect.round}"
     if isinstance(effect, Finish):
         return f"finish {effect.state.round}"
     if isinstance(effect, Fail):
@@ -47,15 +50,15 @@ def brief(effect: Effect, me: str) -> str:
 
 
 def ending_early() -> Agreement:
-    """An agreement of nine rounds that ends by itself after three of those that `play` gives."""
+    """An agreement of nine rounds that ends after the first three that `play` gives."""
     return make_agreement(members=3, rounds=9, prices={"step": "center"})
 
 
 class SessionHarness:
-    """One party; the others speak only as the story lets them.
+    """One party, with helpers that make the messages of its peers.
 
-    Unless told otherwise, everybody releases what `play` does, so that the positions of a
-    session in which nothing goes wrong are known beforehand.
+    Unless a test says otherwise, all members release what `play` does. So the states of a session
+    without faults are known beforehand.
     """
 
     seen: list["SessionHarness"]
@@ -70,7 +73,7 @@ class SessionHarness:
         closed: int = 0,
         released: int = 0,
         sealed: bool = False,
-        heard: tuple[Signed, ...] = (),
+        witnessed: tuple[Signed, ...] = (),
         proof: tuple[Signed, ...] = (),
     ) -> None:
         self.agreement = agreement or make_agreement(members=members, rounds=rounds)
@@ -87,7 +90,7 @@ class SessionHarness:
                 self.transcript.rounds[:closed], self.transcript.seals if sealed else ()
             ),
             own=tuple(r[row] for r in self.transcript.rounds[:released]),
-            heard=heard,
+            witnessed=witnessed,
             proof=proof,
             now=self.now,
         )
@@ -96,25 +99,25 @@ class SessionHarness:
         self.effects: list[Effect] = []
         self.seen.append(self)
 
-    # What happens to the party
+    # Events
 
-    def begins(self) -> list[str]:
+    def begin(self) -> list[str]:
         return self._after(self.session.begin(self.now))
 
-    def hears(self, *heard: Signed | Message) -> list[str]:
+    def receive(self, *messages: Signed | Message) -> list[str]:
         lines = []
-        for one in heard:
+        for one in messages:
             signed = one if isinstance(one, Signed) else sign(one)
             lines += self._after(self.session.receive(signed, self.now))
         return lines
 
-    def waits(self, seconds: float) -> list[str]:
+    def advance_time(self, seconds: float) -> list[str]:
         """Let time pass, with one tick at the end."""
         self.now += seconds
         return self._after(self.session.tick(self.now))
 
-    def answers(self, values: tuple[int, ...] | None = None) -> list[str]:
-        """The gate answers the prices at which the party stands."""
+    def submit(self, values: tuple[int, ...] | None = None) -> list[str]:
+        """The gate answers the current prices."""
         release = release_at(self.agreement, self.me, self.session.state, values)
         return self._after(self.session.submit(release, self.now))
 
@@ -131,7 +134,7 @@ class SessionHarness:
     def error(self) -> SottoError:
         return next(e.error for e in reversed(self.effects) if isinstance(e, Fail))
 
-    # What the others may say
+    # Messages of peers
 
     def hello(
         self,
@@ -141,39 +144,39 @@ class SessionHarness:
         chain_hash: bytes | None = None,
         nonce: bytes | None = None,
         echo: bytes | None = None,
-        met: bytes | None = None,
-        heard: int | None = None,
-        asking: bool = False,
+        nonce_digest: bytes | None = None,
+        known: int | None = None,
+        wants_reply: bool = False,
         agreement: Agreement | None = None,
         has: dict[str, int] | None = None,
     ) -> Hello:
-        """That a peer is at a round, in answer to `echo`, or to this start.
+        """A Hello of a peer in a round, which echoes this start unless `echo` is given.
 
-        `has` says what it has heard of whom, if not so many as rounds, and `heard` what of us; at
-        its own place, how many of its own releases its ledger holds.
+        `known` is how many of our messages the peer knows, `has` how many of other members; its
+        own entry there is what its ledger holds. The default is one for each closed exchange.
         """
         theirs = agreement or self.agreement
-        stands = self.positions[round].chain_hash if chain_hash is None else chain_hash
-        # Whoever stands behind the mask keys has closed their exchange, too.
-        paired = theirs.masked and (round > 0 or stands != RoundEngine(theirs).opening.chain_hash)
-        closed = round + paired
-        known = {self.me: closed if heard is None else heard, **(has or {})}
-        known.setdefault(sender, closed)
+        at = self.positions[round].chain_hash if chain_hash is None else chain_hash
+        # After the mask keys, their exchange is closed too.
+        keyed = theirs.masked and (round > 0 or at != RoundEngine(theirs).opening.chain_hash)
+        closed = round + keyed
+        counts = {self.me: closed if known is None else known, **(has or {})}
+        counts.setdefault(sender, closed)
         ahead = bytes(
-            max(0, known.get(m.name, closed) - closed) if m.name != sender else 0
+            max(0, counts.get(m.name, closed) - closed) if m.name != sender else 0
             for m in theirs.members
         )
         return Hello(
             sender=sender,
             agreement=theirs.digest,
             round=round,
-            chain_hash=stands,
+            chain_hash=at,
             nonce=NONCE[sender] if nonce is None else nonce,
-            asking=asking,
-            recorded=known[sender],
-            met=bytes(32) if met is None else met,
-            answer=NO_NONCE if met else NONCE[self.me] if echo is None else echo,
-            ahead=ahead if any(ahead) else b"",
+            wants_reply=wants_reply,
+            recorded=counts[sender],
+            nonce_digest=bytes(32) if nonce_digest is None else nonce_digest,
+            echo=NO_NONCE if nonce_digest else NONCE[self.me] if echo is None else echo,
+            known_ahead=ahead if any(ahead) else b"",
         )
 
     def release(
@@ -190,18 +193,18 @@ class SessionHarness:
         self,
         sender: str,
         *,
-        complete: bool = False,
+        has_all_seals: bool = False,
         chain_hash: bytes | None = None,
         round: int | None = None,  # noqa: A002
     ) -> Seal:
-        """The seal of the end, or one that claims the end to be at some other round."""
+        """The seal of the end, or one that claims an end at another round."""
         last = self.positions[-1 if round is None else round]
         return Seal(
             sender=sender,
             agreement=self.agreement.digest,
             round=last.round,
             chain_hash=last.chain_hash if chain_hash is None else chain_hash,
-            complete=complete,
+            has_all_seals=has_all_seals,
         )
 
     def halt(
@@ -221,57 +224,57 @@ class SessionHarness:
             evidence=tuple(signed.data for signed in evidence),
         )
 
-    # Beginnings that many stories share
+    # Common starts
 
-    def greeted(self) -> "SessionHarness":
-        """Everybody has answered; the party is asked for its release."""
-        self.begins()
+    def after_handshake(self) -> "SessionHarness":
+        """All peers have answered; the gate is asked for the release."""
+        self.begin()
         at = self.session.state.round
-        self.hears(*(self.hello(peer, round=at) for peer in self.peers))
+        self.receive(*(self.hello(peer, round=at) for peer in self.peers))
         return self
 
-    def gathering(self, round: int = 0) -> "SessionHarness":  # noqa: A002
-        """The party has given its release of this round and waits for the others."""
-        self.greeted()
-        self.answers()
+    def collecting(self, round: int = 0) -> "SessionHarness":  # noqa: A002
+        """The party has sent its release of this round and waits for its peers."""
+        self.after_handshake()
+        self.submit()
         for closed in range(round):
-            self.hears(*(self.release(peer, closed) for peer in self.peers))
-            self.answers()
+            self.receive(*(self.release(peer, closed) for peer in self.peers))
+            self.submit()
         return self
 
     def sealing(self) -> "SessionHarness":
         """All rounds are closed and the party has sealed."""
         last = self.positions[-1].round - 1
-        self.gathering(last)
-        self.hears(*(self.release(peer, last) for peer in self.peers))
+        self.collecting(last)
+        self.receive(*(self.release(peer, last) for peer in self.peers))
         return self
 
     def finished(self) -> "SessionHarness":
         self.sealing()
-        self.hears(*(self.seal(peer) for peer in self.peers))
+        self.receive(*(self.seal(peer) for peer in self.peers))
         return self
 
 
 def lying(signed: Signed, **changes: object) -> Signed:
-    """The same message with other content, signed by the same sender."""
+    """Another content, signed by the same sender."""
     return sign(replace(signed.message, **changes))  # type: ignore[arg-type]
 
 
 def forged(signed: Signed, **changes: object) -> Signed:
-    """The same message with other content and a signature that does not fit."""
+    """Another content under the old signature, which does not fit."""
     other = lying(signed, **changes)
     return other._replace(data=other.data[:-64] + signed.data[-64:])
 
 
-def assert_invariants(story: SessionHarness) -> None:
+def assert_invariants(party: SessionHarness) -> None:
     own: dict[int, Message] = {}
-    asked = {e.state.round for e in story.effects if isinstance(e, Respond)}
+    asked = {e.state.round for e in party.effects if isinstance(e, Respond)}
     over = False
-    for effect in story.effects:
+    for effect in party.effects:
         message = effect.signed.message if isinstance(effect, Send) else None
-        if isinstance(message, Release) and message.sender == story.me:
+        if isinstance(message, Release) and message.sender == party.me:
             assert own.setdefault(message.round, message) == message
-            assert message.round in asked or message.round < story.session.state.round
+            assert message.round in asked or message.round < party.session.state.round
             assert not over, "a release was sent after a final fault"
         if isinstance(effect, Fail) and effect.final:
             assert not over, "two final faults"
@@ -280,5 +283,5 @@ def assert_invariants(story: SessionHarness) -> None:
             assert not effect.state.over, "a release was asked for after the end"
         if isinstance(effect, Finish):
             assert effect.state.over, "finished before the end"
-    if any(isinstance(e, Finish) for e in story.effects):
+    if any(isinstance(e, Finish) for e in party.effects):
         assert not over, "finished and failed for good"

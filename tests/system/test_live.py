@@ -345,7 +345,7 @@ def following(agreement: Agreement) -> Iterator[tuple[LivePage, SessionProgress]
 
 def complete(transcript: Transcript) -> tuple[Signed, ...]:
     """What members say once they have the seals of all."""
-    return tuple(lying(seal, complete=True) for seal in transcript.seals)
+    return tuple(lying(seal, has_all_seals=True) for seal in transcript.seals)
 
 
 def carry(watching: LivePage, standing: SessionProgress, *messages: Any) -> None:

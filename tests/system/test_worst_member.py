@@ -342,11 +342,11 @@ def unproven(session: Play, round: int, chain_hash: bytes, shown: list[bytes]) -
                 **common,
                 **at,
                 nonce=draw.randbytes(NONCE_BYTES),
-                asking=draw.random() < 0.5,
+                wants_reply=draw.random() < 0.5,
                 recorded=draw.choice((0, round + 1, 10**6)),
-                met=draw.randbytes(HEAD_BYTES),
-                answer=draw.randbytes(NONCE_BYTES),
-                ahead=bytes([draw.randint(1, FURTHEST)]) * len(agreement.members),
+                nonce_digest=draw.randbytes(HEAD_BYTES),
+                echo=draw.randbytes(NONCE_BYTES),
+                known_ahead=bytes([draw.randint(1, FURTHEST)]) * len(agreement.members),
             )
         ).data
 
@@ -401,11 +401,11 @@ def test_a_hello_that_claims_a_million_releases_makes_no_ledger_old(tmp_path: Pa
                 round=claim - 1,
                 chain_hash=opening.chain_hash,
                 nonce=bytes([claim % 256]) * NONCE_BYTES,
-                asking=True,
+                wants_reply=True,
                 recorded=0,
-                met=bytes(HEAD_BYTES),
-                answer=hello.nonce,
-                ahead=bytes([1]) * len(agreement.members),
+                nonce_digest=bytes(HEAD_BYTES),
+                echo=hello.nonce,
+                known_ahead=bytes([1]) * len(agreement.members),
             )
             mouth.send(who.pack(boast).data)
         until_told(session, "party1", "says that it knows 1 releases of 'party1'")

@@ -111,9 +111,9 @@ class Flood:
                 round=0,
                 chain_hash=bytes(HEAD_BYTES),
                 nonce=os.urandom(NONCE_BYTES),
-                asking=True,
+                wants_reply=True,
                 recorded=0,
-                met=os.urandom(HEAD_BYTES),
+                nonce_digest=os.urandom(HEAD_BYTES),
             )
             for _ in range(10 * REMEMBERED)
         ]

@@ -321,7 +321,7 @@ class Attacker:
             pack=self._who.pack,
             now=time.monotonic(),
         )
-        self._session._reader._require_owned = lambda *_, **__: None
+        self._session._faults._reader._require_owned = lambda *_, **__: None
         self._heard: dict[tuple[str, int], Signed] = {}
         self._opened: dict[int, RoundState] = {}
 
@@ -388,8 +388,8 @@ class Attacker:
         for effect in effects:
             if isinstance(effect, Send):
                 self._link.publish(effect.signed.data)
-            elif isinstance(effect, Record) and effect.round >= 0:
-                self.closed.append((self._opened[effect.round], numbers(effect.releases)))
+            elif isinstance(effect, Record) and effect.round is not None:
+                self.closed.append((self._opened[effect.round], numbers(effect.messages)))
             elif isinstance(effect, Respond):
                 self.asked = effect.state
                 self._opened[effect.state.round] = effect.state

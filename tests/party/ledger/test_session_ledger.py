@@ -239,7 +239,7 @@ MASKED = make_agreement(
 )
 NUMBERS = np.arange(MASKED.width)
 SEAL = sign(
-    Seal(sender="ben", agreement=MASKED.digest, round=3, chain_hash=bytes(32), complete=False)
+    Seal(sender="ben", agreement=MASKED.digest, round=3, chain_hash=bytes(32), has_all_seals=False)
 )
 FAULT = Equivocation("ben signed two messages", sender="ben", evidence=(SEAL.data,))
 STEPS: dict[str, Callable[[Ledger], object]] = {

@@ -24,7 +24,7 @@ from protocol.wire.messages import Signed
 from tests.support.builders import make_agreement, signer
 from tests.support.gates import Problem, Shift
 from tests.support.ledgers import in_memory
-from tests.support.simulated_network import SeededMasks
+from tests.support.simulated_party import SeededMasks
 
 SESSIONS = 250
 ROUNDS = 2

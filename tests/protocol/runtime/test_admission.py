@@ -34,9 +34,9 @@ def hello(name: str, number: int = 0) -> Signed:
             round=0,
             chain_hash=bytes(32),
             nonce=number.to_bytes(16, "big"),
-            asking=True,
+            wants_reply=True,
             recorded=0,
-            met=bytes(32),
+            nonce_digest=bytes(32),
         )
     )
 
@@ -176,9 +176,9 @@ def test_members_that_claim_to_lack_everything_get_no_other_member_named() -> No
                 round=round_,
                 chain_hash=chain_hash,
                 nonce=number.to_bytes(16, "big"),
-                asking=True,
+                wants_reply=True,
                 recorded=0,
-                met=bytes(32),
+                nonce_digest=bytes(32),
             )
             carry(session.receive(sign(asking), now), now)
             seal = replace(past.seals[0].message, sender=name)

@@ -1,4 +1,4 @@
-"""Stories of one party that masks its releases: mask keys come first, as releases do in a round."""
+"""One party that masks its releases: mask keys are its first exchange."""
 
 import numpy as np
 import pytest
@@ -8,32 +8,33 @@ from protocol.errors import BadLedger, DifferentPrices, Equivocation, Impossible
 from protocol.outcome.replay import replay
 from protocol.rounds import RoundEngine, mask_keys, session_id
 from protocol.session.effects import Fail, Record
-from protocol.session.machine import Phase, Session
+from protocol.session.machine import Session
+from protocol.session.phases import Phase
 from protocol.wire.messages import Halt, Message, Reason, Release, Signed
 from protocol.wire.transcript import Transcript
 from tests.support.builders import make_agreement, sign, signer
 from tests.support.session_harness import NONCE, SessionHarness
 
 AGREEMENT = make_agreement(members=3, rounds=2, reveal="totals")
-COURSE = RoundEngine(AGREEMENT)
+ENGINE = RoundEngine(AGREEMENT)
 NAMES = ("ada", "ben", "cyd")
-BEFORE = COURSE.opening.chain_hash
+OPENING_HASH = ENGINE.opening.chain_hash
 
 
-def key(name: str, seed: int = 0, chain_hash: bytes = BEFORE) -> Signed:
+def key(name: str, seed: int = 0, chain_hash: bytes = OPENING_HASH) -> Signed:
     """A mask key that a member signs."""
     secret = MaskSecret(bytes([NAMES.index(name) + 1, seed]) * 16)
     return sign(announcement(AGREEMENT, name, chain_hash, secret))
 
 
 KEYS = tuple(key(name) for name in NAMES)
-PAIRED = COURSE.pair(COURSE.opening, mask_keys(KEYS))
+KEYED = ENGINE.pair(ENGINE.opening, mask_keys(KEYS))
 
 
 def release(
     name: str,
     value: int = 1000,
-    chain_hash: bytes = PAIRED.chain_hash,
+    chain_hash: bytes = KEYED.chain_hash,
     round: int = 0,  # noqa: A002
 ) -> Signed:
     return sign(
@@ -48,113 +49,113 @@ def release(
     )
 
 
-class Pairing(SessionHarness):
-    """A story of which nothing is played beforehand."""
+class MaskedParty(SessionHarness):
+    """A party of a masked session, with nothing prepared."""
 
     def __init__(self, *, own: tuple[Signed, ...] = (), past: Transcript | None = None) -> None:
         self.agreement, self.me, self.now = AGREEMENT, "ada", 1000.0
-        self.positions = [COURSE.opening]
+        self.positions = [ENGINE.opening]
         self.session = Session(
             AGREEMENT, "ada", nonce=NONCE["ada"], pack=signer("ada"), past=past, own=own, now=1000.0
         )
         self.peers = ["ben", "cyd"]
         self.sent, self.effects = [], []
 
-    def submits(self, signed: Signed) -> list[str]:
+    def submit_message(self, signed: Signed) -> list[str]:
         return self._after(self.session.submit(signed, self.now))
 
-    def paired(self) -> "Pairing":
-        """All keys are known."""
-        self.greeted()
-        self.submits(KEYS[0])
-        self.hears(*KEYS[1:])
+    def with_all_keys(self) -> "MaskedParty":
+        """All mask keys have arrived."""
+        self.after_handshake()
+        self.submit_message(KEYS[0])
+        self.receive(*KEYS[1:])
         return self
 
 
 @pytest.fixture
-def story() -> Pairing:
-    return Pairing()
+def party() -> MaskedParty:
+    return MaskedParty()
 
 
-def test_keys_come_before_the_first_round(story: Pairing) -> None:
-    """When all have greeted the own key is asked for, and the first release once all are in."""
-    assert story.begins() == ["send asking hello 0"]
-    assert story.hears(story.hello("ben"), story.hello("cyd")) == ["respond 0"]
-    assert story.submits(KEYS[0]) == ["send maskkey 0"]
-    assert story.missing == ["ben", "cyd"]
-    assert story.hears(KEYS[1]) == []
-    assert story.hears(KEYS[2]) == ["record -1", "respond 0"]
-    assert story.session.state.chain_hash == session_id(BEFORE, mask_keys(KEYS))
-    records = [e for e in story.effects if isinstance(e, Record)]
-    assert records[0].releases == KEYS
-    assert story.submits(release("ada")) == ["send release 0"]
-    assert story.hears(release("ben"), release("cyd")) == ["record 0", "respond 1"]
+def test_mask_keys_come_before_the_first_round(party: MaskedParty) -> None:
+    """The own key is requested after the handshake, the first release after all keys."""
+    assert party.begin() == ["send asking hello 0"]
+    assert party.receive(party.hello("ben"), party.hello("cyd")) == ["respond 0"]
+    assert party.submit_message(KEYS[0]) == ["send maskkey 0"]
+    assert party.missing == ["ben", "cyd"]
+    assert party.receive(KEYS[1]) == []
+    assert party.receive(KEYS[2]) == ["record keys", "respond 0"]
+    assert party.session.state.chain_hash == session_id(OPENING_HASH, mask_keys(KEYS))
+    records = [e for e in party.effects if isinstance(e, Record)]
+    assert records[0].messages == KEYS
+    assert party.submit_message(release("ada")) == ["send release 0"]
+    assert party.receive(release("ben"), release("cyd")) == ["record 0", "respond 1"]
 
 
-def test_keys_that_came_early_are_not_lost(story: Pairing) -> None:
-    """Peers may have their keys out before this party has heard that all have greeted."""
-    story.begins()
-    story.hears(*KEYS[1:])
-    story.hears(story.hello("ben"), story.hello("cyd"))
-    assert story.submits(KEYS[0]) == ["send maskkey 0", "record -1", "respond 0"]
+def test_early_mask_keys_are_not_lost(party: MaskedParty) -> None:
+    """Peers may send their keys before this party has completed the handshake."""
+    party.begin()
+    party.receive(*KEYS[1:])
+    party.receive(party.hello("ben"), party.hello("cyd"))
+    assert party.submit_message(KEYS[0]) == ["send maskkey 0", "record keys", "respond 0"]
 
 
-def test_a_release_that_came_before_the_keys_is_kept(story: Pairing) -> None:
+def test_a_release_that_comes_before_the_last_key_is_kept(party: MaskedParty) -> None:
     """A peer that has all keys is one exchange ahead, and no further."""
-    story.greeted()
-    story.submits(KEYS[0])
-    story.hears(KEYS[1], release("ben"), release("ben", round=1))
-    story.hears(KEYS[2])
-    story.submits(release("ada"))
-    assert story.hears(release("cyd")) == ["record 0", "respond 1"]
+    party.after_handshake()
+    party.submit_message(KEYS[0])
+    party.receive(KEYS[1], release("ben"), release("ben", round=1))
+    party.receive(KEYS[2])
+    party.submit_message(release("ada"))
+    assert party.receive(release("cyd")) == ["record 0", "respond 1"]
 
 
-def test_key_and_first_release_are_said_again(story: Pairing) -> None:
-    """The two newest messages repair every loss, also that of a key."""
-    story.paired()
-    story.submits(release("ada"))
-    assert story.waits(0.2) == ["send maskkey 0", "send release 0"]
+def test_key_and_first_release_are_repeated(party: MaskedParty) -> None:
+    """The two newest messages repair every loss, even that of a key."""
+    party.with_all_keys()
+    party.submit_message(release("ada"))
+    assert party.advance_time(0.2) == ["send maskkey 0", "send release 0"]
 
 
-def test_only_the_key_that_was_asked_for_is_sent(story: Pairing) -> None:
+def test_only_the_requested_key_is_sent(party: MaskedParty) -> None:
     """A release in place of the key is a defect of this program."""
-    story.greeted()
+    party.after_handshake()
     with pytest.raises(Exception, match="something else than this round's release"):
-        story.submits(release("ada", chain_hash=BEFORE))
+        party.submit_message(release("ada", chain_hash=OPENING_HASH))
 
 
-def test_a_second_key_is_proof(story: Pairing) -> None:
-    """Whoever signs two keys is named, and both are shown."""
-    story.paired()
-    assert story.hears(key("ben", 1)) == [
+def test_a_second_key_is_proof(party: MaskedParty) -> None:
+    """A member that signs two keys is named, and both are shown."""
+    party.with_all_keys()
+    assert party.receive(key("ben", 1)) == [
         "send halt 0 EQUIVOCATION showing 2",
         "fail for good: Equivocation ben",
     ]
-    assert isinstance(story.error, Equivocation)
-    assert "signed two different mask keys" in str(story.error)
-    assert story.error.evidence == (KEYS[1].data, key("ben", 1).data)
+    assert isinstance(party.error, Equivocation)
+    assert "signed two different mask keys" in str(party.error)
+    assert party.error.evidence == (KEYS[1].data, key("ben", 1).data)
 
 
-def test_the_same_key_again_is_nothing(story: Pairing) -> None:
-    """An identical duplicate is ignored before and after the keys are complete."""
-    story.greeted()
-    story.submits(KEYS[0])
-    assert story.hears(KEYS[1], KEYS[1]) == []
-    story.hears(KEYS[2])
-    assert story.hears(*KEYS[1:]) == []
+def test_a_repeated_key_has_no_effect(party: MaskedParty) -> None:
+    """Both before and after the keys are complete."""
+    party.after_handshake()
+    party.submit_message(KEYS[0])
+    assert party.receive(KEYS[1], KEYS[1]) == []
+    party.receive(KEYS[2])
+    assert party.receive(*KEYS[1:]) == []
 
 
-def test_who_was_told_another_key_is_not_blamed(story: Pairing) -> None:
-    """A peer on another head shows its keys, and the one that signed two is named, not the peer."""
-    story.paired()
-    story.submits(release("ada"))
+def test_a_peer_that_received_another_key_is_not_blamed(party: MaskedParty) -> None:
+    """It shows its keys, and the member that signed two is named."""
+    party.with_all_keys()
+    party.submit_message(release("ada"))
     other = (KEYS[0], KEYS[1], key("cyd", 1))
-    elsewhere = session_id(BEFORE, mask_keys(other))
-    assert story.hears(release("ben", chain_hash=elsewhere)) == [
+    elsewhere = session_id(OPENING_HASH, mask_keys(other))
+    assert party.receive(release("ben", chain_hash=elsewhere)) == [
         "send halt 0 HEADS_DIFFER showing 4"
     ]
     shown = [s.data for s in KEYS]
-    halt = story.sent[-1].message
+    halt = party.sent[-1].message
     assert isinstance(halt, Halt)
     assert list(halt.evidence[:3]) == shown
     answer = Halt(
@@ -165,12 +166,12 @@ def test_who_was_told_another_key_is_not_blamed(story: Pairing) -> None:
         reason=Reason.HEADS_DIFFER,
         evidence=tuple(s.data for s in other),
     )
-    assert story.hears(answer)[-1] == "fail for good: Equivocation cyd"
+    assert party.receive(answer)[-1] == "fail for good: Equivocation cyd"
 
 
-def test_another_head_from_the_same_keys_is_told(story: Pairing) -> None:
-    """A peer that shows the very same keys and stands elsewhere computes something else."""
-    story.paired()
+def test_another_chain_hash_from_the_same_keys_is_proof(party: MaskedParty) -> None:
+    """A peer that shows the same keys and another chain hash computed something else."""
+    party.with_all_keys()
     halt = Halt(
         sender="ben",
         agreement=AGREEMENT.digest,
@@ -179,105 +180,107 @@ def test_another_head_from_the_same_keys_is_told(story: Pairing) -> None:
         reason=Reason.HEADS_DIFFER,
         evidence=tuple(s.data for s in KEYS),
     )
-    story.hears(halt)
-    assert isinstance(story.error, DifferentPrices)
-    assert "from the same mask keys" in str(story.error)
+    party.receive(halt)
+    assert isinstance(party.error, DifferentPrices)
+    assert "from the same mask keys" in str(party.error)
 
 
-def test_a_peer_that_has_no_keys_yet_is_no_dispute(story: Pairing) -> None:
-    """A hello of round 0 on the head before the keys is from one exchange behind."""
-    story.paired()
-    assert story.hears(story.hello("ben", heard=1)) == []
-    assert story.session.phase is Phase.RESPONDING
+def test_a_peer_without_all_keys_does_not_diverge(party: MaskedParty) -> None:
+    """Its Hello with the chain hash before the keys is one exchange behind."""
+    party.with_all_keys()
+    assert party.receive(party.hello("ben", known=1)) == []
+    assert party.session.phase is Phase.RESPONDING
 
 
-def test_a_peer_that_has_all_keys_is_no_dispute_either(story: Pairing) -> None:
-    """Nor is one from one exchange ahead, to a party that comes back with its key alone."""
-    back = Pairing(own=KEYS[:1])
-    back.begins()
-    ahead = back.hello("ben", chain_hash=PAIRED.chain_hash, heard=1)
-    assert back.hears(ahead, back.hello("cyd", chain_hash=PAIRED.chain_hash, heard=1)) == [
+def test_a_peer_with_all_keys_does_not_diverge(party: MaskedParty) -> None:
+    """It is one exchange ahead of a party that restarts with its key alone."""
+    back = MaskedParty(own=KEYS[:1])
+    back.begin()
+    ahead = back.hello("ben", chain_hash=KEYED.chain_hash, known=1)
+    assert back.receive(ahead, back.hello("cyd", chain_hash=KEYED.chain_hash, known=1)) == [
         "respond 0"
     ]
-    assert story.session.phase is Phase.HANDSHAKE
+    assert party.session.phase is Phase.HANDSHAKE
 
 
 def test_a_ledger_without_its_key_is_old() -> None:
-    """A peer that knows a key of this party and shows it is believed: no second one is made."""
-    story = Pairing()
-    story.begins()
-    assert story.hears(story.hello("ben", heard=1), story.hello("cyd")) == ["warn"]
-    assert story.missing == ["ben"]
-    story.hears(KEYS[0])
-    assert isinstance(story.error, BadLedger)
-    assert "others know the mask key of 'ada', signed with its key" in str(story.error)
+    """A peer shows the key of this party, so no second one is made."""
+    party = MaskedParty()
+    party.begin()
+    assert party.receive(party.hello("ben", known=1), party.hello("cyd")) == ["warn"]
+    assert party.missing == ["ben"]
+    party.receive(KEYS[0])
+    assert isinstance(party.error, BadLedger)
+    assert "others know the mask key of 'ada', signed with its key" in str(party.error)
 
 
-def test_who_comes_without_its_key_is_shown_it() -> None:
-    """Whoever greets with nothing recorded, and was heard before, gets back what it said."""
-    story = Pairing().paired()
-    story.hears(story.hello("ben", asking=True, chain_hash=BEFORE))
-    story.waits(1.0)
-    assert KEYS[1] in story.sent
+def test_a_peer_that_lost_its_key_gets_it_back() -> None:
+    """Its Hello says that nothing is recorded, but we have its key."""
+    party = MaskedParty().with_all_keys()
+    party.receive(party.hello("ben", wants_reply=True, chain_hash=OPENING_HASH))
+    party.advance_time(1.0)
+    assert KEYS[1] in party.sent
 
 
-def test_a_key_that_the_network_gives_back_shows_an_old_ledger() -> None:
-    """So does the own key itself, where the ledger does not know it."""
-    story = Pairing()
-    story.begins()
-    story.hears(KEYS[0])
-    assert isinstance(story.error, BadLedger)
+def test_an_own_key_from_the_network_exposes_an_old_ledger() -> None:
+    """The ledger is an old copy if it lacks a key that we signed."""
+    party = MaskedParty()
+    party.begin()
+    party.receive(KEYS[0])
+    assert isinstance(party.error, BadLedger)
 
 
-def test_a_restart_goes_on_with_the_keys_of_the_ledger() -> None:
-    """With all keys in the ledger a party stands where they lead, and says its two newest."""
-    story = Pairing(own=(KEYS[0], release("ada")), past=Transcript((), keys=KEYS))
-    assert story.session.state.chain_hash == PAIRED.chain_hash
-    story.begins()
-    hellos = [story.hello(peer, chain_hash=PAIRED.chain_hash, heard=2) for peer in story.peers]
-    assert story.hears(*hellos) == ["respond 0"]
-    assert story.submits(release("ada")) == ["send release 0"]
-    assert story.waits(0.2) == ["send maskkey 0", "send release 0"]
+def test_a_restart_resumes_with_the_keys_of_the_ledger() -> None:
+    """It has the chain hash after the keys, and repeats its two newest messages."""
+    party = MaskedParty(own=(KEYS[0], release("ada")), past=Transcript((), keys=KEYS))
+    assert party.session.state.chain_hash == KEYED.chain_hash
+    party.begin()
+    hellos = [party.hello(peer, chain_hash=KEYED.chain_hash, known=2) for peer in party.peers]
+    assert party.receive(*hellos) == ["respond 0"]
+    assert party.submit_message(release("ada")) == ["send release 0"]
+    assert party.advance_time(0.2) == ["send maskkey 0", "send release 0"]
 
 
 @pytest.mark.parametrize("value", [-1, 3 << 20, 1 << 62])
-def test_an_impossible_total_ends_the_process_and_names_nobody(story: Pairing, value: int) -> None:
-    """What three members cannot have said closes no round and is no fault for good."""
-    story.paired()
-    story.submits(release("ada", 0))
-    effects = story.hears(
+def test_an_impossible_total_ends_the_process_and_names_no_member(
+    party: MaskedParty, value: int
+) -> None:
+    """The round stays open, and the error is not final."""
+    party.with_all_keys()
+    party.submit_message(release("ada", 0))
+    effects = party.receive(
         release("ben", 0), release("cyd", value if value != 3 << 20 else value + 1)
     )
     assert effects == ["fail: ImpossibleTotal "]
-    assert isinstance(story.error, ImpossibleTotal)
-    assert story.error.exit_code == 15
-    assert story.error.sender == ""
-    assert len(story.error.evidence) == 3
-    assert not any(name in str(story.error) for name in NAMES)
-    assert not [e for e in story.effects if isinstance(e, Fail) and e.final]
-    assert story.session.state.round == 0
+    assert isinstance(party.error, ImpossibleTotal)
+    assert party.error.exit_code == 15
+    assert party.error.sender == ""
+    assert len(party.error.evidence) == 3
+    assert not any(name in str(party.error) for name in NAMES)
+    assert not [e for e in party.effects if isinstance(e, Fail) and e.final]
+    assert party.session.state.round == 0
 
 
-def test_sums_are_of_64_bits_that_wrap(story: Pairing) -> None:
-    """Numbers that are far beyond any total add up to one."""
-    story.paired()
-    story.submits(release("ada", (1 << 63) - 5))
-    assert story.hears(release("ben", (1 << 63) - 5), release("cyd", 10 + 77)) == [
+def test_masked_sums_wrap_at_64_bits(party: MaskedParty) -> None:
+    """Numbers far beyond any total can add up to a valid one."""
+    party.with_all_keys()
+    party.submit_message(release("ada", (1 << 63) - 5))
+    assert party.receive(release("ben", (1 << 63) - 5), release("cyd", 10 + 77)) == [
         "record 0",
         "respond 1",
     ]
-    assert story.session.state.released.shape == (1, 2)
+    assert party.session.state.released.shape == (1, 2)
 
 
 def test_a_transcript_replays_from_its_keys() -> None:
-    """Keys, rounds and totals verify together, and the head is that of the session."""
+    """Keys, rounds and totals verify together, and lead to the session's chain hash."""
     rounds = (tuple(release(name, 5) for name in NAMES),)
     end = replay(AGREEMENT, Transcript(rounds, keys=KEYS))
     values = np.array([[5, 5]] * 3)
-    assert end.chain_hash == COURSE.advance(PAIRED, values).chain_hash
+    assert end.chain_hash == ENGINE.advance(KEYED, values).chain_hash
 
 
-def test_hello_of_story_is_of_this_session(story: Pairing) -> None:
-    """What the stories say stands on the head before the keys unless they say otherwise."""
-    message: Message = story.hello("ben")
-    assert message.chain_hash == BEFORE
+def test_the_hello_of_the_harness_comes_before_the_keys(party: MaskedParty) -> None:
+    """Unless a test says otherwise."""
+    message: Message = party.hello("ben")
+    assert message.chain_hash == OPENING_HASH

@@ -115,7 +115,7 @@ def _vector_key(name: str) -> bytes:
 def _plain(message: Message) -> dict[str, Any]:
     fields: dict[str, Any] = {"kind": type(message).__name__, **asdict(message)}
     if isinstance(message, Hello):
-        fields["ahead"] = list(message.ahead)
+        fields["known_ahead"] = list(message.known_ahead)
     elif isinstance(message, Release):
         fields.pop("masked")
         fields["values"] = list(message.values)
@@ -127,13 +127,15 @@ def _plain(message: Message) -> dict[str, Any]:
 
 def _body(message: dict[str, Any]) -> bytes:
     if message["kind"] == "Hello":
-        nonce, met, answer = (bytes.fromhex(message[k]) for k in ("nonce", "met", "answer"))
-        asking, recorded, ahead = (message[k] for k in ("asking", "recorded", "ahead"))
-        return reading.hello_body(nonce, asking, recorded, met, answer, ahead)
+        keys = ("nonce", "nonce_digest", "echo")
+        nonce, nonce_digest, echo = (bytes.fromhex(message[k]) for k in keys)
+        keys = ("wants_reply", "recorded", "known_ahead")
+        wants_reply, recorded, known_ahead = (message[k] for k in keys)
+        return reading.hello_body(nonce, wants_reply, recorded, nonce_digest, echo, known_ahead)
     if message["kind"] == "Release":
         return reading.release_body(message["values"])
     if message["kind"] == "Seal":
-        return bytes([message["complete"]])
+        return bytes([message["has_all_seals"]])
     return reading.halt_body(message["reason"], [bytes.fromhex(e) for e in message["evidence"]])
 
 
@@ -147,9 +149,9 @@ def _hello(**changes: Any) -> Hello:
         "round": 0,
         "chain_hash": bytes(32),
         "nonce": bytes(16),
-        "asking": True,
+        "wants_reply": True,
         "recorded": 0,
-        "met": bytes(32),
+        "nonce_digest": bytes(32),
     }
     return Hello(**{**fields, **changes})
 
@@ -176,14 +178,14 @@ def ahead(count: int) -> st.SearchStrategy[bytes]:
 values = st.tuples(*[st.integers(-VALUE_LIMIT, VALUE_LIMIT)] * AGREEMENT.width)
 GREETS: dict[str, Any] = {
     "nonce": nonces,
-    "asking": st.booleans(),
+    "wants_reply": st.booleans(),
     "recorded": rounds,
-    "met": digests,
-    "answer": nonces,
+    "nonce_digest": digests,
+    "echo": nonces,
 }
-hellos = st.builds(Hello, **COMMON, **GREETS, ahead=ahead(3))
+hellos = st.builds(Hello, **COMMON, **GREETS, known_ahead=ahead(3))
 releases = st.builds(Release, **COMMON, values=values)
-seals = st.builds(Seal, **COMMON, complete=st.booleans())
+seals = st.builds(Seal, **COMMON, has_all_seals=st.booleans())
 halts = st.builds(
     Halt,
     **COMMON,
@@ -208,22 +210,24 @@ EDGES: tuple[dict[str, Any], ...] = (
 @given(message=messages)
 @example(Release(**EDGES[0], values=(-VALUE_LIMIT, 0)))
 @example(Release(**EDGES[1], values=(-1, VALUE_LIMIT)))
-@example(_hello(**EDGES[1], recorded=2**32 - 1, met=b"\xff" * 32, ahead=b"\0\1\2"))
+@example(_hello(**EDGES[1], recorded=2**32 - 1, nonce_digest=b"\xff" * 32, known_ahead=b"\0\1\2"))
 @example(Halt(**EDGES[1], reason=Reason.HEADS_DIFFER, evidence=()))
 @example(Halt(**EDGES[0], reason=Reason.HEADS_DIFFER, evidence=(b"", bytes(256), bytes(300))))
-@example(Seal(**EDGES[1], complete=True))
+@example(Seal(**EDGES[1], has_all_seals=True))
 def test_every_message_comes_back(message: Message) -> None:
     """What a member signs, everybody reads."""
     signed = sign(message)
     assert READER.unpack(signed.data) == signed
 
 
-@given(counts=st.integers(0, 20).flatmap(ahead), digest=digests, asking=st.booleans())
+@given(counts=st.integers(0, 20).flatmap(ahead), digest=digests, wants_reply=st.booleans())
 def test_a_hello_of_another_agreement_comes_back(
-    counts: bytes, digest: bytes, asking: bool
+    counts: bytes, digest: bytes, wants_reply: bool
 ) -> None:
     """A hello is read whatever its agreement and however many members that has."""
-    hello = _hello(sender="ben", agreement=digest, round=3, asking=asking, ahead=counts)
+    hello = _hello(
+        sender="ben", agreement=digest, round=3, wants_reply=wants_reply, known_ahead=counts
+    )
     assert READER.unpack(sign(hello).data).message == hello
 
 
@@ -258,7 +262,7 @@ def test_the_longest_message_of_a_session_is_read(members: int, resources: int) 
         "chain_hash": b"\xff" * 32,
     }
     shown = [sign(Release(sender=m.name, values=largest, **common)) for m in agreement.members]
-    hello = _hello(**common, ahead=b"\2" * members)
+    hello = _hello(**common, known_ahead=b"\2" * members)
     for last in (shown[0], sign(hello)):
         evidence = tuple(signed.data for signed in (*shown, last))
         halt = Halt(sender="ben", reason=Reason.HEADS_DIFFER, evidence=evidence, **common)
@@ -307,12 +311,12 @@ def _release(**changes: Any) -> Release:
         (lambda: _release(values=(0, VALUE_LIMIT + 1)), "a released number is out of range"),
         (lambda: _release(values=(-VALUE_LIMIT - 1, 0)), "a released number is out of range"),
         (lambda: _hello(nonce=bytes(15)), "the nonce has a wrong length"),
-        (lambda: _hello(answer=bytes(17)), "the answered nonce has a wrong length"),
-        (lambda: _hello(met=bytes(31)), "the digest of the nonces has a wrong length"),
-        (lambda: _hello(recorded=-1), "counts its own releases out of range"),
-        (lambda: _hello(recorded=1 << 32), "counts its own releases out of range"),
-        (lambda: _hello(ahead=bytes(3)), "one or two releases ahead, or nothing"),
-        (lambda: _hello(ahead=b"\1\3\0"), "one or two releases ahead, or nothing"),
+        (lambda: _hello(echo=bytes(17)), "the echoed nonce has a wrong length"),
+        (lambda: _hello(nonce_digest=bytes(31)), "the digest of the nonces has a wrong length"),
+        (lambda: _hello(recorded=-1), "recorded releases is out of range"),
+        (lambda: _hello(recorded=1 << 32), "recorded releases is out of range"),
+        (lambda: _hello(known_ahead=bytes(3)), "must be from 0 to 2"),
+        (lambda: _hello(known_ahead=b"\1\3\0"), "must be from 0 to 2"),
     ],
 )
 def test_a_malformed_message_cannot_be_built(make: Callable[[], Message], error: str) -> None:
@@ -346,7 +350,13 @@ _SAMPLES = [
     sign(_release()).data,
     sign(_hello()).data,
     sign(
-        Seal(sender="cyd", agreement=AGREEMENT.digest, round=4, chain_hash=bytes(32), complete=True)
+        Seal(
+            sender="cyd",
+            agreement=AGREEMENT.digest,
+            round=4,
+            chain_hash=bytes(32),
+            has_all_seals=True,
+        )
     ).data,
     sign(
         Halt(

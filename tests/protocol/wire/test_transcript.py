@@ -420,7 +420,13 @@ def test_a_replaced_release_breaks_the_chain_after_it(
 def test_a_seal_on_another_head_is_named(agreement: Agreement, whole: Transcript) -> None:
     """Seals must stand on the head that the rounds give."""
     wrong = sign(
-        Seal(sender="ben", agreement=agreement.digest, round=2, chain_hash=bytes(32), complete=True)
+        Seal(
+            sender="ben",
+            agreement=agreement.digest,
+            round=2,
+            chain_hash=bytes(32),
+            has_all_seals=True,
+        )
     )
     text = refused(agreement, replace(whole, seals=(whole.seals[0], wrong)))
     assert text.startswith("round 2, member 'ben': it stands on another head")

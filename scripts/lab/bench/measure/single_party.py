@@ -141,7 +141,7 @@ class Peers:
         given = self._keys
         if len(given) > GREETED:
             given = given[-1:]
-            self._session._answered |= {keys.name for keys in self._keys[:-1]}
+            self._session._handshake.answered |= {keys.name for keys in self._keys[:-1]}
         return [
             keys.pack(
                 Hello(
@@ -150,10 +150,10 @@ class Peers:
                     round=0,
                     chain_hash=self._session.state.chain_hash,
                     nonce=bytes(16),
-                    asking=False,
+                    wants_reply=False,
                     recorded=0,
-                    met=bytes(32),
-                    answer=hello.nonce,
+                    nonce_digest=bytes(32),
+                    echo=hello.nonce,
                 )
             ).data
             for keys in given
