@@ -74,10 +74,10 @@ def test_it_says_how_the_session_stands_and_ends_with_it(tmp_path: Path, topolog
         assert_undisturbed(session, "--topology", topology)
 
 
-def test_it_stays_when_told_to(tmp_path: Path) -> None:
-    """With --stay it says that the session is over, is well, and goes on until it is told."""
+def test_it_keeps_running_when_asked_to(tmp_path: Path) -> None:
+    """With --keep-running it reports the end of the session and continues until stopped."""
     with play(tmp_path / "s", options(rounds=ROUNDS)) as session:
-        serve(session, "--stay")
+        serve(session, "--keep-running")
         for name in session.cast.names:
             session.cast.start_party(name)
         session.cast.wait(LIMIT)
