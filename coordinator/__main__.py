@@ -4,7 +4,8 @@ import argparse
 from pathlib import Path
 
 from coordinator.draft import write_agreement
-from coordinator.serve import health, serve
+from coordinator.health import check_health
+from coordinator.serve import serve
 from protocol.agreement import schema
 from protocol.runtime.cli import Commands, add_command, command_line, run
 
@@ -129,7 +130,7 @@ def _add_serve(commands: Commands) -> None:  # type: ignore[type-arg]
 
 
 def _add_health(commands: Commands) -> None:  # type: ignore[type-arg]
-    parser = add_command(commands, "health", health, "check that a coordinator works", HEALTH)
+    parser = add_command(commands, "health", check_health, "check that a coordinator works", HEALTH)
     parser.epilog = EXIT_CODES.format(codes="20 no coordinator with this key answers")
     _add_files(parser)
     parser.add_argument("--listen", metavar="ADDRESS", help="as given to `coordinator serve`")

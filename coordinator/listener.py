@@ -3,7 +3,6 @@
 The relay and the rendezvous share it. Never here: what a message means.
 """
 
-from types import TracebackType
 from typing import Any
 
 import zmq
@@ -57,12 +56,7 @@ class Listener:
     def __enter__(self) -> "Listener":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._backlog.stop()
         self._authenticator.stop()
         self._context.destroy(linger=0)

@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from coordinator.collector import KEYS, SEALS, Exchange, RoundCollector
@@ -78,12 +77,7 @@ class LivePage:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._put(None)
         self._thread.join(timeout=5.0)
         self._server.close()

@@ -4,7 +4,7 @@ The relay and the rendezvous share it. Never here: sockets, and what members are
 """
 
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from coordinator.collector import Collected, RoundCollector
 from coordinator.journal import Journal
@@ -16,13 +16,6 @@ from protocol.wire.messages import Signed
 
 if TYPE_CHECKING:  # a coordinator without a page needs no page server
     from coordinator.live_page import LivePage
-
-
-class Received(NamedTuple):
-    """A verified message, and what it has changed."""
-
-    signed: Signed
-    collected: Collected
 
 
 class SessionObserver:
@@ -48,8 +41,8 @@ class SessionObserver:
         self._page = page
         self._keep_running = keep_running
 
-    def read(self, owner: str, data: bytes, now: float) -> Received | None:
-        """Verify an admitted message from the connection of `owner`; None if it is invalid."""
+    def read(self, owner: str, data: bytes, now: float) -> tuple[Signed, Collected] | None:
+        """Return an admitted message and what it has changed; None if it is invalid."""
         try:
             signed = self.admission.read(owner, data, now)
         except BadMessage:
@@ -61,7 +54,7 @@ class SessionObserver:
             self._journal.append(collected.closed)
         if self._page is not None:
             self._page.add(collected.closed)
-        return Received(signed, collected)
+        return signed, collected
 
     def flush(self) -> None:
         """Let the journal survive the end of the process."""

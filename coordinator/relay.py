@@ -11,12 +11,14 @@ import time
 import zmq
 
 from coordinator.batching import Batching
+from coordinator.collector import Collected
 from coordinator.listener import Listener
-from coordinator.observer import Received, SessionObserver
+from coordinator.observer import SessionObserver
 from coordinator.progress import Say
 from protocol.agreement.model import Agreement
 from protocol.runtime.sockets import QUEUE
 from protocol.wire.framing import Batches
+from protocol.wire.messages import Signed
 
 TURN_SECONDS = 0.005
 """After this time the relay passes messages on, even if more are waiting."""
@@ -91,7 +93,7 @@ class Relay:
         # Members send only their newest two messages again: older ones must be safe by now.
         self._observer.flush()
 
-    def _read(self, frame: zmq.Frame, owner: str, now: float) -> list[Received]:
+    def _read(self, frame: zmq.Frame, owner: str, now: float) -> list[tuple[Signed, Collected]]:
         """Return the verified messages in a frame from the connection of `owner`.
 
         No message of a session has several frames.

@@ -1,4 +1,4 @@
-"""`coordinator serve` and `coordinator health`: puts the pieces of a coordinator together.
+"""`coordinator serve`: puts the pieces of a coordinator together.
 
 Never here: what is done with a message.
 """
@@ -64,16 +64,6 @@ def serve(options: argparse.Namespace) -> None:
             Rendezvous(agreement, listener, observer, say).run()
         else:
             Relay(agreement, listener, observer, say).run()
-
-
-def health(options: argparse.Namespace) -> None:
-    """End with 0 if the coordinator of an agreement answers on this machine."""
-    from coordinator.health import check_health
-
-    agreement = read_agreement(options.agreement)
-    secret = own_secret(options, agreement)
-    check_health(agreement, secret, listen=options.listen, seconds=options.seconds)
-    print("the coordinator answers")
 
 
 def _say(text: str) -> None:
