@@ -1,8 +1,9 @@
 """Holds messages back for a moment, so that a relay sends a round as one frame and not as K.
 
-A round closes only with the releases of all members, so holding one back delays nobody. Messages
-of other rounds, repeated messages and forwarded messages pass at once. Limits: one message per
-member, and half of the time after which members send again. Nothing is changed or left out.
+A round closes only with the releases of all members, so holding one back delays no member.
+Messages of other rounds, repeated and forwarded messages pass at once. At most one message per
+member and exchange is held, for half of the time after which members send again.
+Never here: changing or dropping a message.
 """
 
 from coordinator.collector import Collected

@@ -136,19 +136,21 @@ class RoundCollector:
 
         Messages further ahead are forgotten then. Parties ignored them, so they are no releases.
         """
-        if len(exchange.messages) < len(self.names):
+        if not self._has_all(exchange):
             return ()
         if exchange.number > self._current + 1:
             self._current = exchange.number
         closed = []
-        while len(self._open.get(self._current, Exchange(0)).messages) == len(self.names):
-            closed.append(self._open[self._current])
+        while (current := self._open.get(self._current)) and self._has_all(current):
+            closed.append(current)
             self._current += 1
-            following = self._open.get(self._current)
-            self._open = {} if following is None else {self._current: following}
+            self._open = {n: e for n, e in self._open.items() if n == self._current}
         if closed:
             self._seals = {n: s for n, s in self._seals.items() if s.message.round >= self.closed}
         return tuple(closed)
+
+    def _has_all(self, exchange: Exchange) -> bool:
+        return len(exchange.messages) == len(self.names)
 
     def _collect_seal(self, seal: Seal, signed: Signed) -> Collected:
         if seal.complete:

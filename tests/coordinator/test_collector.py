@@ -98,6 +98,23 @@ def test_one_member_alone_moves_nothing() -> None:
     assert collector.missing() == NAMES[1:]
 
 
+def test_rounds_close_once_and_in_order_whatever_one_member_signs() -> None:
+    """The releases of the honest members are in every round, and no round is skipped."""
+    chance = random.Random(5)
+    for _ in range(20):
+        collector, numbers = RoundCollector(AGREEMENT), []
+        for releases in TRANSCRIPT.rounds:
+            sent = [*releases]
+            for _ in range(chance.randrange(6)):
+                other = lying(releases[2], round=chance.randrange(AGREEMENT.rounds))
+                sent.insert(chance.randrange(len(sent)), other)
+            for exchange in (e for s in sent for e in collector.collect(s, 0.0).closed):
+                numbers.append(exchange.number)
+                honest = TRANSCRIPT.rounds[exchange.number][:2]
+                assert collector.in_roster_order(exchange)[:2] == honest
+        assert numbers == list(range(AGREEMENT.rounds))
+
+
 def test_little_is_stored_whatever_is_signed() -> None:
     """One message per member for the current, the next and a few later exchanges."""
     chance, first = random.Random(3), TRANSCRIPT.rounds[0]

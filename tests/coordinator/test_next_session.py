@@ -126,11 +126,11 @@ def test_next_session_has_the_same_terms(earlier: Earlier, later: Path) -> None:
 
 def test_next_session_has_its_own_name_and_digest(earlier: Earlier, tmp_path: Path) -> None:
     """The command prints the digest."""
-    told = earlier.next(tmp_path / "next.toml")
+    done = earlier.next(tmp_path / "next.toml")
     new = read_agreement(tmp_path / "next.toml")
     assert new.session == "later"
     assert new.digest != earlier.agreement.digest
-    assert new.digest.hex() in told.stdout
+    assert new.digest.hex() in done.stdout
 
 
 def test_options_change_the_terms(earlier: Earlier, tmp_path: Path) -> None:
@@ -173,10 +173,10 @@ def test_next_session_runs_from_these_prices(earlier: Earlier, later: Path, tmp_
     new = read_agreement(later)
     transcript = load(new, (folder / "party1" / "out" / "session.transcript").read_bytes())
     assert len(transcript.rounds) == ROUNDS
-    told = next(e["prices"] for e in cast.events["party1"] if e.get("round") == 1)
+    first_prices = next(e["prices"] for e in cast.events["party1"] if e.get("round") == 1)
     totals = numbers(transcript.rounds[0]).sum(axis=0).tolist()
     for price, start, total, resource in zip(
-        told, earlier.prices, totals, new.resources, strict=True
+        first_prices, earlier.prices, totals, new.resources, strict=True
     ):
         overrun = (total / TICKS - 1.0) * resource.capacity
         assert price == pytest.approx(start + STEP * overrun, rel=1e-12)

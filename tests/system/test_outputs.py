@@ -95,9 +95,9 @@ def test_characters_that_a_stream_cannot_show_are_escaped(tmp_path: Path, encodi
         session.cast.start()
         session.cast.wait(LIMIT)
         ledger = session.cast.folder / "party1" / "party1.ledger"
-        told = shell(ours("party", "budget", ledger), PYTHONIOENCODING=encoding, LC_ALL="C")
-        assert (told.returncode, told.stderr) == (0, "")
-        assert "demo-1" in told.stdout
+        budget = shell(ours("party", "budget", ledger), PYTHONIOENCODING=encoding, LC_ALL="C")
+        assert (budget.returncode, budget.stderr) == (0, "")
+        assert "demo-1" in budget.stdout
 
 
 EARLY = """
@@ -158,12 +158,12 @@ def test_an_interrupted_demonstration_leaves_nothing(
         until(lambda: len(children(demo.pid)) == 3, "all processes run")
         started = children(demo.pid)
         demo.send_signal(number)
-        said, _ = demo.communicate(timeout=LIMIT)
+        output, _ = demo.communicate(timeout=LIMIT)
     finally:
         demo.kill()
         demo.wait()
     assert demo.returncode == 130
-    assert "Traceback" not in said
+    assert "Traceback" not in output
     assert not [*tmp_path.glob("sotto-*/")]
     assert not [pid for pid in started if Path(f"/proc/{pid}").exists()]
 
