@@ -52,7 +52,7 @@ def main() -> None:
     run(parser)
 
 
-def _add_new(commands: Commands) -> None:  # type: ignore[type-arg]
+def _add_new(commands: Commands) -> None:
     new = add_command(commands, "new", write_agreement, "write an agreement", NEW)
     new.epilog = EXIT_CODES.format(
         codes="2 wrong options, 3 terms that contradict each other, 5 wrong key file,\n"
@@ -113,7 +113,7 @@ def _add_new(commands: Commands) -> None:  # type: ignore[type-arg]
         help="where to write the agreement (%(default)s)")  # fmt: skip
 
 
-def _add_serve(commands: Commands) -> None:  # type: ignore[type-arg]
+def _add_serve(commands: Commands) -> None:
     parser = add_command(commands, "serve", serve, "pass on the messages of a session", SERVE)
     parser.epilog = EXIT_CODES.format(codes="2 it cannot listen or write, 3 wrong agreement, "
         "5 wrong key file, 31 too few open files")  # fmt: skip
@@ -129,7 +129,7 @@ def _add_serve(commands: Commands) -> None:  # type: ignore[type-arg]
         "(any free port)")  # fmt: skip
 
 
-def _add_health(commands: Commands) -> None:  # type: ignore[type-arg]
+def _add_health(commands: Commands) -> None:
     parser = add_command(commands, "health", check_health, "check that a coordinator works", HEALTH)
     parser.epilog = EXIT_CODES.format(codes="20 no coordinator with this key answers")
     _add_files(parser)

@@ -77,9 +77,13 @@ class RoundCollector:
         return len(self.finished) == len(self.names)
 
     def missing(self) -> list[str]:
-        """The members that have sent nothing in the exchange that most members have reached."""
-        candidates = [self._open[number].messages for number in sorted(self._open)]
-        present = max((self._seals, *candidates), key=len)
+        """The members that have sent nothing since the last exchange was closed.
+
+        A member with a message of a later exchange is not missing: this process may have missed
+        the exchanges in between. So what one member signs never makes another one missing.
+        """
+        present = set(self.finished if self.seals else self._seals)
+        present.update(*(exchange.messages for exchange in self._open.values()))
         return [name for name in self.names if name not in present]
 
     def in_roster_order(self, exchange: Exchange) -> tuple[Signed, ...]:

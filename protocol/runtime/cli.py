@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from types import FrameType
+from typing import TypeAlias
 
 from protocol import __version__
 from protocol.errors import BadCommand, SottoError
@@ -59,10 +60,11 @@ def _on_signals(handler: Callable[[int, FrameType | None], None] | signal.Handle
         signal.signal(number, handler)
 
 
-Commands = argparse._SubParsersAction  # argparse has no public name for it
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+"""What `add_subparsers` returns, for which argparse has no public name."""
 
 
-def command_line(prog: str, description: str) -> tuple[argparse.ArgumentParser, Commands]:  # type: ignore[type-arg]
+def command_line(prog: str, description: str) -> tuple[argparse.ArgumentParser, Commands]:
     """Return a parser with subcommands that looks the same for all three commands.
 
     Call it first: from here until the command runs, a signal ends the process at once.
@@ -76,14 +78,14 @@ def command_line(prog: str, description: str) -> tuple[argparse.ArgumentParser, 
 
 
 def add_command(
-    commands: Commands,  # type: ignore[type-arg]
+    commands: Commands,
     name: str,
     run: Callable[[argparse.Namespace], int | None],
     summary: str,
     description: str,
 ) -> argparse.ArgumentParser:
     """Add a subcommand with its help; the description keeps its line breaks."""
-    parser: argparse.ArgumentParser = commands.add_parser(
+    parser = commands.add_parser(
         name,
         help=summary,
         description=description,

@@ -47,16 +47,26 @@ def test_a_member_whose_messages_others_forward_is_not_here() -> None:
     assert f"waiting for {others}" in observed.lines[-1]
 
 
-def test_the_member_that_has_not_released_is_named() -> None:
-    """It cannot hide behind releases of other rounds."""
+def test_only_the_member_that_has_not_released_is_named() -> None:
+    """Releases and seals of other rounds that another member signs change nothing."""
     observed = Observed()
-    for signed in TRANSCRIPT.rounds[0]:
+    for signed in (*TRANSCRIPT.rounds[0], *TRANSCRIPT.rounds[1][:2]):
         observed.receive(signed)
-    for signed in TRANSCRIPT.rounds[1][:2]:
-        observed.receive(signed)
-    observed.receive(lying(TRANSCRIPT.rounds[0][2], round=9))
+    for number in (1, 2, 5, 9):
+        observed.receive(lying(TRANSCRIPT.rounds[0][1], round=number))
+        observed.receive(lying(TRANSCRIPT.seals[1], round=number))
     observed.progress.check(QUIET_SECONDS)
     assert observed.lines[-1].endswith("nothing new for 30 seconds; waiting for cyd")
+
+
+def test_a_late_relay_does_not_name_members_that_are_ahead() -> None:
+    """It has missed the rounds before, and waits only for the member that is silent."""
+    observed = Observed()
+    for signed in TRANSCRIPT.rounds[5][:2]:
+        observed.receive(signed)
+    observed.receive(lying(TRANSCRIPT.rounds[0][1], round=0))
+    observed.progress.check(QUIET_SECONDS)
+    assert observed.lines[-1].endswith("waiting for cyd")
 
 
 def test_the_member_that_has_not_sealed_is_named() -> None:
