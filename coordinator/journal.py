@@ -6,6 +6,7 @@ the session.
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import msgpack
@@ -49,19 +50,17 @@ class Journal:
             ) from None
 
     def append(self, closed: Iterable[Exchange]) -> None:
-        """Keep exchanges that were closed, unless exchanges before them are missing."""
-        for exchange in closed:
-            messages = self._keep(exchange)
-            if messages:
-                self._write(bytes(msgpack.packb(messages)))
+        """Write exchanges that were closed, unless exchanges before them are missing.
 
-    def flush(self) -> None:
-        """Let what was kept so far survive the end of the process."""
-        self._write(b"", flush=True)
+        They survive the end of the process. Members send only their newest two messages again,
+        so this comes before the messages are passed on.
+        """
+        for exchange in closed:
+            if messages := self._keep(exchange):
+                self._write(bytes(msgpack.packb(messages)))
 
     def close(self) -> None:
         """Write the transcript: sealed if the seals of all members were received."""
-        self.flush()
         masked = self._agreement.masked
         keys, rounds = self.exchanges[:masked], self.exchanges[masked:]
         seals = [signed.data for signed in self._collector.seals]
@@ -118,12 +117,12 @@ class Journal:
         with self._part.open("r+b") as journal:
             journal.truncate(valid_bytes)
 
-    def _write(self, entry: bytes, *, flush: bool = False) -> None:
+    def _write(self, entry: bytes) -> None:
         try:
             self._file.write(entry)
-            if flush:
-                self._file.flush()
+            self._file.flush()
         except (OSError, ValueError) as error:
             if not self._file.closed:
                 self._say(f"the journal {self._part} cannot be written: {error}")
-                self._file.close()
+                with suppress(OSError):  # it tries to write once more
+                    self._file.close()

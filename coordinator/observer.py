@@ -56,11 +56,6 @@ class SessionObserver:
             self._page.add(collected.closed)
         return signed, collected
 
-    def flush(self) -> None:
-        """Let the journal survive the end of the process."""
-        if self._journal is not None:
-            self._journal.flush()
-
     def continues(self, now: float) -> bool:
         """Report progress, about once a second; False when the coordinator should end."""
         self.progress.check(now)

@@ -90,8 +90,6 @@ class Relay:
         except zmq.Again:
             pass
         self._publish(passing)
-        # Members send only their newest two messages again: older ones must be safe by now.
-        self._observer.flush()
 
     def _read(self, frame: zmq.Frame, owner: str, now: float) -> list[tuple[Signed, Collected]]:
         """Return the verified messages in a frame from the connection of `owner`.

@@ -29,7 +29,7 @@ class Recorder:
             self.journal.append(self.collector.collect(signed, 0.0).closed)
 
     def kill(self) -> None:
-        """End as a killed process does, after a flush."""
+        """End as a killed process does."""
         self.journal._file.close()
 
 
@@ -99,3 +99,16 @@ def test_the_journal_of_another_session_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(BadCommand, match="not the journal of this session"):
         Journal(other, path, RoundCollector(other), say=lambda _: None)
     assert part.read_bytes() == before
+
+
+def test_a_disk_that_fails_never_stops_the_session(tmp_path: Path) -> None:
+    """The transcript is still written at the end, from memory."""
+    path = tmp_path / "kept.transcript"
+    recorder = Recorder(path)
+    recorder.kill()
+    messages = [s for releases in (*TRANSCRIPT.rounds, TRANSCRIPT.seals) for s in releases]
+    with Path("/dev/full").open("ab") as full:
+        recorder.journal._file = full
+        recorder.receive(*messages)
+    recorder.journal.close()
+    assert load(AGREEMENT, path.read_bytes()) == TRANSCRIPT
