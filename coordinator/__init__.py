@@ -1,6 +1,6 @@
-"""The untrusted relay: it introduces members and passes on their signed bytes.
+"""The untrusted coordinator: it introduces members and passes on their signed bytes.
 
-`relay` passes messages on, `rendezvous` introduces the members of a mesh, `collector` tracks who
-said what, `draft` writes agreements. Never here: an import of `party`, a solver, a
-private number.
+`relay` passes messages on, `rendezvous` introduces the members of a mesh, and `collector` tracks
+who has sent what: batching, progress, journal and page read it. `draft` writes agreements.
+Never here: an import of `party`, a solver, a private number.
 """

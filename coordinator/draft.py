@@ -1,6 +1,6 @@
-"""Writes an agreement: `coordinator new`, from its options or from an earlier session.
+"""Writes an agreement for `coordinator new`, from its options or from an earlier session.
 
-Checks the agreement as a party would, before anybody gets it.
+It checks the agreement as a party would, before a member receives it. Never here: private data.
 """
 
 import argparse
@@ -36,51 +36,61 @@ _DEFAULTS: dict[str, Any] = {
     "patience": schema.PATIENCE_SECONDS,
     "rehearsal": False,
 }
-"""What a new agreement says where neither an option nor an earlier session says otherwise."""
+"""Terms of a new agreement for which no option is given."""
 
 
 def write_agreement(options: argparse.Namespace) -> None:
+    """Write the agreement, and the coordinator's key if it does not exist."""
     import zmq
 
     from protocol.validation import require_playable
 
     if options.out.exists():
-        raise BadAgreement(f"{str(options.out)!r} exists already and is not overwritten")
+        raise BadAgreement(
+            f"--out {str(options.out)!r}: the file exists and is not overwritten; choose another "
+            "name"
+        )
     if not options.out.parent.is_dir():
-        raise BadCommand(f"--out {str(options.out)!r}: there is no such folder")
-    known = options.key.exists()
-    secret = read_secret(options.key) if known else zmq.curve_keypair()[1]
+        raise BadCommand(f"--out {str(options.out)!r}: the folder does not exist; make it first")
+    has_key = options.key.exists()
+    secret = read_secret(options.key) if has_key else zmq.curve_keypair()[1]
     key = zmq.curve_public(secret).decode()
-    draft = _first(options, key) if options.earlier is None else _next(options, key)
+    draft = _from_options(options, key) if options.earlier is None else _from_earlier(options, key)
     text = written(draft)
     agreement = parse(text)
     require_playable(agreement)
-    if not known:
+    if not has_key:
         write_private(options.key, secret.decode() + "\n")
-        print(f"{options.key}: secret, stays here")
+        print(f"{options.key}: your secret key; keep it on this machine")
     try:
         options.out.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise BadCommand(f"{str(options.out)!r} cannot be written: {error.strerror}") from None
+        raise BadCommand(
+            f"--out {str(options.out)!r} cannot be written: {error.strerror}"
+        ) from None
     print(f"{options.out}: send it to all members; its digest is {agreement.digest.hex()}")
 
 
-def _first(options: argparse.Namespace, key: str) -> Agreement:
-    """The agreement that the options describe."""
+def _given(options: argparse.Namespace) -> dict[str, Any]:
+    """The options that the command line has."""
+    return {name: value for name, value in vars(options).items() if value is not None}
+
+
+def _from_options(options: argparse.Namespace, key: str) -> Agreement:
+    """Return the agreement that the options describe."""
     for name in ("resource", "member", "address"):
         if not getattr(options, name):
-            raise BadCommand(f"--{name} is missing; only with --from an earlier session says it")
+            raise BadCommand(f"--{name} is required unless --from is given")
     if options.agreement is not None:
-        raise BadCommand("--agreement goes with --from: without it there is no earlier session")
+        raise BadCommand("--agreement is for --from only; leave it out")
     if options.mode == "exact" and (options.epsilon, options.delta) != (None, None):
-        raise BadCommand("mode exact has no noise, so that --epsilon and --delta mean nothing")
-    terms = _DEFAULTS | {k: v for k, v in vars(options).items() if v is not None}
-    hidden = terms["mode"] == "exact"
-    certificate = _certificate(options, centered=hidden)
-    resources = [_resource_table(argument, noisy=not hidden) for argument in options.resource]
+        raise BadCommand("--epsilon and --delta have no meaning with --mode exact; leave them out")
+    terms = _DEFAULTS | _given(options)
+    exact = terms["mode"] == "exact"
+    certificate = _certificate_terms(options, centered=exact)
+    resources = [_resource_table(argument, noisy=not exact) for argument in options.resource]
     members = [_member_table(str(argument)) for argument in options.member]
-    able = terms["mode"] != "clipped" and len(members) >= LEAST_MASKED
-    reveal = terms.get("reveal", "totals" if able else "each")
+    maskable = terms["mode"] != "clipped" and len(members) >= LEAST_MASKED
     _set_units(resources, options.unit or [])
     _set_endowments(members, [r["name"] for r in resources], options.endowment or [])
     return from_table(
@@ -88,11 +98,11 @@ def _first(options: argparse.Namespace, key: str) -> Agreement:
             "session": options.session,
             "currency": terms.get("currency", ""),
             "mode": terms["mode"],
-            "reveal": reveal,
+            "reveal": terms.get("reveal", "totals" if maskable else "each"),
             "rounds": terms["rounds"],
             "rehearsal": terms["rehearsal"],
             **({"pace_seconds": terms["pace"]} if "pace" in terms else {}),
-            "privacy": ({} if hidden else {k: terms[k] for k in ("epsilon", "delta")})
+            "privacy": ({} if exact else {k: terms[k] for k in ("epsilon", "delta")})
             | {k: terms[k] for k in ("colluders", "overrun") if k in terms},
             "prices": {"start": terms["start"], **certificate},
             "transport": {
@@ -107,29 +117,29 @@ def _first(options: argparse.Namespace, key: str) -> Agreement:
     )
 
 
-def _next(options: argparse.Namespace, key: str) -> Agreement:
-    """The agreement of an earlier session, starting from the prices of its outcome."""
+def _from_earlier(options: argparse.Namespace, key: str) -> Agreement:
+    """Return the agreement of an earlier session, starting from its final prices."""
     from protocol.outcome.outcome import outcome
     from protocol.wire.transcript import load
 
-    kept = ("resource", "unit", "currency", "member", "endowment", "mode", "start", "rehearsal")
-    for name in (*kept, "reveal", "colluders", "overrun"):
-        if getattr(options, name) is not None:
+    given = _given(options)
+    fixed = ("resource", "unit", "currency", "member", "endowment", "mode", "start", "rehearsal")
+    for name in (*fixed, "reveal", "colluders", "overrun"):
+        if name in given:
             raise BadCommand(
-                f"--{name} is what the earlier session says; leave it out, and change the file "
-                "that is written where the next session is to differ"
+                f"--{name} cannot be given with --from, which takes it from the earlier session; "
+                "leave it out, and edit the new agreement if the next session is to differ"
             )
     if options.agreement is None:
-        raise BadCommand("--from needs --agreement beside it: what that session agreed on")
+        raise BadCommand("--from needs --agreement, the agreement of the earlier session")
     old = read_agreement(options.agreement)
-    known = outcome(old, load(old, read_transcript(options.earlier, old)))
-    if not known.state.over:
+    result = outcome(old, load(old, read_transcript(options.earlier, old)))
+    if not result.state.over:
         print(
-            f"{options.earlier} stops after {known.rounds} of {old.rounds} rounds: the prices "
-            "reached there are taken",
+            f"{options.earlier} ends after {result.rounds} of {old.rounds} rounds; the next "
+            "session starts from the prices reached there",
             file=sys.stderr,
         )
-    given = {k: v for k, v in vars(options).items() if v is not None}
     privacy = old.privacy and replace(
         old.privacy, **{k: given[k] for k in ("epsilon", "delta") if k in given}
     )
@@ -141,8 +151,8 @@ def _next(options: argparse.Namespace, key: str) -> Agreement:
         privacy=privacy,
         pricing=replace(
             old.pricing,
-            start=tuple(known.prices.tolist()),
-            **_certificate(options, centered=old.pricing.step == "center"),
+            start=tuple(result.prices.tolist()),
+            **_certificate_terms(options, centered=old.pricing.step == "center"),
         ),
         transport=replace(
             old.transport,
@@ -154,76 +164,82 @@ def _next(options: argparse.Namespace, key: str) -> Agreement:
     )
 
 
-def _certificate(options: argparse.Namespace, *, centered: bool) -> dict[str, Any]:
-    """When the rounds may stop, as far as the options say so."""
-    given = {k: getattr(options, k) for k in ("tolerance", "reserve")}
-    given = {k: v for k, v in given.items() if v is not None}
+def _certificate_terms(options: argparse.Namespace, *, centered: bool) -> dict[str, Any]:
+    """Return the given options of the certificate, which only the centre rule has."""
+    given = {k: v for k, v in _given(options).items() if k in ("tolerance", "reserve")}
     if given and not centered:
         raise BadCommand(
-            f"--{next(iter(given))} belongs to the certificate, which only rounds without noise "
+            f"--{next(iter(given))} belongs to the certificate, which only sessions without noise "
             "have (mode exact, step center); leave it out"
         )
     return given
 
 
 def _set_units(resources: list[dict[str, Any]], arguments: list[str]) -> None:
-    """Give each resource that is named its unit."""
+    """Add the units to the tables of the resources."""
+    tables = {table["name"]: table for table in resources}
     for argument in arguments:
         name, _, unit = argument.partition("=")
-        found = [table for table in resources if table["name"] == name]
-        if not unit or not found:
-            names = ", ".join(table["name"] for table in resources)
+        if not unit or name not in tables:
             raise BadCommand(
-                f"--unit {argument!r}: it must be RESOURCE=UNIT, and the resources are {names}"
+                f"--unit {argument!r}: it must be RESOURCE=UNIT; the resources are "
+                + ", ".join(tables)
             )
-        if found[0].setdefault("unit", unit) != unit:
-            raise BadCommand(f"--unit {argument!r}: {name} is in {found[0]['unit']!r} already")
+        if tables[name].setdefault("unit", unit) != unit:
+            raise BadCommand(
+                f"--unit {argument!r}: {name} has the unit {tables[name]['unit']!r} already; give "
+                "one unit for each resource"
+            )
 
 
 def _set_endowments(
     members: list[dict[str, Any]], resources: list[str], arguments: list[str]
 ) -> None:
-    """Give each member that is named what it brings: of one resource, or of all the others."""
-    names = [table["name"] for table in members]
-    parts: dict[str, dict[str, float]] = {}
+    """Add the endowments to the tables of the members."""
+    tables = {table["name"]: table for table in members}
+    endowments: dict[str, dict[str, float]] = {}
     for argument in arguments:
-        name, resource, part = _endowment(argument, names, resources)
-        if resource in parts.setdefault(name, {}):
-            raise BadCommand(f"--endowment {argument!r}: that is said twice")
-        parts[name][resource] = part
-    for table in members:
-        said, name = parts.get(table["name"], {}), table["name"]
-        for resource in resources if said else ():
-            if "" not in said and resource not in said:
+        member, resource, fraction = _parse_endowment(argument, list(tables), resources)
+        if resource in endowments.setdefault(member, {}):
+            raise BadCommand(f"--endowment {argument!r} is given twice; give it once")
+        endowments[member][resource] = fraction
+    for member, fractions in endowments.items():
+        for resource in resources:
+            if "" not in fractions and resource not in fractions:
                 raise BadCommand(
-                    f"--endowment says what {name!r} brings, but not of {resource!r}; say "
-                    f"{name}:{resource}=PART, or {name}=PART for all that is not named"
+                    f"--endowment has no part of {resource!r} for {member!r}; add "
+                    f"{member}:{resource}=PART, or {member}=PART for all other resources"
                 )
-        if said:
-            table["endowment"] = {r: said[r] if r in said else said[""] for r in resources}
+        tables[member]["endowment"] = {r: fractions.get(r, fractions.get("")) for r in resources}
 
 
-def _endowment(argument: str, members: list[str], resources: list[str]) -> tuple[str, str, float]:
-    """Who, of which resource (none: of all), and which part."""
-    who, _, number = argument.partition("=")
-    name, _, resource = who.partition(":")
+def _parse_endowment(
+    argument: str, members: list[str], resources: list[str]
+) -> tuple[str, str, float]:
+    """Return member, resource (empty: all other resources) and fraction."""
+    target, _, number = argument.partition("=")
+    member, _, resource = target.partition(":")
     try:
-        part = float(number)
+        fraction = float(number)
     except ValueError:
         raise BadCommand(
             f"--endowment {argument!r}: it must be MEMBER=PART or MEMBER:RESOURCE=PART, with a "
             "part from 0 to 1"
         ) from None
-    for what, given, known in (("member", name, members), ("resource", resource, ["", *resources])):
-        if given not in known:
+    for kind, name, names in (
+        ("member", member, members),
+        ("resource", resource, ["", *resources]),
+    ):
+        if name not in names:
             raise BadCommand(
-                f"--endowment {argument!r}: there is no {what} {given!r}; there are "
-                + ", ".join(filter(None, known))
+                f"--endowment {argument!r}: there is no {kind} {name!r}; there are "
+                + ", ".join(filter(None, names))
             )
-    return name, resource, part
+    return member, resource, fraction
 
 
 def _resource_table(argument: str, *, noisy: bool) -> dict[str, Any]:
+    """Return the table of one `--resource`."""
     name, _, numbers = argument.partition("=")
     capacity, _, worth = numbers.partition(":")
     try:
@@ -236,31 +252,29 @@ def _resource_table(argument: str, *, noisy: bool) -> dict[str, Any]:
         ) from None
     if noisy and not worth:
         raise BadAgreement(
-            f"--resource {argument!r} has no worth: with noise the steps follow from it; say "
-            "NAME=CAPACITY:WORTH, with a public guess of what all of it would fetch"
+            f"--resource {argument!r} has no worth, which sets the price steps when there is "
+            "noise; use NAME=CAPACITY:WORTH, with a public estimate of its total value"
         )
     table: dict[str, Any] = {"name": name, "capacity": values[0]}
     return table | ({"worth": values[1]} if worth else {})
 
 
-def _short_text(path: Path) -> str:
-    return read_bounded(path, KEY_BYTES).decode("utf-8-sig")
-
-
 def _member_table(argument: str) -> dict[str, Any]:
-    path, band = argument, ""
+    """Return the table of one `--member`: its file, and floor and share if given."""
+    path, limits = argument, ""
     if not Path(argument).exists() and ":" in argument:
-        path, _, band = argument.rpartition(":")
-    floor, _, share = band.rpartition("..")
+        path, _, limits = argument.rpartition(":")
+    floor, _, share = limits.rpartition("..")
     try:
-        [member] = tomllib.loads(_short_text(Path(path)))["member"]
+        text = read_bounded(Path(path), KEY_BYTES).decode("utf-8-sig")
+        [member] = tomllib.loads(text)["member"]
         member = dict(member) | ({"share": float(share)} if share else {})
         member |= {"floor": float(floor)} if floor else {}
     except (OSError, KeyError, ValueError, TypeError):
         raise BadAgreement(
-            f"--member {argument!r}: it must be a file that `party keygen` wrote, and where "
-            "wanted a colon and a share, or FLOOR..SHARE"
+            f"--member {argument!r}: it must be a file that `party keygen` wrote, optionally "
+            "followed by :SHARE or :FLOOR..SHARE"
         ) from None
     if "name" not in member:
-        raise BadAgreement(f"--member {argument!r}: the file names no member")
+        raise BadAgreement(f"--member {argument!r}: the file has no name of a member")
     return member

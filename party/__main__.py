@@ -51,7 +51,7 @@ def _add_shared(parser: argparse.ArgumentParser, *names: str) -> None:
         parser.add_argument(name, **_SHARED[name])
 
 
-def _add_keygen(commands: Commands) -> None:  # type: ignore[type-arg]
+def _add_keygen(commands: Commands) -> None:
     parser = add_command(
         commands,
         "keygen",
@@ -67,7 +67,7 @@ def _add_keygen(commands: Commands) -> None:  # type: ignore[type-arg]
     parser.add_argument("--dir", type=Path, default=Path(), help="where to write (here)")
 
 
-def _add_check(commands: Commands) -> None:  # type: ignore[type-arg]
+def _add_check(commands: Commands) -> None:
     parser = add_command(
         commands,
         "check",
@@ -85,7 +85,7 @@ def _add_check(commands: Commands) -> None:  # type: ignore[type-arg]
     _add_shared(parser, "--agreement", "--data", "--as", "--ledger", "--data-set", *_MIP)
 
 
-def _add_join(commands: Commands) -> None:  # type: ignore[type-arg]
+def _add_join(commands: Commands) -> None:
     parser = add_command(
         commands,
         "join",
@@ -117,7 +117,7 @@ def _add_join(commands: Commands) -> None:  # type: ignore[type-arg]
     add("--log-format", choices=("text", "json"), default="text", help="json: one event a line")
 
 
-def _add_rehearse(commands: Commands) -> None:  # type: ignore[type-arg]
+def _add_rehearse(commands: Commands) -> None:
     parser = add_command(
         commands,
         "rehearse",
@@ -138,7 +138,7 @@ def _add_rehearse(commands: Commands) -> None:  # type: ignore[type-arg]
         help="estimated value of each capacity, if the agreement has none")  # fmt: skip
 
 
-def _add_result(commands: Commands) -> None:  # type: ignore[type-arg]
+def _add_result(commands: Commands) -> None:
     parser = add_command(
         commands,
         "result",
@@ -159,7 +159,7 @@ def _add_result(commands: Commands) -> None:  # type: ignore[type-arg]
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where to write")
 
 
-def _add_abandon(commands: Commands) -> None:  # type: ignore[type-arg]
+def _add_abandon(commands: Commands) -> None:
     parser = add_command(
         commands,
         "abandon",
@@ -182,7 +182,7 @@ def _add_abandon(commands: Commands) -> None:  # type: ignore[type-arg]
     add("--yes", action="store_true", help="do not ask")
 
 
-def _add_budget(commands: Commands) -> None:  # type: ignore[type-arg]
+def _add_budget(commands: Commands) -> None:
     parser = add_command(
         commands,
         "budget",

@@ -1,21 +1,22 @@
-"""How often something that others can cause may happen again: ever more seldom.
+"""Limits how often an event that a peer can cause may be reported.
 
-For log lines and the like, so that no peer can fill a disk with them. The caller brings the clock.
+So no peer can fill a disk with log lines. The caller supplies the time.
 """
 
 from collections.abc import Hashable
 
 
 class Backoff:
-    """For each key: yes at first, then only after a pause, which doubles with each yes."""
+    """Allows an event for each key at once, then after a pause that doubles each time."""
 
     def __init__(self, first_seconds: float, longest_seconds: float) -> None:
         self._first = first_seconds
         self._longest = longest_seconds
+        #: For each key: when it is allowed again, and the pause after that.
         self._next: dict[Hashable, tuple[float, float]] = {}
 
     def due(self, key: Hashable, now: float) -> bool:
-        """Whether it may happen now. If so the caller lets it happen."""
+        """Return whether the event is allowed now, and start the next pause if it is."""
         at, pause = self._next.get(key, (now, self._first))
         if now < at:
             return False

@@ -1,7 +1,6 @@
-"""What the three commands share: reading files, and turning errors into exit codes.
+"""What the three commands share: parsers, signals, and exit codes for errors.
 
-This is the edge of the package: besides `__main__`, `outputs` and `pages`, which reads its own
-style, nothing else in it touches the disk or the terminal. Nothing that decides may live here.
+Never here: what a command does.
 """
 
 import argparse
@@ -10,25 +9,26 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from types import FrameType
+from typing import TypeAlias
 
 from protocol import __version__
 from protocol.errors import BadCommand, SottoError
-from protocol.runtime.streams import keep_going, lost_output
+from protocol.runtime.streams import lost_output, survive_lost_streams
 
 INTERRUPTED = 130
 
 
 class Interrupted(BaseException):
-    """The user, or the system, wants the process to end. No `except Exception` may stop that."""
+    """A signal asks the process to end. It is no `Exception`, so that no handler stops it."""
 
 
 def run(parser: argparse.ArgumentParser, arguments: Sequence[str] | None = None) -> None:
-    """Parse, call the chosen command's `run`, and end with the exit code of EXIT_CODES.md.
+    """Parse, call the chosen command's `run`, and end with an exit code of EXIT_CODES.md.
 
-    The command goes on to its end, whatever becomes of its output. Where the output was all
-    that it was for, which is so unless it sets `beyond_output`, losing it is a failure.
+    The command runs to its end even if its output cannot be written. A lost output is an error
+    at the end, unless the command sets `beyond_output` because it does more than print.
     """
-    keep_going()
+    survive_lost_streams()
     try:
         _on_signals(_interrupt)
         options = parser.parse_args(arguments)
@@ -37,12 +37,12 @@ def run(parser: argparse.ArgumentParser, arguments: Sequence[str] | None = None)
         if lost and not code and not getattr(options, "beyond_output", False):
             raise BadCommand(f"standard output cannot be written: {lost.strerror}")
     except SottoError as error:
-        sys.stdout.flush()  # what was told before comes before it, wherever both go
+        sys.stdout.flush()  # earlier output comes first, even in one file
         print(f"error: {error}", file=sys.stderr)
         code = error.exit_code
     except Interrupted:
-        _on_signals(signal.SIG_IGN)  # it ends already: a second one must not show a traceback
-        print("interrupted; the same command can be given again", file=sys.stderr)
+        _on_signals(signal.SIG_IGN)  # a second signal must not show a traceback
+        print("interrupted; run the same command to resume", file=sys.stderr)
         code = INTERRUPTED
     sys.exit(code)
 
@@ -55,18 +55,19 @@ def _quit(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
     os._exit(INTERRUPTED)
 
 
-def _on_signals(reaction: Callable[[int, FrameType | None], None] | signal.Handlers) -> None:
+def _on_signals(handler: Callable[[int, FrameType | None], None] | signal.Handlers) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, reaction)
+        signal.signal(number, handler)
 
 
-Commands = argparse._SubParsersAction  # argparse has no public name for what add_subparsers gives
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+"""What `add_subparsers` returns, for which argparse has no public name."""
 
 
-def command_line(prog: str, description: str) -> tuple[argparse.ArgumentParser, Commands]:  # type: ignore[type-arg]
-    """A parser with subcommands, in the way all three commands look.
+def command_line(prog: str, description: str) -> tuple[argparse.ArgumentParser, Commands]:
+    """Return a parser with subcommands that looks the same for all three commands.
 
-    The first thing that a command does: until it runs, a signal ends it on the spot.
+    Call it first: from here until the command runs, a signal ends the process at once.
     """
     _on_signals(_quit)
     parser = argparse.ArgumentParser(
@@ -77,16 +78,16 @@ def command_line(prog: str, description: str) -> tuple[argparse.ArgumentParser, 
 
 
 def add_command(
-    commands: Commands,  # type: ignore[type-arg]
+    commands: Commands,
     name: str,
     run: Callable[[argparse.Namespace], int | None],
-    text: str,
+    summary: str,
     description: str,
 ) -> argparse.ArgumentParser:
-    """One subcommand with its help."""
-    parser: argparse.ArgumentParser = commands.add_parser(
+    """Add a subcommand with its help; the description keeps its line breaks."""
+    parser = commands.add_parser(
         name,
-        help=text,
+        help=summary,
         description=description,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -1,7 +1,7 @@
-"""How many files a process may hold open: raised where the system allows it, told where not.
+"""Raises the limit on open files to what a session needs, or says that it is too low.
 
-Every connection and every ZeroMQ socket is an open file. Who runs out of them in the middle of
-a session loses connections without a word, so it is looked at before the first one is made.
+Every connection and every ZeroMQ socket is an open file. A process that runs out of them loses
+connections silently, so this is checked before the first one is opened.
 """
 
 import resource
@@ -10,29 +10,30 @@ from protocol.agreement.model import Agreement
 from protocol.errors import FileLimitTooLow
 
 SPARE = 64
-"""Beside the members: standard streams, the ledger, a page, ZeroMQ's own."""
+"""Files besides those of members: standard streams, the ledger, a page, ZeroMQ's own."""
 
 _OF_COORDINATOR, _OF_MESH = 2, 5
-"""For each member. At the coordinator: what it says and what it hears, or its connection and room
-for one that comes anew; at a party of a mesh both ways, a socket, and two that tell of trouble."""
+"""Files for each member. A relay has two connections to it; a rendezvous has one, and one more
+while the member reconnects. A party of a mesh has two connections, a subscriber and two
+connection monitors."""
 
 SOCKETS_OF_MESH = 3
-"""ZeroMQ sockets for each peer of a mesh: to hear it, and two that tell of trouble."""
+"""ZeroMQ sockets for each peer of a mesh: a subscriber and two connection monitors."""
 
 
 def coordinator_files(agreement: Agreement) -> int:
-    """How many files the coordinator of this session may come to hold open."""
+    """Return how many files the coordinator of this session may have open."""
     return SPARE + _OF_COORDINATOR * len(agreement.members)
 
 
 def party_files(agreement: Agreement) -> int:
-    """How many files a party of this session may come to hold open."""
+    """Return how many files a party of this session may have open."""
     mesh = agreement.transport.topology == "mesh"
     return SPARE + (_OF_MESH * len(agreement.members) if mesh else 0)
 
 
 def require_files(needed: int, who: str) -> None:
-    """Let this process open so many files, or raise `FileLimitTooLow`. `who` is what needs them."""
+    """Let this process open `needed` files, or raise `FileLimitTooLow` for `who`."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= needed:
         return
@@ -40,8 +41,8 @@ def require_files(needed: int, who: str) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
     except (ValueError, OSError):
         raise FileLimitTooLow(
-            f"{who} needs {needed:,} open files, one for each connection and socket, and this "
+            f"{who} needs {needed:,} open files, one for each connection and socket, but this "
             f"system allows {soft if hard == resource.RLIM_INFINITY else hard:,}. Raise the hard "
             f"limit (`ulimit -Hn {needed}` as root, `LimitNOFILE={needed}` for systemd, "
-            f"`--ulimit nofile={needed}` for Docker) and give the same command again"
+            f"`--ulimit nofile={needed}` for Docker) and run the same command again"
         ) from None

@@ -1,5 +1,6 @@
-"""Reads and writes files: agreements and transcripts within a size limit, private files for the
-owner only.
+"""Reads and writes files: agreements and transcripts up to a size, private files for their owner.
+
+Never here: what is in a file.
 """
 
 import os
@@ -10,61 +11,58 @@ from typing import TYPE_CHECKING, TypeVar
 
 from protocol.errors import BadAgreement, BadKey, BadTranscript
 
-if TYPE_CHECKING:  # it takes time to load, and until then nobody listens to signals
+if TYPE_CHECKING:  # a command loads it after its signal handlers are set
     from protocol.agreement.model import Agreement
 
 AGREEMENT_BYTES = 1 << 24
-"""No agreement file is longer: 10 000 members need a sixth of this."""
-
+"""The longest agreement file. 10,000 members need a sixth of it."""
 
 KEY_BYTES = 1 << 16
-"""No key file is longer, nor the file of a member that `party keygen` writes."""
+"""The longest key file, and the longest member file of `party keygen`."""
 
-
-_AT_ONCE = 1 << 20
-
+_CHUNK_BYTES = 1 << 20
 
 T = TypeVar("T")
 
 
 class TooLong(ValueError):
-    """A file is longer than any of its kind."""
+    """A file is longer than any file of its kind."""
 
 
 def read_bounded(path: Path, most: int) -> bytes:
-    """All of a file that has at most `most` bytes. Raises `OSError` or `TooLong`.
+    """Return a file of at most `most` bytes. Raises `OSError` or `TooLong`.
 
-    What is no plain file may have no length, and no end.
+    A path that is no plain file may report no length, and never end.
     """
     data = bytearray()
     with path.open("rb") as file:
         if os.fstat(file.fileno()).st_size <= most:
-            while len(data) <= most and (part := file.read(_AT_ONCE)):
-                data += part
+            while len(data) <= most and (chunk := file.read(_CHUNK_BYTES)):
+                data += chunk
             if len(data) <= most:
                 return bytes(data)
-    raise TooLong(f"it is longer than {most >> 10:,} KiB, which none can be")
+    raise TooLong(f"it is longer than {most >> 10:,} KiB, the limit for such a file")
 
 
 def read_agreement(path: Path) -> "Agreement":
-    """The agreement in a file."""
-    from protocol.agreement import parse as toml
+    """Return the agreement in a file."""
+    from protocol.agreement.parse import parse
 
     try:
-        # Some editors begin a file with a mark.
+        # Some editors begin a file with a byte order mark.
         text = read_bounded(path, AGREEMENT_BYTES).decode("utf-8-sig")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else reason
         raise BadAgreement(f"the agreement {str(path)!r} cannot be read: {reason}") from None
     try:
-        return toml.parse(text)
+        return parse(text)
     except BadAgreement as error:
         raise BadAgreement(f"{path}: {error}") from None
 
 
 def read_transcript(path: Path, agreement: "Agreement") -> bytes:
-    """The bytes of a transcript file of an agreement, not yet verified."""
+    """Return the bytes of a transcript file, not yet verified."""
     from protocol.wire.transcript import most_bytes
 
     try:
@@ -75,11 +73,11 @@ def read_transcript(path: Path, agreement: "Agreement") -> bytes:
 
 
 def write_private(path: Path, text: str) -> None:
-    """A new file that only its owner can read. An existing one is never overwritten."""
+    """Write a new file that only its owner can read. An existing one is never overwritten."""
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        raise BadKey(f"{str(path)!r} exists already and is not overwritten") from None
+        raise BadKey(f"{str(path)!r} exists and is not overwritten; choose another name") from None
     except OSError as error:
         raise BadKey(f"{str(path)!r} cannot be written: {error.strerror}") from None
     with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -87,30 +85,30 @@ def write_private(path: Path, text: str) -> None:
 
 
 def replace_private(path: Path, text: str) -> None:
-    """A file that only its owner can read, whole or not at all; takes the place of an older one."""
+    """Write a file that only its owner can read, and replace an older one atomically."""
     draft = path.with_name(f".{path.name}.new")
     draft.unlink(missing_ok=True)
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(text.encode())
         file.flush()
-        os.fsync(file.fileno())  # or a power cut may leave an empty file in its place
+        os.fsync(file.fileno())  # or a power cut may leave an empty file
     draft.replace(path)
 
 
 def read_private(path: Path, parse: Callable[[str], T]) -> T:
-    """What is in a file that only its owner can read; refused if others can.
+    """Return the parsed content of a file; refuse it if others than its owner can read it.
 
-    `parse` comes first: a file without a secret is not open to others, but the wrong one.
+    `parse` runs first, so that a file without a secret is reported as the wrong file.
     """
     try:
         mode = path.stat().st_mode
         text = read_bounded(path, KEY_BYTES).decode()
     except (OSError, ValueError):
-        raise BadKey(f"the key file {str(path)!r} cannot be read") from None
+        raise BadKey(f"the key file {str(path)!r} cannot be read; check its path") from None
     secret = parse(text)
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise BadKey(
-            f"the key file {str(path)!r} can be read by others; say: chmod 600 {path}, "
-            "and make a new key if somebody may have seen it"
+            f"other users can read the key file {str(path)!r}; run: chmod 600 {path}. Make a new "
+            "key if others may have seen it"
         )
     return secret

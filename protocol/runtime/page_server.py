@@ -1,9 +1,8 @@
-"""A page that moves with a session, served to browsers on this machine and to nobody else.
+"""Serves a page that follows a session to browsers on this machine only.
 
-It listens on loopback only, and answers only under the name and at the secret address that it was
-given. The session never waits for a reader: one that is slow or gone is dropped. A newcomer is
-always let in, so that idle connections in any number cannot keep the owner out.
-Knows nothing of what it shows. An edge of the package, like the command line.
+It listens on loopback, and answers only under its own name and at its secret address. The session
+never waits for a reader: a slow one is dropped. A new connection is always accepted, so that idle
+connections cannot keep the owner out. Never here: what the page shows.
 """
 
 import hmac
@@ -19,24 +18,24 @@ from typing import Any, Protocol
 from protocol.errors import BadCommand
 
 LOOK_SECONDS = 0.25
-"""How often a reader is told what is new, at most: to draw a page takes time from the session."""
+"""The shortest time between two updates. Drawing a page takes time from the session."""
 
 BEAT_SECONDS = 5.0
-"""After so long without news a reader is sent a sign of life, which also finds out who is gone."""
+"""After this time without an update a reader gets an empty line, which shows whether it is gone."""
 
 PATIENCE_SECONDS = 5.0
-"""A reader that takes nothing, or asks for nothing, for so long is dropped."""
+"""A reader that reads nothing, or requests nothing, for this long is dropped."""
 
 READERS = 32
-"""Connections at a time. One more takes the place of the oldest that has not asked for a page or
-its news, or else of the oldest."""
+"""Connections at a time. One more replaces the oldest that has not requested the page or its
+updates, or else the oldest."""
 
 RETRY_MILLISECONDS = 1_000
-"""After so long a browser whose connection was lost asks again."""
+"""A browser that has lost its connection tries again after this time."""
 
 HOST = "127.0.0.1"
 
-_CLOSING_SECONDS = 1.0  # for the last news to leave
+_CLOSING_SECONDS = 1.0  # for the last update to be sent
 
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -48,49 +47,51 @@ _HEADERS = {
 }
 
 
-class Watched(Protocol):
-    """What is shown. It is asked in other threads than it is changed in."""
+class PageSource(Protocol):
+    """What the page shows. The server reads it in other threads than the session changes it."""
 
     @property
     def version(self) -> int:
         """Grows with every change."""
 
     def page(self) -> str:
-        """The whole page, as it is now."""
+        """The whole page as it is now."""
 
     def news(self) -> str:
-        """All that moves on it, as it is now, in one line: who missed something misses nothing."""
+        """Everything on the page that changes, in one line. It never depends on earlier news."""
 
 
 class PageServer:
-    """Serves a page until it is closed. `port` 0 is any that is free.
+    """Serves a page until it is closed. `port` 0 is any free port.
 
-    Guarantee: with a `secret` nothing is shown to whom does not name it, and how it is compared
+    *Guarantee:* with a `secret`, requests without it see nothing, and the time of the comparison
     tells nothing about it.
     """
 
-    def __init__(self, watched: Watched, *, port: int, secret: str = "") -> None:
+    def __init__(self, source: PageSource, *, port: int, secret: str = "") -> None:
         try:
-            self._server = _Server(watched, port, f"/{secret}/" if secret else "/")
+            self._server = _Server(source, port, f"/{secret}/" if secret else "/")
         except (OSError, OverflowError) as error:
-            why = error.strerror if isinstance(error, OSError) else "there is no such port"
-            raise BadCommand(f"--page {port}: no page can be opened there: {why}") from None
+            reason = error.strerror if isinstance(error, OSError) else "there is no such port"
+            raise BadCommand(
+                f"--page {port}: the page cannot be opened: {reason}; choose another port"
+            ) from None
         threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": LOOK_SECONDS}, daemon=True
         ).start()
 
     @property
     def address(self) -> str:
-        """Where a browser finds the page. As secret as its secret."""
+        """Where a browser finds the page. It contains the secret."""
         return f"http://{HOST}:{self._server.port}{self._server.root}"
 
     @property
     def readers(self) -> int:
-        """Connections that are open."""
+        """The number of open connections."""
         return self._server.readers
 
     def close(self) -> None:
-        """Tell all readers the last news, as far as they take it at once, and end."""
+        """Send the last update to readers that accept it at once, and stop."""
         self._server.closing.set()
         until = time.monotonic() + _CLOSING_SECONDS
         while self.readers and time.monotonic() < until:
@@ -105,52 +106,47 @@ class _Server(ThreadingMixIn, TCPServer):
     allow_reuse_address = True
     request_queue_size = 128
 
-    def __init__(self, watched: Watched, port: int, root: str) -> None:
+    def __init__(self, source: PageSource, port: int, root: str) -> None:
         self.root = root
         self.closing = threading.Event()
-        self._visits: dict[Any, bool] = {}  # connections, oldest first: whether one has asked
-        self._watched = watched
+        #: Open connections, oldest first, and whether each has requested anything.
+        self._connections: dict[Any, bool] = {}
+        self.source = source
         self._lock = threading.Lock()
+        #: The newest update with its version, drawn once for all readers.
         self._drawn: tuple[int, bytes] = (-1, b"")
-        super().__init__((HOST, port), _Visit)
+        super().__init__((HOST, port), _Request)
         self.port: int = self.server_address[1]
 
-    def page(self) -> bytes:
-        return self._watched.page().encode()
-
-    @property
-    def version(self) -> int:
-        return self._watched.version
-
     def news(self) -> tuple[int, bytes]:
-        """The newest version, drawn once for all readers."""
+        """Return the newest version and its update."""
         with self._lock:
-            version = self._watched.version
+            version = self.source.version
             if version != self._drawn[0]:
-                self._drawn = version, self._watched.news().encode()
+                self._drawn = version, self.source.news().encode()
             return self._drawn
 
     @property
     def readers(self) -> int:
-        return len(self._visits)
+        return len(self._connections)
 
-    def asked(self, request: Any) -> None:
-        """A reader has asked for what there is: it goes after those that have not."""
+    def mark_active(self, connection: Any) -> None:
+        """Note that a connection has requested the page, so that idle ones are closed before it."""
         with self._lock:
-            if request in self._visits:
-                self._visits[request] = True
+            if connection in self._connections:
+                self._connections[connection] = True
 
     def process_request(self, request: Any, client_address: Any) -> None:
         with self._lock:
-            gone = None
-            if len(self._visits) >= READERS:
-                idle = (visit for visit, asked in self._visits.items() if not asked)
-                gone = next(idle, next(iter(self._visits)))
-                del self._visits[gone]
-            self._visits[request] = False
-        if gone is not None:
+            replaced = None
+            if len(self._connections) >= READERS:
+                idle = (other for other, active in self._connections.items() if not active)
+                replaced = next(idle, next(iter(self._connections)))
+                del self._connections[replaced]
+            self._connections[request] = False
+        if replaced is not None:
             with suppress(OSError):  # its own thread closes it
-                gone.shutdown(socket.SHUT_RDWR)
+                replaced.shutdown(socket.SHUT_RDWR)
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
@@ -158,80 +154,79 @@ class _Server(ThreadingMixIn, TCPServer):
             super().process_request_thread(request, client_address)
         finally:
             with self._lock:
-                self._visits.pop(request, None)
+                self._connections.pop(request, None)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A reader that has gone away is nobody's error."""
+        """Ignore it: a reader may leave at any time."""
 
 
-class _Visit(BaseHTTPRequestHandler):
-    """One request. Whatever is not the page or its news is not there."""
+class _Request(BaseHTTPRequestHandler):
+    """One request: for the page, for its updates, or not found."""
 
     server: _Server
     protocol_version = "HTTP/1.1"
     timeout = PATIENCE_SECONDS
 
     def do_GET(self) -> None:
-        page, events = (self._asks_for(place) for place in ("", "events"))
-        if not self._by_name():
-            page = events = False
-        if events or page:
-            self.server.asked(self.request)
-        if events:
-            self._tell()
-        elif page:
-            self._answer(HTTPStatus.OK, "text/html; charset=utf-8", self.server.page())
-        else:
+        page, events = (self._is_path(name) for name in ("", "events"))
+        if not (page or events) or not self._is_for_this_host():
             self.send_error(HTTPStatus.NOT_FOUND)
+            return
+        self.server.mark_active(self.request)
+        if events:
+            self._send_updates()
+        else:
+            content = self.server.source.page().encode()
+            self._send(HTTPStatus.OK, "text/html; charset=utf-8", content)
 
-    def _by_name(self) -> bool:
-        """Whether the browser meant this machine: a name of somebody else may lead here too."""
+    def _is_for_this_host(self) -> bool:
+        """Whether the browser used a name of this machine: other names may resolve to it too."""
         names = (f"{HOST}:{self.server.port}", f"localhost:{self.server.port}")
         return self.headers.get_all("Host", []) in [[name] for name in names]
 
-    def _asks_for(self, place: str) -> bool:
-        expected = (self.server.root + place).encode()
+    def _is_path(self, name: str) -> bool:
+        expected = (self.server.root + name).encode()
         return hmac.compare_digest(self.path.encode("latin-1"), expected)
 
-    def _tell(self) -> None:
-        """Send what is new as long as the reader takes it, and the newest when all is over."""
+    def _send_updates(self) -> None:
+        """Send updates while the reader accepts them, and the newest one before the end."""
         self.send_response(HTTPStatus.OK)
-        self._head("text/event-stream; charset=utf-8")
+        self._send_headers("text/event-stream; charset=utf-8")
         self.wfile.write(f"retry: {RETRY_MILLISECONDS}\n\n".encode())
-        told, told_at = -1, time.monotonic()
-        last = False
-        while not last:
-            last = self.server.closing.wait(LOOK_SECONDS if told >= 0 else 0.0)
-            if self.server.version != told:
-                told, news = self.server.news()
-                self.wfile.write(b"id: %d\ndata: %s\n\n" % (told, news))
-                told_at = time.monotonic()
-            elif time.monotonic() >= told_at + BEAT_SECONDS:
+        sent, sent_at = -1, time.monotonic()
+        closing = False
+        while not closing:
+            closing = self.server.closing.wait(LOOK_SECONDS if sent >= 0 else 0.0)
+            if self.server.source.version != sent:
+                sent, news = self.server.news()
+                self.wfile.write(b"id: %d\ndata: %s\n\n" % (sent, news))
+                sent_at = time.monotonic()
+            elif time.monotonic() >= sent_at + BEAT_SECONDS:
                 self.wfile.write(b":\n\n")
-                told_at = time.monotonic()
+                sent_at = time.monotonic()
 
-    def _answer(self, status: HTTPStatus, kind: str, content: bytes) -> None:
+    def _send(self, status: HTTPStatus, kind: str, content: bytes) -> None:
         self.send_response(status)
         self.send_header("Content-Length", str(len(content)))
-        self._head(kind)
+        self._send_headers(kind)
         self.wfile.write(content)
 
-    def _head(self, kind: str) -> None:
+    def _send_headers(self, kind: str) -> None:
         self.send_header("Content-Type", kind)
         for name, value in _HEADERS.items():
             self.send_header(name, value)
         self.end_headers()
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002
-        """Nothing of what was asked for is said again."""
+        """Send an error that repeats nothing of the request."""
         with suppress(OSError):
-            self._answer(HTTPStatus(code), "text/plain; charset=utf-8", b"there is nothing here\n")
+            self._send(HTTPStatus(code), "text/plain; charset=utf-8", b"there is nothing here\n")
 
     def version_string(self) -> str:
         return "sotto"
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Addresses may hold a secret, and belong in no log."""
+        """Log nothing: addresses may contain a secret."""
 
     def handle(self) -> None:
         with suppress(OSError):

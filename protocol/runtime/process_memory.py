@@ -1,6 +1,6 @@
-"""Keeps the memory of this process from others on the machine. Linux has most of what is used here.
+"""Keeps other processes from reading the memory of this one.
 
-Called before anything private is read. Must never look at what is private itself.
+Called before anything private is read. Most of it works on Linux only. Never here: private data.
 """
 
 import ctypes
@@ -12,11 +12,11 @@ _PR_SET_DUMPABLE = 4
 
 
 def keep_private() -> None:
-    """Leave no core file, and let no process of the same user read the memory of this one.
+    """Forbid core files, and reading this process's memory by others of the same user.
 
-    Debuggers and profilers are refused as well. The superuser is not.
+    Debuggers and profilers are refused too. The superuser is not.
     """
     setrlimit(RLIMIT_CORE, (0, getrlimit(RLIMIT_CORE)[1]))
     if sys.platform == "linux":
-        with suppress(OSError, AttributeError):  # a C library without it: as on other systems
+        with suppress(OSError, AttributeError):  # a C library without prctl
             ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)

@@ -1,43 +1,44 @@
-"""What every socket of a session must be like, as data: limits, timings, who is let in.
+"""Options and limits of every socket of a session, and which keys may connect.
 
-Pure: the nodes make the sockets. CURVE without `Roster` would let in anybody with any key.
+The callers open the sockets. CURVE without `Roster` would let in every key.
 """
 
 from collections.abc import Callable
 
-from protocol.agreement.address import address
+from protocol.agreement.address import address as check_address
 from protocol.agreement.model import Agreement
 from protocol.errors import BadAgreement, BadCommand
 from protocol.wire.codec import max_message_bytes
 
 QUEUE = 4_000
-"""Messages that may wait at one socket. What is dropped beyond is sent again later."""
+"""Messages that may wait at one socket. ZeroMQ drops others, which are sent again later."""
 
 QUEUE_BYTES = 8 << 20
-"""What they may take together, where messages are long."""
+"""The limit for their total size, if messages are long."""
 
 FEWEST = 64
-"""So many messages may wait however long they are."""
+"""Messages of any length that may wait at one socket."""
 
-STRANGERS_TOLD = 100
-"""Strangers that are named, once each. Whoever comes later is refused without a word."""
+MAX_REPORTED_KEYS = 100
+"""Unknown keys that are reported, once each. Others are refused silently."""
 
 SUBSCRIPTION_BYTES = 1 << 16
-"""What a publisher takes from one connection, handshake included: an honest subscriber sends one
-byte, and libzmq keeps some forty for each that it is sent."""
+"""What a publisher accepts from one connection, handshake included. An honest subscriber sends
+one byte, and libzmq stores about forty for each byte."""
 
 HANDSHAKE_BYTES = 1_000
-"""No part of a handshake is longer."""
+"""The longest part of a handshake."""
 
 DEAD_AFTER_SECONDS = 6
+"""A peer that is silent for this long on the TCP level has gone."""
 
 
 def socket_options(agreement: Agreement) -> dict[str, int]:
-    """The ZeroMQ options of every socket, by pyzmq's names.
+    """Return the ZeroMQ options of every socket, by pyzmq's names.
 
-    Whether a peer is there is asked of TCP. ZeroMQ's own heartbeats give up a connection whose
-    messages wait to be read, and `immediate` takes the queue along with a connection that is
-    given up: reading from one that outlived its connection aborts libzmq (its issue 3937).
+    TCP finds out whether a peer has gone. ZeroMQ's own heartbeats would close a connection whose
+    messages wait to be read. `immediate` drops the queue of a closed connection: reading from a
+    queue without a connection aborts libzmq (its issue 3937).
     """
     return {
         "linger": 0,
@@ -58,7 +59,7 @@ def socket_options(agreement: Agreement) -> dict[str, int]:
 
 
 def publisher_options(agreement: Agreement) -> dict[str, int]:
-    """Those of a socket to which nobody has to say more than that it listens."""
+    """Return the options of publishers, which receive only subscriptions."""
     return socket_options(agreement) | {"maxmsgsize": HANDSHAKE_BYTES, "rcvhwm": FEWEST}
 
 
@@ -67,28 +68,28 @@ def _queue(agreement: Agreement) -> int:
 
 
 def backlog_bytes(agreement: Agreement) -> int:
-    """More than the queue of a socket holds when it is full: nobody honest sends so much unread."""
+    """Return twice the size of a full queue. Honest peers never have as much unread."""
     return 2 * _queue(agreement) * wire_bytes(max_message_bytes(agreement))
 
 
 def wire_bytes(length: int) -> int:
-    """What a message of one part takes on a CURVE connection."""
+    """Return the bytes of a message of one frame on a CURVE connection."""
     sealed = length + 33
     return sealed + (2 if sealed < 256 else 9)
 
 
-def cannot_listen(place: str, why: str) -> BadCommand:
-    """What to tell where the system does not let this process listen."""
+def cannot_listen(address: str, reason: str) -> BadCommand:
+    """Return the error for an address that cannot be listened at."""
     return BadCommand(
-        f"cannot listen at {place}: {why}. End what listens there, this very command perhaps, "
-        "or name another place with --listen"
+        f"cannot listen at {address}: {reason}. Stop the process that listens there (perhaps "
+        "another run of this command), or choose another address with --listen"
     )
 
 
 class Roster:
-    """Decides for pyzmq's authenticator whose transport key is let in: the members' only.
+    """Tells pyzmq's authenticator which transport keys may connect: only the members'.
 
-    `also` is the key of the one who listens, where it may want to hear itself.
+    `also` is one more key: the listener's own, for a health check. `refused` reports other keys.
     """
 
     def __init__(
@@ -97,26 +98,30 @@ class Roster:
         keys = (also, *(m.transport_key for m in agreement.members))
         self._allowed = {key.encode() for key in keys if key}
         self._refused = refused
-        self._told: set[bytes] = set()
+        self._reported: set[bytes] = set()
 
     def callback(self, domain: str, key: bytes) -> bool:  # noqa: ARG002 - pyzmq's interface
-        """Asked for every handshake."""
+        """Return whether this key may connect. Called for every handshake."""
         if key in self._allowed:
             return True
-        if key not in self._told and len(self._told) < STRANGERS_TOLD:
-            self._told.add(key)
-            self._refused(f"refused a stranger with the transport key {key.decode()}")
+        if key not in self._reported and len(self._reported) < MAX_REPORTED_KEYS:
+            self._reported.add(key)
+            self._refused(f"refused a connection with the unknown key {key.decode()}")
         return False
 
 
 def require_network(agreement: Agreement) -> None:
-    """Refuse an agreement that lacks what a session over the network needs."""
+    """Raise `BadAgreement` for an agreement without the keys and the address of a session."""
     if not agreement.transport.coordinator or not agreement.transport.coordinator_key:
         raise BadAgreement(
-            "transport.coordinator and transport.coordinator_key are missing: a session over "
-            "the network needs to know where the coordinator is and its key"
+            "transport.coordinator and transport.coordinator_key are missing: a session needs the "
+            "coordinator's address and key; add both to the agreement"
         )
-    address(agreement.transport.coordinator, 1 if agreement.transport.topology == "relay" else 0)
+    check_address(
+        agreement.transport.coordinator, 1 if agreement.transport.topology == "relay" else 0
+    )
     for member in agreement.members:
         if not member.signing_key or not member.transport_key:
-            raise BadAgreement(f"member {member.name!r} has no keys; add those that it has sent")
+            raise BadAgreement(
+                f"member {member.name!r} has no keys; add the keys from its member file"
+            )

@@ -1,8 +1,7 @@
-"""Standard output and error as streams that may go away without taking the process with them.
+"""Standard output and error that may be lost without ending the process.
 
-A closed pipe, a full disk, or no stream at all: whoever writes goes on, and what was lost is
-known afterwards. Letters that a stream cannot show are spelt out. Nothing that decides may
-live here.
+After a closed pipe, on a full disk, or without a stream, the process continues and knows later
+what was lost. Characters that a stream cannot show are escaped. Never here: what is written.
 """
 
 import errno
@@ -18,8 +17,9 @@ _NUMBERS = {"stdin": 0, "stdout": 1, "stderr": 2}
 
 
 class LossyStream(io.FileIO):
-    """A file that takes everything, whether or not it can be written."""
+    """A file that accepts everything, even if it cannot be written."""
 
+    #: Why writing failed, if it did.
     lost: OSError | None = None
 
     def write(self, data: "Buffer", /) -> int:
@@ -31,23 +31,24 @@ class LossyStream(io.FileIO):
         return memoryview(data).nbytes
 
 
-def keep_going() -> None:
-    """Let nothing that happens to the standard streams from now on raise.
+def survive_lost_streams() -> None:
+    """Replace the standard streams by ones that never raise.
 
-    A stream that somebody has put in the place of a standard one stays as it is.
+    A stream that other code has put in their place stays.
     """
     for number in _NUMBERS.values():
         try:
             os.fstat(number)
-        except OSError:  # or the next file that is opened, the ledger say, would be in its place
+        except OSError:  # or the next opened file, such as the ledger, would get this number
             os.open(os.devnull, os.O_RDWR)
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is getattr(sys, f"__{name}__"):
-            setattr(sys, name, _patient(stream, _NUMBERS[name]))
+            setattr(sys, name, _lossy(stream, _NUMBERS[name]))
 
 
-def _patient(stream: TextIO | None, number: int) -> TextIO:
+def _lossy(stream: TextIO | None, number: int) -> TextIO:
+    """Return a text stream on this descriptor that never raises."""
     if stream is not None:
         stream.flush()
     return io.TextIOWrapper(
@@ -59,7 +60,7 @@ def _patient(stream: TextIO | None, number: int) -> TextIO:
 
 
 def lost_output() -> OSError | None:
-    """Why not all of standard output was written; None where it was, or where nobody reads it."""
+    """Return why standard output was not fully written; None if it was, or its reader left."""
     sys.stdout.flush()
     raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
     lost = raw.lost if isinstance(raw, LossyStream) else None

@@ -1,4 +1,4 @@
-"""A first agreement from the command line: money, units, endowments, and when to stop."""
+"""A first agreement from the command line: currency, units, endowments, certificate."""
 
 import os
 import subprocess
@@ -13,18 +13,18 @@ from protocol.runtime.files import read_agreement
 from tests.support import ROOT
 from tests.support.wait import LIMIT
 
-HIDDEN = ("--mode", "exact")
-DROWNED = (
+EXACT = ("--mode", "exact")
+TOO_NOISY = (
     *("--mode", "private", "--epsilon", "0.000001", "--delta", "1e-10"),
     *("--rounds", "1000000"),
 )
-"""Terms with so much noise that no message can carry it: no party could join."""
+"""Terms with more noise than a message can carry: no party could join."""
 
 
 def new(
     folder: Path, *more: Any, names: tuple[str, ...] = ("acme", "bolt")
 ) -> subprocess.CompletedProcess[str]:
-    """Run the real command for two members, unless more are named, and two resources."""
+    """Run the real command for two resources, and two members by default."""
     members = []
     for name in names:
         path = folder / f"{name}.member.toml"
@@ -48,13 +48,13 @@ def new(
 
 
 def test_agreement_has_money_units_and_endowments(tmp_path: Path) -> None:
-    """Currency, units, endowments and the terms of the certificate are in the file, with words."""
-    made = new(
-        tmp_path, *HIDDEN, "--currency", "EUR", "--unit", "hours=h",
+    """Currency, units, endowments and the certificate's terms are in the file, with comments."""
+    done = new(
+        tmp_path, *EXACT, "--currency", "EUR", "--unit", "hours=h",
         "--endowment", "acme=0.25", "--endowment", "bolt=0.75", "--endowment", "acme:docks=0.5",
         "--endowment", "bolt:docks=0.5", "--tolerance", 1e-5, "--reserve", 0,
     )  # fmt: skip
-    assert (made.returncode, made.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (0, "")
     agreement = read_agreement(tmp_path / "agreement.toml")
     assert agreement.currency == "EUR"
     assert [r.unit for r in agreement.resources] == ["h", ""]
@@ -67,9 +67,9 @@ def test_agreement_has_money_units_and_endowments(tmp_path: Path) -> None:
         assert " # " in line
 
 
-def test_agreement_says_nothing_that_nobody_said(tmp_path: Path) -> None:
-    """Without the options there is no currency and no endowment, and the rules are the defaults."""
-    assert new(tmp_path, *HIDDEN).returncode == 0
+def test_agreement_has_defaults_for_options_that_are_left_out(tmp_path: Path) -> None:
+    """There is no currency and no endowment, and the certificate has its default terms."""
+    assert new(tmp_path, *EXACT).returncode == 0
     agreement = read_agreement(tmp_path / "agreement.toml")
     assert agreement.currency == ""
     assert {m.endowment for m in agreement.members} == {()}
@@ -86,30 +86,30 @@ def test_agreement_says_nothing_that_nobody_said(tmp_path: Path) -> None:
         (("acme", "bolt", "coil"), ("--reveal", "each"), "each"),
     ],
 )
-def test_only_totals_are_proposed_where_they_can_be(
+def test_masks_are_the_default_where_they_are_possible(
     tmp_path: Path, names: tuple[str, ...], options: tuple[str, ...], reveal: str
 ) -> None:
-    """From three members on nobody's releases are to be read, unless somebody says otherwise."""
-    made = new(tmp_path, *options, names=names)
-    assert (made.returncode, made.stderr) == (0, "")
+    """From three members on only totals can be read, unless an option says otherwise."""
+    done = new(tmp_path, *options, names=names)
+    assert (done.returncode, done.stderr) == (0, "")
     assert read_agreement(tmp_path / "agreement.toml").reveal == reveal
 
 
-def test_files_that_an_editor_has_marked(tmp_path: Path) -> None:
-    """What some editors put before the first letter of UTF-8 changes nothing."""
-    assert new(tmp_path, *HIDDEN, "--currency", "€").returncode == 0
+def test_a_byte_order_mark_changes_nothing(tmp_path: Path) -> None:
+    """Some editors put it before the first letter of a file."""
+    assert new(tmp_path, *EXACT, "--currency", "€").returncode == 0
     path, member = tmp_path / "agreement.toml", tmp_path / "acme.member.toml"
     before = read_agreement(path)
     for file in (path, member):
         file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
     assert read_agreement(path) == before
     path.unlink()
-    assert new(tmp_path, *HIDDEN, "--currency", "€").returncode == 0
+    assert new(tmp_path, *EXACT, "--currency", "€").returncode == 0
     assert read_agreement(path) == before
 
 
 def test_colluders_and_risk_are_in_the_agreement(tmp_path: Path) -> None:
-    """What the options say of totals with noise is in the file."""
+    """The options for totals with noise are in the file."""
     names = ("acme", "bolt", "coil", "dyna")
     assert new(tmp_path, "--colluders", 2, "--overrun", 0.01, names=names).returncode == 0
     privacy = read_agreement(tmp_path / "agreement.toml").privacy
@@ -120,14 +120,14 @@ def test_colluders_and_risk_are_in_the_agreement(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "code", "text"),
     [
-        (("--unit", "hous=h"), 2, "and the resources are hours, docks"),
+        (("--unit", "hous=h"), 2, "the resources are hours, docks"),
         (("--unit", "hours"), 2, "it must be RESOURCE=UNIT"),
-        (("--unit", "hours=h", "--unit", "hours=d"), 2, "hours is in 'h' already"),
+        (("--unit", "hours=h", "--unit", "hours=d"), 2, "hours has the unit 'h' already"),
         (("--endowment", "acm=1"), 2, "there is no member 'acm'; there are acme, bolt"),
         (("--endowment", "acme:x=1"), 2, "there is no resource 'x'; there are hours, docks"),
-        (("--endowment", "acme:docks=1"), 2, "but not of 'hours'; say acme:hours=PART"),
+        (("--endowment", "acme:docks=1"), 2, "no part of 'hours' for 'acme'; add acme:hours=PART"),
         (("--endowment", "acme=half"), 2, "it must be MEMBER=PART or MEMBER:RESOURCE=PART"),
-        (("--endowment", "acme=1", "--endowment", "acme=0"), 2, "that is said twice"),
+        (("--endowment", "acme=1", "--endowment", "acme=0"), 2, "is given twice"),
         (("--endowment", "acme=0.4"), 3, "'bolt' has none"),
         (("--endowment", "acme=0.4", "--endowment", "bolt=0.4"), 3, "add up to 0.8"),
         (("--currency", "a" * 9), 3, "at most 8 characters, like EUR"),
@@ -139,14 +139,14 @@ def test_colluders_and_risk_are_in_the_agreement(tmp_path: Path) -> None:
         (("--reveal", "totals"), 3, "reveal is 'totals' with 2 members"),
         (("--colluders", "1"), 3, "privacy.colluders has no meaning where mode is 'exact'"),
         (("--mode", "private", "--overrun", "0.1"), 3, "no meaning where reveal is 'each'"),
-        (DROWNED, 3, "choose fewer rounds, or a larger epsilon or delta"),
+        (TOO_NOISY, 3, "choose fewer rounds, or a larger epsilon or delta"),
     ],
 )
-def test_terms_that_do_not_go_together(
+def test_terms_that_contradict_each_other_are_refused(
     tmp_path: Path, options: tuple[str, ...], code: int, text: str
 ) -> None:
-    """Each is refused in words that say what to mend, and nothing is written."""
-    refused = new(tmp_path, *HIDDEN, *options)
+    """The message says what to change, and nothing is written."""
+    refused = new(tmp_path, *EXACT, *options)
     assert refused.returncode == code
     assert text in refused.stderr
     assert not (tmp_path / "agreement.toml").exists()

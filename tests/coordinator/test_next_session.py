@@ -1,4 +1,4 @@
-"""The next session: the terms of the last one, and the prices with which it ended."""
+"""The next session: the terms and the final prices of an earlier one."""
 
 import math
 import os
@@ -34,7 +34,7 @@ STEP, MOMENTUM, ROUNDS = 0.05, 0.25, 6
 
 
 def coordinator_new(*arguments: Any, **more: str) -> subprocess.CompletedProcess[str]:
-    """Run the real command, with more in its environment."""
+    """Run the real command with additional environment variables."""
     return subprocess.run(
         [sys.executable, "-m", "coordinator", "new", *map(str, arguments)],
         cwd=ROOT,
@@ -48,7 +48,7 @@ def coordinator_new(*arguments: Any, **more: str) -> subprocess.CompletedProcess
 
 @dataclass(frozen=True)
 class Earlier:
-    """A real session that is over: what was agreed, where its files are, what it told."""
+    """A real session that is over: its agreement, files and prices."""
 
     options: Namespace
     agreement: Agreement
@@ -74,7 +74,7 @@ class Earlier:
 
 @pytest.fixture(scope="module")
 def earlier(tmp_path_factory: pytest.TempPathFactory) -> Earlier:
-    """Two parties with real noise and terms that are not the default ones, played to the end."""
+    """Two parties with real noise and terms that are not the defaults, run to the end."""
     chosen = options(
         "--epsilon", "4", "--accountant", "paper", "--noise", "norm", "--step", "sqrt",
         "--step-size", str(STEP), "--momentum", str(MOMENTUM), "--negative", "--truncate",
@@ -92,15 +92,15 @@ def earlier(tmp_path_factory: pytest.TempPathFactory) -> Earlier:
 
 @pytest.fixture(scope="module")
 def later(earlier: Earlier, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file of the next agreement, with nothing but its name chosen."""
+    """The file of the next agreement; only its name is given."""
     out = tmp_path_factory.mktemp("next") / "next.toml"
-    made = earlier.next(out)
-    assert (made.returncode, made.stderr) == (0, "")
+    done = earlier.next(out)
+    assert (done.returncode, done.stderr) == (0, "")
     return out
 
 
 def test_next_session_starts_with_the_prices_of_the_outcome(earlier: Earlier, later: Path) -> None:
-    """It starts, bit for bit, with the prices in the result of the last one."""
+    """It starts, bit for bit, with the prices in the result of the earlier one."""
     assert list(read_agreement(later).pricing.start) == earlier.prices
     late = [earlier.by_round[t] for t in range(ROUNDS - (ROUNDS + 1) // 2 + 1, ROUNDS + 1)]
     mean = [math.fsum(prices) / len(late) for prices in zip(*late, strict=True)]
@@ -109,7 +109,7 @@ def test_next_session_starts_with_the_prices_of_the_outcome(earlier: Earlier, la
 
 
 def test_next_session_has_the_same_roster(earlier: Earlier, later: Path) -> None:
-    """Names, keys and shares are those of the last session."""
+    """Names, keys and shares are those of the earlier session."""
     members = read_agreement(later).members
     assert members == earlier.agreement.members
     assert [m.share[0] for m in members] == [0.75, 1.0]
@@ -117,30 +117,30 @@ def test_next_session_has_the_same_roster(earlier: Earlier, later: Path) -> None
 
 
 def test_next_session_has_the_same_terms(earlier: Earlier, later: Path) -> None:
-    """But for its name and first prices it is the same agreement."""
+    """Only its name and its first prices differ."""
     new, old = read_agreement(later), earlier.agreement
     pricing = replace(new.pricing, start=old.pricing.start)
     assert replace(new, session=old.session, pricing=pricing) == old
     assert (old.pricing.step, old.pricing.momentum, old.truncate) == ("sqrt", MOMENTUM, True)
 
 
-def test_next_session_is_another_one(earlier: Earlier, tmp_path: Path) -> None:
-    """It has its own name and digest, and the command tells the digest."""
-    told = earlier.next(tmp_path / "next.toml")
+def test_next_session_has_its_own_name_and_digest(earlier: Earlier, tmp_path: Path) -> None:
+    """The command prints the digest."""
+    done = earlier.next(tmp_path / "next.toml")
     new = read_agreement(tmp_path / "next.toml")
     assert new.session == "later"
     assert new.digest != earlier.agreement.digest
-    assert new.digest.hex() in told.stdout
+    assert new.digest.hex() in done.stdout
 
 
 def test_options_change_the_terms(earlier: Earlier, tmp_path: Path) -> None:
-    """What is said on the command line holds instead of what was agreed before."""
+    """Options replace the terms of the earlier session."""
     out = tmp_path / "next.toml"
-    made = earlier.next(
+    done = earlier.next(
         out, "--rounds", 9, "--epsilon", 2, "--delta", 1e-5, "--topology", "mesh",
         "--patience", 7, "--address", "tcp://relay.example.org:1234",
     )  # fmt: skip
-    assert made.returncode == 0
+    assert done.returncode == 0
     new, old = read_agreement(out), earlier.agreement
     assert old.privacy is not None
     assert new.rounds == 9
@@ -154,12 +154,10 @@ def test_options_change_the_terms(earlier: Earlier, tmp_path: Path) -> None:
     assert list(new.pricing.start) == earlier.prices
 
 
-def test_next_session_is_played_from_these_prices(
-    earlier: Earlier, later: Path, tmp_path: Path
-) -> None:
-    """The same companies play it with the same keys and ledgers, on from the old prices.
+def test_next_session_runs_from_these_prices(earlier: Earlier, later: Path, tmp_path: Path) -> None:
+    """The same companies run it with the same keys and ledgers, from the earlier prices.
 
-    Nobody had asked for a limit, so that of the first session is raised on purpose.
+    The limit of each ledger is the first session's budget, so it is raised here.
     """
     folder = tmp_path / "s"
     shutil.copytree(earlier.folder, folder, ignore=shutil.ignore_patterns("out", "*.log"))
@@ -175,28 +173,28 @@ def test_next_session_is_played_from_these_prices(
     new = read_agreement(later)
     transcript = load(new, (folder / "party1" / "out" / "session.transcript").read_bytes())
     assert len(transcript.rounds) == ROUNDS
-    told = next(e["prices"] for e in cast.events["party1"] if e.get("round") == 1)
+    first_prices = next(e["prices"] for e in cast.events["party1"] if e.get("round") == 1)
     totals = numbers(transcript.rounds[0]).sum(axis=0).tolist()
     for price, start, total, resource in zip(
-        told, earlier.prices, totals, new.resources, strict=True
+        first_prices, earlier.prices, totals, new.resources, strict=True
     ):
         overrun = (total / TICKS - 1.0) * resource.capacity
         assert price == pytest.approx(start + STEP * overrun, rel=1e-12)
 
 
 def test_unfinished_session_gives_the_prices_it_reached(earlier: Earlier, tmp_path: Path) -> None:
-    """A transcript that stops early is said to, and the prices of its last round are taken."""
+    """The command says so, and takes the prices of the last round in the transcript."""
     whole = load(earlier.agreement, earlier.transcript.read_bytes())
     part = tmp_path / "part.transcript"
     part.write_bytes(dump(earlier.agreement, Transcript(rounds=whole.rounds[:3])))
-    made = earlier.next(tmp_path / "next.toml", transcript=part)
-    assert made.returncode == 0
-    assert f"stops after 3 of {ROUNDS} rounds: the prices reached there are taken" in made.stderr
+    done = earlier.next(tmp_path / "next.toml", transcript=part)
+    assert done.returncode == 0
+    assert f"ends after 3 of {ROUNDS} rounds; the next session starts" in done.stderr
     assert list(read_agreement(tmp_path / "next.toml").pricing.start) == earlier.by_round[3]
 
 
 def test_next_session_of_one_that_ended_by_itself(tmp_path: Path) -> None:
-    """It starts with the weighted prices, keeps the terms of the centre rule, and says nothing."""
+    """It starts with the weighted prices, keeps the centre rule's terms, and prints no warning."""
     old = make_agreement(
         members=3, rounds=9, prices={"step": "center", "tolerance": 0.001}, currency="€"
     )
@@ -204,32 +202,29 @@ def test_next_session_of_one_that_ended_by_itself(tmp_path: Path) -> None:
     assert len(played.rounds) < old.rounds
     (tmp_path / "old.toml").write_text(written(old), encoding="utf-8")
     (tmp_path / "old.transcript").write_bytes(dump(old, played))
-    made = coordinator_new(
+    done = coordinator_new(
         "--session", "later", "--from", tmp_path / "old.transcript",
         "--agreement", tmp_path / "old.toml", "--key", tmp_path / "coordinator.key",
         "--out", tmp_path / "next.toml",
         LC_ALL="C", PYTHONCOERCECLOCALE="0", PYTHONUTF8="0",  # whatever letters the system has
     )  # fmt: skip
-    assert (made.returncode, made.stderr) == (0, "")
-    new, known = read_agreement(tmp_path / "next.toml"), outcome(old, played)
-    assert known.certificate is not None
-    assert list(new.pricing.start) == known.prices.tolist() != known.last_prices.tolist()
+    assert (done.returncode, done.stderr) == (0, "")
+    new, result = read_agreement(tmp_path / "next.toml"), outcome(old, played)
+    assert result.certificate is not None
+    assert list(new.pricing.start) == result.prices.tolist() != result.last_prices.tolist()
     assert replace(new.pricing, start=old.pricing.start) == old.pricing
     assert new.currency == "€"
-    assert RoundEngine(new).opening.prices.current == pytest.approx(known.prices, rel=1e-15)
-
-
-# What is refused
+    assert RoundEngine(new).opening.prices.current == pytest.approx(result.prices, rel=1e-15)
 
 
 def test_transcript_without_its_agreement(earlier: Earlier, tmp_path: Path) -> None:
-    """A transcript says nothing by itself: what was agreed must be given too."""
+    """A transcript can be read only with its agreement."""
     refused = coordinator_new(
         "--session", "later", "--from", earlier.transcript,
         "--key", earlier.folder / "coordinator.key", "--out", tmp_path / "next.toml",
     )  # fmt: skip
     assert refused.returncode == 2
-    assert "--from needs --agreement beside it" in refused.stderr
+    assert "--from needs --agreement" in refused.stderr
     assert not (tmp_path / "next.toml").exists()
 
 
@@ -241,13 +236,13 @@ def test_transcript_without_its_agreement(earlier: Earlier, tmp_path: Path) -> N
         ("--rehearsal",),
     ],
 )
-def test_terms_that_the_earlier_session_says(
+def test_terms_of_the_earlier_session_cannot_be_given_again(
     earlier: Earlier, tmp_path: Path, option: tuple[str, ...]
 ) -> None:
-    """Roster, resources and mode come from the last session, and are refused beside it."""
+    """Members, resources and mode come from the earlier session."""
     refused = earlier.next(tmp_path / "next.toml", *option)
     assert refused.returncode == 2
-    assert f"{option[0]} is what the earlier session says" in refused.stderr
+    assert f"{option[0]} cannot be given with --from" in refused.stderr
     assert not (tmp_path / "next.toml").exists()
 
 
@@ -285,13 +280,13 @@ def missing(earlier: Earlier, folder: Path) -> dict[str, Path]:  # noqa: ARG001
         (missing, "cannot be read"),
     ],
 )
-def test_transcript_that_does_not_verify(
+def test_a_transcript_that_does_not_verify_is_refused(
     earlier: Earlier,
     tmp_path: Path,
     wrong: Callable[[Earlier, Path], dict[str, Path]],
     text: str,
 ) -> None:
-    """Prices are taken from nothing but a transcript that verifies against its agreement."""
+    """Prices are taken only from a transcript that verifies with its agreement."""
     refused = earlier.next(tmp_path / "next.toml", **wrong(earlier, tmp_path))
     assert refused.returncode == 9
     assert text in refused.stderr
@@ -299,11 +294,11 @@ def test_transcript_that_does_not_verify(
 
 
 def test_existing_file_is_not_overwritten(earlier: Earlier, later: Path) -> None:
-    """An agreement that is there stays as it is."""
+    """An agreement that exists stays as it is."""
     before = later.read_text()
     refused = earlier.next(later, "--rounds", 9)
     assert refused.returncode == 3
-    assert "exists already and is not overwritten" in refused.stderr
+    assert "the file exists and is not overwritten" in refused.stderr
     assert later.read_text() == before
 
 
@@ -314,7 +309,7 @@ def test_first_session_needs_resources(earlier: Earlier, tmp_path: Path) -> None
         "--key", earlier.folder / "coordinator.key", "--out", tmp_path / "first.toml",
     )  # fmt: skip
     assert refused.returncode == 2
-    assert "--resource is missing; only with --from an earlier session says it" in refused.stderr
+    assert "--resource is required unless --from is given" in refused.stderr
     assert not (tmp_path / "first.toml").exists()
 
 
@@ -327,14 +322,14 @@ def test_terms_out_of_range(earlier: Earlier, tmp_path: Path) -> None:
 
 
 def test_certificate_terms_need_rounds_without_noise(earlier: Earlier, tmp_path: Path) -> None:
-    """What belongs to the centre rule is refused where the last session had noise."""
+    """Options of the certificate are refused if the earlier session had noise."""
     refused = earlier.next(tmp_path / "next.toml", "--reserve", 0)
     assert refused.returncode == 2
     assert "--reserve belongs to the certificate" in refused.stderr
 
 
 def test_next_session_keeps_money_units_and_endowments(tmp_path: Path) -> None:
-    """With --from they are those of the last session; only when to stop can be said anew."""
+    """With --from they stay; only the terms of the certificate can change."""
     names = ("ada", "ben")
     old = make_agreement(
         currency="EUR",
@@ -361,9 +356,9 @@ def test_next_session_keeps_money_units_and_endowments(tmp_path: Path) -> None:
     for option in (("--currency", "USD"), ("--unit", "hours=d"), ("--endowment", "ada=1")):
         refused = later(*option)
         assert refused.returncode == 2
-        assert f"{option[0]} is what the earlier session says" in refused.stderr
-    made = later("--tolerance", 1e-5)
-    assert made.returncode == 0, made.stderr
+        assert f"{option[0]} cannot be given with --from" in refused.stderr
+    done = later("--tolerance", 1e-5)
+    assert done.returncode == 0, done.stderr
     new = read_agreement(tmp_path / "next.toml")
     assert (new.currency, new.resources, new.members) == (old.currency, old.resources, old.members)
     assert (new.pricing.tolerance, new.pricing.reserve) == (1e-5, old.pricing.reserve)

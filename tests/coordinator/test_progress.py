@@ -1,58 +1,183 @@
-"""How a session stands, as a coordinator tells it from verified messages."""
+"""How a session is going, as a coordinator reports it from verified messages."""
 
+from coordinator.collector import RoundCollector
 from coordinator.progress import QUIET_SECONDS, SessionProgress
-from protocol.wire.messages import Halt, Reason
-from tests.support.builders import make_agreement, play
+from protocol.agreement.model import Agreement
+from protocol.runtime.wait_times import WaitTime
+from protocol.wire.messages import Halt, Message, Reason, Signed
+from tests.support.builders import make_agreement, play, sign
 from tests.support.session_harness import lying
 
-
-def test_who_is_only_passed_on_is_not_here() -> None:
-    """A member is here once its own connection brings what it signed, whatever others pass on."""
-    agreement = make_agreement(rounds=4)
-    transcript, _ = play(agreement)
-    first, second, *_ = (m.name for m in agreement.members)
-    said: list[str] = []
-    standing = SessionProgress(agreement, said.append, 0.0)
-    for releases in transcript.rounds:
-        standing.hear(releases[0].message, second, 0.0)
-    standing.hear(transcript.seals[0].message, second, 0.0)
-    assert not standing.here
-    standing.hear(transcript.rounds[1][0].message, first, 0.0)
-    assert standing.here == (first,)
-    standing.look(QUIET_SECONDS)
-    others = ", ".join(m.name for m in agreement.members[1:])
-    assert f"waiting for {others}" in said[-1]
+AGREEMENT = make_agreement(members=3, rounds=10)
+TRANSCRIPT = play(AGREEMENT)[0]
 
 
-def test_only_complete_seals_end_it() -> None:
-    """With the seals of all, but without their word that they have all seals, it goes on."""
-    agreement = make_agreement(rounds=4)
-    transcript, _ = play(agreement)
-    standing = SessionProgress(agreement, lambda _: None, 0.0)
-    for signed in (s for part in (*transcript.rounds, transcript.seals) for s in part):
-        standing.hear(signed.message, signed.message.sender, 0.0)
-    assert not standing.over
-    for seal in transcript.seals:
-        standing.hear(lying(seal, has_all_seals=True).message, seal.message.sender, 0.0)
-    assert standing.over
+class Observed:
+    """Progress with its collector, and the lines that it logs."""
+
+    def __init__(self, agreement: Agreement = AGREEMENT) -> None:
+        self.collector = RoundCollector(agreement)
+        self.lines: list[str] = []
+        self.progress = SessionProgress(agreement, self.collector, self.lines.append, 0.0)
+
+    def receive(self, signed: Signed, now: float = 0.0, *, owner: str = "") -> list[str]:
+        """Take in a message from a connection, its sender's by default; return the new lines."""
+        before = len(self.lines)
+        collected = self.collector.collect(signed, now)
+        message: Message = signed.message
+        self.progress.add(message, owner or message.sender, collected, now)
+        return self.lines[before:]
+
+    def waits(self) -> tuple[WaitTime, ...]:
+        return self.progress._waits.all
 
 
-def test_who_shows_its_side_of_a_dispute_is_not_said_to_have_stopped() -> None:
-    """Any member can make the others do that: it releases on another head."""
-    agreement = make_agreement(rounds=4)
-    said: list[str] = []
-    standing = SessionProgress(agreement, said.append, 0.0)
+def test_a_member_whose_messages_others_forward_is_not_here() -> None:
+    """A member is here once its own connection brings a message that it signed."""
+    observed = Observed()
+    first, second, *_ = (m.name for m in AGREEMENT.members)
+    for releases in TRANSCRIPT.rounds:
+        observed.receive(releases[0], owner=second)
+    observed.receive(TRANSCRIPT.seals[0], owner=second)
+    assert not observed.progress.here
+    observed.receive(TRANSCRIPT.rounds[1][0])
+    assert observed.progress.here == (first,)
+    observed.progress.check(QUIET_SECONDS)
+    others = ", ".join(m.name for m in AGREEMENT.members[1:])
+    assert f"waiting for {others}" in observed.lines[-1]
+
+
+def test_only_the_member_that_has_not_released_is_named() -> None:
+    """Releases and seals of other rounds that another member signs change nothing."""
+    observed = Observed()
+    for signed in (*TRANSCRIPT.rounds[0], *TRANSCRIPT.rounds[1][:2]):
+        observed.receive(signed)
+    for number in (1, 2, 5, 9):
+        observed.receive(lying(TRANSCRIPT.rounds[0][1], round=number))
+        observed.receive(lying(TRANSCRIPT.seals[1], round=number))
+    observed.progress.check(QUIET_SECONDS)
+    assert observed.lines[-1].endswith("nothing new for 30 seconds; waiting for cyd")
+
+
+def test_a_late_relay_does_not_name_members_that_are_ahead() -> None:
+    """It has missed the rounds before, and waits only for the member that is silent."""
+    observed = Observed()
+    for signed in TRANSCRIPT.rounds[5][:2]:
+        observed.receive(signed)
+    observed.receive(lying(TRANSCRIPT.rounds[0][1], round=0))
+    observed.progress.check(QUIET_SECONDS)
+    assert observed.lines[-1].endswith("waiting for cyd")
+
+
+def test_the_member_that_has_not_sealed_is_named() -> None:
+    """After the last round the seals are missing, and not releases."""
+    observed = Observed()
+    for signed in (*(s for r in TRANSCRIPT.rounds for s in r), *TRANSCRIPT.seals[1:]):
+        observed.receive(signed)
+    observed.progress.check(QUIET_SECONDS)
+    assert observed.lines[-1].endswith("waiting for ada")
+
+
+def test_only_confirmed_seals_end_the_session() -> None:
+    """The log says so once, and the coordinator ends after a silence."""
+    observed = Observed()
+    for signed in (s for part in (*TRANSCRIPT.rounds, TRANSCRIPT.seals) for s in part):
+        observed.receive(signed)
+    assert not observed.progress.ended(1e6)
+    for seal in TRANSCRIPT.seals * 2:
+        observed.receive(lying(seal, has_all_seals=True))
+    ends = [line for line in observed.lines if "the session is over" in line]
+    assert ends == ["the session is over: all members have sealed 10 rounds"]
+    assert not observed.progress.ended(0.0)
+    assert observed.progress.ended(1e6)
+
+
+def test_a_member_in_a_dispute_is_not_said_to_have_stopped() -> None:
+    """Any member can make the others publish their side: it releases on another chain hash."""
+    observed = Observed()
     for name, reason in (("ada", Reason.HEADS_DIFFER), ("ben", Reason.EQUIVOCATION)):
         halt = Halt(
             sender=name,
-            agreement=agreement.digest,
+            agreement=AGREEMENT.digest,
             round=1,
             chain_hash=bytes(32),
             reason=reason,
             evidence=(),
         )
-        standing.hear(halt, name, 1.0)
-    assert [line for line in said if "has stopped" in line] == [
-        "ben has stopped, and says why to the others"
+        observed.receive(sign(halt), 1.0)
+    assert [line for line in observed.lines if "has stopped" in line] == [
+        "ben has stopped, and has sent its reason to the other members"
     ]
-    assert any(line.startswith("ada does not agree") for line in said)
+    assert any(line.startswith("ada disagrees") for line in observed.lines)
+
+
+def test_the_first_release_of_a_round_waits_for_the_others() -> None:
+    """A wait goes from the first release of a round to that of each other member."""
+    observed = Observed()
+    for number in range(2):
+        ada, ben, cyd = TRANSCRIPT.rounds[number]
+        observed.receive(ada, 100.0 * number)
+        observed.receive(ben, 100.0 * number + 1.0)
+        lines = observed.receive(cyd, 100.0 * number + 31.0)
+        assert f"waited 31 s for 'cyd' in round {number}" in lines
+    assert observed.waits() == (
+        WaitTime(name="cyd", seconds=62.0, longest=31.0, last=2),
+        WaitTime(name="ben", seconds=2.0, longest=1.0, last=0),
+        WaitTime(name="ada", seconds=0.0, longest=0.0, last=0),
+    )
+
+
+def test_a_repeated_release_changes_no_wait() -> None:
+    """A member that waits sends its newest two again, and the first arrival counts."""
+    observed = Observed()
+    for signed in TRANSCRIPT.rounds[0]:
+        observed.receive(signed)
+    ada, ben, cyd = TRANSCRIPT.rounds[1]
+    observed.receive(ada, 1.0)
+    for signed in (*TRANSCRIPT.rounds[0][:2], ada, ben):
+        observed.receive(signed, 20.0)
+    assert "waited 20 s for 'cyd' in round 1" in observed.receive(cyd, 21.0)
+    assert [(wait.name, wait.seconds) for wait in observed.waits()] == [
+        ("cyd", 20.0),
+        ("ben", 19.0),
+        ("ada", 0.0),
+    ]
+
+
+def test_a_release_of_another_round_hides_no_slow_member() -> None:
+    """Early releases neither shorten a member's own wait nor lengthen another's."""
+    observed = Observed()
+    for number in range(3):
+        ada, ben, cyd = TRANSCRIPT.rounds[number]
+        at = 100.0 * number
+        for other in (9, number + 4, number + 3):
+            observed.receive(lying(cyd, round=other), at)
+        observed.receive(ada, at + 1.0)
+        observed.receive(lying(ada, round=number + 1), at + 1.0)
+        observed.receive(ben, at + 2.0)
+        assert f"waited 60 s for 'cyd' in round {number}" in observed.receive(cyd, at + 61.0)
+
+
+def test_a_late_relay_blames_no_member_for_its_absence() -> None:
+    """It does not know when the first round that it sees began."""
+    observed = Observed()
+    for number in (5, 6):
+        for signed, at in zip(TRANSCRIPT.rounds[number], (0.0, 1.0, 50.0), strict=True):
+            observed.receive(signed, 100.0 * number + at)
+    waited = [line for line in observed.lines if line.startswith("waited")]
+    assert waited == ["waited 50 s for 'cyd' in round 6"]
+
+
+def test_the_convener_reads_waits_with_the_progress() -> None:
+    """In the log, which the page shows too: when they happen, and with the rounds."""
+    observed = Observed(make_agreement(rounds=3))
+    transcript, now = play(make_agreement(rounds=3))[0], 0.0
+    for releases in transcript.rounds:
+        for signed, seconds in zip(releases, (0.0, 0.0, 30.0), strict=True):
+            now += seconds
+            observed.receive(signed, now)
+    assert "waited 30 s for 'cyd' in round 1" in observed.lines
+    assert observed.lines[-1] == (
+        "round 3 of 3; waited longest for 'cyd': 90 s in all, at most 30 s in one round; rounds "
+        "in which it was last: 3"
+    )

@@ -1,4 +1,4 @@
-"""The relay: what it passes on, whom it names, and that it ends when it is told to."""
+"""The relay: what it passes on, which member it names, and that it stops on a signal."""
 
 import time
 from pathlib import Path
@@ -10,44 +10,44 @@ from tests.support.wait import LIMIT, until
 
 
 def named(session: Play, name: str) -> bool:
-    """Whether the coordinator has said that a member's connection sends what it may not."""
+    """Whether the log names this member for what its connection has sent."""
     return f"{name}: its connection sent" in session.cast.complained("coordinator")
 
 
-def test_only_what_is_valid_is_passed_on(tmp_path: Path) -> None:
-    """Parts, forgeries and nonsense stay at the relay, and the member that sent them is named."""
+def test_only_valid_messages_are_passed_on(tmp_path: Path) -> None:
+    """The relay drops all others, and names the member that sent them."""
     with play(tmp_path / "s", options(rounds=5)) as session:
         session.cast.start_coordinator()
-        said, batched = hello(session, "party1"), hello(session, "party1", number=1)
+        alone, batched = hello(session, "party1"), hello(session, "party1", number=1)
         batch = b"\0" + len(batched).to_bytes(4, "big") + batched
-        with recording(session) as heard, speaking(session) as mouth:
+        with recording(session) as received, speaking(session) as publisher:
 
-            def passed_on() -> bool:  # what is sent before the recorder has subscribed is lost
-                mouth.send_multipart([said, b"parts"])
-                for bad in (b"", b"\0", bytes(200), forged(session, "party2", 0), said[:-1]):
-                    mouth.send(bad)
-                mouth.send(batch)
-                mouth.send(said)
-                time.sleep(0.1)  # so seldom that its own messages stay within its limit
-                return {said, batched} <= set(heard)
+            def passed_on() -> bool:  # messages before the recorder's subscription are lost
+                publisher.send_multipart([alone, b"parts"])
+                for bad in (b"", b"\0", bytes(200), forged(session, "party2", 0), alone[:-1]):
+                    publisher.send(bad)
+                publisher.send(batch)
+                publisher.send(alone)
+                time.sleep(0.1)  # slow enough for its own messages to stay within its limit
+                return {alone, batched} <= set(received)
 
-            until(passed_on, "what is valid is passed on")
-        assert set(heard) == {said, batched}
+            until(passed_on, "valid messages are passed on")
+        assert set(received) == {alone, batched}
         assert named(session, "party1")
         assert not named(session, "party2")
         assert "party2 is here" not in session.cast.complained("coordinator")
 
 
-def test_a_flooded_relay_still_ends_when_told(tmp_path: Path) -> None:
-    """However busy a member keeps it, the coordinator obeys the first polite signal."""
+def test_a_flooded_relay_stops_on_the_first_signal(tmp_path: Path) -> None:
+    """A member that floods cannot keep it running."""
     with play(tmp_path / "s", options(rounds=5)) as session:
         session.cast.start_coordinator()
         coordinator = session.cast.processes["coordinator"]
-        with speaking(session) as mouth:
+        with speaking(session) as publisher:
 
             def ended_in_a_flood() -> bool:
                 for _ in range(1_000):
-                    mouth.send(bytes(200))
+                    publisher.send(bytes(200))
                 return coordinator.poll() is not None
 
             until(lambda: ended_in_a_flood() or named(session, "party1"), "the relay is busy")

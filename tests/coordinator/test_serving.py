@@ -1,4 +1,4 @@
-"""The coordinator as its convener sees it: how a session stands, its end, its health, its file."""
+"""The coordinator as the convener sees it: progress, end, health check, transcript."""
 
 import subprocess
 import sys
@@ -21,25 +21,25 @@ ROUNDS = 12
 
 
 def serve(session: Play, *more: str) -> None:
-    """Start the coordinator with more options than usual."""
+    """Start the coordinator with additional options."""
     session.cast.launch(
         "coordinator", [*local_session.coordinator_command(session.cast.folder), *more]
     )
 
 
-def told(session: Play) -> str:
+def log(session: Play) -> str:
     return session.cast.complained("coordinator")
 
 
 def shown(session: Play) -> str:
-    """What the coordinator's page shows now."""
+    """The coordinator's page as it is now."""
     with urllib.request.urlopen(session.cast.page(), timeout=LIMIT) as answer:  # noqa: S310
         text: str = answer.read().decode()
         return text
 
 
 def health(session: Play, *more: str) -> int:
-    """What `coordinator health` ends with."""
+    """The exit code of `coordinator health`."""
     folder = session.cast.folder
     done = subprocess.run(
         [
@@ -58,30 +58,30 @@ def health(session: Play, *more: str) -> int:
 
 
 @pytest.mark.parametrize("topology", ["relay", "mesh"])
-def test_it_says_how_the_session_stands_and_ends_with_it(tmp_path: Path, topology: str) -> None:
-    """Who is here and that it is over is said in both topologies, and then the process ends."""
+def test_it_reports_progress_and_ends_with_the_session(tmp_path: Path, topology: str) -> None:
+    """In both topologies the log says who is here and that the session is over."""
     with play(tmp_path / "s", options("--topology", topology, rounds=ROUNDS)) as session:
         session.cast.start()
         session.cast.wait(LIMIT)
         assert session.cast.processes["coordinator"].wait(LIMIT) == 0
-        log = told(session)
+        lines = log(session)
         for name in session.cast.names:
-            assert f"{name} is here" in log
-        assert "all members are here" in log
-        assert f"all members have sealed {ROUNDS} rounds" in log
+            assert f"{name} is here" in lines
+        assert "all members are here" in lines
+        assert f"all members have sealed {ROUNDS} rounds" in lines
         if topology == "relay":
-            assert f"round {ROUNDS} of {ROUNDS}" in log
+            assert f"round {ROUNDS} of {ROUNDS}" in lines
         assert_undisturbed(session, "--topology", topology)
 
 
-def test_it_stays_when_told_to(tmp_path: Path) -> None:
-    """With --stay it says that the session is over, is well, and goes on until it is told."""
+def test_it_keeps_running_when_asked_to(tmp_path: Path) -> None:
+    """With --keep-running it reports the end of the session and continues until stopped."""
     with play(tmp_path / "s", options(rounds=ROUNDS)) as session:
-        serve(session, "--stay")
+        serve(session, "--keep-running")
         for name in session.cast.names:
             session.cast.start_party(name)
         session.cast.wait(LIMIT)
-        until(lambda: "the session is over" in told(session), "the coordinator knows of the end")
+        until(lambda: "the session is over" in log(session), "the coordinator knows of the end")
         coordinator = session.cast.processes["coordinator"]
         with pytest.raises(subprocess.TimeoutExpired):
             coordinator.wait(10.0)
@@ -91,24 +91,24 @@ def test_it_stays_when_told_to(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("topology", ["relay", "mesh"])
-def test_health(tmp_path: Path, topology: str) -> None:
-    """A coordinator that runs is well; one that is away or whose process is stuck is not."""
+def test_health_check(tmp_path: Path, topology: str) -> None:
+    """A running coordinator passes, a killed one fails, and the log does not mention the check."""
     with play(tmp_path / "s", options("--topology", topology, rounds=5)) as session:
         assert health(session, "--seconds", "0.5") == Unavailable.exit_code
         session.cast.start_coordinator()
         until(lambda: health(session) == 0, "the coordinator answers")
-        log = told(session)
-        assert "refused" not in log
-        assert " is here" not in log
+        lines = log(session)
+        assert "refused" not in lines
+        assert " is here" not in lines
         kill(session, "coordinator")
         assert health(session, "--seconds", "0.5") == Unavailable.exit_code
 
 
 @pytest.mark.parametrize("reveal", ["each", "totals"])
-def test_it_keeps_the_transcript_through_a_crash(
+def test_it_keeps_the_transcript_through_a_kill(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reveal: str
 ) -> None:
-    """Over a kill and against forgeries it keeps what members have; its page goes on from that."""
+    """Forgeries change nothing, its file equals the members', and its page continues from it."""
     kept = tmp_path / "kept.transcript"
     with play(tmp_path / "s", options("--reveal", reveal, rounds=ROUNDS)) as session:
         brake = Brake(session, monkeypatch, name="party1", furthest=6)
@@ -116,8 +116,8 @@ def test_it_keeps_the_transcript_through_a_crash(
         for name in session.cast.names:
             session.cast.start_party(name)
         brake.reached()
-        with speaking(session, "party3") as mouth:  # a forgery in another's name, rounds ahead
-            mouth.send(forged(session, "party2", ROUNDS - 2))
+        with speaking(session, "party3") as publisher:  # a forgery in another's name, rounds ahead
+            publisher.send(forged(session, "party2", ROUNDS - 2))
         part = kept.with_name("kept.transcript.part")
         until(lambda: part.stat().st_size > 6 * 3 * 100, "the journal is written")
         kill(session, "coordinator")
@@ -140,25 +140,25 @@ def test_it_keeps_the_transcript_through_a_crash(
 
 
 def test_its_page_names_the_member_whose_connection_sends_forgeries(tmp_path: Path) -> None:
-    """The convener reads who sent them, as in the log, and not in whose name they were sent."""
+    """Page and log name the member that sent them, and not the member they claim to be from."""
     with play(tmp_path / "s", options(rounds=ROUNDS)) as session:
         serve(session, "--page")
         until(lambda: session.cast.page(), "the coordinator says where its page is")
-        with speaking(session, "party3") as mouth:
-            mouth.send(forged(session, "party2", 1))
+        with speaking(session, "party3") as publisher:
+            publisher.send(forged(session, "party2", 1))
             until(lambda: "party3: its connection sent 1 message" in shown(session), "it is named")
-        assert "party3: its connection sent 1 message" in told(session)
-        assert "party2: its connection" not in shown(session) + told(session)
+        assert "party3: its connection sent 1 message" in log(session)
+        assert "party2: its connection" not in shown(session) + log(session)
 
 
-def test_forged_seals_do_not_end_it(tmp_path: Path) -> None:
-    """A member that says in the name of all that the session is over ends nothing."""
+def test_forged_seals_do_not_end_the_session(tmp_path: Path) -> None:
+    """A member that signs seals in the names of all ends nothing."""
     from protocol.wire.codec import pack
     from protocol.wire.messages import Seal
 
     with play(tmp_path / "s", options(rounds=ROUNDS)) as session:
         session.cast.start_coordinator()
-        with speaking(session, "party3") as mouth:
+        with speaking(session, "party3") as publisher:
             for member in session.agreement.members:
                 seal = Seal(
                     sender=member.name,
@@ -167,12 +167,12 @@ def test_forged_seals_do_not_end_it(tmp_path: Path) -> None:
                     chain_hash=bytes(32),
                     has_all_seals=True,
                 )
-                mouth.send(pack(seal, key=member.signing_key, sign=lambda _: bytes(64)).data)
-            mouth.send(hello(session, "party3"))
-            until(lambda: "party3 is here" in told(session), "the seals have passed")
-        assert "party1 is here" not in told(session), "its seal came from somebody else"
+                publisher.send(pack(seal, key=member.signing_key, sign=lambda _: bytes(64)).data)
+            publisher.send(hello(session, "party3"))
+            until(lambda: "party3 is here" in log(session), "the seals have passed")
+        assert "party1 is here" not in log(session), "its seal came over another connection"
         for name in session.cast.names:
             session.cast.start_party(name)
         session.cast.wait(LIMIT)
-        assert told(session).count("the session is over") == 1
+        assert log(session).count("the session is over") == 1
         assert_undisturbed(session)

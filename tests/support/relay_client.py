@@ -1,4 +1,4 @@
-"""What anybody with a member's transport key can do at a relay: hear everything, and speak."""
+"""What a client with a member's transport key can do at a relay: receive everything, and send."""
 
 import threading
 from collections.abc import Iterator
@@ -32,22 +32,22 @@ def _socket(session: Play, kind: int, name: str) -> Iterator[zmq.Socket[bytes]]:
 
 @contextmanager
 def recording(session: Play, name: str = "party2") -> Iterator[list[bytes]]:
-    """Everything that passes the relay meanwhile, heard with the transport key of a member."""
-    heard: list[bytes] = []
+    """All messages that the relay publishes meanwhile, received with a member's transport key."""
+    received: list[bytes] = []
     over = threading.Event()
 
     def listen() -> None:
-        with _socket(session, zmq.SUB, name) as ear:
-            ear.subscribe(b"")
-            ear.connect(address(session.agreement.transport.coordinator, 1))
+        with _socket(session, zmq.SUB, name) as subscriber:
+            subscriber.subscribe(b"")
+            subscriber.connect(address(session.agreement.transport.coordinator, 1))
             while not over.is_set():
-                if ear.poll(50):
-                    heard.extend(Batches(session.agreement).messages(ear.recv()))
+                if subscriber.poll(50):
+                    received.extend(Batches(session.agreement).messages(subscriber.recv()))
 
     thread = threading.Thread(target=listen)
     thread.start()
     try:
-        yield heard
+        yield received
     finally:
         over.set()
         thread.join()
@@ -55,15 +55,15 @@ def recording(session: Play, name: str = "party2") -> Iterator[list[bytes]]:
 
 @contextmanager
 def speaking(session: Play, name: str = "party1") -> Iterator[zmq.Socket[bytes]]:
-    """A publisher with the transport key of a member, once the relay lets it speak."""
-    with _socket(session, zmq.XPUB, name) as mouth:
-        mouth.connect(session.agreement.transport.coordinator)
-        assert mouth.poll(int(LIMIT * 1000.0)), "nobody listens to the relay"
-        yield mouth
+    """A publisher with the transport key of a member, once it is connected to the relay."""
+    with _socket(session, zmq.XPUB, name) as publisher:
+        publisher.connect(session.agreement.transport.coordinator)
+        assert publisher.poll(int(LIMIT * 1000.0)), "the relay does not answer"
+        yield publisher
 
 
 def hello(session: Play, name: str, *, number: int = 0) -> bytes:
-    """A greeting that a member has signed; another one for each number."""
+    """A Hello that a member has signed; each number gives another one."""
     message = Hello(
         sender=name,
         agreement=session.agreement.digest,
@@ -78,7 +78,7 @@ def hello(session: Play, name: str, *, number: int = 0) -> bytes:
 
 
 def forged(session: Play, name: str, number: int) -> bytes:
-    """A release of a round in a member's name that it has not signed."""
+    """A release in a member's name with an invalid signature."""
     [member] = [m for m in session.agreement.members if m.name == name]
     message = Release(
         sender=name,

@@ -11,6 +11,7 @@ import argparse
 import tempfile
 from pathlib import Path
 
+from coordinator.collector import RoundCollector
 from coordinator.live_page import LivePage
 from coordinator.progress import SessionProgress
 from protocol.runtime.cli import run
@@ -27,15 +28,16 @@ def picture(folder: Path, *, round: int, width: int, height: int) -> bytes:  # n
     agreement = read_agreement(folder / "agreement.toml")
     name = agreement.members[0].name
     told = load(agreement, (folder / name / "out" / "session.transcript").read_bytes())
-    with LivePage(agreement, port=0) as watching, tempfile.TemporaryDirectory() as profile:
-        standing = SessionProgress(agreement, watching.also(lambda _: None), now=0.0)
-        for said in (told.keys, *told.rounds[:round]):
-            for signed in said:
-                standing.hear(signed.message, signed.message.sender, now=0.0)
-                watching.hear(signed)
-        watching.look(standing)
+    collector = RoundCollector(agreement)
+    with LivePage(agreement, 0, collector) as page, tempfile.TemporaryDirectory() as profile:
+        progress = SessionProgress(agreement, collector, page.also(lambda _: None), now=0.0)
+        for signed in (s for exchange in (told.keys, *told.rounds[:round]) for s in exchange):
+            collected = collector.collect(signed, 0.0)
+            progress.add(signed.message, signed.message.sender, collected, 0.0)
+            page.add(collected.closed)
+        page.update(progress)
         with Browser(Path(profile)) as browser:
-            browser.visit(watching.address, width=width, height=height, mobile=width < 600)
+            browser.visit(page.address, width=width, height=height, mobile=width < 600)
             closed = f"document.body.innerText.includes('Round {round} is closed')"
             until(lambda: browser.measure(closed), f"round {round} is on the page")
             return browser.picture(height=height)

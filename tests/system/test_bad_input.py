@@ -112,7 +112,7 @@ def test_an_agreement_that_cannot_be_written(tmp_path: Path) -> None:
         tmp_path, "--address", "tcp://h:5555", "--out", tmp_path / "nodir" / "x.toml"
     )
     assert code == 2
-    assert "there is no such folder" in told
+    assert "the folder does not exist" in told
     assert not (tmp_path / "coordinator.key").exists()
 
 
@@ -156,7 +156,7 @@ def test_a_port_that_is_taken(tmp_path: Path, offset: int) -> None:
             "coordinator", "serve", "--agreement", out, "--key", tmp_path / "coordinator.key"
         )
     assert code == 2
-    assert f"cannot listen at tcp://*:{port + offset}: Address already in use. End what" in told
+    assert f"cannot listen at tcp://*:{port + offset}: Address already in use. Stop" in told
 
 
 def test_what_was_told_comes_before_the_error(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
-"""A member that plays its part and floods: the others go on, and the flooder alone is named.
+"""A member that takes part and floods: the others continue, and only the flooder is named.
 
-No times are asserted here: `scripts/attack flood` measures how fast the others go on.
+No times are asserted here: `scripts/attack flood` measures how fast the others continue.
 """
 
 from pathlib import Path
@@ -24,7 +24,7 @@ RATE = 4_000.0
 def test_a_flooder_is_named_and_no_honest_member_is(
     tmp_path: Path, topology: str, kind: str
 ) -> None:
-    """Forgeries in the names of all others, or messages in parts, change no result."""
+    """Forgeries in the names of all others, or messages of many frames, change no result."""
     chosen = options("--topology", topology, rounds=ROUNDS)
     with play(tmp_path / "s", chosen) as session:
         attacked = Flooded(session.cast)
@@ -38,8 +38,8 @@ def test_a_flooder_is_named_and_no_honest_member_is(
 
 
 @pytest.mark.parametrize("kind", ["hellos", "mixed", "parts"])
-def test_other_floods_change_nothing_either(tmp_path: Path, kind: str) -> None:
-    """Useless Hellos, old messages among forgeries, messages in parts: its own limit is full."""
+def test_other_floods_change_no_result(tmp_path: Path, kind: str) -> None:
+    """Useless Hellos, old messages among forgeries, messages of many frames."""
     with play(tmp_path / "s", options(rounds=ROUNDS)) as session:
         attacked = Flooded(session.cast)
         attacked.start()

@@ -10,6 +10,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from coordinator.collector import RoundCollector
 from coordinator.live_page import LivePage
 from coordinator.progress import SessionProgress
 from protocol.agreement.model import Agreement
@@ -337,10 +339,32 @@ def test_only_the_newest_sentences_are_kept() -> None:
     assert f"number {99 - SENTENCES}." not in text
 
 
+@dataclass
+class Carrier:
+    """A coordinator's page with what it reads, and no sockets."""
+
+    page: LivePage
+    progress: SessionProgress
+    collector: RoundCollector
+
+    @property
+    def address(self) -> str:
+        return self.page.address
+
+    def carry(self, *messages: Signed) -> None:
+        for signed in messages:
+            collected = self.collector.collect(signed, 0.0)
+            self.progress.add(signed.message, signed.message.sender, collected, 0.0)
+            self.page.add(collected.closed)
+        self.page.update(self.progress)
+
+
 @contextmanager
-def following(agreement: Agreement) -> Iterator[tuple[LivePage, SessionProgress]]:
-    with LivePage(agreement, 0) as watching:
-        yield watching, SessionProgress(agreement, watching.also(lambda _: None), 0.0)
+def following(agreement: Agreement) -> Iterator[Carrier]:
+    collector = RoundCollector(agreement)
+    with LivePage(agreement, 0, collector) as page:
+        progress = SessionProgress(agreement, collector, page.also(lambda _: None), 0.0)
+        yield Carrier(page, progress, collector)
 
 
 def complete(transcript: Transcript) -> tuple[Signed, ...]:
@@ -348,42 +372,33 @@ def complete(transcript: Transcript) -> tuple[Signed, ...]:
     return tuple(lying(seal, has_all_seals=True) for seal in transcript.seals)
 
 
-def carry(watching: LivePage, standing: SessionProgress, *messages: Any) -> None:
-    for signed in messages:
-        standing.hear(signed.message, signed.message.sender, 0.0)
-        watching.hear(signed)
-
-
 def test_coordinator_follows_the_rounds_that_it_carries() -> None:
     """Its page has the prices of every round, and in the end the public report."""
     agreement = make_agreement(rounds=4)
     transcript, positions = play(agreement)
-    with following(agreement) as (watching, standing):
-        carry(watching, standing, *(s for r in transcript.rounds[:2] for s in r))
-        watching.look(standing)
-        until(lambda: "Round 2 is closed" in get(watching.address)[1], "two rounds are shown")
+    with following(agreement) as session:
+        session.carry(*(s for r in transcript.rounds[:2] for s in r))
+        until(lambda: "Round 2 is closed" in get(session.address)[1], "two rounds are shown")
         price = positions[2].prices.current.tolist()[0]
-        assert figure(price) in get(watching.address)[1]
-        carry(watching, standing, *(s for r in transcript.rounds[2:] for s in r))
-        carry(watching, standing, *transcript.seals, *complete(transcript))
-        watching.look(standing)
-        until(lambda: "sealed by all" in get(watching.address)[1], "the report is shown")
-        assert positions[-1].chain_hash.hex() in get(watching.address)[1]
+        assert figure(price) in get(session.address)[1]
+        session.carry(*(s for r in transcript.rounds[2:] for s in r))
+        session.carry(*transcript.seals, *complete(transcript))
+        until(lambda: "sealed by all" in get(session.address)[1], "the report is shown")
+        assert positions[-1].chain_hash.hex() in get(session.address)[1]
 
 
 def test_coordinator_that_came_late_says_so() -> None:
     """Without the first rounds there are totals but no prices, and the page says who has them."""
     agreement = make_agreement(rounds=6)
     transcript, _ = play(agreement)
-    with following(agreement) as (watching, standing):
-        carry(watching, standing, *(s for r in transcript.rounds[3:5] for s in r))
-        until(lambda: "Round 5 is closed" in get(watching.address)[1], "the rounds are shown")
-        text = get(watching.address)[1]
+    with following(agreement) as session:
+        session.carry(*(s for r in transcript.rounds[3:5] for s in r))
+        until(lambda: "Round 5 is closed" in get(session.address)[1], "the rounds are shown")
+        text = get(session.address)[1]
         assert "How the prices move" not in text
         assert "What is asked for" in text
-        carry(watching, standing, *transcript.rounds[5], *transcript.seals, *complete(transcript))
-        watching.look(standing)
-        until(lambda: "protocol report" in get(watching.address)[1], "the end is said")
+        session.carry(*transcript.rounds[5], *transcript.seals, *complete(transcript))
+        until(lambda: "protocol report" in get(session.address)[1], "the end is said")
 
 
 def test_one_member_cannot_move_the_page() -> None:
@@ -392,14 +407,14 @@ def test_one_member_cannot_move_the_page() -> None:
     transcript, positions = play(agreement)
     first = transcript.rounds[0][0]
     numbers = (MAX_ROUND, agreement.rounds, 8, 7, 6, 5, 4, 3, 2)
-    with following(agreement) as (watching, standing):
-        carry(watching, standing, *(lying(first, round=number) for number in numbers))
+    with following(agreement) as session:
+        session.carry(*(lying(first, round=number) for number in numbers))
         for count, releases in enumerate(transcript.rounds[:4]):
-            carry(watching, standing, releases[0])
-            carry(watching, standing, *(lying(first, round=count + n) for n in range(2, 9)))
-            carry(watching, standing, *releases[1:])
-        until(lambda: "Round 4 is closed" in get(watching.address)[1], "the rounds are shown")
-        assert figure(positions[4].prices.current.tolist()[0]) in get(watching.address)[1]
+            session.carry(releases[0])
+            session.carry(*(lying(first, round=count + n) for n in range(2, 9)))
+            session.carry(*releases[1:])
+        until(lambda: "Round 4 is closed" in get(session.address)[1], "the rounds are shown")
+        assert figure(positions[4].prices.current.tolist()[0]) in get(session.address)[1]
 
 
 def address_of(session: Play, name: str) -> str:

@@ -104,12 +104,12 @@ def test_the_coordinator_refuses_an_announced_host_name(tmp_path: Path) -> None:
             desk.connect(transport.coordinator)
             for _ in range(3):
                 desk.send(msgpack.packb("tcp://party3.test:5555"))
-            refused = "party3 does not say where it can be reached: 'tcp://party3.test:5555'"
+            refused = "party3 has announced an invalid address: 'tcp://party3.test:5555'"
             until(lambda: refused in cast.complained("coordinator"), "the name is refused")
             desk.send(msgpack.packb(None))
             assert desk.poll(int(1000 * LIMIT))
             assert msgpack.unpackb(desk.recv()) == {}
-        assert cast.complained("coordinator").count("does not say where") == 1
+        assert cast.complained("coordinator").count("invalid address") == 1
         for name in cast.names:
             cast.start_party(name)
         cast.wait(LIMIT)

@@ -1,4 +1,4 @@
-"""Outputs that go away, signals that come early, and streams that know few letters."""
+"""Lost outputs, early signals, and streams that cannot show all characters."""
 
 import os
 import shlex
@@ -24,8 +24,8 @@ def command(session: Play, name: str, log: str) -> str:
 
 @pytest.mark.parametrize("log", ["json", "text"])
 @pytest.mark.parametrize("where", [">/dev/full 2>/dev/full", ">&- 2>&-", "<&- >&-", "| head -c 1"])
-def test_a_session_goes_on_without_its_outputs(tmp_path: Path, where: str, log: str) -> None:
-    """A full disk, closed streams, a reader that leaves: the session ends as if undisturbed."""
+def test_a_session_continues_without_its_outputs(tmp_path: Path, where: str, log: str) -> None:
+    """A full disk, closed streams, or a reader that leaves do not change the result."""
     with play(tmp_path / "s", options("--no-demands", rounds=20)) as session:
         cast = session.cast
         cast.start_coordinator()
@@ -60,8 +60,8 @@ def ours(module: str, *arguments: Any) -> str:
     return shlex.join([sys.executable, "-m", module, *map(str, arguments)])
 
 
-def test_a_check_is_not_passed_because_nobody_reads_it(tmp_path: Path) -> None:
-    """`party check` into a pipe that is closed still finds what is wrong, with its exit code."""
+def test_a_check_fails_even_if_its_output_is_not_read(tmp_path: Path) -> None:
+    """`party check` into a closed pipe still ends with the exit code of what it found."""
     with play(tmp_path / "s", options()) as session:
         folder = session.cast.folder
         files = ["--agreement", folder / "agreement.toml", "--data", folder / "party1/model.npz"]
@@ -70,8 +70,8 @@ def test_a_check_is_not_passed_because_nobody_reads_it(tmp_path: Path) -> None:
         assert (done.returncode, "Traceback" in done.stderr) == (5, False)
 
 
-def test_an_output_that_is_the_purpose_is_missed(tmp_path: Path) -> None:
-    """A plan that cannot be written is a failure; one that nobody wants to read on is none."""
+def test_a_lost_output_is_an_error_if_it_is_the_purpose(tmp_path: Path) -> None:
+    """A plan on a full disk is an error; a reader that leaves early is not."""
     with play(tmp_path / "s", options()) as session:
         plan = ours("protocol", "plan", session.cast.folder / "agreement.toml")
         full = shell(f"{plan} >/dev/full")
@@ -83,21 +83,21 @@ def test_an_output_that_is_the_purpose_is_missed(tmp_path: Path) -> None:
         assert (closed.returncode, closed.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("letters", ["ascii", "latin-1", "utf-8"])
-def test_streams_that_know_few_letters(tmp_path: Path, letters: str) -> None:
-    """Where ε or … cannot be shown, they are spelt out, and everything else is said."""
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_characters_that_a_stream_cannot_show_are_escaped(tmp_path: Path, encoding: str) -> None:
+    """If ε or … cannot be shown, they are escaped, and the rest is printed."""
     chosen = options("--epsilon", "8", rounds=3, parties=2)
     chosen.rehearsal = False
     with play(tmp_path / "s", chosen) as session:
         agreement = session.cast.folder / "agreement.toml"
-        plan = shell(ours("protocol", "plan", agreement), PYTHONIOENCODING=letters)
+        plan = shell(ours("protocol", "plan", agreement), PYTHONIOENCODING=encoding)
         assert (plan.returncode, plan.stderr) == (0, "")
         session.cast.start()
         session.cast.wait(LIMIT)
         ledger = session.cast.folder / "party1" / "party1.ledger"
-        told = shell(ours("party", "budget", ledger), PYTHONIOENCODING=letters, LC_ALL="C")
-        assert (told.returncode, told.stderr) == (0, "")
-        assert "demo-1" in told.stdout
+        budget = shell(ours("party", "budget", ledger), PYTHONIOENCODING=encoding, LC_ALL="C")
+        assert (budget.returncode, budget.stderr) == (0, "")
+        assert "demo-1" in budget.stdout
 
 
 EARLY = """
@@ -110,7 +110,7 @@ class Early:
 
 sys.meta_path.insert(0, Early())
 """
-"""Sends a signal to its own process the moment a module is looked for."""
+"""Sends a signal to its own process when a module is first imported."""
 
 
 @pytest.mark.parametrize("number", ["SIGINT", "SIGTERM"])
@@ -126,8 +126,10 @@ sys.meta_path.insert(0, Early())
         "sqlite3",
     ],
 )
-def test_a_signal_while_starting(tmp_path: Path, module: str, number: str) -> None:
-    """Whatever is being loaded, the documented code and no traceback."""
+def test_a_signal_during_the_start_ends_the_command(
+    tmp_path: Path, module: str, number: str
+) -> None:
+    """It ends with the documented code and no traceback, whichever module is loading."""
     (tmp_path / "sitecustomize.py").write_text(EARLY)
     with play(tmp_path / "s", options()) as session:
         path = os.pathsep.join([str(tmp_path), environment()["PYTHONPATH"]])
@@ -138,10 +140,10 @@ def test_a_signal_while_starting(tmp_path: Path, module: str, number: str) -> No
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_demonstration_that_is_ended_leaves_nothing(
+def test_an_interrupted_demonstration_leaves_nothing(
     tmp_path: Path, number: signal.Signals
 ) -> None:
-    """Its processes end, its folder of keys goes, and there is no traceback."""
+    """Its processes end, its folder of keys is removed, and there is no traceback."""
     demo = subprocess.Popen(
         [sys.executable, "-m", "scripts.lab.demo", "--rounds", "100000", "--parties", "2",
          "--mode", "clipped"],
@@ -156,18 +158,18 @@ def test_a_demonstration_that_is_ended_leaves_nothing(
         until(lambda: len(children(demo.pid)) == 3, "all processes run")
         started = children(demo.pid)
         demo.send_signal(number)
-        said, _ = demo.communicate(timeout=LIMIT)
+        output, _ = demo.communicate(timeout=LIMIT)
     finally:
         demo.kill()
         demo.wait()
     assert demo.returncode == 130
-    assert "Traceback" not in said
+    assert "Traceback" not in output
     assert not [*tmp_path.glob("sotto-*/")]
     assert not [pid for pid in started if Path(f"/proc/{pid}").exists()]
 
 
 def children(pid: int) -> list[int]:
-    """The processes that one has started."""
+    """The processes that a process has started."""
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
@@ -178,18 +180,16 @@ def children(pid: int) -> list[int]:
         (["--dir", str(ROOT)], "exists already"),
     ],
 )
-def test_a_demonstration_that_cannot_be_is_refused_in_words(
-    arguments: list[str], text: str
-) -> None:
-    """What the agreement cannot say is told as `coordinator new` would tell it."""
+def test_an_impossible_demonstration_is_refused(arguments: list[str], text: str) -> None:
+    """It prints the error that `coordinator new` would print."""
     done = shell(ours("scripts.lab.demo", *arguments))
     assert done.returncode in (2, 3)
     assert text in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_what_a_session_writes_at_the_end_is_its_own(tmp_path: Path) -> None:
-    """A result that cannot be written ends nobody's session; the same command writes it later."""
+def test_a_result_that_cannot_be_written_ends_no_other_session(tmp_path: Path) -> None:
+    """The same command writes it later."""
     with play(tmp_path / "s", options("--no-demands", rounds=12)) as session:
         cast = session.cast
         in_the_way = cast.folder / "party1" / "out" / "report.html"

@@ -309,11 +309,11 @@ def complained(session: Play) -> bool:
     """Whether each process with an open port has refused a stranger, and the relay has named the
     member whose transport key brought what is not valid."""
     log = session.cast.complained("coordinator")
-    if "refused a stranger" not in log:
+    if "with the unknown key" not in log:
         return False
     if session.agreement.transport.topology == "mesh":
         texts = [reports(session, name, "warning", "text") for name in session.cast.names]
-        return all("refused a stranger" in text for text in texts)
+        return all("with the unknown key" in text for text in texts)
     return "party2: its connection sent" in log
 
 

@@ -1,4 +1,4 @@
-"""Files that are longer than any of their kind are refused before they are read."""
+"""Files that are too long are refused before they are read."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ ENDLESS = Path("/dev/zero")
 
 
 def long(path: Path, length: int) -> Path:
-    """A file of that length that takes no room on the disk."""
+    """A file of this length that takes no space on the disk."""
     with path.open("wb") as file:
         file.truncate(length)
     path.chmod(0o600)
@@ -32,7 +32,7 @@ def long(path: Path, length: int) -> Path:
 
 
 def test_a_file_is_read_up_to_its_limit(tmp_path: Path) -> None:
-    """To the byte, and what has no end is not read to it."""
+    """The limit is exact, and an endless file is refused too."""
     (tmp_path / "file").write_bytes(b"x" * 2_000)
     assert read_bounded(tmp_path / "file", 2_000) == b"x" * 2_000
     for path in (tmp_path / "file", ENDLESS):
@@ -41,7 +41,7 @@ def test_a_file_is_read_up_to_its_limit(tmp_path: Path) -> None:
 
 
 def test_an_agreement_that_is_too_long_is_not_parsed(tmp_path: Path) -> None:
-    """Where the largest is taken, with room to spare."""
+    """The largest possible agreement needs less than half of the limit."""
     for path in (long(tmp_path / "a.toml", AGREEMENT_BYTES + 1), ENDLESS):
         with pytest.raises(BadAgreement, match="longer than 16,384 KiB"):
             read_agreement(path)
@@ -60,7 +60,7 @@ def test_an_agreement_that_is_too_long_is_not_parsed(tmp_path: Path) -> None:
 
 
 def test_a_key_file_that_is_too_long_is_not_read(tmp_path: Path) -> None:
-    """It is none, whatever it begins with."""
+    """Neither is an endless one."""
     for path in (long(tmp_path / "a.key", KEY_BYTES + 1), ENDLESS):
         with pytest.raises(BadKey, match="cannot be read"):
             keys.load(path)
@@ -68,7 +68,7 @@ def test_a_key_file_that_is_too_long_is_not_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("reveal", ["each", "totals"])
 def test_a_transcript_is_no_longer_than_its_agreement_allows(tmp_path: Path, reveal: str) -> None:
-    """The longest session fits, and a longer file is not read."""
+    """A full session fits, and a longer file is not read."""
     agreement = make_agreement(rounds=40, reveal=reveal)
     path = tmp_path / "session.transcript"
     path.write_bytes(dump(agreement, play(agreement)[0]))

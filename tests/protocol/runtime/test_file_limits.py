@@ -1,4 +1,4 @@
-"""Open files: raised where the system allows it, and a clear sentence where it does not."""
+"""The limit on open files: raised if the system allows it, a clear error if not."""
 
 import subprocess
 import sys
@@ -25,27 +25,27 @@ print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
 @pytest.mark.parametrize(
-    ("soft", "needed", "told"),
+    ("soft", "needed", "limit"),
     [(64, 200, "200"), (256, 200, "256"), (64, 256, "256")],
     ids=["raised", "enough", "to the hard limit"],
 )
-def test_the_limit_is_raised_to_what_is_needed(soft: int, needed: int, told: str) -> None:
-    """A soft limit below the need moves up, and never down."""
-    code, said = limited(soft, 256, needed)
-    assert (code, said) == (0, told)
+def test_the_limit_is_raised_to_what_is_needed(soft: int, needed: int, limit: str) -> None:
+    """A soft limit that is too low is raised; a higher one stays."""
+    code, output = limited(soft, 256, needed)
+    assert (code, output) == (0, limit)
 
 
-def test_a_hard_limit_that_is_too_low_is_told_with_the_number() -> None:
-    """Before anything is sent: who needs how many, what there are, and what to do."""
-    code, said = limited(64, 256, 300)
+def test_a_hard_limit_that_is_too_low_is_an_error_with_the_number() -> None:
+    """The message says what is needed, what is allowed, and what to do."""
+    code, output = limited(64, 256, 300)
     assert code == FileLimitTooLow.exit_code
-    assert said.startswith("the coordinator needs 300 open files")
-    assert "this system allows 256" in said
-    assert "LimitNOFILE=300" in said
+    assert output.startswith("the coordinator needs 300 open files")
+    assert "this system allows 256" in output
+    assert "LimitNOFILE=300" in output
 
 
-def test_what_is_needed_grows_with_the_members_that_connect() -> None:
-    """Everybody connects to a relay, and in a mesh everybody to everybody."""
+def test_the_need_grows_with_the_members_that_connect() -> None:
+    """All members connect to a relay, and a party connects only to the relay."""
     few, many = make_agreement(members=2), make_agreement(members=5)
     assert party_files(few) == party_files(many)
     assert coordinator_files(many) - coordinator_files(few) == 2 * 3

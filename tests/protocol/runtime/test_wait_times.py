@@ -1,4 +1,4 @@
-"""Who was waited for: arrival after the observer was ready, and nothing else."""
+"""Waits: from when the observer is ready to the arrival of each member."""
 
 import pytest
 
@@ -16,10 +16,10 @@ def paced(pace: float) -> WaitTimes:
     return WaitTimes(make_agreement(**private))
 
 
-def test_a_wait_goes_from_when_the_observer_is_ready() -> None:
-    """Each member has its own, the last to come is counted, and a long one is worth a sentence."""
+def test_a_wait_starts_when_the_observer_is_ready() -> None:
+    """Each member has its own wait, the last one is counted, and a long one is reported."""
     waits = WaitTimes(make_agreement())
-    waits.arrived("ben", 90.0)  # before it was ready: that is no wait
+    waits.arrived("ben", 90.0)  # before the observer was ready: no wait
     waits.begin(100.0)
     waits.arrived("cyd", 103.0)
     waits.arrived("ben", 112.0)
@@ -39,21 +39,21 @@ def test_a_wait_goes_from_when_the_observer_is_ready() -> None:
 
 
 def test_two_slow_members_do_not_hide_each_other() -> None:
-    """A member that comes just before the last one was waited for nearly as long."""
+    """A member that arrives just before the last one has nearly the same wait."""
     waits = WaitTimes(make_agreement())
     for t in range(3):
         waits.begin(100.0 * t)
         waits.arrived("cyd", 100.0 * t + 59.0)
         waits.arrived("ben", 100.0 * t + 60.0)
         waits.closed(t)
-    assert [(one.name, one.seconds, one.last) for one in waits.all] == [
+    assert [(w.name, w.seconds, w.last) for w in waits.all] == [
         ("ben", 180.0, 3),
         ("cyd", 177.0, 0),
     ]
 
 
 def test_many_short_waits_are_long_together() -> None:
-    """Nobody is told of a second; of many of them the sentence at the end tells."""
+    """A wait of one second is not reported, but the sum of many is."""
     waits = WaitTimes(make_agreement())
     for t in range(40):
         waits.begin(10.0 * t)
@@ -62,8 +62,8 @@ def test_many_short_waits_are_long_together() -> None:
         assert bool(waits.sentence) == (t + 1 >= LONG_SECONDS)
 
 
-def test_a_round_that_was_not_seen_to_begin_counts_for_nothing() -> None:
-    """Nor one in which all were there before."""
+def test_a_round_whose_start_was_not_seen_does_not_count() -> None:
+    """Neither does a round in which all members arrived before its start."""
     waits = WaitTimes(make_agreement())
     waits.arrived("ben", 50.0)
     assert waits.closed(0) == ""
@@ -72,8 +72,8 @@ def test_a_round_that_was_not_seen_to_begin_counts_for_nothing() -> None:
     assert (waits.all, waits.sentence) == ((), "")
 
 
-def test_what_was_seen_before_goes_on() -> None:
-    """A party that was started again adds to what its ledger remembers."""
+def test_waits_continue_after_a_restart() -> None:
+    """A restarted party adds to the waits in its ledger."""
     waits = WaitTimes(make_agreement(), [WaitTime(name="ben", seconds=8.0, longest=5.0, last=2)])
     assert waits.sentence == ""
     waits.begin(0.0)
@@ -84,8 +84,8 @@ def test_what_was_seen_before_goes_on() -> None:
 
 
 @pytest.mark.parametrize(("pace", "long"), [(0.25, LONG_SECONDS), (60.0, 240.0)])
-def test_what_is_long_depends_on_the_pace(pace: float, long: float) -> None:
-    """Where a round takes a minute by agreement, a few seconds are nothing."""
+def test_a_long_wait_depends_on_the_pace(pace: float, long: float) -> None:
+    """If a round takes a minute by agreement, a wait of seconds is not long."""
     waits = paced(pace)
     waits.begin(0.0)
     waits.arrived("ben", long - 0.001)
@@ -95,8 +95,8 @@ def test_what_is_long_depends_on_the_pace(pace: float, long: float) -> None:
     assert "for 'ben' in round 1" in waits.closed(1)
 
 
-def test_the_clock_stands_still_while_a_party_is_busy_itself() -> None:
-    """Neither its solver nor a machine that was asleep counts as waiting for others."""
+def test_the_clock_stops_while_the_party_is_busy() -> None:
+    """Neither its own solver nor a sleeping machine counts as waiting for others."""
     free = FreeTime(1000.0)
     free.listened(1003.0, meant=5.0)
     assert free.seconds == 3.0
@@ -109,8 +109,8 @@ def test_the_clock_stands_still_while_a_party_is_busy_itself() -> None:
     assert free.seconds == pytest.approx(6.1)
 
 
-def test_of_those_that_come_at_once_the_last_was_waited_for() -> None:
-    """A relay passes releases on together, in the order in which they came."""
+def test_of_releases_that_arrive_together_the_last_one_counts() -> None:
+    """A relay passes releases on together, in order of arrival."""
     waits = WaitTimes(make_agreement(members=4))
     for number in range(3):
         waits.begin(0.0)
