@@ -126,8 +126,8 @@ def own_part(known: Outcome, member: str, ledger: Ledger) -> Allocation | None:
             known.agreement,
             known.rule,
             known.agreement.place(member),
-            asked=asked,
-            said=said,
+            demands=asked,
+            unmasked=said,
             totals=known.totals,
             prices=known.prices,
         )

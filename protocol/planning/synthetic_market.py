@@ -190,8 +190,8 @@ def _split(known: Outcome, asked: Ticks) -> tuple[Ticks, Floats]:
             known.agreement,
             known.rule,
             row,
-            asked=asked[:, row],
-            said=known.released[:, row],
+            demands=asked[:, row],
+            unmasked=known.released[:, row],
             totals=known.totals,
             prices=known.prices,
         )

@@ -6,7 +6,7 @@ import pytest
 
 from party.check import check
 from protocol.errors import BadAgreement
-from protocol.planning.verdict import forecast
+from protocol.planning.verdict import plan_figures
 from tests.support.builders import make_agreement
 
 
@@ -22,4 +22,4 @@ def test_an_agreement_that_cannot_be_played_is_not_called_valid(tmp_path: Path) 
     with pytest.raises(BadAgreement, match="choose fewer rounds, or a larger epsilon or delta"):
         next(told)
     with pytest.raises(BadAgreement, match="choose fewer rounds"):
-        forecast(agreement)
+        plan_figures(agreement)

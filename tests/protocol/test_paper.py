@@ -9,7 +9,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -39,7 +38,8 @@ from protocol.privacy.calibration import Calibration
 from protocol.privacy.sensitivity import adaptive_caps, first_caps
 from protocol.rounds import RoundEngine, numbers
 from scripts.lab.common.instances import Instance, central, draw, dual_value
-from tests.support.gates import gates, play
+from tests.support.gates import gates, play_rounds
+from tests.support.outcomes import outcome_of
 
 BUDGETS = [(0.1, 1e-3), (1.0, 1e-5), (4.0, 1e-3), (100.0, 0.1)]
 CAPACITY = (12.5, 3.0, 40.0)
@@ -215,12 +215,11 @@ def test_eq_subup0_is_what_gates_release_in_hidden_mode(step: str) -> None:
     instance = draw(3, parties=3)
     prices = {"step": step}
     agreement = agree(instance.capacity.tolist(), 3, 15, mode="exact", prices=prices)
-    path = play(agreement, instance.subproblems(), SeededGaussian(1))
-    assert len(path) == 16
+    path, released = play_rounds(agreement, instance.subproblems(), SeededGaussian(1))
+    assert len(released) == 15
     problems = instance.subproblems()
-    for before, after in pairwise(path[7:]):  # of the last half a position keeps the sum
-        expected = ticks_demanded(agreement, problems, before.prices.current)
-        assert (after.released - before.released == expected).all()
+    for state, values in zip(path, released, strict=False):
+        assert (values == ticks_demanded(agreement, problems, state.prices.current)).all()
 
 
 @pytest.mark.parametrize("parties", [5, 10])
@@ -594,10 +593,10 @@ def gaps_and_squares(instance: Instance, agreement: Agreement, runs: int) -> tup
     best, measured = central(instance).utility, instance.subproblems()
     gaps, squares = np.zeros((runs, agreement.rounds)), np.zeros((runs, agreement.rounds))
     for run in range(runs):
-        path = play(agreement, instance.subproblems(), SeededGaussian(run))
+        path, released = play_rounds(agreement, instance.subproblems(), SeededGaussian(run))
         for t in range(agreement.rounds):
             gaps[run, t] = dual_value(instance, measured, path[t].prices.current) - best
-            total = (path[t + 1].released - path[t].released).sum(axis=0) / TICKS
+            total = released[t][:, : len(agreement.resources)].sum(axis=0) / TICKS
             squares[run, t] = (((1.0 - total) * instance.capacity) ** 2).sum()
     return gaps.mean(axis=0), squares
 
@@ -750,23 +749,20 @@ def test_remark_the_best_noisy_dual_value_is_kept() -> None:
         prices={"step": "constant", "step_size": 0.1, "start": {"r0": 1.0}},
         privacy={"share_objective": True, "objective_limit": 128.0},
     )
-    engine = RoundEngine(agreement)
-    state = engine.opening
     # Excess of a whole capacity in each round: λ = 1, 2, 3, 4 and then 5, which has no value.
     # Dual values 10·λ + Σ g: 10 + 96, 20 + 64, 30 + 80, 40 + 44.
-    for objectives in ((64, 32), (96, -32), (40, 40), (22, 22)):
-        rows = [[TICKS, objective * TICKS // 128] for objective in objectives]
-        state = engine.advance(state, np.array(rows))
-    assert state.prices.current.tolist() == [5.0]
-    assert state.best is not None
-    assert state.best[0] == 84.0
-    assert state.best[1].tolist() == [2.0]
+    rounds = [
+        [[TICKS, objective * TICKS // 128] for objective in objectives]
+        for objectives in ((64, 32), (96, -32), (40, 40), (22, 22))
+    ]
+    outcome = outcome_of(agreement, rounds)
+    assert outcome.last_prices.tolist() == [5.0]
+    assert outcome.best_dual is not None
+    assert outcome.best_dual[0] == 84.0
+    assert outcome.best_dual[1].tolist() == [2.0]
 
 
 def test_remark_without_objectives_no_price_is_known_to_be_best() -> None:
     """The Remark: where only s̃ is shared, nobody can tell a dual value."""
-    engine = RoundEngine(
-        agree((10.0,), mode="exact", prices={"step": "constant", "step_size": 0.1})
-    )
-    state = engine.advance(engine.opening, np.array([[TICKS], [TICKS]]))
-    assert state.best is None
+    agreement = agree((10.0,), mode="exact", prices={"step": "constant", "step_size": 0.1})
+    assert outcome_of(agreement, [[[TICKS], [TICKS]]]).best_dual is None

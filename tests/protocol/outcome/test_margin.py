@@ -4,7 +4,6 @@ Sessions are played as numbers alone: demands that follow the totals heard, nois
 """
 
 import math
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,8 @@ from protocol.agreement.model import Agreement
 from protocol.agreement.parse import from_table
 from protocol.agreement.quantities import quantities
 from protocol.numeric import Floats, Ticks
-from protocol.outcome.margin import FIRST_ROUND, HEEDED, IGNORED, deviations, quota_margin, scales
+from protocol.outcome.allocation_rule import noisy_rule, weighted_sums
+from protocol.outcome.margin import FIRST_ROUND, HEEDED, IGNORED, deviations, quota_margin
 from protocol.outcome.quota import prorata
 from protocol.privacy.calibration import Calibration
 from protocol.privacy.collusion import parts
@@ -54,16 +54,12 @@ def noise_of_total(agreement: Agreement) -> Floats:
 
 def quotas(agreement: Agreement, asked: Ticks, totals: Ticks) -> Ticks:
     """Members by resources, each by the rule from its own demands (rounds, members, resources)."""
-    theta, beta = scales(agreement, quota_margin(agreement), totals)
-    weights = quota_margin(agreement).weights
-    found = np.zeros(asked.shape[1:], dtype=np.int64)
-    for k, j in np.ndindex(*found.shape):
-        own = Fraction(
-            sum(w * int(d) for w, d in zip(weights, asked[:, k, j], strict=True)), sum(weights)
-        )
-        cap = int(quantities(agreement).share_ticks[k, j])
-        found[k, j] = min(cap, math.floor(theta[j] * own + beta[j] * cap))
-    return found
+    rule = noisy_rule(agreement, totals)
+    shares = quantities(agreement).share_ticks.tolist()
+    rows = [
+        rule.quota(weighted_sums(rule.weights, asked[:, k]), own) for k, own in enumerate(shares)
+    ]
+    return np.array(rows, dtype=np.int64)
 
 
 def test_sessions_exceed_a_capacity_no_more_often_than_agreed() -> None:
@@ -106,8 +102,8 @@ def test_where_noise_drowns_demands_it_is_the_split_by_shares() -> None:
     """Whatever was asked and heard, and but for what cannot be parted into whole ticks."""
     agreement = agree(10, 1.0)
     known = quota_margin(agreement)
-    assert known.kept > IGNORED
-    assert known.shares == 1
+    assert known.withheld > IGNORED
+    assert known.pro_rata == 1
     rng = np.random.default_rng(3)
     asked = rng.integers(0, quantities(agreement).share_ticks[0, 0] + 1, (agreement.rounds, 10, 3))
     found = quotas(agreement, asked, rng.integers(-(10**9), 10**9, (agreement.rounds, 3)))
@@ -121,8 +117,8 @@ def test_where_noise_drowns_demands_it_is_the_split_by_shares() -> None:
 def test_shares_count_as_much_as_the_noise_says(members: int, epsilon: float) -> None:
     """Not at all up to a fifth of a capacity kept back, alone from three tenths, else between."""
     known = quota_margin(agree(members, epsilon, resources=5, rounds=150))
-    expected = min(max((known.kept - HEEDED) / (IGNORED - HEEDED), 0.0), 1.0)
-    assert float(known.shares) == pytest.approx(expected, abs=1e-4)
+    expected = min(max((known.withheld - HEEDED) / (IGNORED - HEEDED), 0.0), 1.0)
+    assert float(known.pro_rata) == pytest.approx(expected, abs=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -186,16 +182,16 @@ def test_a_second_reading_of_the_page_keeps_back_the_same(
     assert reading.z == deviations(agreement)
     assert reading.weights == list(known.weights)
     assert reading.f == list(known.margin)
-    assert reading.h == known.shares
+    assert reading.h == known.pro_rata
     totals = np.random.default_rng(2).integers(
         -agreement.ticks, 3 * agreement.ticks, (rounds, resources)
     )
-    theta, beta = scales(agreement, known, totals)
+    rule = noisy_rule(agreement, totals)
     for j in range(resources):
         caps = quantities(agreement).share_ticks[:, j].tolist()
         assert reading.theta_beta(totals[:, j].tolist(), agreement.ticks, j, caps) == (
-            theta[j],
-            beta[j],
+            rule.scale[j],
+            rule.pro_rata[j],
         )
 
 

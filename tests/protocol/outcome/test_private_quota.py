@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
 from protocol.numeric import Ticks
-from protocol.outcome.payments import endowment, payments, unit_of_money
-from protocol.outcome.private_quota import (
-    Allocation,
+from protocol.outcome.allocation_rule import (
     AllocationRule,
-    allocate,
     exact_rule,
-    rule_by_shares,
+    pro_rata_rule,
+    weighted_sums,
 )
-from protocol.outcome.quota import prorata, weighted
+from protocol.outcome.payments import endowment, payments, unit_of_money
+from protocol.outcome.private_quota import Allocation, allocate
+from protocol.outcome.quota import prorata, weighted_quota
 from tests.reference import masks as reading_masks
 from tests.support.builders import make_agreement
 
@@ -36,7 +36,7 @@ def agreement_with(shares: list[float], resources: int = 2, **more: Any) -> Agre
 
 
 def parts_of(
-    agreement: Agreement, rule: AllocationRule, demands: Ticks, said: Ticks, prices: Any
+    agreement: Agreement, rule: AllocationRule, demands: Ticks, unmasked: Ticks, prices: Any
 ) -> list[Allocation]:
     """What every member works out for itself; demands are rounds by members by resources."""
     return [
@@ -44,9 +44,9 @@ def parts_of(
             agreement,
             rule,
             row,
-            asked=demands[:, row],
-            said=said[:, row],
-            totals=said.sum(axis=1),
+            demands=demands[:, row],
+            unmasked=unmasked[:, row],
+            totals=unmasked.sum(axis=1),
             prices=prices,
         )
         for row in range(demands.shape[1])
@@ -82,9 +82,9 @@ def test_own_quotas_are_those_that_everybody_would_compute(
 ) -> None:
     """Each member finds for itself, to the tick, what `each` makes public."""
     agreement, demands, weights, prices = played
-    rule = exact_rule(agreement, demands.sum(axis=1), weights)
+    rule = exact_rule(agreement, weighted_sums(weights, demands.sum(axis=1)), weights)
     own = np.array([p.quota for p in parts_of(agreement, rule, demands, demands, prices)])
-    assert own.tolist() == weighted(agreement, demands, weights).tolist()
+    assert own.tolist() == weighted_quota(agreement, demands, weights).tolist()
 
 
 @given(sessions())
@@ -94,7 +94,7 @@ def test_quotas_never_exceed_a_capacity_and_fill_it(
 ) -> None:
     """Together at most the capacity; less by no more than a tick each where no share is full."""
     agreement, demands, weights, prices = played
-    rule = exact_rule(agreement, demands.sum(axis=1), weights)
+    rule = exact_rule(agreement, weighted_sums(weights, demands.sum(axis=1)), weights)
     own = np.array([p.quota for p in parts_of(agreement, rule, demands, demands, prices)])
     left = agreement.ticks - own.sum(axis=0)
     assert (left >= 0).all()
@@ -110,9 +110,9 @@ def test_payments_add_up_to_half_a_unit_each(
     """Also where members say something else than they ask for: what is said is paid for."""
     agreement, demands, weights, prices = played
     rng = np.random.default_rng(int(demands.sum()) % 2**32)
-    said = demands + rng.integers(-(1 << 30), 1 << 30, demands.shape)
-    rule = exact_rule(agreement, said.sum(axis=1), weights)
-    paid = [Fraction(p.payment) for p in parts_of(agreement, rule, demands, said, prices)]
+    unmasked = demands + rng.integers(-(1 << 30), 1 << 30, demands.shape)
+    rule = exact_rule(agreement, weighted_sums(weights, unmasked.sum(axis=1)), weights)
+    paid = [Fraction(p.payment) for p in parts_of(agreement, rule, demands, unmasked, prices)]
     unit = Fraction(unit_of_money(prices, agreement))
     assert 2 * abs(sum(paid, start=Fraction(0))) <= unit * len(paid)
 
@@ -124,7 +124,7 @@ def test_parts_are_those_of_the_second_reading(
 ) -> None:
     """Quota and payment, written from the page alone, are the same to the bit."""
     agreement, demands, weights, prices = played
-    rule = exact_rule(agreement, demands.sum(axis=1), weights)
+    rule = exact_rule(agreement, weighted_sums(weights, demands.sum(axis=1)), weights)
     for row, made in enumerate(parts_of(agreement, rule, demands, demands, prices)):
         quota, payment = reading_masks.own_quota_and_payment(
             asked=demands[:, row].tolist(),
@@ -146,9 +146,9 @@ def test_payments_are_those_of_each_but_for_rounding() -> None:
     rng = np.random.default_rng(3)
     demands = rng.integers(0, agreement.ticks // 4, (5, 3, 2))
     weights, prices = [1, 0, 5, 2, 9], np.array([3.0, 0.25])
-    rule = exact_rule(agreement, demands.sum(axis=1), weights)
+    rule = exact_rule(agreement, weighted_sums(weights, demands.sum(axis=1)), weights)
     own = [p.payment for p in parts_of(agreement, rule, demands, demands, prices)]
-    public = payments(agreement, prices, weighted(agreement, demands, weights))
+    public = payments(agreement, prices, weighted_quota(agreement, demands, weights))
     assert own == pytest.approx(public.tolist(), abs=1e-9)
     assert max(map(abs, own)) > 0.1
 
@@ -157,7 +157,7 @@ def test_without_a_round_quotas_are_by_shares() -> None:
     """So is the rule that listens to nobody, to less than a tick each."""
     agreement = agreement_with([1.0, 0.5, 0.25])
     nothing = np.zeros((0, 3, 2), dtype=np.int64)
-    for rule in (rule_by_shares(agreement), exact_rule(agreement, nothing.sum(axis=1), ())):
+    for rule in (pro_rata_rule(agreement), exact_rule(agreement, [0, 0], ())):
         own = [p.quota for p in parts_of(agreement, rule, nothing, nothing, np.array([1.0, 2.0]))]
         off = prorata(agreement) - np.array(own)
         assert off.min() >= 0

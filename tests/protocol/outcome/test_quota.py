@@ -15,11 +15,11 @@ from protocol.agreement.model import Agreement
 from protocol.agreement.parse import from_table
 from protocol.agreement.quantities import quantities
 from protocol.agreement.schema import FINE_TICKS, TICKS
-from protocol.numeric import Floats, Ticks, apportion, filled
-from protocol.outcome.quota import average, posterior_mean, prorata, quota, weighted
-from protocol.outcome.replay import replay
+from protocol.numeric import Floats, Ticks, apportion, split_capacity
+from protocol.outcome.outcome import outcome
+from protocol.outcome.quota import average_release, posterior_mean, prorata, quota, weighted_quota
 from protocol.pricing.center import WHOLE
-from protocol.rounds import RoundEngine, RoundState, numbers
+from protocol.rounds import numbers
 from protocol.wire.messages import VALUE_LIMIT
 from protocol.wire.transcript import load
 from tests.reference import codec as reading
@@ -54,12 +54,14 @@ def agreements(draw: st.DrawFn) -> Agreement:
     return from_table(content)
 
 
-def course_of(agreement: Agreement, rounds: list[Ticks]) -> RoundState:
-    engine = RoundEngine(agreement)
-    state = engine.opening
-    for values in rounds:
-        state = engine.advance(state, values)
-    return state
+def averages(agreement: Agreement, rounds: list[Ticks]) -> tuple[Floats, Floats]:
+    """Average releases and the noise left in them, after these rounds."""
+    shape = (-1, len(agreement.members), agreement.width)
+    return average_release(agreement, np.array(rounds, dtype=np.int64).reshape(shape))
+
+
+def noise_of_one_round(agreement: Agreement) -> Floats:
+    return averages(agreement, [np.zeros(quantities(agreement).share.shape, dtype=np.int64)])[1]
 
 
 @given(agreements(), st.data())
@@ -78,7 +80,7 @@ def test_always_feasible(agreement: Agreement, data: st.DataObject) -> None:
         .reshape(shape)
         for _ in range(data.draw(st.integers(0, agreement.rounds)))
     ]
-    split = quota(agreement, *average(course_of(agreement, rounds)))
+    split = quota(agreement, *averages(agreement, rounds))
     assert split.sum(axis=0).tolist() == [TICKS] * len(agreement.resources)
     assert (split >= 0).all()
     assert (split <= quantities(agreement).share_ticks).all()
@@ -87,13 +89,11 @@ def test_always_feasible(agreement: Agreement, data: st.DataObject) -> None:
 @given(agreements())
 @settings(max_examples=40, deadline=None, derandomize=True)
 def test_same_from_every_copy(agreement: Agreement) -> None:
-    """A party that was there and an auditor with the file get the same quotas."""
-    transcript, positions = play(agreement)
-    audited = replay(agreement, load(agreement, dump(agreement, transcript)))
-    there = quota(agreement, *average(positions[-1]))
-    assert (quota(agreement, *average(audited)) == there).all()
-    restarted = course_of(agreement, [numbers(releases) for releases in transcript.rounds])
-    assert (quota(agreement, *average(restarted)) == there).all()
+    """A party and an auditor with the file get the same quotas."""
+    transcript, _ = play(agreement)
+    audited = outcome(agreement, load(agreement, dump(agreement, transcript)))
+    released = [numbers(releases) for releases in transcript.rounds]
+    assert (quota(agreement, *averages(agreement, released)) == audited.quota).all()
 
 
 def centered_agreement(members: int, shares: list[list[float]]) -> Agreement:
@@ -138,7 +138,7 @@ def weighed(draw: st.DrawFn) -> tuple[Agreement, Ticks, list[int]]:
 def test_weighted_quotas_are_always_feasible(case: tuple[Agreement, Ticks, list[int]]) -> None:
     """Whatever is released and however it is weighed: within every share and every capacity."""
     agreement, released, weights = case
-    split = weighted(agreement, released, weights)
+    split = weighted_quota(agreement, released, weights)
     caps = quantities(agreement).share_ticks
     assert (split >= 0).all()
     assert (split <= caps).all()
@@ -158,7 +158,7 @@ def test_weighted_quotas_are_those_of_the_second_reading(
     told = reading.weighted_quota(
         released.tolist(), weights, quantities(agreement).share.tolist(), agreement.ticks
     )
-    assert weighted(agreement, released, weights).tolist() == told
+    assert weighted_quota(agreement, released, weights).tolist() == told
 
 
 @given(weighed(), st.integers(0, 2**32))
@@ -176,10 +176,10 @@ def test_a_weighted_quota_follows_from_own_numbers_and_totals(
             whole = int(rows[1:, j].sum())
             cuts = np.sort(rng.integers(0, whole + 1, len(rows) - 2))
             rows[1:, j] = np.diff([0, *cuts.tolist(), whole])
-    mine = weighted(agreement, released, weights)[0]
-    assert weighted(agreement, other, weights)[0].tolist() == mine.tolist()
+    mine = weighted_quota(agreement, released, weights)[0]
+    assert weighted_quota(agreement, other, weights)[0].tolist() == mine.tolist()
     permuted = released[:, [0, *(1 + rng.permutation(released.shape[1] - 1)).tolist()]]
-    assert weighted(agreement, permuted, weights)[0].tolist() == mine.tolist()
+    assert weighted_quota(agreement, permuted, weights)[0].tolist() == mine.tolist()
 
 
 def test_weighted_quotas_cover_every_averaged_demand_that_fits() -> None:
@@ -188,7 +188,7 @@ def test_weighted_quotas_cover_every_averaged_demand_that_fits() -> None:
     t = agreement.ticks
     released = np.array([[[t // 2], [0], [t // 8]], [[0], [t // 4], [t // 8]]])
     # Averages t/4, t/8, t/8 leave half, which goes out as 1 : ½ : ½.
-    split = weighted(agreement, released, [WHOLE // 2, WHOLE // 2])
+    split = weighted_quota(agreement, released, [WHOLE // 2, WHOLE // 2])
     assert split[:, 0].tolist() == [t // 4 + t // 4, t // 8 + t // 8, t // 8 + t // 8]
 
 
@@ -196,7 +196,7 @@ def test_weighted_quotas_cut_all_by_the_same_part_where_too_much_is_wanted() -> 
     """Averages of twice the capacity are halved."""
     agreement = centered_agreement(2, [[1.0], [1.0]])
     t = agreement.ticks
-    split = weighted(agreement, np.array([[[t // 2], [t + t // 2]]]), [WHOLE])
+    split = weighted_quota(agreement, np.array([[[t // 2], [t + t // 2]]]), [WHOLE])
     assert split[:, 0].tolist() == [t // 4, t // 4 + t // 2]
 
 
@@ -206,8 +206,11 @@ def test_rounds_without_weight_do_not_count() -> None:
     t = agreement.ticks
     rows = [[t // 4], [t // 4]]
     wild = [[VALUE_LIMIT], [-VALUE_LIMIT]]
-    alone = weighted(agreement, np.array([rows]), [WHOLE])
-    assert weighted(agreement, np.array([wild, rows, wild]), [0, WHOLE]).tolist() == alone.tolist()
+    alone = weighted_quota(agreement, np.array([rows]), [WHOLE])
+    assert (
+        weighted_quota(agreement, np.array([wild, rows, wild]), [0, WHOLE]).tolist()
+        == alone.tolist()
+    )
 
 
 def noisy_agreement(epsilon: float, shares: list[float], rounds: int = 20) -> Agreement:
@@ -223,13 +226,13 @@ def test_prorata_where_noise_drowns_everything(shares: list[float]) -> None:
     off = []
     for epsilon in (1.0, 1e-2, 1e-4):
         agreement = noisy_agreement(epsilon, shares)
-        sigma = np.sqrt(one_round(agreement).variance)
+        sigma = noise_of_one_round(agreement)
         rng = np.random.default_rng(7)
         rounds = [
             np.rint(rng.normal(0.3 * quantities(agreement).share_ticks, sigma)).astype(np.int64)
             for _ in range(agreement.rounds)
         ]
-        split = quota(agreement, *average(course_of(agreement, rounds)))
+        split = quota(agreement, *averages(agreement, rounds))
         exact = np.array(shares)[:, None] / sum(shares) * TICKS
         assert (np.abs(prorata(agreement) - exact) < 1.0).all()
         off.append(np.abs(split - exact).max() / TICKS)
@@ -253,7 +256,7 @@ def test_average_demand_where_there_is_no_noise(seed: int) -> None:
     rng = np.random.default_rng(seed)
     agreement = make_agreement(members=4, resources=3, rounds=10)
     demands = [filling_demands(rng, 4, 3) for _ in range(10)]
-    split = quota(agreement, *average(course_of(agreement, demands)))
+    split = quota(agreement, *averages(agreement, demands))
     mean = sum(demands[5:], start=np.zeros((4, 3), dtype=np.int64)) / 5
     assert (np.abs(split - mean) <= 2.0).all()
 
@@ -265,20 +268,15 @@ def test_average_demand_as_noise_vanishes(seed: int, quieter: float) -> None:
     rng = np.random.default_rng(seed)
     demands = filling_demands(rng, 4, 2)
     agreement = noisy_agreement(100.0, [0.9] * 4)
-    sigma = quieter * np.sqrt(one_round(agreement).variance)
+    sigma = quieter * noise_of_one_round(agreement)
     rounds = [
         np.rint(demands + draw * sigma).astype(np.int64)
         for draw in rng.standard_normal((agreement.rounds, 4, 2))
     ]
-    state = course_of(agreement, rounds)
-    quiet = RoundState(**{**vars(state), "variance": state.variance * quieter**2})
+    y, s = averages(agreement, rounds)
     left = float(sigma.max()) / math.sqrt(agreement.rounds)
-    assert np.abs(quota(agreement, *average(quiet)) - demands).max() <= 4.0 * left + 4.0
+    assert np.abs(quota(agreement, y, quieter * s) - demands).max() <= 4.0 * left + 4.0
     assert left < 2.0 * quieter * TICKS
-
-
-def one_round(agreement: Agreement) -> RoundState:
-    return course_of(agreement, [np.zeros(quantities(agreement).share.shape, dtype=np.int64)])
 
 
 @given(
@@ -291,7 +289,7 @@ def test_filling_is_the_water_level(pairs: list[tuple[int, int]]) -> None:
     """Each part is within a tick of min(cap, θ·weight), for one θ found by exact bisection."""
     weights, caps = (list(column) for column in zip(*pairs, strict=True))
     weights = [min(w, c) for w, c in zip(weights, caps, strict=True)]
-    parts = filled(TICKS, weights, caps)
+    parts = split_capacity(TICKS, weights, caps)
     assert sum(parts) == TICKS
     assert all(0 <= part <= cap for part, cap in zip(parts, caps, strict=True))
     reachable = sum(cap for weight, cap in zip(weights, caps, strict=True) if weight)
@@ -323,7 +321,7 @@ def test_the_last_tick_goes_where_the_specification_says(
     weights: list[int], caps: list[int], parts: list[int]
 ) -> None:
     """Of equal remainders the smaller weight for its cap comes first, then the earlier member."""
-    assert filled(3, weights, caps) == parts == reading_course.filled(3, weights, caps)
+    assert split_capacity(3, weights, caps) == parts == reading_course.filled(3, weights, caps)
 
 
 def truncated_normal_mean(y: float, s: float, cap: float) -> float:
@@ -395,8 +393,7 @@ def test_estimates_of_the_vectors(case: dict[str, Any]) -> None:
 def test_quotas_of_the_vectors(case: dict[str, Any]) -> None:
     """Every machine gets the quotas that are written down, from agreement and releases."""
     agreement = from_table(case["agreement"])
-    state = course_of(agreement, [np.array(values) for values in case["rounds"]])
-    y, s = average(state)
+    y, s = averages(agreement, [np.array(values) for values in case["rounds"]])
     assert y.shape == s.shape == quantities(agreement).share.shape
     assert quota(agreement, y, s).tolist() == case["quota"]
     assert prorata(agreement).tolist() == case["prorata"]

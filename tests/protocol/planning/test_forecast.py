@@ -7,7 +7,7 @@ import pytest
 
 from protocol.agreement.model import Agreement
 from protocol.planning.privacy_statement import statement
-from protocol.planning.verdict import forecast
+from protocol.planning.verdict import plan_figures
 from protocol.report.terminal import plan_text
 from tests.support.builders import NAMES, make_agreement
 
@@ -20,7 +20,7 @@ def test_plan_names_the_agreement_and_its_promise() -> None:
     """The digest to compare, the privacy statement and the bound of the theorem are there."""
     privacy = {"epsilon": 8.0, "delta": 1e-3}
     agreement = make_agreement(mode="private", privacy=privacy, resource=priced(30.0))
-    figures = forecast(agreement)
+    figures = plan_figures(agreement)
     text = plan_text(agreement, figures)
     assert agreement.digest.hex() in text
     assert statement(agreement) in text
@@ -35,10 +35,10 @@ def test_plan_names_the_agreement_and_its_promise() -> None:
 def test_plan_says_how_long_a_session_takes(pace: float, rounds: int, words: str) -> None:
     """The pace times the rounds, in a unit that people use; without one, what that means."""
     agreement = make_agreement(pace_seconds=pace, rounds=rounds)
-    told = plan_text(agreement, forecast(agreement))
-    assert f"at the pace of {pace:g} s a round its releases take {words} in all" in told
+    told = plan_text(agreement, plan_figures(agreement))
+    assert f"at {pace:g} s a round, all releases take {words}, plus network time" in told
     without = make_agreement(rounds=rounds)
-    assert "may tell something of the data" in plan_text(without, forecast(without))
+    assert "may tell something of the data" in plan_text(without, plan_figures(without))
 
 
 @pytest.mark.parametrize(
@@ -52,13 +52,13 @@ def test_verdict_is_in_plain_words(epsilon: float | None, share: float, word: st
     if epsilon is not None:
         terms |= {"mode": "private", "privacy": {"epsilon": epsilon, "delta": 1e-3}}
     agreement = make_agreement(**terms)
-    assert word in plan_text(agreement, forecast(agreement)).splitlines()[-1]
+    assert word in plan_text(agreement, plan_figures(agreement)).splitlines()[-1]
 
 
 def test_plan_of_resources_that_are_worth_nothing() -> None:
     """Where the first prices are known to be right there is no step to tell."""
     agreement = make_agreement(resource=priced(0.0))
-    text = plan_text(agreement, forecast(agreement))
+    text = plan_text(agreement, plan_figures(agreement))
     assert "at most 0 (theorem)" in text
     assert "with the step" not in text
 
@@ -80,7 +80,7 @@ def noisy(**terms: Any) -> Agreement:
 def test_bound_is_compared_with_what_all_is_worth() -> None:
     """A bound that is not below all that there is to earn is said to promise nothing."""
     agreement = noisy()
-    figures = forecast(agreement)
+    figures = plan_figures(agreement)
     assert figures["theorem_gap_over_worth"] == pytest.approx(figures["theorem_gap"] / 30.0)
     text = plan_text(agreement, figures)
     assert f"at most {figures['theorem_gap']:.4g} EUR (theorem)" in text
@@ -90,7 +90,7 @@ def test_bound_is_compared_with_what_all_is_worth() -> None:
         f"at most {percent:.3g} % of what all capacities are worth, which promises nothing" in text
     )
     better = noisy(privacy={"epsilon": 100.0, "delta": 1e-3})
-    figures = forecast(better)
+    figures = plan_figures(better)
     assert figures["theorem_gap_over_worth"] < 1.0
     assert "promises nothing" not in plan_text(better, figures)
 
@@ -98,11 +98,12 @@ def test_bound_is_compared_with_what_all_is_worth() -> None:
 @pytest.mark.parametrize(("word", "limit"), [("faint", 1.0), ("clear", 0.1)])
 def test_needed_epsilon_is_enough_and_hardly_less_is(word: str, limit: float) -> None:
     """With the ε that is named the verdict is that word, and with 2 % less it is not."""
-    needed = forecast(noisy())["needed"]
+    needed = plan_figures(noisy())["needed"]
     assert needed is not None
     epsilon = needed[word]["epsilon"]
     enough, less = (
-        forecast(noisy(privacy={"epsilon": e, "delta": 1e-3})) for e in (epsilon, 0.98 * epsilon)
+        plan_figures(noisy(privacy={"epsilon": e, "delta": 1e-3}))
+        for e in (epsilon, 0.98 * epsilon)
     )
     assert enough["total_average"] <= limit < less["total_average"]
     assert f"Verdict: {word}" in enough["verdict"]
@@ -120,15 +121,15 @@ def test_needed_members_are_enough_and_one_company_of_each_less_is_not(
         ]
         return noisy(member=members)
 
-    needed = forecast(noisy(privacy={"epsilon": 8.0, "delta": 1e-3}))["needed"]
+    needed = plan_figures(noisy(privacy={"epsilon": 8.0, "delta": 1e-3}))["needed"]
     assert needed is not None
     times, rest = divmod(needed[word]["members"], 5)
     assert rest == 0
     privacy = replace(crowd(times).privacy, epsilon=8.0)  # type: ignore[type-var]
-    enough = forecast(replace(crowd(times), privacy=privacy))
+    enough = plan_figures(replace(crowd(times), privacy=privacy))
     assert enough["total_average"] <= limit
     if times > 1:
-        less = forecast(replace(crowd(times - 1), privacy=privacy))
+        less = plan_figures(replace(crowd(times - 1), privacy=privacy))
         assert less["total_average"] > limit
 
 
@@ -137,7 +138,7 @@ def test_rounds_do_not_make_noise_less() -> None:
     agreement = noisy(privacy={"epsilon": 0.01, "delta": 1e-9}, member=[
         {"name": name} for name in NAMES[:2]
     ], resource=[{"name": f"r{j}", "capacity": 1.0, "worth": 1.0} for j in range(400)])  # fmt: skip
-    figures = forecast(agreement)
+    figures = plan_figures(agreement)
     assert figures["needed"]["clear"]["rounds"] is None
     assert figures["needed"]["clear"]["epsilon"] is None
     text = plan_text(agreement, figures)
@@ -148,9 +149,9 @@ def test_rounds_do_not_make_noise_less() -> None:
 def test_nothing_is_needed_without_noise_or_where_it_is_clear() -> None:
     """A verdict that cannot be better is not followed by what would make it better."""
     hidden, clear = make_agreement(), noisy(privacy={"epsilon": 100.0, "delta": 1e-3})
-    assert forecast(hidden)["needed"] is None
+    assert plan_figures(hidden)["needed"] is None
     for agreement in (hidden, clear):
-        assert "it would take" not in plan_text(agreement, forecast(agreement))
+        assert "it would take" not in plan_text(agreement, plan_figures(agreement))
 
 
 @pytest.mark.parametrize(
@@ -172,7 +173,7 @@ def test_plan_warns_where_units_decide(step: dict[str, Any], noise: str, warned:
         ]
         privacy = {"epsilon": 1.0, "delta": 1e-3, "noise": noise}
         agreement = noisy(prices=step, privacy=privacy, resource=resources)
-        lines = plan_text(agreement, forecast(agreement)).splitlines()
+        lines = plan_text(agreement, plan_figures(agreement)).splitlines()
         return [line for line in lines if line.startswith("warning: ")]
 
     assert plan(20.0) == []
@@ -188,14 +189,14 @@ def test_plan_of_the_centre_rule_says_when_it_stops() -> None:
     agreement = make_agreement(
         rounds=70, resource=priced(30.0), prices={"tolerance": 0.002, "reserve": 0.03}
     )
-    figures = forecast(agreement)
+    figures = plan_figures(agreement)
     text = plan_text(agreement, figures)
     assert "than 0.2 % of what all capacities are worth" in text
     assert "after 70 rounds in any case" in text
     assert "3 % of each capacity" in text
     assert "may lack as much" in text
     usual = make_agreement(rounds=70)
-    assert "may lack as much" not in plan_text(usual, forecast(usual))
+    assert "may lack as much" not in plan_text(usual, plan_figures(usual))
     assert "exactly what each company would take" in text
     assert "sends at most 70 messages" in text
     assert figures["theorem_gap"] is None
@@ -217,7 +218,7 @@ def budget(epsilon: float, **more: Any) -> dict[str, Any]:
 def test_plan_shows_each_beside_totals(reveal: str) -> None:
     """Whichever was agreed, both are there with the same figures, and which is better."""
     agreement = crowd(50, reveal=reveal, privacy=budget(4.0))
-    figures = forecast(agreement)
+    figures = plan_figures(agreement)
     assert figures["each"]["total_average"] == pytest.approx(
         7.0 * figures["totals"]["total_average"], rel=1e-3
     )  # √(K − 1) times as much
@@ -232,7 +233,7 @@ def test_plan_shows_each_beside_totals(reveal: str) -> None:
 def test_plan_prefers_releases_that_can_be_read_where_totals_gain_nothing() -> None:
     """One member with a whole capacity and small ones: its noise alone is nearly all."""
     agreement = crowd(6, shares=[1.0, *[0.01] * 5], reveal="totals", privacy=budget(1.0))
-    figures = forecast(agreement)
+    figures = plan_figures(agreement)
     assert figures["better"] == "each"
     assert "hardly more noise, and a promise that rests on nobody else" in plan_text(
         agreement, figures
@@ -250,7 +251,7 @@ def test_plan_prefers_releases_that_can_be_read_where_totals_gain_nothing() -> N
 )
 def test_plan_compares_nothing_where_totals_cannot_be(terms: dict[str, Any]) -> None:
     """Two members, adaptive caps, truncation and objectives need releases that can be read."""
-    figures = forecast(noisy(**terms))
+    figures = plan_figures(noisy(**terms))
     assert figures["totals"] is None
     assert figures["better"] is None
     assert "reveal" not in plan_text(noisy(**terms), figures)
@@ -259,10 +260,10 @@ def test_plan_compares_nothing_where_totals_cannot_be(terms: dict[str, Any]) -> 
 def test_plan_of_totals_without_noise() -> None:
     """Better for the same prices; what can be read is said, and what is not promised."""
     agreement = make_agreement(resource=priced(30.0), prices={}, reveal="totals")
-    figures = forecast(agreement)
+    figures = plan_figures(agreement)
     text = plan_text(agreement, figures)
     assert figures["better"] == "totals"
-    assert "With few companies, or over several sessions, that can tell what one" in text
+    assert "With few companies, or over several sessions, totals can tell what one" in text
     assert "none in numbers: single demands are masked, but totals are shown" in statement(
         agreement
     )
@@ -271,12 +272,12 @@ def test_plan_of_totals_without_noise() -> None:
 @pytest.mark.parametrize(
     ("count", "epsilon", "words"),
     [
-        (10, 1.0, "quotas not at all: they will be by shares"),
-        (50, 16.0, "quotas leave about 2 % of a capacity unused"),
+        (10, 1.0, "Quotas will not: they will be pro rata"),
+        (50, 16.0, "Quotas leave about 2 % of a capacity unused"),
     ],
 )
 def test_verdict_on_totals_says_what_quotas_will_be(count: int, epsilon: float, words: str) -> None:
     """By shares, or by demand with so much kept back; and the promise names whom it is against."""
     agreement = crowd(count, reveal="totals", privacy=budget(epsilon, colluders=2))
-    assert words in forecast(agreement)["verdict"]
+    assert words in plan_figures(agreement)["verdict"]
     assert "any 2 other members, the coordinator and everybody outside" in statement(agreement)

@@ -12,19 +12,20 @@ import pytest
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
 from protocol.numeric import Ticks
+from protocol.outcome.allocation_rule import AllocationRule, noisy_rule
 from protocol.outcome.payments import endowment
-from protocol.outcome.private_quota import Allocation, AllocationRule, allocate, noisy_rule
+from protocol.outcome.private_quota import Allocation, allocate
 from protocol.planning.privacy_statement import (
     at_most,
     by_shares,
     in_guesses,
-    moved,
+    payment_cost,
     plain,
     session_cost,
     statement,
     unprotected,
 )
-from protocol.planning.verdict import forecast
+from protocol.planning.verdict import plan_figures
 from protocol.privacy.accountant import IntegerNoiseCost, PrivacyCost, rho
 from protocol.privacy.calibration import Calibration
 from protocol.report.terminal import plan_text
@@ -54,14 +55,14 @@ def crowd(count: int, epsilon: float | None, **more: Any) -> Agreement:
 def test_a_payment_is_told_with_its_own_epsilon(count: int, epsilon: float, told: float) -> None:
     """By the noise of one member alone, summed tick by tick: δ is met, and hardly less would do."""
     agreement = crowd(count, epsilon)
-    found = forecast(agreement)["totals"]["payment_epsilon"]
+    found = plan_figures(agreement)["totals"]["payment_epsilon"]
     assert found == pytest.approx(told, abs=0.05)
     own = float(Calibration(agreement).scales(quantities(agreement).share_ticks)[0, 0])
     numbers = [(int(quantities(agreement).share_ticks[0, 0]), own)]
     assert delta(numbers, agreement.rounds, found) <= DELTA
     assert delta(numbers, agreement.rounds, 0.995 * found) > DELTA
     assert delta(numbers, agreement.rounds, epsilon) > 0.2, "the agreed one does not cover it"
-    for text in (plan_text(agreement, forecast(agreement)), " ".join(unprotected(agreement))):
+    for text in (plan_text(agreement, plan_figures(agreement)), " ".join(unprotected(agreement))):
         assert f"{told:g} instead of {epsilon:g}" in text
 
 
@@ -80,7 +81,7 @@ def settled(
     totals = said.sum(axis=1)
     rule = noisy_rule(agreement, totals)
     own = allocate(
-        agreement, rule, 0, asked=asked[:, 0], said=said[:, 0], totals=totals, prices=PRICES
+        agreement, rule, 0, demands=asked[:, 0], unmasked=said[:, 0], totals=totals, prices=PRICES
     )
     return rule, totals, own
 
@@ -89,19 +90,19 @@ def heard(agreement: Agreement, rule: AllocationRule, totals: Ticks, payment: fl
     """What a bank makes of a payment and the public totals: the member's average, as it said it."""
     N, weights = agreement.ticks, rule.weights
     total = Fraction(sum(w * t for w, t in zip(weights, totals[:, 0].tolist(), strict=True)))
-    used = rule.scale[0] * total / sum(weights) + rule.fill[0] * int(
+    used = rule.scale[0] * total / sum(weights) + rule.pro_rata[0] * int(
         quantities(agreement).share_ticks.sum()
     )
     due = Fraction(payment) * N / Fraction(float(PRICES[0] * quantities(agreement).capacity[0]))
     brought = Fraction(int(endowment(agreement)[0, 0]), N) * used
-    bought = due + brought - rule.fill[0] * int(quantities(agreement).share_ticks[0, 0])
+    bought = due + brought - rule.pro_rata[0] * int(quantities(agreement).share_ticks[0, 0])
     return float(bought / rule.scale[0])
 
 
 def test_the_one_who_moves_the_money_guesses_as_often_as_is_told() -> None:
     """Far more often than the agreed ε allows, and not more often than the page says."""
     agreement, rng, right, times = crowd(10, 4.0), np.random.default_rng(5), 0, 1_500
-    paid = moved(agreement)
+    paid = payment_cost(agreement)
     assert paid is not None
     for number in range(times):
         everything = bool(number % 2)
@@ -122,7 +123,7 @@ def test_a_quota_tells_the_demand_without_noise() -> None:
     cap = int(quantities(agreement).share_ticks[0, 0])
     for everything in (False, True):
         rule, _, own = settled(agreement, rng, everything=everything)
-        demand = (int(own.quota[0]) - rule.fill[0] * cap) / rule.scale[0]
+        demand = (int(own.quota[0]) - rule.pro_rata[0] * cap) / rule.scale[0]
         assert abs(demand - (cap if everything else 0)) <= 1 / rule.scale[0]
     text = " ".join(unprotected(agreement))
     assert "a company’s quota follows from its own demands without noise" in text
@@ -132,16 +133,16 @@ def test_quotas_by_shares_tell_nothing_more() -> None:
     """With so much noise quota and payment are the same whatever the company asked for."""
     agreement = crowd(5, 1.0)
     assert by_shares(agreement)
-    assert moved(agreement) is None
+    assert payment_cost(agreement) is None
     seen = []
     for everything in (False, True):
         rule, _, own = settled(agreement, np.random.default_rng(7), everything=everything)
         seen.append((own.quota.tolist(), own.payment))
         assert rule.scale == (Fraction(0),)
     assert seen[0] == seen[1]
-    assert "quotas and payments follow from public numbers" in " ".join(unprotected(agreement))
-    assert forecast(agreement)["totals"]["payment_epsilon"] == 1.0
-    assert "payment nothing more" in plan_text(agreement, forecast(agreement))
+    assert "Quotas and payments follow from public numbers" in " ".join(unprotected(agreement))
+    assert plan_figures(agreement)["totals"]["payment_epsilon"] == 1.0
+    assert "payment nothing more" in plan_text(agreement, plan_figures(agreement))
 
 
 @pytest.mark.parametrize("accountant", ["exact", "paper"])
@@ -162,7 +163,7 @@ def test_guesses_are_those_of_the_noise(epsilon: float, accountant: str) -> None
         assert mu == pytest.approx(math.sqrt(2.0 * rho(epsilon=epsilon, delta=DELTA)))
     assert f"at most {in_guesses(guessed)}" in plain(agreement)
     assert f"at most          {in_guesses(guessed)} times" in plan_text(
-        agreement, forecast(agreement)
+        agreement, plan_figures(agreement)
     )
 
 
@@ -191,7 +192,7 @@ def test_what_is_told_is_rounded_to_the_safe_side() -> None:
 def test_totals_without_noise_are_no_promise(count: int) -> None:
     """Masks are not said to hide a company; that totals can tell it is said everywhere."""
     agreement = crowd(count, None)
-    figures = forecast(agreement)
+    figures = plan_figures(agreement)
     for text in (plain(agreement), figures["verdict"], statement(agreement)):
         assert "can tell" in text
         assert "nobody can read" not in text.lower()
@@ -204,10 +205,10 @@ def test_totals_without_noise_are_no_promise(count: int) -> None:
 def test_noisy_releases_that_can_be_read_cover_quotas_and_payments() -> None:
     """There they do follow from the noisy numbers; of a rehearsal nothing is said."""
     agreement = crowd(4, 1.0, reveal="each")
-    assert moved(agreement) is None
+    assert payment_cost(agreement) is None
     assert "Prices, quotas and payments follow from the noisy numbers alone" in " ".join(
         unprotected(agreement)
     )
     rehearsed = replace(crowd(10, 4.0), rehearsal=True)
     assert unprotected(rehearsed) == []
-    assert "no guarantee, as in all of a rehearsal" in plan_text(rehearsed, forecast(rehearsed))
+    assert "no guarantee, as in all of a rehearsal" in plan_text(rehearsed, plan_figures(rehearsed))

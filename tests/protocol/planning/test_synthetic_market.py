@@ -9,7 +9,7 @@ import pytest
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
 from protocol.planning.synthetic_market import MOST_ROUNDS, Companies, expected, without_noise
-from protocol.planning.verdict import forecast
+from protocol.planning.verdict import plan_figures
 from protocol.report.plan import variants
 from tests.support.builders import make_agreement, public_key
 
@@ -138,6 +138,6 @@ def test_without_noise_is_the_same_companies() -> None:
 def test_all_that_is_compared_is_played_among_the_same_companies(rounds: int) -> None:
     """No column of the page shows more than the most that its companies could earn."""
     agreement = agreed("private", epsilon=8.0, rounds=rounds)
-    tried = [variant.expected for variant in variants(agreement, forecast(agreement))]
+    tried = [variant.expected for variant in variants(agreement, plan_figures(agreement))]
     assert len(tried) > 1
     assert len({(found.possible, found.sessions) for found in tried if found is not None}) == 1

@@ -22,7 +22,7 @@ from protocol.agreement.quantities import amounts
 from protocol.agreement.schema import FINE_TICKS as TICKS
 from protocol.numeric import Floats, Ticks
 from protocol.outcome.payments import endowment, payments
-from protocol.outcome.quota import weighted
+from protocol.outcome.quota import weighted_quota
 from protocol.pricing.center import WHOLE, Center, CenterRule, Certificate
 from protocol.pricing.rule import PRICE_LIMIT, PriceRule
 from scripts.lab.common.agreements import players, table
@@ -192,7 +192,7 @@ def test_a_reserve_makes_the_averaged_demands_fit() -> None:
     best = proof(center)
     assert best.fits
     released = np.array([r.demands for r in history])
-    quotas = weighted(agreed(place.instance), released, best.weights).T.tolist()
+    quotas = weighted_quota(agreed(place.instance), released, best.weights).T.tolist()
     for own, demands in zip(quotas, averages(best, history), strict=True):
         assert sum(own) <= TICKS
         assert all(q * WHOLE >= d + WHOLE for q, d in zip(own, demands, strict=True))
@@ -214,7 +214,7 @@ def test_nobody_loses_more_than_the_certificate(
     rule = CenterRule(members=parties, resources=resources, ticks=TICKS, reserve_ticks=RESERVE)
     *_, (center, history) = played(rule, place, rounds)
     best, agreement = proof(center), agreed(place.instance)
-    quotas = weighted(agreement, np.array([r.demands for r in history]), best.weights)
+    quotas = weighted_quota(agreement, np.array([r.demands for r in history]), best.weights)
     needs = np.array(averages(best, history), dtype=object).T
     assume(center.search is None)
     assume((quotas.astype(object) * WHOLE >= needs + WHOLE).all())
