@@ -3,8 +3,8 @@
 MODES = ("exact", "private", "clipped")
 REVEALS = ("each", "totals")
 ACCOUNTANTS = ("exact", "paper")
-SHAPES = ("component", "norm", "balanced")
-STEPS = ("center", "worth", "dog", "constant", "sqrt", "theorem")
+SHAPES = ("component", "norm")
+STEPS = ("center", "worth", "constant", "sqrt", "theorem")
 TOPOLOGIES = ("relay", "mesh")
 
 TICKS = 1 << 20

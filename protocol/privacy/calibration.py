@@ -186,11 +186,8 @@ class Calibration:
         if privacy is None:
             return spread
         c = quantities(self.agreement).capacity
-        units = caps * c
         if privacy.noise == "norm":
-            weights = np.sqrt((units**2).sum(axis=-1, keepdims=True)) / c
-        elif privacy.noise == "balanced":
-            weights = np.sqrt(units * units.sum(axis=-1, keepdims=True)) / c
+            weights = np.sqrt(((caps * c) ** 2).sum(axis=-1, keepdims=True)) / c
         else:
             weights = math.sqrt(m) * caps
         # A number that is always 0 hides nothing and needs no noise.

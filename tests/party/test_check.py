@@ -16,7 +16,7 @@ def test_an_agreement_that_cannot_be_played_is_not_called_valid(tmp_path: Path) 
         mode="private",
         rounds=1_000_000,
         privacy={"epsilon": 1e-6, "delta": 1e-10},
-        prices={"step": "dog"},
+        prices={"step": "sqrt", "step_size": 0.1},
     )
     told = check(agreement, "ada", model=tmp_path / "none", key=None, ledger=None, data_set=None)
     with pytest.raises(BadAgreement, match="choose fewer rounds, or a larger epsilon or delta"):

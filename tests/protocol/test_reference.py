@@ -37,7 +37,7 @@ def test_the_agreements_say_all_that_agreements_can_say() -> None:
         ("exact", s) for s in STEPS
     }
     noises = {(t.privacy.accountant, t.privacy.noise) for t in terms if t.privacy is not None}
-    assert noises == {(a, n) for a in ("exact", "paper") for n in ("component", "norm", "balanced")}
+    assert noises == {(a, n) for a in ("exact", "paper") for n in ("component", "norm")}
     for wanted in ("truncate", "rehearsal", "currency", "objective_limit"):
         assert {bool(getattr(t, wanted)) for t in terms} == {True, False}
     assert {bool(t.members[0].endowment) for t in terms} == {True, False}

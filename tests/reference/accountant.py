@@ -180,7 +180,7 @@ def drawn(chance: random.Random) -> Agreement:
     privacy: dict[str, Any] = {
         "epsilon": min(64.0, corner(-2.0, math.log10(64.0))),
         "delta": min(0.1, max(1e-10, corner(-10.0, -1.0))),
-        "noise": chance.choice(("component", "norm", "balanced")),
+        "noise": chance.choice(("component", "norm")),
     }
     if chance.random() < 0.03:
         privacy |= {"epsilon": 1e-6, "delta": 1e-10}

@@ -16,7 +16,7 @@ BRACKETED = r"\[[0-9a-fA-F:.]{2,45}\]"
 EVERYWHERE = ("0.0.0.0", "[::]")  # noqa: S104 - nothing is bound here
 KEY = r"[0-9A-Za-z.:+=^!/*?&<>()\[\]{}@%$#-]{40}"
 MODES = ("exact", "private", "clipped")
-STEPS = ("center", "worth", "dog", "constant", "sqrt", "theorem")
+STEPS = ("center", "worth", "constant", "sqrt", "theorem")
 
 Table = dict[str, Any]
 
@@ -337,7 +337,7 @@ def secrecy(rows: Rows, mode: str, totals: bool, resources: list[Resource], memb
             epsilon=rows.number("epsilon", 1e-6, 100.0),
             delta=rows.number("delta", 1e-10, 0.1),
             accountant=rows.word("accountant", ("exact", "paper"), "exact"),
-            noise=rows.word("noise", ("component", "norm", "balanced"), "component"),
+            noise=rows.word("noise", ("component", "norm"), "component"),
         )
         if totals:
             privacy.colluders = rows.integer("colluders", 1, members - 2, 1)

@@ -11,7 +11,7 @@ from typing import Any
 Table = dict[str, Any]
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
-STEPS = ("center", "worth", "dog", "constant", "sqrt", "theorem")
+STEPS = ("center", "worth", "constant", "sqrt", "theorem")
 
 
 def name(chance: random.Random) -> str:
@@ -241,7 +241,7 @@ def secrecy(chance: random.Random, mode: str, K: int, limit_known: bool) -> Tabl
         found["delta"] = size(chance, -10.0, -1.0)
         for key, values in (
             ("accountant", ("exact", "paper")),
-            ("noise", ("component", "norm", "balanced")),
+            ("noise", ("component", "norm")),
         ):
             if chance.random() < 0.7:
                 found[key] = chance.choice(values)

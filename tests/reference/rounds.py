@@ -54,10 +54,8 @@ class Noise:
                 found.append(0.0)
             elif self.terms.privacy.noise == "component":
                 found.append(math.sqrt(self.m) * a * R)
-            elif self.terms.privacy.noise == "norm":
-                found.append(math.sqrt(sum(u * u for u in units)) / c[j] * R)
             else:
-                found.append(math.sqrt(units[j] * sum(units)) / c[j] * R)
+                found.append(math.sqrt(sum(u * u for u in units)) / c[j] * R)
         if self.width > self.m:
             found.append(math.sqrt(T * self.width) * self.terms.ticks)
         return found

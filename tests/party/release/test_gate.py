@@ -24,6 +24,7 @@ from tests.support.ledgers import in_memory
 
 HALF = TICKS // 2
 KEYS = {m.name: m.signing_key.hex() for m in make_agreement().members}
+SQRT = {"step": "sqrt", "step_size": 0.1}
 PRIVATE: dict[str, Any] = {
     "mode": "private",
     "privacy": {"epsilon": 1.0, "delta": 0.001, "accountant": "paper"},
@@ -57,7 +58,7 @@ def test_release_is_a_signed_message_of_its_round() -> None:
 
 def test_asks_at_the_prices_of_the_round() -> None:
     """The subproblem is asked once, at the prices of the position."""
-    agreement = make_agreement(prices={"step": "dog", "start": {"r0": 3.0, "r1": 4.0}})
+    agreement = make_agreement(prices={**SQRT, "start": {"r0": 3.0, "r1": 4.0}})
     problem = Problem(5.0, 5.0)
     gate(agreement, problem, Shift(0, 0)).release(RoundEngine(agreement).opening)
     assert [prices.tolist() for prices in problem.asked] == [[3.0, 4.0]]
@@ -65,7 +66,7 @@ def test_asks_at_the_prices_of_the_round() -> None:
 
 def test_same_process_gives_the_same_bytes() -> None:
     """Asked again, the gate neither solves nor draws, and gives the recorded bytes."""
-    agreement = make_agreement(**PRIVATE, prices={"step": "dog"})
+    agreement = make_agreement(**PRIVATE, prices=SQRT)
     problem, noise = Problem(5.0, 5.0), Shift(7, 9)
     door = gate(agreement, problem, noise)
     opening = RoundEngine(agreement).opening
@@ -78,7 +79,7 @@ def test_same_process_gives_the_same_bytes() -> None:
 
 def test_reopened_ledger_gives_the_same_bytes(tmp_path: Path) -> None:
     """After a restart with other noise and another answer the recorded bytes come out."""
-    agreement = make_agreement(**PRIVATE, prices={"step": "dog"})
+    agreement = make_agreement(**PRIVATE, prices=SQRT)
     opening = RoundEngine(agreement).opening
     ledger = Ledger(tmp_path / "ledger", agreement, "ada")
     first = gate(agreement, Problem(5.0, 5.0), Shift(7, 9), ledger).release(opening)
@@ -134,7 +135,7 @@ def test_no_round_is_left_out() -> None:
 @pytest.mark.parametrize("mode", ["exact", "private"])
 def test_seeded_noise_is_for_rehearsals(mode: str) -> None:
     """Noise that can be repeated is refused in every session that is not a rehearsal."""
-    fields: dict[str, Any] = {"mode": mode, "prices": {"step": "dog"}}
+    fields: dict[str, Any] = {"mode": mode, "prices": SQRT}
     if mode == "private":
         fields["privacy"] = PRIVATE["privacy"]
     with pytest.raises(LocalError, match="seeded noise gives no privacy and 'test' is not a reh"):
@@ -183,7 +184,7 @@ def test_caps_of_the_share() -> None:
 def test_caps_of_the_round() -> None:
     """In clipped mode the caps of the position hold, and the noise shrinks with them."""
     privacy = {**PRIVATE["privacy"], "alpha": 1.5}
-    agreement = make_agreement(mode="clipped", privacy=privacy, prices={"step": "dog"})
+    agreement = make_agreement(mode="clipped", privacy=privacy, prices=SQRT)
     noise = Shift(0, 0)
     door = gate(agreement, Problem(10.0, 20.0), noise)
     opening = RoundEngine(agreement).opening
@@ -204,7 +205,7 @@ def test_noise_is_that_of_the_paper() -> None:
         {"name": name, "share": share, "signing_key": KEYS[name]}
         for name, share in zip(KEYS, shares, strict=True)
     ]
-    agreement = make_agreement(**PRIVATE, rounds=7, prices={"step": "dog"}, member=members)
+    agreement = make_agreement(**PRIVATE, rounds=7, prices=SQRT, member=members)
     noise = Shift(0, 0)
     gate(agreement, Problem(5.0, 5.0), noise).release(RoundEngine(agreement).opening)
     log = math.log(1000.0)
@@ -217,7 +218,7 @@ def test_noise_is_that_of_the_paper() -> None:
 def test_truncation() -> None:
     """A truncated release lies between τ and all of each capacity, after the noise."""
     privacy = {**PRIVATE["privacy"], "truncate": True, "tau": 0.25}
-    agreement = make_agreement(mode="private", privacy=privacy, prices={"step": "dog"})
+    agreement = make_agreement(mode="private", privacy=privacy, prices=SQRT)
     opening = RoundEngine(agreement).opening
     for shift, expected in (
         ((-(10**9), 10**9), (TICKS // 4, TICKS)),
@@ -235,7 +236,7 @@ def test_truncation() -> None:
 def test_shared_objective(objective: float, ticks: int) -> None:
     """A shared objective is one number more, clamped between nothing and its limit."""
     privacy = {**PRIVATE["privacy"], "share_objective": True, "objective_limit": 100.0}
-    agreement = make_agreement(mode="private", privacy=privacy, prices={"step": "dog"})
+    agreement = make_agreement(mode="private", privacy=privacy, prices=SQRT)
     noise = Shift(0, 0, 11)
     problem = Problem(5.0, 5.0, objective=objective)
     release = gate(agreement, problem, noise).release(RoundEngine(agreement).opening)
@@ -252,7 +253,7 @@ def test_truncation_spares_the_objective() -> None:
         "share_objective": True,
         "objective_limit": 100.0,
     }
-    agreement = make_agreement(mode="private", privacy=privacy, prices={"step": "dog"})
+    agreement = make_agreement(mode="private", privacy=privacy, prices=SQRT)
     problem = Problem(5.0, 5.0, objective=50.0)
     door = gate(agreement, problem, Shift(-(10**8), 10**8, -(10**8)))
     release = values(door.release(RoundEngine(agreement).opening))
@@ -262,7 +263,7 @@ def test_truncation_spares_the_objective() -> None:
 def test_failing_solver_is_no_demand() -> None:
     """A solver that fails releases the noise on nothing, and nobody outside can tell."""
     privacy = {**PRIVATE["privacy"], "share_objective": True, "objective_limit": 100.0}
-    agreement = make_agreement(mode="private", privacy=privacy, prices={"step": "dog"})
+    agreement = make_agreement(mode="private", privacy=privacy, prices=SQRT)
     opening = RoundEngine(agreement).opening
     failed = gate(agreement, Problem(fails=True), Shift(5, 6, 7)).release(opening)
     none = gate(agreement, Problem(0.0, 0.0), Shift(5, 6, 7)).release(opening)
@@ -277,14 +278,14 @@ def test_a_solver_that_raises_asks_for_nothing() -> None:
         def answer(self, prices: Any) -> Any:
             raise ArithmeticError(f"the private pivot {prices} is 0")
 
-    agreement = make_agreement(**PRIVATE, prices={"step": "dog"})
+    agreement = make_agreement(**PRIVATE, prices=SQRT)
     release = gate(agreement, Broken(), Shift(5, 6)).release(RoundEngine(agreement).opening)
     assert values(release) == (5, 6)
 
 
 def test_noise_beyond_what_can_be_carried() -> None:
     """A draw beyond the largest number of a message is cut, not an error that tells of it."""
-    agreement = make_agreement(**PRIVATE, prices={"step": "dog"})
+    agreement = make_agreement(**PRIVATE, prices=SQRT)
     noise = Shift(1 << 60, -(1 << 60))
     release = gate(agreement, Problem(5.0, 5.0), noise).release(RoundEngine(agreement).opening)
     assert values(release) == (VALUE_LIMIT, -VALUE_LIMIT)
@@ -292,7 +293,7 @@ def test_noise_beyond_what_can_be_carried() -> None:
 
 def test_all_releases_have_one_length() -> None:
     """The length of a release says nothing about what is in it."""
-    agreement = make_agreement(**PRIVATE, prices={"step": "dog"})
+    agreement = make_agreement(**PRIVATE, prices=SQRT)
     opening = RoundEngine(agreement).opening
     lengths = {
         len(gate(agreement, Problem(d, d), Shift(n, -n)).release(opening).data)

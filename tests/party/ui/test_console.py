@@ -41,7 +41,7 @@ def test_a_budget_of_totals_names_what_it_assumes(
         members=4,
         mode="private",
         reveal="totals",
-        prices={"step": "dog"},
+        prices={"step": "sqrt", "step_size": 0.1},
         privacy={"epsilon": 8.0, "delta": 0.001, "colluders": count},
     )
     account = opened(agreement)

@@ -61,8 +61,8 @@ def sessions(draw: st.DrawFn) -> tuple[Agreement, Ticks, list[int], Any]:
         1.0,
         *draw(st.lists(st.floats(0.01, 1.0), min_size=members - 1, max_size=members - 1)),
     ]
-    step = {"step": draw(st.sampled_from(["center", "dog"]))}
-    agreement = agreement_with(shares, rounds=9, prices=step)
+    prices = draw(st.sampled_from([{"step": "center"}, {"step": "sqrt", "step_size": 0.1}]))
+    agreement = agreement_with(shares, rounds=9, prices=prices)
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     rounds = draw(st.integers(1, 9))
     scale = draw(st.sampled_from([0.0, 0.1, 0.5, 1.0]))

@@ -48,7 +48,7 @@ def agreements(draw: st.DrawFn) -> Agreement:
         content["privacy"] = {
             "epsilon": draw(st.floats(1e-3, 100.0)),
             "delta": 1e-3,
-            "noise": draw(st.sampled_from(["component", "norm", "balanced"])),
+            "noise": draw(st.sampled_from(["component", "norm"])),
             "truncate": draw(st.booleans()),
         }
     return from_table(content)

@@ -159,7 +159,7 @@ def test_nothing_is_needed_without_noise_or_where_it_is_clear() -> None:
     [
         ({"step": "sqrt", "step_size": 0.1}, "component", ["the step 'sqrt'"]),
         ({"step": "theorem"}, "norm", ["the step 'theorem'", "the noise 'norm'"]),
-        ({}, "balanced", ["the noise 'balanced'"]),
+        ({}, "norm", ["the noise 'norm'"]),
         ({}, "component", []),
     ],
 )

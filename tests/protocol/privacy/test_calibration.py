@@ -226,7 +226,7 @@ def agreements(draw: st.DrawFn) -> Agreement:
         "epsilon": 10.0 ** draw(st.floats(-3.0, math.log10(64.0))),
         "delta": 10.0 ** draw(st.floats(-8.0, math.log10(0.05))),
         "accountant": draw(st.sampled_from(["paper", "exact"])),
-        "noise": draw(st.sampled_from(["component", "norm", "balanced"])),
+        "noise": draw(st.sampled_from(["component", "norm"])),
         "truncate": draw(st.booleans()),
     }
     mode = draw(st.sampled_from(["private", "clipped"]))

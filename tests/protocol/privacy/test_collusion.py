@@ -138,7 +138,7 @@ SHARES = st.one_of(
     shares=st.lists(SHARES, min_size=2, max_size=5),
     data=st.data(),
     epsilon=st.sampled_from([0.5, 4.0, 16.0]),
-    noise=st.sampled_from(["component", "norm", "balanced"]),
+    noise=st.sampled_from(["component", "norm"]),
     accountant=st.sampled_from(["exact", "paper"]),
 )
 @settings(max_examples=30, deadline=None, derandomize=True)
