@@ -53,7 +53,11 @@ class RoundEngine:
     def __init__(self, agreement: Agreement) -> None:
         self.agreement = agreement
         self._rule = PriceRule(agreement)
-        self._bounds = TotalBounds(agreement)
+        limit = len(agreement.members) * VALUE_LIMIT
+        self._lowest: Ticks | int = -limit
+        self._highest: Ticks | int = limit
+        if agreement.privacy is None:
+            self._lowest, self._highest = 0, quantities(agreement).share_ticks.sum(axis=0)
         Calibration(agreement)  # raises `BadAgreement` if a release cannot carry the noise
 
     @property
@@ -82,7 +86,7 @@ class RoundEngine:
         demands = values[:, : len(self.agreement.resources)]
         totals = demands.sum(axis=0)  # 64 bits that wrap, as masks do
         if self.agreement.masked:
-            self._bounds.require(totals, state.round)
+            self._require_possible(totals, state.round)
         prices = self._rule.next(state.prices, totals)
         digest = hashlib.sha256(state.chain_hash)
         digest.update(struct.pack(">I", state.round))
@@ -94,6 +98,19 @@ class RoundEngine:
             caps=next_caps(self.agreement, demands),
             over=self._is_over(prices),
         )
+
+    def _require_possible(self, totals: Ticks, round: int) -> None:  # noqa: A002
+        """Raise `ImpossibleTotal` for a total that the members cannot have released.
+
+        If masks do not cancel, a total is a random number of 64 bits, and hardly any passes.
+        The masks that hide single releases also hide who is at fault.
+        """
+        if (totals < self._lowest).any() or (totals > self._highest).any():
+            raise ImpossibleTotal(
+                f"round {round}: the releases add up to a total that "
+                f"{len(self.agreement.members)} members cannot have released. At least one release "
+                "was not masked as agreed; masks hide which one. The round stays open"
+            )
 
     def _is_over(self, prices: Prices) -> bool:
         center, tolerance = prices.center, self.agreement.pricing.tolerance
@@ -138,30 +155,3 @@ def session_id(chain_hash: bytes, keys: Sequence[MaskKey]) -> bytes:
     """
     announced = b"".join(k.key + k.proof for k in keys)
     return hashlib.sha256(b"sotto session 2\n" + chain_hash + announced).digest()
-
-
-class TotalBounds:
-    """The smallest and the largest total that the members can release, in ticks."""
-
-    def __init__(self, agreement: Agreement) -> None:
-        self._members = len(agreement.members)
-        m = len(agreement.resources)
-        limit = self._members * VALUE_LIMIT
-        self._lowest, self._highest = [-limit] * m, [limit] * m
-        if agreement.privacy is None:
-            self._lowest = [0] * m
-            self._highest = quantities(agreement).share_ticks.sum(axis=0).tolist()
-
-    def require(self, totals: Ticks, round: int) -> None:  # noqa: A002
-        """Raise `ImpossibleTotal` for a total outside the bounds.
-
-        If masks do not cancel, a total is a random number of 64 bits, and hardly any passes.
-        The masks that hide single releases also hide who is at fault.
-        """
-        bounds = zip(totals.tolist(), self._lowest, self._highest, strict=True)
-        if not all(low <= total <= high for total, low, high in bounds):
-            raise ImpossibleTotal(
-                f"round {round}: the releases add up to a total that {self._members} members "
-                "cannot have released. At least one release was not masked as agreed; masks hide "
-                "which one. The round stays open"
-            )

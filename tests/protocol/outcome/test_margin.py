@@ -19,7 +19,7 @@ from protocol.outcome.allocation_rule import noisy_rule, weighted_sums
 from protocol.outcome.margin import FIRST_ROUND, HEEDED, IGNORED, deviations, quota_margin
 from protocol.outcome.quota import prorata
 from protocol.privacy.calibration import Calibration
-from protocol.privacy.collusion import parts
+from protocol.privacy.collusion import divide_noise
 from scripts.lab.common.agreements import players, table
 from tests.reference.margin import Kept, noise_parts
 
@@ -200,7 +200,7 @@ def test_a_second_reading_of_the_page_adds_the_same_noise(colluders: int) -> Non
     """From what would hide each member alone, ties and nothing included."""
     rng = np.random.default_rng(colluders)
     alone = np.round(rng.uniform(0.0, 3.0, (8, 4)), 0) * rng.uniform(1.0, 2.0, 4)
-    found = parts(alone, colluders)
+    found = divide_noise(alone, colluders)
     for j in range(4):
         assert found[:, j].tolist() == pytest.approx(
             noise_parts(alone[:, j].tolist(), colluders), rel=1e-15

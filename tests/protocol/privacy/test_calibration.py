@@ -30,10 +30,10 @@ from protocol.numeric import Floats, Ticks
 from protocol.privacy.accountant import (
     IntegerNoiseCost,
     PrivacyCost,
-    _last_true,
     discreteness,
     gaussian_delta,
     gaussian_epsilon,
+    last_true,
 )
 from protocol.privacy.calibration import Calibration
 from protocol.privacy.sensitivity import next_caps
@@ -289,7 +289,7 @@ def test_the_multiplier_is_on_the_safe_side_of_the_root(
 @pytest.mark.parametrize("end", [1e-9, 0.3, 1.0, math.pi, 1000.0, 2.0**40])
 def test_a_root_is_approached_from_within(end: float) -> None:
     """What is found still holds, and is the end to twelve digits."""
-    found = _last_true(lambda x: x <= end)
+    found = last_true(lambda x: x <= end)
     assert found <= end
     assert found == pytest.approx(end, rel=1e-12)
 
@@ -401,7 +401,7 @@ CORNERS = [*itertools.product([1e-6, 1e-5, 1e-3, 1.0, 64.0, 100.0], [1e-10, 1e-9
 @pytest.mark.parametrize(("epsilon", "delta"), CORNERS)
 def test_rounding_never_takes_delta_past_what_is_agreed(epsilon: float, delta: float) -> None:
     """In every corner of what may be agreed, μ in 40 digits keeps δ, and is not far below."""
-    mu = _last_true(lambda mu: gaussian_delta(mu=mu, epsilon=epsilon) <= delta)
+    mu = last_true(lambda mu: gaussian_delta(mu=mu, epsilon=epsilon) <= delta)
     assert curve(mpmath.mpf(mu), mpmath.mpf(epsilon)) <= mpmath.mpf(delta)
     assert curve(mpmath.mpf(mu) * (1 + mpmath.mpf("1e-6")), mpmath.mpf(epsilon)) > delta
 

@@ -25,7 +25,7 @@ from protocol.agreement.quantities import quantities
 from protocol.errors import BadAgreement
 from protocol.numeric import Floats
 from protocol.privacy.calibration import LEAST_PART, Calibration
-from protocol.privacy.collusion import left, parts
+from protocol.privacy.collusion import divide_noise, remaining_noise
 
 
 def agree(
@@ -93,7 +93,7 @@ def test_parts_hide_everybody_with_the_least_noise(
     """Whoever colludes, enough is left for each; and no other parts with less in all would do."""
     colluders = data.draw(st.integers(1, len(needed) - 2))
     column = np.array(needed)
-    added = parts(column[:, None], colluders)[:, 0]
+    added = divide_noise(column[:, None], colluders)[:, 0]
     for member in range(len(needed)):
         assert least_left(added, member, colluders) >= needed[member]
     assert added.min() >= 0.0
@@ -110,15 +110,15 @@ def test_what_is_left_is_that_of_the_worst_coalition(
 ) -> None:
     """For any number of colluders, also where several members add the same."""
     colluders = data.draw(st.integers(0, len(added) - 1))
-    found = left(np.array(added)[:, None], colluders)[:, 0]
+    found = remaining_noise(np.array(added)[:, None], colluders)[:, 0]
     expected = [least_left(np.array(added), k, colluders) for k in range(len(added))]
     assert found == pytest.approx(expected, abs=1e-12)
 
 
 def test_equal_caps_share_the_noise_alike() -> None:
     """With equal needs everybody adds one part in K − t of what hides one."""
-    assert parts(np.full((10, 2), 9.0), 1) == pytest.approx(np.full((10, 2), 1.0))
-    assert parts(np.full((10, 2), 9.0), 7) == pytest.approx(np.full((10, 2), 3.0))
+    assert divide_noise(np.full((10, 2), 9.0), 1) == pytest.approx(np.full((10, 2), 1.0))
+    assert divide_noise(np.full((10, 2), 9.0), 7) == pytest.approx(np.full((10, 2), 3.0))
 
 
 def composed_epsilon(multiplier: float, delta: float) -> float:
@@ -206,7 +206,7 @@ def test_nothing_is_promised_of_a_rehearsal() -> None:
 def test_a_part_below_three_ticks_is_refused() -> None:
     """The agreement is refused in plain words; with a larger share the same one stands."""
     tiny = [{"r0": 1.0}, *[{"r0": 2e-6}] * 40]
-    with pytest.raises(BadAgreement, match=r"part of the noise would be 0\.\d+ ticks: below 3"):
+    with pytest.raises(BadAgreement, match=r"would add noise of 0\.\d+ ticks. Below 3"):
         Calibration(agree(tiny, epsilon=64.0, rounds=1))
     fine = [{"r0": 1.0}, *[{"r0": 1e-3}] * 40]
     agreement = agree(fine, epsilon=64.0, rounds=1)
