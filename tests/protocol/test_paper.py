@@ -1,7 +1,7 @@
-"""What the paper states, by the label of each statement.
+"""The statements of the paper, by their labels.
 
-Every expected number is computed here from the paper's formula or by hand, never taken from
-the code under test. The best prices, which no party can know, appear only as a yardstick.
+Every expected number is computed here from the paper's formula or by hand, never by the code under
+test. The best prices, which no party can know, are used only for comparison.
 """
 
 import hashlib
@@ -224,7 +224,7 @@ def test_eq_subup0_is_what_gates_release_in_exact_mode(prices: dict[str, Any]) -
 
 @pytest.mark.parametrize("parties", [5, 10])
 def test_eq_subup_with_the_default_step_ends_by_itself(parties: int) -> None:
-    """Hidden mode as it comes: 20 problems end before round 150, as near as is certified."""
+    """Mode exact by default: 20 problems end before round 150, as near as certified."""
     gaps = []
     for seed in range(1, 21):
         instance = draw(seed, parties=parties)
@@ -248,7 +248,7 @@ def test_eq_subup_with_the_default_step_ends_by_itself(parties: int) -> None:
 
 
 class Recorder(Noise):
-    """Adds nothing and keeps what the gate would have hidden."""
+    """Adds no noise and records the exact values of the gate."""
 
     private = False
 
@@ -261,7 +261,7 @@ class Recorder(Noise):
 
 
 def any_data(rng: np.random.Generator, resources: int) -> CompanyModel:
-    """A feasible, bounded problem of any kind: gains and losses, wants from 0 to far too much."""
+    """A feasible, bounded problem: gains and losses, demands from 0 to far too much."""
     n = int(rng.integers(1, 5))
     data = dense(
         A=rng.uniform(-0.5, 10.0 ** rng.uniform(-3, 3), (resources, n)),
@@ -278,7 +278,7 @@ def any_data(rng: np.random.Generator, resources: int) -> CompanyModel:
 @given(st.integers(0, 2**32), st.booleans())
 @settings(max_examples=40, deadline=None, derandomize=True)
 def test_eq_bound_on_s_holds_for_any_data(seed: int, clipped: bool) -> None:
-    """eq: bound on s: what is about to be hidden lies in [0, cap], so no data set moves it more."""
+    """eq: bound on s: the value before noise lies in [0, cap], for any data set."""
     rng = np.random.default_rng(seed)
     agreement = agree(
         CAPACITY, mode="clipped" if clipped else "private", privacy={"share_objective": True}
@@ -299,7 +299,7 @@ def test_eq_bound_on_s_holds_for_any_data(seed: int, clipped: bool) -> None:
 
 
 class Broken(Subproblem):
-    """A problem whose solver fails, or answers with what is not a number."""
+    """A problem whose solver fails, or returns a demand that is no number."""
 
     said: Answer | None = None
 
@@ -315,7 +315,7 @@ class Broken(Subproblem):
 def test_eq_bound_on_s_holds_when_the_solver_fails(
     demand: float | None, expected: int, prices: dict[str, Any]
 ) -> None:
-    """eq: bound on s: a solver that fails or answers nonsense is cut to the same range."""
+    """eq: bound on s: a failed or invalid answer is clamped to the same range."""
     agreement = agree(CAPACITY, mode="exact", prices=prices)
     problem = Broken(any_data(np.random.default_rng(1), 3), np.array(CAPACITY))
     if demand is not None:
@@ -733,6 +733,6 @@ def test_remark_the_best_noisy_dual_value_is_kept() -> None:
 
 
 def test_remark_without_objectives_no_price_is_known_to_be_best() -> None:
-    """The Remark: where only s̃ is shared, nobody can tell a dual value."""
+    """The Remark: if only s̃ is shared, there is no dual value."""
     agreement = agree((10.0,), mode="exact", prices={"step": "constant", "step_size": 0.1})
     assert outcome_of(agreement, [[[TICKS], [TICKS]]]).best_dual is None

@@ -1,9 +1,9 @@
-"""Judges the noise of agreements drawn by chance by the discrete Gaussian itself, summed up.
+"""Checks the noise of random agreements against the summed discrete Gaussian.
 
-`scripts/environment python -m tests.reference.accountant 500` judges five hundred: that T releases
-at full caps keep (ε, δ), and how much of the noise that takes is too much. What it sums is the
-privacy loss of whole ticks, number by number; only where a sum of draws is spread over very
-many ticks is it taken as continuous. It uses nothing of the accountant but the noise.
+`scripts/environment python -m tests.reference.accountant 500` checks 500 agreements: that T
+releases at full caps keep (ε, δ), and how much of the noise is not needed. It sums the privacy loss
+of whole ticks, number by number. Only a sum of draws that covers very many ticks counts as
+continuous. Of the product it uses the noise alone.
 """
 
 import hashlib

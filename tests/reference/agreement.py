@@ -1,7 +1,7 @@
-"""A second reading of the agreement file, SPEC.md §15 and §1: from a parsed table to its terms.
+"""Reference implementation of the agreement file, SPEC.md §15 and §1.
 
-Slow and plain, and nothing of ours. What this refuses the program must refuse, and the other way
-round; what it takes must have the same digest.
+From a parsed table to its terms, slow and plain. It must refuse exactly what the product refuses,
+and give the same digest for the rest. Never imports the product.
 """
 
 import math
@@ -22,7 +22,7 @@ Table = dict[str, Any]
 
 
 class Refused(Exception):
-    """The file is no agreement."""
+    """The file is not an agreement."""
 
 
 @dataclass

@@ -1,6 +1,7 @@
-"""A second reading of SPEC.md, from the text alone: no numpy, no msgpack, nothing of ours.
+"""Reference implementation of SPEC.md: messages, digests, prices, payments.
 
-Slow and plain. What the program computes is compared with this, and both with the vectors.
+Slow and plain: no numpy, no msgpack. Tests compare the product with it, and both with the vectors.
+Never imports the product.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
-"""Writes vectors/center.json: sessions of the centre rule as the second reading reads them.
+"""Writes vectors/center.json: sessions of the centre rule, by the reference implementation.
 
 `scripts/environment python -m tests.reference.make_center_vectors` plays each case anew and prints
-nothing. Bits come from the second reading alone, never from the program that is compared with them.
+nothing. The bits never come from the product.
 """
 
 import json
@@ -178,7 +178,7 @@ def played(given: dict[str, Any], rounds: int, answer: Answer) -> dict[str, Any]
 
 
 def reader_of(case: dict[str, Any]) -> Reader:
-    """The second reading of a case, before its first round."""
+    """The reference implementation of a case, before its first round."""
     return Reader(
         members=case["members"],
         m=case["resources"],

@@ -1,6 +1,6 @@
-"""A second reading of SPEC.md §18: parts of the noise, and what private quotas keep back.
+"""Reference implementation of SPEC.md §18: joint noise, and the margin of private quotas.
 
-Written from the page alone, number by number, and never from the code that it is held against.
+Written from the specification, number by number. Never imports the product.
 """
 
 import math

@@ -1,6 +1,6 @@
-"""Agreements by chance, over all that they can say, and releases to play them with.
+"""Random agreements over all that the format allows, and releases to play them with.
 
-For the program and its second reading alike, so nothing of ours is needed here.
+For product and reference alike. Never imports the product.
 """
 
 import copy

@@ -1,4 +1,4 @@
-"""The outcome of a session: what follows from its transcript, whole or cut off."""
+"""The outcome of a session, complete or cut short."""
 
 import math
 from dataclasses import replace
@@ -27,8 +27,8 @@ PRIVATE = {"mode": "private", "privacy": {"epsilon": 8.0, "delta": 1e-3}}
 
 
 @pytest.mark.parametrize("rounds", [0, 1, 4, None])
-def test_outcome_is_where_those_who_played_stand(rounds: int | None) -> None:
-    """Prices of every round, releases, head, quota and seal are those of the parties."""
+def test_outcome_is_that_of_the_parties(rounds: int | None) -> None:
+    """Prices, releases, chain hash, quota and seal are those of the parties."""
     agreement = make_agreement(rounds=4, **PRIVATE)
     transcript, path = play(agreement, rounds=rounds)
     known = outcome(agreement, transcript)
@@ -47,7 +47,7 @@ def test_outcome_is_where_those_who_played_stand(rounds: int | None) -> None:
 
 
 def test_outcome_of_a_session_that_ended_by_itself() -> None:
-    """Its prices and quotas are weighted as the certificate says, its payments go with them."""
+    """Prices, quotas and payments use the weights of the certificate."""
     agreement = ending_early()
     known = outcome(agreement, play(agreement)[0])
     assert (known.rounds, known.sealed, len(known.path)) == (3, True, 4)
@@ -65,7 +65,7 @@ def test_outcome_of_a_session_that_ended_by_itself() -> None:
 
 
 def test_outcome_before_the_first_round_of_the_centre_rule() -> None:
-    """Nothing is proved yet: first prices, a split by shares, and nobody pays."""
+    """There is no certificate yet: first prices, a pro rata split, no payments."""
     agreement = ending_early()
     known = outcome(agreement, Transcript(rounds=()))
     assert known.certificate is None
@@ -75,8 +75,8 @@ def test_outcome_before_the_first_round_of_the_centre_rule() -> None:
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_prices_of_the_outcome_where_nothing_can_be_proved(shared: bool) -> None:
-    """The best noisy prices where objectives are shared, otherwise those of the last half."""
+def test_prices_without_a_certificate(shared: bool) -> None:
+    """With shared objectives the best noisy prices, otherwise the mean of the last half."""
     privacy = {"share_objective": True, "objective_limit": 5.0} if shared else {}
     agreement = make_agreement(rounds=4, privacy=privacy)
     known = outcome(agreement, play(agreement)[0])
@@ -88,8 +88,8 @@ def test_prices_of_the_outcome_where_nothing_can_be_proved(shared: bool) -> None
     assert mean != path[0]
 
 
-def test_overrun_leaves_the_objectives_out() -> None:
-    """The total of a round is compared with the capacities, and with nothing else released."""
+def test_overrun_ignores_objectives() -> None:
+    """Totals are compared with the capacities; objectives do not count."""
     shared = {"share_objective": True, "objective_limit": 5.0}
     agreement = make_agreement(rounds=2, privacy=shared)
     known = outcome(agreement, play(agreement)[0])
@@ -100,14 +100,14 @@ def test_overrun_leaves_the_objectives_out() -> None:
 
 
 def test_quota_is_computed_once() -> None:
-    """Whoever asks again gets the very same array."""
+    """A second read returns the same array."""
     agreement = make_agreement()
     known = outcome(agreement, play(agreement)[0])
     assert known.quota is known.quota
 
 
-def test_every_position_is_given_once_and_in_order() -> None:
-    """From the opening to the last, which is what a replay gives."""
+def test_round_states_come_once_and_in_order() -> None:
+    """They run from the opening to the state that a replay returns."""
     agreement = make_agreement(rounds=3)
     transcript, path = play(agreement)
     heads = [state.chain_hash for state in round_states(agreement, transcript)]
@@ -115,8 +115,8 @@ def test_every_position_is_given_once_and_in_order() -> None:
     assert replay(agreement, transcript).chain_hash == heads[-1]
 
 
-def test_no_position_is_given_that_does_not_fit() -> None:
-    """What stands before the fault is given, and then the round and the member are named."""
+def test_round_states_stop_at_a_fault() -> None:
+    """States before the fault are yielded; the error names the round and the member."""
     agreement = make_agreement(rounds=3)
     whole, path = play(agreement)
     first, second, third = whole.rounds
@@ -126,8 +126,8 @@ def test_no_position_is_given_that_does_not_fit() -> None:
         next(steps)
 
 
-def test_seals_on_another_head_give_no_outcome() -> None:
-    """The last position is given only where the seals stand on it."""
+def test_seals_of_another_chain_hash_are_refused() -> None:
+    """The last state is yielded only if the seals fit it."""
     agreement = make_agreement(rounds=2)
     other = play(make_agreement(rounds=2, prices={"step": "constant", "step_size": 0.5}))[0]
     with pytest.raises(BadTranscript, match=r"round 2, member 'ada': its chain hash"):
@@ -135,7 +135,7 @@ def test_seals_on_another_head_give_no_outcome() -> None:
 
 
 def test_outcome_says_whether_it_ended_by_itself() -> None:
-    """A rule that is exact ends a session early; one that goes on to the last round does not."""
+    """True if the rule stopped early, false after the last agreed round."""
     agreement = make_agreement(members=2, rounds=3, resources=1, prices={"reserve": 0.0})
     half, third = agreement.ticks // 2, agreement.ticks // 3
     early = outcome_of(agreement, [[[half], [half]]])
@@ -148,8 +148,8 @@ def test_outcome_says_whether_it_ended_by_itself() -> None:
     assert not outcome(constant, play(constant)[0]).ended_by_itself
 
 
-def test_certificate_is_a_part_of_what_all_is_worth() -> None:
-    """The worth is that of whole capacities at the prices of the outcome, and may be nothing."""
+def test_certificate_is_a_fraction_of_the_worth() -> None:
+    """The worth is that of all capacities at the prices of the outcome, and may be 0."""
     resource = [{"name": "hours", "capacity": 8.0, "worth": 40.0}]
     agreement = make_agreement(members=2, resource=resource, prices={"reserve": 0.0})
     half = agreement.ticks // 2
@@ -164,8 +164,8 @@ def test_certificate_is_a_part_of_what_all_is_worth() -> None:
 
 
 @given(parts=st.lists(st.fractions(-1000, 1000), min_size=1, max_size=9))
-def test_money_is_rounded_so_that_it_adds_up(parts: list[Fraction]) -> None:
-    """Whole amounts add up to zero where the exact ones do, each off by less than one."""
+def test_rounded_money_adds_up_to_zero(parts: list[Fraction]) -> None:
+    """Rounded amounts add up to zero, and each is off by less than one."""
     whole = [*parts, -sum(parts, start=Fraction(0))]
     counts = balance_to_zero(whole)
     assert sum(counts) == 0

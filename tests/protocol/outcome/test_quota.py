@@ -1,4 +1,4 @@
-"""The feasible split: always feasible, the same for all, and sensible at both ends of the noise."""
+"""Public quotas: always feasible, equal for all, and sensible with any noise."""
 
 import json
 import math
@@ -22,8 +22,8 @@ from protocol.pricing.center import WHOLE
 from protocol.rounds import numbers
 from protocol.wire.messages import VALUE_LIMIT
 from protocol.wire.transcript import load
-from tests.reference import codec as reading
-from tests.reference import rounds as reading_course
+from tests.reference import codec as reference
+from tests.reference import rounds as reference_rounds
 from tests.support import ROOT
 from tests.support.builders import dump, make_agreement, play, table
 
@@ -67,7 +67,7 @@ def noise_of_one_round(agreement: Agreement) -> Floats:
 @given(agreements(), st.data())
 @settings(max_examples=200, deadline=None, derandomize=True)
 def test_always_feasible(agreement: Agreement, data: st.DataObject) -> None:
-    """Whatever is released, the quotas are within the shares and fill every capacity exactly."""
+    """Whatever is released, quotas are within the shares and fill every capacity exactly."""
     shape = (len(agreement.members), agreement.width)
     value = st.one_of(
         st.integers(0, TICKS),
@@ -136,7 +136,7 @@ def weighed(draw: st.DrawFn) -> tuple[Agreement, Ticks, list[int]]:
 @given(weighed())
 @settings(max_examples=300)
 def test_weighted_quotas_are_always_feasible(case: tuple[Agreement, Ticks, list[int]]) -> None:
-    """Whatever is released and however it is weighed: within every share and every capacity."""
+    """For any releases and weights, quotas are within every share and capacity."""
     agreement, released, weights = case
     split = weighted_quota(agreement, released, weights)
     caps = quantities(agreement).share_ticks
@@ -150,12 +150,12 @@ def test_weighted_quotas_are_always_feasible(case: tuple[Agreement, Ticks, list[
 
 @given(weighed())
 @settings(max_examples=100)
-def test_weighted_quotas_are_those_of_the_second_reading(
+def test_weighted_quotas_are_those_of_the_reference(
     case: tuple[Agreement, Ticks, list[int]],
 ) -> None:
-    """A reader of the page alone gets the same quotas, to the tick."""
+    """The reference implementation gets the same quotas, to the tick."""
     agreement, released, weights = case
-    told = reading.weighted_quota(
+    told = reference.weighted_quota(
         released.tolist(), weights, quantities(agreement).share.tolist(), agreement.ticks
     )
     assert weighted_quota(agreement, released, weights).tolist() == told
@@ -166,7 +166,7 @@ def test_weighted_quotas_are_those_of_the_second_reading(
 def test_a_weighted_quota_follows_from_own_numbers_and_totals(
     case: tuple[Agreement, Ticks, list[int]], seed: int
 ) -> None:
-    """However the others split among themselves what they asked for, mine stays the same."""
+    """A quota stays the same however the others divide their demands among them."""
     agreement, released, weights = case
     released = np.maximum(released, 0)
     rng = np.random.default_rng(seed)
@@ -183,7 +183,7 @@ def test_a_weighted_quota_follows_from_own_numbers_and_totals(
 
 
 def test_weighted_quotas_cover_every_averaged_demand_that_fits() -> None:
-    """Where the averages fit, everybody gets its own and a part of what is left, by shares."""
+    """If averages fit, each member gets its own and a pro rata part of the rest."""
     agreement = centered_agreement(3, [[1.0], [0.5], [0.5]])
     t = agreement.ticks
     released = np.array([[[t // 2], [0], [t // 8]], [[0], [t // 4], [t // 8]]])
@@ -192,7 +192,7 @@ def test_weighted_quotas_cover_every_averaged_demand_that_fits() -> None:
     assert split[:, 0].tolist() == [t // 4 + t // 4, t // 8 + t // 8, t // 8 + t // 8]
 
 
-def test_weighted_quotas_cut_all_by_the_same_part_where_too_much_is_wanted() -> None:
+def test_weighted_quotas_cut_all_demands_by_the_same_factor() -> None:
     """Averages of twice the capacity are halved."""
     agreement = centered_agreement(2, [[1.0], [1.0]])
     t = agreement.ticks
@@ -201,7 +201,7 @@ def test_weighted_quotas_cut_all_by_the_same_part_where_too_much_is_wanted() -> 
 
 
 def test_rounds_without_weight_do_not_count() -> None:
-    """What was said in them may be anything."""
+    """Their releases may be anything."""
     agreement = centered_agreement(2, [[1.0], [1.0]])
     t = agreement.ticks
     rows = [[t // 4], [t // 4]]
@@ -221,8 +221,8 @@ def noisy_agreement(epsilon: float, shares: list[float], rounds: int = 20) -> Ag
 
 
 @pytest.mark.parametrize("shares", [[1.0, 0.5, 0.25], [0.4, 0.4, 0.4], [1.0, 0.01, 0.2]])
-def test_prorata_where_noise_drowns_everything(shares: list[float]) -> None:
-    """As ε falls to 0 the quota tends to the split in proportion to the shares."""
+def test_quotas_tend_to_pro_rata_as_noise_grows(shares: list[float]) -> None:
+    """As ε falls to 0 the quotas tend to the pro rata split."""
     off = []
     for epsilon in (1.0, 1e-2, 1e-4):
         agreement = noisy_agreement(epsilon, shares)
@@ -251,8 +251,8 @@ def filling_demands(rng: np.random.Generator, members: int, resources: int) -> T
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_average_demand_where_there_is_no_noise(seed: int) -> None:
-    """In exact mode the quota is the average demand of the last half, where that fits."""
+def test_quota_is_the_average_demand_without_noise(seed: int) -> None:
+    """In mode exact the quota is the average demand of the last half, if that fits."""
     rng = np.random.default_rng(seed)
     agreement = make_agreement(members=4, resources=3, rounds=10)
     demands = [filling_demands(rng, 4, 3) for _ in range(10)]
@@ -263,8 +263,8 @@ def test_average_demand_where_there_is_no_noise(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("quieter", [1e-1, 1e-2, 1e-4])
-def test_average_demand_as_noise_vanishes(seed: int, quieter: float) -> None:
-    """The quota is as near to the average demand as the noise that is left in it."""
+def test_quota_tends_to_the_average_demand_as_noise_vanishes(seed: int, quieter: float) -> None:
+    """The quota is off by no more than the noise left in the average."""
     rng = np.random.default_rng(seed)
     demands = filling_demands(rng, 4, 2)
     agreement = noisy_agreement(100.0, [0.9] * 4)
@@ -285,8 +285,8 @@ def test_average_demand_as_noise_vanishes(seed: int, quieter: float) -> None:
     ).filter(lambda pairs: sum(cap for _, cap in pairs) >= TICKS)
 )
 @settings(max_examples=200, deadline=None, derandomize=True)
-def test_filling_is_the_water_level(pairs: list[tuple[int, int]]) -> None:
-    """Each part is within a tick of min(cap, θ·weight), for one θ found by exact bisection."""
+def test_split_is_one_level_for_all(pairs: list[tuple[int, int]]) -> None:
+    """Each part is within a tick of min(cap, θ·weight), with one θ from exact bisection."""
     weights, caps = (list(column) for column in zip(*pairs, strict=True))
     weights = [min(w, c) for w, c in zip(weights, caps, strict=True)]
     parts = split_capacity(TICKS, weights, caps)
@@ -320,12 +320,12 @@ def test_filling_is_the_water_level(pairs: list[tuple[int, int]]) -> None:
 def test_the_last_tick_goes_where_the_specification_says(
     weights: list[int], caps: list[int], parts: list[int]
 ) -> None:
-    """Of equal remainders the smaller weight for its cap comes first, then the earlier member."""
-    assert split_capacity(3, weights, caps) == parts == reading_course.filled(3, weights, caps)
+    """Ties go to the smaller weight for its cap, then to the earlier member."""
+    assert split_capacity(3, weights, caps) == parts == reference_rounds.filled(3, weights, caps)
 
 
 def truncated_normal_mean(y: float, s: float, cap: float) -> float:
-    """The mean of N(y, s²) cut to [0, cap], in 40 digits."""
+    """The mean of N(y, s²) truncated to [0, cap], in 40 digits."""
     with mpmath.workdps(60):
         mean, sigma, end = mpmath.mpf(y), mpmath.mpf(s), mpmath.mpf(cap)
         if mean > end / 2:  # from the nearer end, where the tails do not cancel
@@ -336,7 +336,7 @@ def truncated_normal_mean(y: float, s: float, cap: float) -> float:
 
 
 def assert_near_the_mean(y: float, s: float, cap: int) -> None:
-    """The estimate is off the mean by no more than `posterior_mean` says, and half a tick."""
+    """The error is within what `posterior_mean` states, plus half a tick."""
     found = int(posterior_mean(np.array([[y]]), np.array([[s]]), np.array([[cap]]))[0, 0])
     exact = truncated_normal_mean(y, s, cap)
     off = min(2.1e-4 * min(exact, cap - exact), 5.2e-6 * cap)
@@ -346,7 +346,7 @@ def assert_near_the_mean(y: float, s: float, cap: int) -> None:
 @given(st.floats(-3.0, 4.0), st.floats(-4.0, 4.0), st.integers(1000, TICKS))
 @settings(max_examples=300, deadline=None, derandomize=True)
 def test_estimate_is_the_mean_of_the_posterior(where: float, size: float, cap: int) -> None:
-    """Simpson's rule and the polynomial give the mean of a truncated normal as near as is said."""
+    """Simpson's rule gives the mean of a truncated normal with the stated accuracy."""
     assert_near_the_mean(where * cap, 10.0**size * cap, cap)
 
 
@@ -356,23 +356,23 @@ def test_estimate_is_the_mean_of_the_posterior(where: float, size: float, cap: i
     [(-1.0, -1.0), (2.0, -1.0), (-3.0, -0.53), (0.0, -2.0), (0.0, 0.0), (0.5, -3.0), (1.0, 4.0)],
 )
 def test_estimate_at_hand_picked_corners(where: float, size: float, cap: int) -> None:
-    """So it is with the average inside, at either end and beyond, and with little noise or much."""
+    """The accuracy holds inside, at both ends and beyond, with little noise or much."""
     assert_near_the_mean(where * cap, 10.0**size * cap, cap)
 
 
 @pytest.mark.parametrize("reach", [0.1, 0.9, 1.0, 1.1, 10.0, 1e3])
 @pytest.mark.parametrize("where", [-1e7, -1e3, -10.0, 11.0, 1e3, 1e7])
 def test_estimate_where_the_average_is_far_outside(where: float, reach: float) -> None:
-    """So it is where it is worst: the posterior falls like e^-x from one end of [0, cap].
+    """The accuracy holds where the posterior falls like e^-x from one end.
 
-    With a reach of 1 it has fallen to e^-40 just at the other end.
+    With a reach of 1 it has fallen to e^-40 at the other end.
     """
     beyond = max(-where, where - 1.0) * TICKS
     assert_near_the_mean(where * TICKS, math.sqrt(beyond * reach * TICKS / 40.0), TICKS)
 
 
 def test_estimate_without_noise_is_the_demand() -> None:
-    """Where there is no noise the average itself is taken, cut to the share."""
+    """Without noise the estimate is the average, clamped to the share."""
     y = np.array([[-5.0, 17.4, 99.0]])
     found = posterior_mean(y, np.zeros((1, 3)), np.array([[50, 50, 50]]))
     assert found.tolist() == [[0, 17, 50]]
@@ -384,14 +384,14 @@ def floats(values: list[list[str]]) -> Floats:
 
 @pytest.mark.parametrize("case", VECTORS["estimates"], ids=lambda case: case["name"])
 def test_estimates_of_the_vectors(case: dict[str, Any]) -> None:
-    """Every machine gets the estimates that are written down, to the tick."""
+    """Every machine gets the recorded estimates, to the tick."""
     y, s = floats(case["average"]), floats(case["noise"])
     assert posterior_mean(y, s, np.array(case["caps"])).tolist() == case["estimates"]
 
 
 @pytest.mark.parametrize("case", VECTORS["sessions"], ids=lambda case: case["name"])
 def test_quotas_of_the_vectors(case: dict[str, Any]) -> None:
-    """Every machine gets the quotas that are written down, from agreement and releases."""
+    """Every machine gets the recorded quotas from agreement and releases."""
     agreement = from_table(case["agreement"])
     y, s = averages(agreement, [np.array(values) for values in case["rounds"]])
     assert y.shape == s.shape == quantities(agreement).share.shape

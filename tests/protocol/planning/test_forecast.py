@@ -1,4 +1,4 @@
-"""What `protocol plan` says of an agreement before anybody joins."""
+"""The figures and sentences of `protocol plan`."""
 
 from dataclasses import replace
 from typing import Any
@@ -17,7 +17,7 @@ def priced(worth: float) -> list[dict[str, Any]]:
 
 
 def test_plan_names_the_agreement_and_its_promise() -> None:
-    """The digest to compare, the privacy statement and the bound of the theorem are there."""
+    """The text has the digest, the privacy statement and the bound of the theorem."""
     privacy = {"epsilon": 8.0, "delta": 1e-3}
     agreement = make_agreement(mode="private", privacy=privacy, resource=priced(30.0))
     figures = plan_figures(agreement)
@@ -33,7 +33,7 @@ def test_plan_names_the_agreement_and_its_promise() -> None:
     [(0.25, 4, "1 seconds"), (0.5, 300, "2.5 minutes"), (60.0, 150, "2.5 hours")],
 )
 def test_plan_says_how_long_a_session_takes(pace: float, rounds: int, words: str) -> None:
-    """The pace times the rounds, in a unit that people use; without one, what that means."""
+    """It is the pace times the rounds; without a pace there is a warning."""
     agreement = make_agreement(pace_seconds=pace, rounds=rounds)
     told = plan_text(agreement, plan_figures(agreement))
     assert f"at {pace:g} s a round, all releases take {words}, plus network time" in told
@@ -45,8 +45,8 @@ def test_plan_says_how_long_a_session_takes(pace: float, rounds: int, words: str
     ("epsilon", "share", "word"),
     [(None, 1.0, "no noise"), (1e-3, 1.0, "drowns"), (10.0, 1.0, "faint"), (100.0, 0.34, "clear")],
 )
-def test_verdict_is_in_plain_words(epsilon: float | None, share: float, word: str) -> None:
-    """How the noise compares with the capacity decides what people are told."""
+def test_verdict_follows_the_noise(epsilon: float | None, share: float, word: str) -> None:
+    """The noise as a fraction of the capacity decides the verdict."""
     members = [{"name": name, "share": share} for name in ("ada", "ben", "cyd")]
     terms: dict[str, Any] = {"member": members, "resource": priced(30.0)}
     if epsilon is not None:
@@ -56,7 +56,7 @@ def test_verdict_is_in_plain_words(epsilon: float | None, share: float, word: st
 
 
 def test_plan_of_resources_that_are_worth_nothing() -> None:
-    """Where the first prices are known to be right there is no step to tell."""
+    """With a worth of 0 there is no step to name."""
     agreement = make_agreement(resource=priced(0.0))
     text = plan_text(agreement, plan_figures(agreement))
     assert "at most 0 (theorem)" in text
@@ -77,8 +77,8 @@ def noisy(**terms: Any) -> Agreement:
     return make_agreement(**chosen | terms)
 
 
-def test_bound_is_compared_with_what_all_is_worth() -> None:
-    """A bound that is not below all that there is to earn is said to promise nothing."""
+def test_bound_is_compared_with_the_worth() -> None:
+    """A bound above the total worth is said to promise nothing."""
     agreement = noisy()
     figures = plan_figures(agreement)
     assert figures["theorem_gap_over_worth"] == pytest.approx(figures["theorem_gap"] / 30.0)
@@ -97,7 +97,7 @@ def test_bound_is_compared_with_what_all_is_worth() -> None:
 
 @pytest.mark.parametrize(("word", "limit"), [("faint", 1.0), ("clear", 0.1)])
 def test_needed_epsilon_is_enough_and_hardly_less_is(word: str, limit: float) -> None:
-    """With the ε that is named the verdict is that word, and with 2 % less it is not."""
+    """The named ε gives the verdict, and 2 % less does not."""
     needed = plan_figures(noisy())["needed"]
     assert needed is not None
     epsilon = needed[word]["epsilon"]
@@ -110,10 +110,8 @@ def test_needed_epsilon_is_enough_and_hardly_less_is(word: str, limit: float) ->
 
 
 @pytest.mark.parametrize(("word", "limit"), [("faint", 1.0), ("clear", 0.1)])
-def test_needed_members_are_enough_and_one_company_of_each_less_is_not(
-    word: str, limit: float
-) -> None:
-    """So many members that share as much together make the verdict that word."""
+def test_needed_members_are_enough_and_fewer_are_not(word: str, limit: float) -> None:
+    """The named number of members, with the same sum of shares, gives the verdict."""
 
     def crowd(times: int) -> Agreement:
         members = [
@@ -133,8 +131,8 @@ def test_needed_members_are_enough_and_one_company_of_each_less_is_not(
         assert less["total_average"] > limit
 
 
-def test_rounds_do_not_make_noise_less() -> None:
-    """No number of rounds would do, and the plan says so; nor would any ε where none does."""
+def test_plan_says_if_no_rounds_or_epsilon_would_do() -> None:
+    """No number of rounds and no ε is enough here."""
     agreement = noisy(privacy={"epsilon": 0.01, "delta": 1e-9}, member=[
         {"name": name} for name in NAMES[:2]
     ], resource=[{"name": f"r{j}", "capacity": 1.0, "worth": 1.0} for j in range(400)])  # fmt: skip
@@ -146,8 +144,8 @@ def test_rounds_do_not_make_noise_less() -> None:
     assert "no epsilon up to 100 would do" in text
 
 
-def test_nothing_is_needed_without_noise_or_where_it_is_clear() -> None:
-    """A verdict that cannot be better is not followed by what would make it better."""
+def test_nothing_is_needed_if_the_verdict_cannot_improve() -> None:
+    """The text does not say what would improve it."""
     hidden, clear = make_agreement(), noisy(privacy={"epsilon": 100.0, "delta": 1e-3})
     assert plan_figures(hidden)["needed"] is None
     for agreement in (hidden, clear):
@@ -163,8 +161,8 @@ def test_nothing_is_needed_without_noise_or_where_it_is_clear() -> None:
         ({}, "component", []),
     ],
 )
-def test_plan_warns_where_units_decide(step: dict[str, Any], noise: str, warned: list[str]) -> None:
-    """Capacities far apart in numbers make rules in raw units go wrong, and only those."""
+def test_plan_warns_if_units_matter(step: dict[str, Any], noise: str, warned: list[str]) -> None:
+    """It warns only about rules that use raw units of very different capacities."""
 
     def plan(second: float) -> list[str]:
         resources = [
@@ -185,7 +183,7 @@ def test_plan_warns_where_units_decide(step: dict[str, Any], noise: str, warned:
 
 
 def test_plan_of_the_centre_rule_says_when_it_stops() -> None:
-    """Tolerance, reserve, the most rounds and what everybody will see are there."""
+    """The text has tolerance, reserve, the most rounds and what is revealed."""
     agreement = make_agreement(
         rounds=70, resource=priced(30.0), prices={"tolerance": 0.002, "reserve": 0.03}
     )
@@ -204,7 +202,7 @@ def test_plan_of_the_centre_rule_says_when_it_stops() -> None:
 
 
 def crowd(count: int, *, shares: list[float] | None = None, **terms: Any) -> Agreement:
-    """So many members with shares of 2/K, or these."""
+    """Members with shares of 2/K, or with the given shares."""
     parts = shares or [2.0 / count] * count
     members = [{"name": f"p{k}", "share": part} for k, part in enumerate(parts)]
     return noisy(member=members, **terms)
@@ -216,7 +214,7 @@ def budget(epsilon: float, **more: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("reveal", ["each", "totals"])
 def test_plan_shows_each_beside_totals(reveal: str) -> None:
-    """Whichever was agreed, both are there with the same figures, and which is better."""
+    """Both forecasts are the same whichever was agreed, and the better one is named."""
     agreement = crowd(50, reveal=reveal, privacy=budget(4.0))
     figures = plan_figures(agreement)
     assert figures["each"]["total_average"] == pytest.approx(
@@ -230,8 +228,8 @@ def test_plan_shows_each_beside_totals(reveal: str) -> None:
     assert f"keep {100 * figures['totals']['quota_kept']:.0f} % of a capacity back" in text
 
 
-def test_plan_prefers_releases_that_can_be_read_where_totals_gain_nothing() -> None:
-    """One member with a whole capacity and small ones: its noise alone is nearly all."""
+def test_plan_prefers_each_if_totals_gain_nothing() -> None:
+    """The noise of one large member is nearly all the noise."""
     agreement = crowd(6, shares=[1.0, *[0.01] * 5], reveal="totals", privacy=budget(1.0))
     figures = plan_figures(agreement)
     assert figures["better"] == "each"
@@ -249,8 +247,8 @@ def test_plan_prefers_releases_that_can_be_read_where_totals_gain_nothing() -> N
         {"privacy": {"epsilon": 1.0, "delta": 1e-3, "share_objective": True}},
     ],
 )
-def test_plan_compares_nothing_where_totals_cannot_be(terms: dict[str, Any]) -> None:
-    """Two members, adaptive caps, truncation and objectives need releases that can be read."""
+def test_plan_compares_nothing_if_masks_are_impossible(terms: dict[str, Any]) -> None:
+    """Two members, adaptive caps, truncation and objectives exclude masks."""
     figures = plan_figures(noisy(**terms))
     assert figures["totals"] is None
     assert figures["better"] is None
@@ -258,7 +256,7 @@ def test_plan_compares_nothing_where_totals_cannot_be(terms: dict[str, Any]) -> 
 
 
 def test_plan_of_totals_without_noise() -> None:
-    """Better for the same prices; what can be read is said, and what is not promised."""
+    """Totals are better for the same prices; the text says what they tell."""
     agreement = make_agreement(resource=priced(30.0), prices={}, reveal="totals")
     figures = plan_figures(agreement)
     text = plan_text(agreement, figures)
@@ -277,7 +275,7 @@ def test_plan_of_totals_without_noise() -> None:
     ],
 )
 def test_verdict_on_totals_says_what_quotas_will_be(count: int, epsilon: float, words: str) -> None:
-    """By shares, or by demand with so much kept back; and the promise names whom it is against."""
+    """The verdict says how quotas follow demand; the statement names the colluders."""
     agreement = crowd(count, reveal="totals", privacy=budget(epsilon, colluders=2))
     assert words in plan_figures(agreement)["verdict"]
     assert "any 2 other members, the coordinator and everybody outside" in statement(agreement)
