@@ -67,14 +67,14 @@ def exact_rule(agreement: Agreement, sums: Sequence[int], weights: Sequence[int]
     than the capacity. What they leave is less than one tick per member, plus what full shares
     cannot take.
     """
-    whole, N = sum(weights), agreement.ticks
-    if not whole:
+    divisor, N = sum(weights), agreement.ticks
+    if not divisor:
         return pro_rata_rule(agreement)
     scale, pro_rata = [], []
     for total, A in zip(sums, _sums_of_shares(agreement), strict=True):
-        short = total > N * whole
-        scale.append(Fraction(N * whole, total) if short else Fraction(1))
-        pro_rata.append(Fraction(0) if short else Fraction(N * whole - total, whole * A))
+        short = total > N * divisor
+        scale.append(Fraction(N * divisor, total) if short else Fraction(1))
+        pro_rata.append(Fraction(0) if short else Fraction(N * divisor - total, divisor * A))
     return AllocationRule(tuple(weights), tuple(scale), tuple(pro_rata))
 
 

@@ -59,7 +59,7 @@ class PriceRule:
     def first(self) -> Prices:
         """λ(0)."""
         if self._center is not None:
-            return self._asking(0, self._center.first, self._start)
+            return self._prices_of(0, self._center.first, self._start)
         return Prices(0, self._start, self._start)
 
     def step_size(self, round: int) -> float:  # noqa: A002
@@ -70,7 +70,7 @@ class PriceRule:
         """λ(t+1) = λ(t) − ν(t)·(c − Σ s̃) + γ·(λ(t) − λ(t−1)), from Σ s̃ in ticks; or the centre."""
         if self._center is not None and prices.center is not None:
             after = self._center.next(prices.center, totals)
-            return self._asking(prices.round + 1, after, prices.current)
+            return self._prices_of(prices.round + 1, after, prices.current)
         ticks, capacity = self._agreement.ticks, quantities(self._agreement).capacity
         excess = (totals - ticks).astype(np.float64) / ticks
         step = self.step_size(prices.round)
@@ -83,7 +83,7 @@ class PriceRule:
         moved = np.minimum(np.maximum(moved, lowest), PRICE_LIMIT)
         return Prices(prices.round + 1, moved, prices.current)
 
-    def _asking(self, round: int, center: Center, previous: Floats) -> Prices:  # noqa: A002
+    def _prices_of(self, round: int, center: Center, previous: Floats) -> Prices:  # noqa: A002
         asked = center.prices / quantities(self._agreement).capacity
         return Prices(round, asked, previous, center=center)
 

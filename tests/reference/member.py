@@ -29,7 +29,7 @@ Demand = Callable[[int, list[float]], list[int]]
 
 
 class Heard(NamedTuple):
-    """A message that was read."""
+    """A decoded message."""
 
     kind: int
     sender: int
@@ -40,7 +40,7 @@ class Heard(NamedTuple):
 
 
 class Roster:
-    """Lets in the transport keys of the members and no others."""
+    """Accepts the transport keys of the members only."""
 
     def __init__(self, keys: list[str]) -> None:
         self._keys = {key.encode() for key in keys}
@@ -100,7 +100,7 @@ class Sockets:
             self._desk.send(data)
 
     def hear(self, seconds: float) -> list[bytes]:
-        """What has come in, after at most so long."""
+        """The messages that arrive within this time."""
         poller = zmq.Poller()
         for socket in (*self._ears, *([self._desk] if self._desk else [])):
             poller.register(socket, zmq.POLLIN)
@@ -151,7 +151,7 @@ def string_map(data: bytes) -> dict[str, str]:
 
 
 class Member:
-    """One start of a member, from its agreement and its key file to the transcript."""
+    """One run of a member, from agreement and key file to the transcript."""
 
     def __init__(self, agreement: str, key_file: str, demand: Demand) -> None:
         table, keys = tomllib.loads(agreement), json.loads(key_file)
@@ -205,7 +205,7 @@ class Member:
         return reference.met([self._nonces[k] for k in range(len(self._names))])
 
     def _ahead(self, member: int) -> int:
-        """How many releases of a member are known beyond the closed rounds, or its seal."""
+        """How many messages of a member are stored beyond the closed rounds."""
         if self.engine.over:
             return int(member in self._seals)
         closed = len(self.transcript)
@@ -224,7 +224,7 @@ class Member:
     # What it does
 
     def play(self, seconds: float) -> bytes:
-        """Until the session is sealed by all, and nobody needs this member; its transcript."""
+        """Run until all have sealed and no peer needs this member; return the transcript."""
         until = time.monotonic() + seconds
         try:
             self._greet(until)

@@ -21,7 +21,7 @@ from protocol.outcome.quota import prorata
 from protocol.privacy.calibration import Calibration
 from protocol.privacy.collusion import divide_noise
 from scripts.lab.common.agreements import players, table
-from tests.reference.margin import Kept, noise_parts
+from tests.reference.margin import Margin, noise_parts
 
 RARE = 1e-6
 """How often a statistical test of quotas that are right may fail."""
@@ -173,7 +173,7 @@ def test_the_reference_withholds_the_same(
     agreement = agree(members, epsilon, resources=resources, rounds=rounds, colluders=colluders)
     sigma = Calibration(agreement).scales(quantities(agreement).share_ticks) / agreement.ticks
     margin = quota_margin(agreement)
-    reference = Kept(
+    reference = Margin(
         sigma.T.tolist(),
         quantities(agreement).share.T.tolist(),
         rounds,
