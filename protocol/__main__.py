@@ -60,11 +60,11 @@ def main() -> None:
 
 
 def _plan(options: argparse.Namespace) -> None:
-    from protocol.planning.verdict import forecast
+    from protocol.planning.verdict import plan_figures
     from protocol.report.terminal import plan_text
 
     agreement = read_agreement(options.agreement)
-    figures = forecast(agreement)
+    figures = plan_figures(agreement)
     if options.html is not None:
         from protocol.report.plan import plan_page, variants
 

@@ -1,6 +1,7 @@
-"""The two kinds of arrays there are: whole numbers of ticks, and floats.
+"""Array types and arithmetic that gives the same bits on every machine.
 
-Apart from the agreement, so that whoever only carries messages need not load numpy.
+Imports nothing of ours. Never here: anything about agreements. Code that only passes messages on
+does not import this module, so that it need not load numpy.
 """
 
 import math
@@ -16,7 +17,7 @@ _Array = TypeVar("_Array", bound=np.ndarray[Any, Any])
 
 
 def frozen(array: _Array) -> _Array:
-    """Make an array that many share safe to share."""
+    """Make a shared array read-only."""
     array.flags.writeable = False
     return array
 
@@ -27,36 +28,36 @@ def apportion(total: int, weights: list[int]) -> list[int]:
     Guarantee: the parts are whole, differ from the exact proportion by less than 1 and add
     up to `total` exactly. Ties go to the earlier entry.
     """
-    whole = sum(weights)
-    parts = [total * w // whole for w in weights]
-    remainders = [total * w % whole for w in weights]
+    sum_of_weights = sum(weights)
+    parts = [total * w // sum_of_weights for w in weights]
+    remainders = [total * w % sum_of_weights for w in weights]
     order = sorted(range(len(weights)), key=lambda k: (-remainders[k], k))
     for k in order[: total - sum(parts)]:
         parts[k] += 1
     return parts
 
 
-def balanced(parts: Sequence[Fraction]) -> list[int]:
-    """Parts that add up to zero as whole numbers that do, by largest remainder.
+def balance_to_zero(amounts: Sequence[Fraction]) -> list[int]:
+    """Round amounts that add up to zero to integers that do, by largest remainder.
 
     Guarantee: each is off by less than 1. Ties go to the earlier entry.
     """
-    whole = [math.floor(part) for part in parts]
-    order = sorted(range(len(whole)), key=lambda k: (whole[k] - parts[k], k))
-    for k in order[: -sum(whole)]:
-        whole[k] += 1
-    return whole
+    rounded = [math.floor(amount) for amount in amounts]
+    order = sorted(range(len(rounded)), key=lambda k: (rounded[k] - amounts[k], k))
+    for k in order[: -sum(rounded)]:
+        rounded[k] += 1
+    return rounded
 
 
 def truncate_to_16_bits(values: Floats | float) -> Floats:
-    """To 16 significant bits: what two machines' mathematics libraries may differ in is cut off."""
+    """Round to 16 significant bits, so that differences between mathematics libraries vanish."""
     mantissa, exponent = np.frexp(values)
     short: Floats = np.ldexp(np.rint(np.ldexp(mantissa, 16)), exponent - 16)
     return short
 
 
 def ordered_sum(terms: Floats) -> Floats:
-    """The sum over the first axis, one after the other: numpy's own sum has no fixed order."""
+    """The sum over the first axis, in order: numpy's own sum has no fixed order."""
     total: Floats = np.add.accumulate(terms)[-1]
     return total
 
@@ -72,14 +73,14 @@ def column_sums(terms: Floats) -> Floats:
     return np.array([math.fsum(column) for column in terms.T.tolist()])
 
 
-def filled(ticks: int, weights: list[int], caps: list[int]) -> list[int]:
-    """Split one capacity: min(cap, θ·weight) in whole ticks, with θ such that it is all used.
+def split_capacity(ticks: int, weights: list[int], caps: list[int]) -> list[int]:
+    """Split one capacity: min(cap, θ·weight) in whole ticks, with θ such that all is used.
 
-    Guarantee: no part is below 0 or above its cap, and the parts add up to `ticks` exactly,
-    if the caps together reach it. Among all such splits it is the one nearest to the
-    weights in relative entropy, to less than a tick. Members of weight 0 get something only
-    if the others cannot use it all, and then in proportion to their caps. Where two have the same
-    claim to a tick, it goes to the smaller weight for its cap, then to the earlier.
+    Guarantee: each part is between 0 and its cap, and the parts add up to `ticks` exactly, if
+    the caps together reach it. Among all such splits it is the one nearest to the weights in
+    relative entropy, to less than a tick. Members of weight 0 get something only if the others
+    cannot use it all, and then in proportion to their caps. If two have the same claim to a
+    tick, it goes to the smaller weight for its cap, then to the earlier entry.
     """
     parts, left, total = [0] * len(caps), ticks, sum(weights)
     rest = [k for k, weight in enumerate(weights) if weight > 0]

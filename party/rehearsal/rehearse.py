@@ -19,18 +19,13 @@ from party.settlement.settle import own_allocation, settle
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
 from protocol.errors import BadCommand
-from protocol.numeric import Floats
 from protocol.outcome.outcome import Outcome, outcome
-from protocol.planning.synthetic_market import without_noise
+from protocol.planning.synthetic_market import Companies, without_noise
 from protocol.privacy.calibration import Calibration
 from protocol.privacy.sensitivity import first_caps
 
 SESSIONS = 20
 """The default number of sessions."""
-
-_PRODUCTS = (10, 21)  # how many products a partner has: from the first to below the second
-_VALUE = (0.5, 2.0)  # what a product is worth, over what it would cost at the agreed worths
-_APPETITE = (1.0, 4.0)  # what a partner would take for nothing, over its part by shares
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -48,29 +43,22 @@ class SessionResult:
         return "<private rehearsal>"
 
 
-def invented(
-    agreement: Agreement, row: int, worth: Floats, rng: np.random.Generator
-) -> CompanyModel:
-    """A partner at this place of the roster, from public numbers alone.
+def partner(agreement: Agreement, companies: Companies, row: int) -> CompanyModel:
+    """The invented company in this row of the roster, as a model.
 
-    Its products take some of every capacity, and are worth from half to twice of what they
-    would cost at the agreed worths; it makes each up to some amount. Where it may bring some of a
-    capacity it brings all of that, and buys what it needs.
+    Each step of its demand is a product that takes one resource. It always uses its floor.
     """
-    n, m = int(rng.integers(*_PRODUCTS)), len(agreement.resources)
-    parts = rng.uniform(0.0, 1.0, (m, n)) / n
-    values = (worth @ parts) * rng.uniform(*_VALUE, n)
-    part = quantities(agreement).share[row] / quantities(agreement).share.sum(axis=0)
-    most = rng.uniform(*_APPETITE) * rng.uniform(0.5, 1.5, n) * 2.0 * float(part.mean())
-    brought = np.minimum(quantities(agreement).floor[row], 0.0)
+    terms, sizes = quantities(agreement), companies.sizes[row]
+    m, n = sizes.shape
+    uses = np.repeat(np.diag(terms.capacity), n, axis=1)
     return dense(
-        A=np.hstack([parts * quantities(agreement).capacity[:, None], brought[:, None]]),
-        B=np.zeros((0, n + 1)),
-        u=np.append(values, 0.0),
+        A=np.hstack([uses, terms.floor[row][:, None]]),
+        B=np.zeros((0, m * n + 1)),
+        u=np.append(companies.values[row].ravel(), 0.0),
         row_lower=np.zeros(0),
         row_upper=np.zeros(0),
-        lower=np.append(np.zeros(n), 1.0),
-        upper=np.append(most, 1.0),
+        lower=np.append(np.zeros(m * n), 1.0),
+        upper=np.append(sizes.ravel(), 1.0),
     )
 
 
@@ -102,14 +90,14 @@ def rehearse(
     variants = [practice] if agreement.privacy is None else [practice, exact]
     results: list[list[SessionResult]] = [[] for _ in variants]
     for number in range(sessions):
-        rng = np.random.default_rng([seed, number])
+        draw = seed * 1_000_003 + number
+        market = Companies.drawn(agreement, draw % 2**32, guess)
         companies = [
-            data if k == agreement.place(member) else invented(agreement, k, guess, rng)
+            data if k == agreement.place(member) else partner(agreement, market, k)
             for k in range(len(agreement.members))
         ]
         for variant, collected in zip(variants, results, strict=True):
-            session_seed = seed * 1_000_003 + number
-            collected.append(_play(variant, member, companies, seed=session_seed, limits=limits))
+            collected.append(_play(variant, member, companies, seed=draw, limits=limits))
             on_session()
     noise = Calibration(practice).scales(first_caps(practice))[agreement.place(member)]
     slowest = max(result.seconds for collected in results for result in collected)

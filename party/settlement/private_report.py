@@ -23,8 +23,8 @@ from protocol.planning.privacy_statement import (
     WEAK,
     at_most,
     in_guesses,
-    moved,
     others,
+    payment_cost,
     totals_tell,
 )
 from protocol.privacy.accountant import PrivacyCost
@@ -366,7 +366,7 @@ def _privacy(known: Outcome, spending: Spending) -> Content:
         f"guess right in at most {in_guesses(cost.guessed)} cases instead of 50, whatever else "
         f"they know{weak}."
     )
-    paid = moved(agreement)
+    paid = payment_cost(agreement)
     if paid is not None:
         told += (
             " The one who moves your payment may learn more, and be right in "

@@ -125,8 +125,8 @@ def own_allocation(outcome: Outcome, member: str, ledger: Ledger) -> Allocation 
             outcome.agreement,
             outcome.rule,
             outcome.agreement.place(member),
-            asked=asked,
-            said=said,
+            demands=asked,
+            unmasked=said,
             totals=outcome.totals,
             prices=outcome.prices,
         )

@@ -26,8 +26,8 @@ class Form(NamedTuple):
 MODES = ("exact", "private", "clipped")
 REVEALS = ("each", "totals")
 ACCOUNTANTS = ("exact", "paper")
-SHAPES = ("component", "norm", "balanced")
-STEPS = ("center", "worth", "dog", "constant", "sqrt", "theorem")
+SHAPES = ("component", "norm")
+STEPS = ("center", "worth", "constant", "sqrt", "theorem")
 TOPOLOGIES = ("relay", "mesh")
 STARTS = ("zero", "worth")
 

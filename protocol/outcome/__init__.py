@@ -1,5 +1,5 @@
-"""What a session came to: transcript to quotas, payments and certificate.
+"""What a session came to: from the transcript to quotas, payments and certificate.
 
-The same at every member and every auditor, bit for bit. Where only totals are public, one
-member computes its own quota and payment here. Never here: the live session.
+Every member and auditor gets the same, bit for bit. If only totals are public, each member
+computes its own quota and payment here. Never here: the live session.
 """

@@ -1,14 +1,13 @@
-"""What private quotas keep back of a capacity where the totals they rest on have noise.
+"""What private quotas withhold of a capacity, because the totals they rest on have noise.
 
-Everybody scales its own demand by the same public number, so small that all together stay within
-a capacity but for the agreed risk. What the rounds weigh and how much is kept back follow from
-the agreement alone and are known before anybody joins; no private number comes here, and every
-machine gets the same: float64 in a fixed order, cut to 16 bits where a mathematics library is
-asked.
+All members scale their demands by one public number. It is so small that the quotas stay within
+a capacity, except with the agreed risk. Round weights and margins follow from the agreement alone,
+before anybody joins. Float64 in a fixed order, truncated to 16 bits after functions of a
+mathematics library, so that every machine gets the same. Never here: private numbers.
 
-Symbols: T rounds, w_t what a round weighs, σ_j the noise of a total as a part of the capacity,
-z the standard deviations that the risk allows, B and T as in `privacy`; b_t how far the prices of
-round t still are from where they go, as a part of a capacity that quotas lose by it.
+Symbols: T rounds, w_t weight of a round, σ_j noise of a total as a fraction of the capacity,
+z the standard deviations that the risk allows, B as in `pricing.subgradient`, b_t what quotas
+would lose, as a fraction of a capacity, because the prices of round t are far from the last.
 """
 
 import math
@@ -19,83 +18,58 @@ import numpy as np
 
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
-from protocol.numeric import Floats, Ticks, truncate_to_16_bits
+from protocol.numeric import Floats, truncate_to_16_bits
 from protocol.privacy.calibration import Calibration
 
 FIRST_ROUND = 0.1
-"""What quotas from the first round alone would lose, as a part of a capacity: b_0."""
+"""b_0: what quotas from the first round alone would lose, as a fraction of a capacity."""
 
 HEEDED, IGNORED = 0.2, 0.3
-"""Demands count in full where no more than the first part of a capacity is kept back for noise,
-and not at all, so that the split is by shares, from the second on."""
+"""If at most HEEDED of a capacity is withheld, quotas follow demand. From IGNORED on they are pro
+rata. In between they are blended."""
 
-_FULL = 1 << 16  # what the round that counts most weighs
+_FULL = 1 << 16  # the largest weight of a round
 
 
 @dataclass(frozen=True)
 class QuotaMargin:
-    """What is known beforehand of the private quotas of a session with noise.
+    """What the agreement says in advance about private quotas with noise."""
 
-    `margin` is z·σ_j·‖w‖/Σw, what is added to the average total of each resource for the noise
-    in it; `kept` the part of a capacity that stays unused for that, of the noisiest resource, if
-    demands fill it; `shares` how much of a quota is by shares, in [0, 1].
-    """
-
+    #: The weight of each round in averaged demands.
     weights: tuple[int, ...]
+    #: z·σ_j·‖w‖/Σw: what is added to the average total of each resource for its noise.
     margin: tuple[float, ...]
-    kept: float
-    shares: Fraction
+    #: The fraction of the noisiest capacity that stays unused for that, if demands fill it.
+    withheld: float
+    #: The fraction of a quota that is pro rata, from 0 to 1.
+    pro_rata: Fraction
 
 
 def quota_margin(agreement: Agreement) -> QuotaMargin:
-    """What private quotas keep back.
+    """The weights of the rounds, and what private quotas withhold.
 
-    The weights make z·σ·‖w‖ + Σ w_t·b_t smallest among all with Σ w_t = 1: what is kept back for
-    noise, and what is lost by early rounds. So w_t is in proportion to what a level is above
-    b_t, where it is, and the level is where the norm of that is z·σ.
+    The weights minimise z·σ·‖w‖ + Σ w_t·b_t over all w with Σ w_t = 1: what is withheld for
+    noise plus what early rounds lose. The solution is w_t ∝ max(level − b_t, 0), with the level
+    at which the norm of the right-hand side is z·σ.
     """
     sigma, z = _totals_noise(agreement), deviations(agreement)
-    loudest = z * max(sigma)
-    far = _far(sigma, agreement)
-    low, high = float(far[-1]), float(far[0]) + loudest
+    noise = z * max(sigma)
+    losses = _losses(sigma, agreement)
+    low, high = float(losses[-1]), float(losses[0]) + noise
     for _ in range(64):
         level = 0.5 * (low + high)
-        low, high = (level, high) if _length(far, level) < loudest else (low, level)
-    above = np.maximum(high - far, 0.0)
+        low, high = (level, high) if _norm_above(losses, level) < noise else (low, level)
+    above = np.maximum(high - losses, 0.0)
     weights = tuple(np.rint(_FULL * (above / above[-1])).astype(np.int64).tolist())
     spread = math.sqrt(sum(w * w for w in weights)) / sum(weights)
     margin = tuple(float(truncate_to_16_bits(z * s * spread)) for s in sigma)
-    kept = max(margin) / (1.0 + max(margin))
-    part = min(max((kept - HEEDED) / (IGNORED - HEEDED), 0.0), 1.0)
-    return QuotaMargin(weights, margin, kept, Fraction(round(_FULL * part), _FULL))
-
-
-def scales(
-    agreement: Agreement, known: QuotaMargin, totals: Ticks
-) -> tuple[list[Fraction], list[Fraction]]:
-    """θ and β of each resource, from the totals by round that were read, in ticks.
-
-    Some round that was read must count.
-
-    A member's quota is min(share, ⌊θ·d + β·share⌋), d its own demand averaged with the weights.
-
-    Guarantee: with the noise as agreed, the quotas of all exceed any capacity in this session
-    with no more than the agreed risk (PRIVACY.md §11); by shares alone they never do.
-    """
-    whole, N = sum(known.weights[: len(totals)]), agreement.ticks
-    theta, beta = [], []
-    for j, A in enumerate(quantities(agreement).share_ticks.sum(axis=0).tolist()):
-        column = totals[:, j].tolist()
-        total = sum(w * t for w, t in zip(known.weights, column, strict=False))
-        margin = Fraction(known.margin[j]) * N + 1  # and a tick, as noise is in whole ones
-        most = total + math.ceil(margin * sum(known.weights))
-        theta.append((1 - known.shares) * Fraction(N * whole, max(most, 1)))
-        beta.append(known.shares * Fraction(N, A))
-    return theta, beta
+    withheld = max(margin) / (1.0 + max(margin))
+    pro_rata = min(max((withheld - HEEDED) / (IGNORED - HEEDED), 0.0), 1.0)
+    return QuotaMargin(weights, margin, withheld, Fraction(round(_FULL * pro_rata), _FULL))
 
 
 def deviations(agreement: Agreement) -> float:
-    """z: how many standard deviations noise exceeds in some resource with the agreed risk.
+    """z: with the agreed risk, noise exceeds z standard deviations in at least one resource.
 
     The noise of different resources is independent, so each may have 1 − (1 − risk)^(1/m).
     """
@@ -111,7 +85,7 @@ def deviations(agreement: Agreement) -> float:
 
 
 def _totals_noise(agreement: Agreement) -> list[float]:
-    """σ_j of the total of one round, as a part of the capacity."""
+    """σ_j of the total of one round, as a fraction of the capacity."""
     sigma = Calibration(agreement).scales(quantities(agreement).share_ticks) / agreement.ticks
     columns = sigma[:, : len(agreement.resources)].T.tolist()
     return [
@@ -120,20 +94,20 @@ def _totals_noise(agreement: Agreement) -> list[float]:
     ]
 
 
-def _far(sigma: list[float], agreement: Agreement) -> Floats:
-    """b_t, which fades as prices go by the theorem's step: by √m/(B√T) a round.
+def _losses(sigma: list[float], agreement: Agreement) -> Floats:
+    """b_t, which fades as prices move by the theorem's step: by √m/(B√T) a round.
 
-    A step of ν·excess in money for a whole capacity takes prices that far if demand changes by a
-    capacity where the price changes by its worth; with ν = M/(B√T) the worth itself drops out.
+    The model: demand changes by one capacity if the price changes by the capacity's worth. With
+    a step of ν·excess in money for a whole capacity and ν = M/(B√T), the worth cancels.
     """
     m, T = len(sigma), agreement.rounds
     shares = quantities(agreement).share.sum(axis=0).tolist()
     squares = [s * s + max(1.0, a - 1.0) ** 2 for s, a in zip(sigma, shares, strict=True)]
     fades = 1.0 / (1.0 + math.sqrt(m / (math.fsum(squares) * T)))
-    far: Floats = np.multiply.accumulate([FIRST_ROUND, *[fades] * (T - 1)])
-    return far
+    losses: Floats = np.multiply.accumulate([FIRST_ROUND, *[fades] * (T - 1)])
+    return losses
 
 
-def _length(far: Floats, level: float) -> float:
-    above = np.maximum(level - far, 0.0)
+def _norm_above(losses: Floats, level: float) -> float:
+    above = np.maximum(level - losses, 0.0)
     return math.sqrt(np.add.accumulate(above * above)[-1])  # one after the other

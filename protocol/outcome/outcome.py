@@ -1,8 +1,7 @@
-"""What a session came to: everything that follows from the agreement and what was released.
+"""The outcome of a session: everything that follows from the agreement and the releases.
 
-Public, and the same at every member and every auditor, bit for bit. Settlement, pages, files
-and commands all ask one `Outcome`, and none of them computes any of it anew. No private
-number may ever come here.
+Public, and the same at every member and auditor, bit for bit. Settlement, pages, files and
+commands read one `Outcome`, and none of them computes any of it again. Never here: private numbers.
 """
 
 import math
@@ -14,12 +13,17 @@ import numpy as np
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
 from protocol.errors import InternalError
-from protocol.numeric import Floats, Ticks
+from protocol.numeric import Floats, Ticks, ordered_sum
 from protocol.outcome import payments as payment
 from protocol.outcome import quota as quotas
+from protocol.outcome.allocation_rule import (
+    AllocationRule,
+    exact_rule,
+    noisy_rule,
+    weighted_sums,
+)
 from protocol.outcome.margin import QuotaMargin, quota_margin
-from protocol.outcome.private_quota import AllocationRule, exact_rule, noisy_rule
-from protocol.outcome.replay import positions
+from protocol.outcome.replay import round_states
 from protocol.pricing.center import Certificate
 from protocol.rounds import RoundState, numbers, overrun
 from protocol.wire.transcript import Transcript
@@ -27,18 +31,18 @@ from protocol.wire.transcript import Transcript
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Outcome:
-    """Where a session stands after `position.round` rounds, and how it came there.
-
-    `released` holds rounds by members by numbers, `path` λ(0) and the prices after each round.
-    Binding only where it is `sealed`: else the session was still going on, or it is over and the
-    seals of the members in `unsealed` are missing, as far as whoever tells it knows.
-    """
+    """What a session came to after `rounds` rounds. Binding only if it is `sealed`."""
 
     agreement: Agreement
+    #: The round state after the last closed round.
     state: RoundState
+    #: Rounds by members by numbers.
     released: Ticks
+    #: λ(0) and the prices after each round.
     path: Floats
+    #: All seals are there. If not, the session is still running or some seals are missing.
     sealed: bool
+    #: Members whose seals are missing, as far as the holder of this copy knows.
     unsealed: tuple[str, ...] = ()
 
     @property
@@ -48,28 +52,56 @@ class Outcome:
 
     @property
     def last_prices(self) -> Floats:
-        """λ after the last round, at which nobody was asked any more."""
+        """λ after the last round. No member answered these prices."""
         return self.state.prices.current
 
     @property
     def certificate(self) -> Certificate | None:
-        """How near to the best the outcome is at least, where the rounds can prove it."""
+        """The proof of how far the outcome can be from the best one, if the rounds give one."""
         return self.state.certificate
 
     @cached_property
     def prices(self) -> Floats:
-        """What the session says that a unit is worth: what plans and payments reckon with.
+        """The prices of the outcome, which plans and payments use.
 
-        The weighted prices of the centre rule, the best noisy ones where objectives are
-        shared, otherwise the mean over the last half of the rounds.
+        With the centre rule, the weighted prices. With shared objectives, those of the best noisy
+        dual value. Otherwise the mean over the last half of the rounds.
         """
         if self.certificate is not None:
             return self.certificate.prices / quantities(self.agreement).capacity
-        return self.state.average_prices if self.state.best is None else self.state.best[1]
+        return self.average_prices if self.best_dual is None else self.best_dual[1]
+
+    @property
+    def late_rounds(self) -> int:
+        """How many closed rounds belong to the last half of the agreed ones."""
+        return quotas.late_rounds(self.agreement, self.rounds)
+
+    @cached_property
+    def average_prices(self) -> Floats:
+        """The mean of λ(t) over the last half of the agreed rounds; before that, the last λ."""
+        if not self.late_rounds:
+            return self.last_prices
+        late = self.path[-self.late_rounds :]
+        return ordered_sum(np.vstack([np.zeros_like(late[:1]), late])) / len(late)
+
+    @cached_property
+    def best_dual(self) -> tuple[float, Floats] | None:
+        """The smallest noisy dual value and its prices; None unless objectives are shared.
+
+        The Remark after thm:convergence_tight.
+        """
+        limit = self.agreement.objective_limit
+        if limit is None or not len(self.released):
+            return None
+        capacity, unit = quantities(self.agreement).capacity, limit / self.agreement.ticks
+        rounds = zip(self.path, self.totals[:, -1].tolist(), strict=False)
+        values = [math.fsum(prices * capacity) + float(total) * unit for prices, total in rounds]
+        best = min(range(len(values)), key=values.__getitem__)
+        return values[best], self.path[best]
 
     @property
     def ended_by_itself(self) -> bool:
-        """Whether its rule ended the session before the agreed number of rounds."""
+        """Whether the price rule ended the session before the agreed number of rounds."""
         return self.state.over and self.rounds < self.agreement.rounds
 
     @cached_property
@@ -79,120 +111,122 @@ class Outcome:
 
     @property
     def certificate_part(self) -> float | None:
-        """The certificate as a part of that, where there is one and they are worth anything."""
+        """The bound of the certificate as a fraction of `worth`; None if either is missing."""
         if self.certificate is None or not self.worth > 0.0:
             return None
         return self.certificate.bound / self.worth
 
     @cached_property
     def totals(self) -> Ticks:
-        """Rounds by numbers: what all members have released together."""
-        totals: Ticks = self.released.sum(axis=1)  # of 64 bits that wrap, as masks do
+        """Rounds by numbers: the sums of all members' releases."""
+        totals: Ticks = self.released.sum(axis=1)  # 64 bits that wrap, as masks do
         return totals
 
     @cached_property
     def overrun(self) -> Floats:
-        """Rounds by resources: how far the total was above the capacity, as a part of it."""
+        """Rounds by resources: how far the total was above the capacity, as a fraction of it."""
         return overrun(self.agreement, self.released)
 
     @cached_property
     def average(self) -> tuple[Floats, Floats]:
         """What each member released on average, and the noise (σ) left in that, in ticks.
 
-        Where releases are masked there is one row, for all of them together.
+        If releases are masked there is one row, for all members together.
         """
-        return quotas.average(self.state)
+        return quotas.average_release(self.agreement, self.released)
 
     @cached_property
     def weights(self) -> tuple[int, ...]:
-        """What the rounds weigh in quotas: as in the certificate, or the counted ones alike.
+        """The weights of the rounds in quotas.
 
-        Where only totals can be read and have noise, as was known beforehand.
+        Those of the certificate; with noisy totals those of the margin; otherwise 1 for each
+        averaged round.
         """
         if self.certificate is not None:
             return tuple(self.certificate.weights)
         if self.agreement.masked and self.agreement.privacy is not None:
             return self.rule.weights
-        counted = self.state.counted
-        return (0,) * (self.rounds - counted) + (1,) * counted
+        return (0,) * (self.rounds - self.averaged_rounds) + (1,) * self.averaged_rounds
+
+    @property
+    def averaged_rounds(self) -> int:
+        """How many of the last rounds `average` covers."""
+        return quotas.averaged_rounds(self.agreement, self.rounds)
 
     @cached_property
     def weighted_total(self) -> Floats:
-        """What all members asked for together, averaged with the weights of the rounds, in units.
+        """The total demand, averaged with the weights of the rounds, in units.
 
-        With noise, it is what the noise has left of that.
+        With noise, it includes what is left of the noise.
         """
-        whole = sum(self.weights) or 1
-        columns = self.totals[:, : len(self.agreement.resources)].T.tolist()
-        sums = [sum(w * t for w, t in zip(self.weights, col, strict=False)) for col in columns]
-        units: Floats = np.array([s / whole / self.agreement.ticks for s in sums])
-        total: Floats = units * quantities(self.agreement).capacity + quantities(
-            self.agreement
-        ).floor.sum(axis=0)
+        terms, divisor = quantities(self.agreement), sum(self.weights) or 1
+        sums = weighted_sums(self.weights, self.totals[:, : len(self.agreement.resources)])
+        fractions: Floats = np.array([s / divisor / self.agreement.ticks for s in sums])
+        total: Floats = fractions * terms.capacity + terms.floor.sum(axis=0)
         return total
 
     @cached_property
     def quota_margin(self) -> QuotaMargin | None:
-        """What private quotas keep back for noise; None where quotas rest on no noisy total."""
+        """What private quotas withhold for noise; None unless they rest on noisy totals."""
         noisy = self.agreement.masked and self.agreement.privacy is not None
         return quota_margin(self.agreement) if noisy else None
 
     @property
     def quota_risk(self) -> float:
-        """How likely it is, at most, that all quotas together exceed some capacity."""
+        """An upper bound on the probability that all quotas together exceed some capacity."""
         privacy = self.agreement.privacy
-        if self.quota_margin is None or privacy is None or self.quota_margin.shares == 1:
+        if self.quota_margin is None or privacy is None or self.quota_margin.pro_rata == 1:
             return 0.0
         return privacy.overrun or 0.0
 
     @cached_property
     def rule(self) -> AllocationRule:
-        """How quotas follow from what only their members know, where releases are masked."""
+        """The rule by which each member computes its own quota, if releases are masked."""
         if self.agreement.privacy is not None:
             return noisy_rule(self.agreement, self.totals)
-        return exact_rule(self.agreement, self.totals, self.weights)
+        return exact_rule(self.agreement, weighted_sums(self.weights, self.totals), self.weights)
 
     @cached_property
     def quota(self) -> Ticks:
-        """Members by resources: what each may use, in ticks that no capacity has fewer of.
+        """Members by resources: what each may use, in ticks.
 
-        Not where releases are masked: there each member knows its own, by `rule`.
+        Raises `InternalError` if releases are masked: then each member knows only its own quota.
         """
         if self.agreement.masked:
-            raise InternalError("nobody knows all quotas where only totals can be read")
+            raise InternalError("quotas of all members are unknown if only totals are public")
         if self.certificate is not None:
-            return quotas.weighted(self.agreement, self.released, self.certificate.weights)
+            return quotas.weighted_quota(self.agreement, self.released, self.certificate.weights)
         return quotas.quota(self.agreement, *self.average)
 
     @cached_property
     def endowment(self) -> Ticks:
-        """The same for what each would have without the others."""
+        """Members by resources: what each member brings, in ticks."""
         return payment.endowment(self.agreement)
 
     @cached_property
     def payments(self) -> Floats:
-        """What each member pays for its quota above its endowment; together nothing.
+        """What each member pays for its quota above its endowment; they add up to zero.
 
-        As with quotas, not where releases are masked.
+        Raises `InternalError` if releases are masked, as `quota` does.
         """
         return payment.payments(self.agreement, self.prices, self.quota)
 
     @cached_property
     def prorata(self) -> Ticks:
-        """The same for the split that listens to nobody."""
+        """Members by resources: the split that ignores all releases, in ticks."""
         return quotas.prorata(self.agreement)
 
 
 def outcome(
     agreement: Agreement, transcript: Transcript, *, unsealed: tuple[str, ...] = ()
 ) -> Outcome:
-    """Verify and recompute a session. Raises `BadTranscript` where the transcript does not fit.
+    """Verify and recompute a session. Raises `BadTranscript` if the transcript does not fit.
 
-    `unsealed` names those whose seals are missing, for who has some of them.
+    `unsealed` names the members whose seals are missing.
     """
     path = []
-    for state in positions(agreement, transcript):
-        path.append(state.prices.current)  # not the whole position: there may be very many
+    for state in round_states(agreement, transcript):
+        path.append(state.prices.current)  # the prices alone: there may be many states
     released = np.array([numbers(r) for r in transcript.rounds], dtype=np.int64)
     return Outcome(
         agreement=agreement,

@@ -1,7 +1,7 @@
-"""Replays a transcript: every price and chain hash, computed again and compared.
+"""Replays a transcript: computes every price and chain hash again and compares.
 
-Uses the same step function as a live session (`protocol.rounds`). Signatures are verified when a
-transcript is read (`protocol.wire.transcript`), not here.
+Uses the step function of live sessions (`protocol.rounds`). Never here: signatures, which are
+verified when a transcript is read (`protocol.wire.transcript`).
 """
 
 from collections import deque
@@ -14,12 +14,12 @@ from protocol.wire.messages import MaskKey, Release, Seal, Signed
 from protocol.wire.transcript import Transcript
 
 
-def positions(agreement: Agreement, transcript: Transcript) -> Iterator[RoundState]:
-    """Every position from the opening on, each price and head recomputed.
+def round_states(agreement: Agreement, transcript: Transcript) -> Iterator[RoundState]:
+    """Every round state from the opening on, with each price and chain hash recomputed.
 
-    Guarantee: a position that is given is one at which every member that signed for its round
-    stood, and with the last one the seals fit too. Raises `BadTranscript` at the first round
-    and member that do not.
+    Guarantee: each member that signed for a round signed the chain hash of the state yielded for
+    it. The last state is yielded only if the seals fit it too. Raises `BadTranscript` with the
+    first round and member that do not fit.
     """
     engine = RoundEngine(agreement)
     state = engine.opening
@@ -29,11 +29,12 @@ def positions(agreement: Agreement, transcript: Transcript) -> Iterator[RoundSta
         state = engine.pair(state, mask_keys(transcript.keys))
     for releases in transcript.rounds:
         if state.unpaired:
-            raise BadTranscript("there are rounds, but not the mask keys that come before them")
+            raise BadTranscript(
+                "it has rounds, but the mask keys that must come before them are missing"
+            )
         if state.over:
             raise BadTranscript(
-                f"{len(transcript.rounds)} rounds of releases, but the session was over after "
-                f"{state.round}"
+                f"it has {len(transcript.rounds)} rounds, but the session ended after {state.round}"
             )
         for signed in releases:
             _check(signed, state, Release)
@@ -50,14 +51,14 @@ def positions(agreement: Agreement, transcript: Transcript) -> Iterator[RoundSta
 
 
 def replay(agreement: Agreement, transcript: Transcript) -> RoundState:
-    """The last of the positions, all of which are verified on the way."""
-    return deque(positions(agreement, transcript), maxlen=1)[0]
+    """The last round state. All states are verified on the way."""
+    return deque(round_states(agreement, transcript), maxlen=1)[0]
 
 
 def _check(signed: Signed, state: RoundState, kind: type) -> None:
     message = signed.message
     where = f"round {state.round}, member {message.sender!r}"
     if not isinstance(message, kind) or message.round != state.round:
-        raise BadTranscript(f"{where}: a message of another kind or round stands here")
+        raise BadTranscript(f"{where}: the message is of another kind or round")
     if message.chain_hash != state.chain_hash:
-        raise BadTranscript(f"{where}: it stands on another head than the rounds before it give")
+        raise BadTranscript(f"{where}: its chain hash is not that of the rounds before it")

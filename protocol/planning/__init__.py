@@ -1,5 +1,5 @@
-"""What an agreement means before anybody joins: noise, gain, and what is promised.
+"""What an agreement means before anybody joins: noise, expected gain, privacy statement.
 
 From the agreement and invented companies alone.
-Never here: anything released or private.
+Never here: released or private numbers.
 """

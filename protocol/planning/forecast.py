@@ -1,7 +1,6 @@
-"""What an agreement means before anybody joins: its noise in figures, and whether it is too much.
+"""The figures of `protocol plan`: the noise of an agreement, and what would make it less.
 
-Needs the agreement and nothing else. Nothing that was released, and nothing private, may
-ever change what is said here.
+From the agreement alone. Never here: sentences (`verdict`), released or private numbers.
 """
 
 import math
@@ -24,7 +23,7 @@ from protocol.agreement.schema import (
 )
 from protocol.errors import BadAgreement
 from protocol.outcome.margin import quota_margin
-from protocol.planning.privacy_statement import moved, session_cost
+from protocol.planning.privacy_statement import payment_cost, session_cost
 from protocol.pricing.subgradient import (
     convergence_gap,
     convergence_step,
@@ -33,28 +32,53 @@ from protocol.pricing.subgradient import (
 )
 from protocol.privacy.calibration import Calibration
 from protocol.privacy.sensitivity import first_caps
+from protocol.wire.codec import release_bytes
 
 FAINT, CLEAR = 1.0, 0.1
-"""Noise left in the total, as a part of the capacity, below which a verdict is no worse."""
+"""The verdict is at least that word if the noise left in the total is at most this fraction of the
+capacity."""
 
 HARDLY_LESS = 0.95
-"""Noise of totals that is at least this part of the other is no reason to rest on ciphers."""
+"""Masked totals are worth their risk only if their noise is below this fraction of the other."""
 
-FAR_APART = 10.0
-"""Capacities whose numbers differ by more than this factor are said to be far apart."""
+
+def forecast(agreement: Agreement) -> dict[str, Any]:
+    """The figures of `protocol plan`. Noise is that of the noisiest party and resource."""
+    noise, T = Noise.of(agreement), agreement.rounds
+    return {
+        "digest": agreement.digest.hex(),
+        "party_release": noise.party,
+        "party_average": noise.party / math.sqrt(T),
+        "total_release": noise.total,
+        "total_average": noise.total / math.sqrt(T),
+        "party_average_over_share": None if agreement.masked else noise.share / math.sqrt(T),
+        **_theorem(agreement),
+        "guessed": None if agreement.privacy is None else session_cost(agreement).guessed,
+        "needed": _needed(agreement),
+        "reveal": agreement.reveal,
+        "each": forecast_individual(agreement),
+        "totals": forecast_masked(agreement),
+        "better": better_reveal(agreement),
+        "release_bytes": release_bytes(agreement),
+        "messages_per_party": T,
+        "messages_received": T * (len(agreement.members) - 1),
+        "pace_seconds": agreement.pace_seconds,
+    }
 
 
 @dataclass(frozen=True)
 class Noise:
-    """σ of one release as a part of the capacity: a party's, over its share, and the total's."""
+    """σ of the noisiest party and resource in the first round."""
 
+    #: Of one party's release, as a fraction of the capacity.
     party: float
+    #: Of one party's release, as a fraction of its share.
     share: float
+    #: Of the total of all releases, as a fraction of the capacity.
     total: float
 
     @classmethod
     def of(cls, agreement: Agreement) -> "Noise":
-        """That of the noisiest party and resource, in the first round."""
         scales = Calibration(agreement).scales(first_caps(agreement))
         sigma = scales[:, : len(agreement.resources)] / agreement.ticks
         return cls(
@@ -64,8 +88,8 @@ class Noise:
         )
 
 
-def readable(agreement: Agreement) -> dict[str, Any]:
-    """The noise if every release could be read, all else as agreed."""
+def forecast_individual(agreement: Agreement) -> dict[str, Any]:
+    """Forecast with releases that others can read one by one."""
     budget = agreement.privacy and replace(agreement.privacy, colluders=None, overrun=None)
     noise = Noise.of(replace(agreement, reveal="each", privacy=budget))
     return {
@@ -74,14 +98,14 @@ def readable(agreement: Agreement) -> dict[str, Any]:
     }
 
 
-def unreadable(agreement: Agreement) -> dict[str, Any] | None:
-    """The same if only totals could be, and what private quotas would come to then.
+def forecast_masked(agreement: Agreement) -> dict[str, Any] | None:
+    """Forecast with masked releases, including private quotas.
 
-    None where an agreement cannot say so: with two members, adaptive caps, truncation or shared
-    objectives, or with parts of the noise that are too small to be added up.
+    None if the agreement cannot mask: with two members, adaptive caps, truncation or shared
+    objectives, or if the noise of each member would be too small.
     """
-    single = agreement.truncate or agreement.objective_limit is not None
-    if len(agreement.members) < LEAST_MASKED or agreement.mode == "clipped" or single:
+    unmaskable = agreement.truncate or agreement.objective_limit is not None
+    if len(agreement.members) < LEAST_MASKED or agreement.mode == "clipped" or unmaskable:
         return None
     masked = replace(agreement, reveal="totals", privacy=_masked_budget(agreement))
     if masked.privacy is None:
@@ -90,7 +114,7 @@ def unreadable(agreement: Agreement) -> dict[str, Any] | None:
         noise, calibration = Noise.of(masked), Calibration(masked)
     except BadAgreement:
         return None
-    kept, delta, paid = quota_margin(masked), masked.privacy.delta, moved(masked)
+    margin, delta, paid = quota_margin(masked), masked.privacy.delta, payment_cost(masked)
     agreed, most = masked.privacy.colluders or COLLUDERS, len(masked.members) - 1
     return {
         "total_release": noise.total,
@@ -98,14 +122,14 @@ def unreadable(agreement: Agreement) -> dict[str, Any] | None:
         "party_release": noise.party,
         "colluders": agreed,
         "epsilon_against": {
-            str(count): _stated(calibration.against(count).epsilon(delta))
+            str(count): _finite(calibration.against(count).epsilon(delta))
             for count in sorted({agreed, min(agreed + 1, most), most})
         },
-        "payment_epsilon": _stated(paid.epsilon(delta)) if paid else masked.privacy.epsilon,
+        "payment_epsilon": _finite(paid.epsilon(delta)) if paid else masked.privacy.epsilon,
         "payment_guessed": (paid or session_cost(masked)).guessed,
         "overrun": masked.privacy.overrun,
-        "quota_kept": kept.kept,
-        "quota_by_shares": float(kept.shares),
+        "quota_kept": margin.withheld,
+        "quota_by_shares": float(margin.pro_rata),
     }
 
 
@@ -116,43 +140,42 @@ def _masked_budget(agreement: Agreement) -> Privacy | None:
     return replace(budget, colluders=COLLUDERS, overrun=OVERRUN)
 
 
-def _stated(epsilon: float) -> float | None:
+def _finite(epsilon: float) -> float | None:
     return epsilon if math.isfinite(epsilon) else None
 
 
-def better(agreement: Agreement) -> str | None:
-    """Which of `each` and `totals` tells more for the same promise; None where only one can be."""
-    masked = unreadable(agreement)
+def better_reveal(agreement: Agreement) -> str | None:
+    """`each` or `totals`: the one with less noise for the same promise. None if only one can be."""
+    masked = forecast_masked(agreement)
     if masked is None:
         return None
     if agreement.privacy is None:
         return "totals"
-    less = masked["total_average"] < HARDLY_LESS * readable(agreement)["total_average"]
+    less = masked["total_average"] < HARDLY_LESS * forecast_individual(agreement)["total_average"]
     return "totals" if less else "each"
 
 
 def _theorem(agreement: Agreement) -> dict[str, float | None]:
-    """What thm:convergence promises of the best round, where it says anything here."""
-    gap = step = part = None
-    # The centre rule has its certificate instead, and the theorem knows no adaptive caps.
-    named = agreement.mode != "clipped" and agreement.pricing.step != "center"
+    """What thm:convergence promises of the best round, if it applies."""
+    gap = step = over_worth = None
+    # The centre rule has its certificate instead, and the theorem excludes adaptive caps.
+    applies = agreement.mode != "clipped" and agreement.pricing.step != "center"
     guess = quantities(agreement).worth
-    if guess is not None and named:
+    if guess is not None and applies:
         M = prices_distance(agreement)
         B = gradient_bound(Calibration(agreement))
         gap = convergence_gap(M=M, B=B, T=agreement.rounds)
         worth = math.fsum(guess)
         step = convergence_step(M=M, B=B, T=agreement.rounds) if M else None
-        part = gap / worth if worth else None
-    return {"theorem_gap": gap, "theorem_gap_over_worth": part, "theorem_step": step}
+        over_worth = gap / worth if worth else None
+    return {"theorem_gap": gap, "theorem_gap_over_worth": over_worth, "theorem_step": step}
 
 
-def needed(agreement: Agreement) -> dict[str, dict[str, float | int | None]] | None:
-    """For 'faint' and for 'clear': the ε, the rounds and the members that would each do alone.
+def _needed(agreement: Agreement) -> dict[str, dict[str, float | int | None]] | None:
+    """For 'faint' and 'clear': the least ε, rounds and members that would each suffice alone.
 
-    The smallest ε and number of members, and the fewest rounds, with everything else as it is;
-    more members have shares that are smaller in proportion, so that all shares are the same
-    together. None where no number that an agreement may name would do.
+    Everything else stays as agreed. More members have smaller shares in proportion, so that the
+    sum of all shares stays. None if no number that an agreement may name suffices.
     """
     if agreement.privacy is None:
         return None
@@ -167,7 +190,7 @@ def needed(agreement: Agreement) -> dict[str, dict[str, float | int | None]] | N
 
 
 def _total(agreement: Agreement) -> float:
-    """The noise left in the total, averaged over all rounds; infinite if it is not to be had."""
+    """The noise left in the total, averaged over all rounds; infinite if it is refused."""
     try:
         return Noise.of(agreement).total / math.sqrt(agreement.rounds)
     except BadAgreement:
@@ -192,7 +215,7 @@ def _least_epsilon(agreement: Agreement, limit: float) -> float | None:
 
 
 def _fewest_rounds(agreement: Agreement, limit: float) -> int | None:
-    """As a rule None: the noise of a release grows as fast as averaging takes it away."""
+    """Usually None: the noise of a release grows as fast as averaging reduces it."""
 
     def enough(rounds: int) -> bool:
         return _total(replace(agreement, rounds=rounds)) <= limit
@@ -201,14 +224,14 @@ def _fewest_rounds(agreement: Agreement, limit: float) -> int | None:
 
 
 def _fewest_members(agreement: Agreement, limit: float) -> int | None:
-    """As many times the members that there are. Caps that adapt follow no such proportion."""
+    """A multiple of the present number. None with adaptive caps, which follow no proportion."""
     if agreement.mode == "clipped":
         return None
     count = len(agreement.members)
 
     def enough(times: int) -> bool:
         smaller = [_smaller(member, times) for member in agreement.members]
-        if agreement.masked:  # where the part of each depends on how many there are
+        if agreement.masked:  # here the noise of each member depends on their number
             return _total(replace(agreement, members=tuple(smaller * times))) <= limit
         return math.sqrt(times) * _total(replace(agreement, members=tuple(smaller))) <= limit
 
@@ -219,13 +242,13 @@ def _fewest_members(agreement: Agreement, limit: float) -> int | None:
 def _smaller(member: Member, times: int) -> Member:
     return replace(
         member,
-        share=tuple(part / times for part in member.share),
-        floor=tuple(part / times for part in member.floor),
+        share=tuple(fraction / times for fraction in member.share),
+        floor=tuple(fraction / times for fraction in member.floor),
     )
 
 
 def _first(enough: Callable[[int], bool], most: int) -> int | None:
-    """The first count that is enough, up to `most`, where from some count on all are."""
+    """The first count up to `most` that is enough, if all larger ones are; None if none is."""
     high = 1
     while not enough(high):
         if high == most:

@@ -1,7 +1,7 @@
 """What an agreement promises about privacy, and what it does not, in words for people.
 
-Every sentence here must hold against a member that lies, and must name those against whom the
-promise does not hold. From the agreement alone: nothing private may ever come here.
+Every sentence here must hold against a member that lies. It must name those against whom the
+promise does not hold. From the agreement alone. Never here: released or private numbers.
 """
 
 import math
@@ -13,14 +13,14 @@ from protocol.privacy.accountant import PrivacyCost
 from protocol.privacy.calibration import Calibration
 
 WEAK = 0.9
-"""Where guesses may be right more often than this, people are told that it promises little."""
+"""If guesses may be right more often than this, the text says that the promise is weak."""
 
 
 def statement(agreement: Agreement) -> str:
     """The privacy statement of a session."""
     p = agreement.privacy
     if agreement.rehearsal and p is not None:
-        return "none: this is a rehearsal with noise that can be repeated"
+        return "none: this is a rehearsal, and its noise can be repeated"
     if p is None and agreement.masked:
         return (
             "none in numbers: single demands are masked, but totals are shown without noise, and "
@@ -31,11 +31,11 @@ def statement(agreement: Agreement) -> str:
     if agreement.masked:
         who = "any one other member" if p.colluders == 1 else f"any {p.colluders} other members"
         return (
-            "all that the messages of a session tell about the data of a party is "
+            "all that the messages of a session tell about a party's data is "
             f"(ε={p.epsilon:g}, δ={p.delta:g})-differentially private ({p.accountant} accountant, "
-            f"{p.noise} noise) against {who}, the coordinator and everybody outside, together, if "
-            "the remaining members add their noise as agreed and X25519, BLAKE2b and ChaCha20 are "
-            "not broken"
+            f"{p.noise} noise) against {who}, the coordinator and everybody outside, together. "
+            "This holds if the remaining members add their noise as agreed, and if X25519, BLAKE2b "
+            "and ChaCha20 are not broken"
         )
     return (
         f"all releases of each party together are (ε={p.epsilon:g}, δ={p.delta:g})-locally "
@@ -44,7 +44,7 @@ def statement(agreement: Agreement) -> str:
 
 
 def others(agreement: Agreement) -> str:
-    """Those who may put together all they know, and still learn no more than is promised."""
+    """Those against whom the promise holds, even if they combine all they know."""
     colluders = None if agreement.privacy is None else agreement.privacy.colluders
     if colluders is None:
         return "all the others together"
@@ -56,14 +56,14 @@ def plain(agreement: Agreement) -> str:
     """The statement in plain words."""
     if agreement.masked and agreement.privacy is None:
         return (
-            "In plain words: everybody with the transcript reads what all companies asked for "
-            "together, exactly, round by round, and each company can take its own answer away "
-            f"from that. {totals_tell(agreement)}"
+            "In plain words: everybody with the transcript can read the exact total demand of "
+            "each round, and each company can subtract its own demand from it. "
+            f"{totals_tell(agreement)}"
         )
     if agreement.rehearsal or agreement.privacy is None:
         return (
-            "In plain words: nothing here hides a company’s answers from the others. Whatever "
-            "its data has to do with them can be learned."
+            "In plain words: nothing here hides a company’s demands from the others. They can "
+            "learn whatever its demands tell about its data."
         )
     cost = session_cost(agreement)
     weak = " That promises next to nothing." if cost.guessed > WEAK else ""
@@ -75,46 +75,45 @@ def plain(agreement: Agreement) -> str:
 
 
 def totals_tell(agreement: Agreement) -> str:
-    """The warning of totals without noise."""
+    """The warning about totals without noise."""
     few = ""
     if len(agreement.members) == 3:
         few = "With three companies, as here, each sees what the two others ask for together. "
     return (
-        f"Totals without noise can tell one company’s answers. {few}They tell most with three "
-        "companies, over several sessions with the same data, and where the others’ data are "
+        f"Totals without noise can tell one company’s demands. {few}They tell most with three "
+        "companies, over several sessions with the same data, and if the others’ data are "
         "known. A company that lies can steer the prices to learn more."
     )
 
 
 def in_guesses(guessed: float) -> str:
-    """How many of a hundred guesses are right, at most."""
+    """At most how many of 100 guesses are right."""
     return f"{min(math.ceil(100.0 * guessed), 100)} of 100"
 
 
 def at_most(epsilon: float) -> str:
-    """An ε that a promise is not above: three digits, rounded up."""
+    """An upper bound on ε: three digits, rounded up."""
     rounded = Context(prec=3, rounding=ROUND_UP).create_decimal_from_float(epsilon)
     return f"{float(rounded):g}"
 
 
 def session_cost(agreement: Agreement) -> PrivacyCost:
-    """What a whole session tells those against whom the promise is made."""
+    """What a session tells those against whom the promise holds."""
     return Calibration(agreement).per_release.times(agreement.rounds)
 
 
 def by_shares(agreement: Agreement) -> bool:
-    """Whether it is known beforehand that private quotas will be the split by shares."""
-    return (
-        agreement.privacy is not None and agreement.masked and quota_margin(agreement).shares == 1
-    )
+    """Whether the agreement alone makes private quotas pro rata."""
+    noisy = agreement.privacy is not None and agreement.masked
+    return noisy and quota_margin(agreement).pro_rata == 1
 
 
-def moved(agreement: Agreement) -> PrivacyCost | None:
-    """What a session tells of a company to a person who also sees its payment.
+def payment_cost(agreement: Agreement) -> PrivacyCost | None:
+    """What a session tells about a company to a person who also sees its payment.
 
-    None where payments follow from numbers that everybody can read. Guarantee: where only totals
-    can be read and have noise, a payment is made of numbers that carry the company's own part of
-    the noise, so that it tells no more than all other members together know (PRIVACY.md §11).
+    None if payments follow from public numbers. Guarantee: with noisy totals, a payment is
+    computed from numbers that carry the company's own noise. It tells no more than all other
+    members together know (PRIVACY.md §11).
     """
     if agreement.privacy is None or not agreement.masked or by_shares(agreement):
         return None
@@ -130,13 +129,13 @@ _NOISY = (
     "Prices, quotas and payments follow from the noisy numbers alone, and cost no further privacy."
 )
 _BY_SHARES = (
-    "Prices follow from the noisy totals alone. The noise is so large here that quotas are by "
-    "shares: quotas and payments follow from public numbers, and cost no further privacy."
+    "Prices follow from the noisy totals alone. The noise is so large here that quotas are pro "
+    "rata. Quotas and payments follow from public numbers, and cost no further privacy."
 )
 _OWN = (
-    "Prices follow from the noisy totals alone, and cost no further privacy. Quotas do not: a "
+    "Prices follow from the noisy totals alone, and cost no further privacy. Quotas do cost: a "
     "company’s quota follows from its own demands without noise. A person who sees what the "
-    "company may use, or uses, learns its average demand, and no guarantee covers that."
+    "company may use, or uses, learns its average demand. No guarantee covers that."
 )
 
 
@@ -149,14 +148,14 @@ def unprotected(agreement: Agreement) -> list[str]:
         return [_EXACT]
     if not agreement.masked:
         return [_NOISY]
-    paid = moved(agreement)
+    paid = payment_cost(agreement)
     if paid is None:
         return [_BY_SHARES]
     payment = (
-        "A company’s payment carries only the company’s own part of the noise. A person who moves "
-        "the money learns from it as much as all other companies together could: up to "
-        f"ε = {at_most(paid.epsilon(p.delta))} instead of {p.epsilon:g}. Between two data sets "
-        f"that is right in at most {in_guesses(paid.guessed)} guesses instead of "
+        "A company’s payment carries only the company’s own noise. A person who handles the money "
+        "learns from it as much as all other companies together could: up to "
+        f"ε = {at_most(paid.epsilon(p.delta))} instead of {p.epsilon:g}. Between two data sets, "
+        f"that person guesses right in at most {in_guesses(paid.guessed)} cases instead of "
         f"{in_guesses(session_cost(agreement).guessed)}."
     )
     return [_OWN, payment]

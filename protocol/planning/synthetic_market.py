@@ -1,9 +1,8 @@
-"""What a session might bring, played with companies that are invented from public numbers alone.
+"""Invented companies, and what sessions among them bring.
 
-The rounds are real: the agreed prices, noise of the agreed size, quotas and payments. What the
-companies earn is drawn from the digest of the agreement: whoever holds the agreement gets the
-same figures, and nobody can choose them. Nothing private may ever come here, and what is played
-here must never be sent.
+The sessions are real: agreed prices, noise of the agreed size, quotas and payments. The companies
+are drawn from the digest of the agreement, so everybody with the agreement gets the same figures,
+and nobody can choose them. Never here: private numbers, or anything that is sent.
 
 Symbols: y = λ·c money for a whole capacity, K companies, m resources, n steps of each demand.
 """
@@ -27,38 +26,45 @@ from protocol.privacy.sensitivity import floor_ticks
 from protocol.rounds import RoundEngine
 
 SESSIONS = 20
-"""How many are played, where that is not too many rounds."""
+"""How many sessions are played, unless that exceeds a limit below."""
 
 MOST_ROUNDS = 6_000
-"""Rounds that are played in all of them together."""
+"""Limit on the rounds of all sessions together."""
 
 MOST_NUMBERS = 20_000_000
-"""Numbers that the companies of all of them release together."""
+"""Limit on the numbers that all companies release in all sessions."""
 
 _STEPS = 12  # of each company's demand for each resource
-_APPETITE = (1.0, 3.0)  # what a company would take for nothing, over its part by shares
-_KEENNESS = 2.0  # how much more one company may have from a unit than another, or less
-_SPREAD = (0.4, 1.6)  # what a step of a demand is worth, over that company's mean
+_APPETITE = (1.0, 3.0)  # demand at price 0, over the pro rata quota
+_KEENNESS = 2.0  # the largest factor between a company's mean value and the worth
+_SPREAD = (0.4, 1.6)  # value of a step, over that company's mean
 
 
 @dataclass(frozen=True)
 class Companies:
-    """What invented companies earn: steps of their demand, in parts of each capacity.
+    """Invented companies: demands in steps, companies by resources by steps.
 
-    `parts` and `values` are companies by resources by steps; a value is money for a whole
-    capacity, and those of a demand fall. No demand is above the share of its company.
+    No demand is above the share of its company.
     """
 
-    parts: Floats
+    #: The size of each step, as a fraction of the capacity.
+    sizes: Floats
+    #: What each step earns, in money for a whole capacity. The values of a demand fall.
     values: Floats
 
     @classmethod
-    def drawn(cls, agreement: Agreement, number: int) -> "Companies":
-        """The companies of one session, the same for all who hold this agreement."""
+    def drawn(cls, agreement: Agreement, number: int, worth: Floats | None = None) -> "Companies":
+        """The companies of one session. The same agreement and number give the same companies.
+
+        `worth` is used if the agreement has none.
+        """
         terms = quantities(agreement)
         K, m = terms.share.shape
         seed = agreement.digest + b"companies" + number.to_bytes(4, "big")
-        worth = np.ones(m) if terms.worth is None else terms.worth
+        if terms.worth is not None:
+            worth = terms.worth
+        elif worth is None:
+            worth = np.ones(m)
         prorata = terms.share / terms.share.sum(axis=0)
         appetite = _between(*_APPETITE, _uniform(seed + b"a", K, m)) * prorata
         cuts = np.sort(_uniform(seed + b"b", K, m, _STEPS - 1), axis=2)
@@ -66,54 +72,57 @@ class Companies:
         keen = _KEENNESS ** _between(-1.0, 1.0, _uniform(seed + b"c", K, m, 1))
         step = np.sort(_between(*_SPREAD, _uniform(seed + b"d", K, m, _STEPS)), axis=2)[:, :, ::-1]
         return cls(
-            parts=np.diff(edges, axis=2) * np.minimum(appetite, terms.share)[:, :, None],
+            sizes=np.diff(edges, axis=2) * np.minimum(appetite, terms.share)[:, :, None],
             values=worth[None, :, None] * keen * step,
         )
 
     def demand(self, y: Floats) -> Floats:
-        """What each would take at these prices, in parts of the capacities."""
+        """What each company would take at these prices, as fractions of the capacities."""
         wanted = self.values > y[None, :, None]
-        taken: Floats = np.where(wanted, self.parts, 0.0).sum(axis=2)
+        taken: Floats = np.where(wanted, self.sizes, 0.0).sum(axis=2)
         return taken
 
     def earned(self, limit: Floats) -> Floats:
-        """What each earns at most with so much of each capacity."""
-        begins = np.cumsum(self.parts, axis=2) - self.parts
-        used = np.clip(limit[:, :, None] - begins, 0.0, self.parts)
+        """What each company earns at most within these fractions of the capacities."""
+        begins = np.cumsum(self.sizes, axis=2) - self.sizes
+        used = np.clip(limit[:, :, None] - begins, 0.0, self.sizes)
         total: Floats = (used * self.values).sum(axis=(1, 2))
         return total
 
     @cached_property
     def best(self) -> float:
-        """What all earn together at most, with everything on one table."""
-        K, m, n = self.parts.shape
-        parts, values = (a.transpose(1, 0, 2).reshape(m, K * n) for a in (self.parts, self.values))
+        """What all companies together earn at most if they pool the capacities."""
+        K, m, n = self.sizes.shape
+        sizes, values = (a.transpose(1, 0, 2).reshape(m, K * n) for a in (self.sizes, self.values))
         order = np.argsort(-values, axis=1, kind="stable")
-        parts, values = (np.take_along_axis(a, order, axis=1) for a in (parts, values))
-        begins = np.cumsum(parts, axis=1) - parts
-        return float((np.clip(1.0 - begins, 0.0, parts) * values).sum())
+        sizes, values = (np.take_along_axis(a, order, axis=1) for a in (sizes, values))
+        begins = np.cumsum(sizes, axis=1) - sizes
+        return float((np.clip(1.0 - begins, 0.0, sizes) * values).sum())
 
 
 @dataclass(frozen=True, kw_only=True)
 class Expected:
-    """What sessions came to on average, over what the companies earn alone.
+    """The results of all sessions, compared with what the companies earn alone.
 
-    `gain` is what all earn together above that, as a part of it, `possible` the most that it
-    could be, `kept` the part of the possible gain, `better` the part of all companies that are
-    better off than alone after payment. Those of the `placebo` are of sessions that were played
-    by other companies: whatever they show comes from no company's data.
+    The placebo uses quotas and payments from sessions of other companies. So what it gains comes
+    from no company's data.
     """
 
     sessions: int
+    #: Of the longest session.
     rounds: int
+    #: The largest possible gain, as a fraction of what all companies earn alone.
     possible: float
+    #: The gain of all companies together, as a fraction of what they earn alone.
     gain: float
     placebo_gain: float
+    #: The fraction of companies that are better off than alone, after payment.
     better: float
     placebo_better: float
 
     @property
     def kept(self) -> float:
+        """The gain as a fraction of the possible gain."""
         return self.gain / self.possible if self.possible > 0.0 else 0.0
 
     @property
@@ -124,9 +133,9 @@ class Expected:
 def expected(
     agreement: Agreement, *, sessions: int = SESSIONS, among: Agreement | None = None
 ) -> Expected | None:
-    """Rehearse. None where that would be too many rounds or numbers.
+    """Play sessions among invented companies. None if that exceeds a limit.
 
-    The companies are those of the agreement, or of another one that it is compared with.
+    `among` is another agreement, whose companies are to be used.
     """
     numbers = agreement.rounds * len(agreement.members) * agreement.width
     count = min(sessions, MOST_ROUNDS // agreement.rounds, MOST_NUMBERS // numbers)
@@ -134,40 +143,40 @@ def expected(
         count = min(sessions, MOST_NUMBERS // numbers)  # it ends long before its last round
     if count < 2 or agreement.objective_limit is not None:
         return None
-    tables = [Companies.drawn(among or agreement, number) for number in range(count)]
-    known = [_played(agreement, table, number) for number, table in enumerate(tables)]
-    splits = [_split(session, asked) for session, asked in known]
+    markets = [Companies.drawn(among or agreement, number) for number in range(count)]
+    played = [_play(agreement, market, number) for number, market in enumerate(markets)]
+    splits = [_split(outcome, demands) for outcome, demands in played]
     brought = endowment(agreement) / agreement.ticks
-    alone = [table.earned(brought) for table in tables]
-    whole = math.fsum(float(a.sum()) for a in alone)
+    alone = [market.earned(brought) for market in markets]
+    total_alone = math.fsum(float(a.sum()) for a in alone)
 
-    def after(shift: int) -> tuple[float, float]:
-        """The gain of all and the part that is better off, by sessions of these or of others."""
+    def results(shift: int) -> tuple[float, float]:
+        """The gain and the fraction of companies better off, with own splits or shifted ones."""
         gained, better = 0.0, 0
-        for number, table in enumerate(tables):
+        for number, market in enumerate(markets):
             quota, payments = splits[(number + shift) % count]
-            earned = table.earned(quota / agreement.ticks)
+            earned = market.earned(quota / agreement.ticks)
             gained += float((earned - alone[number]).sum())
             net = earned - payments - alone[number]
             better += int((net > 1e-9 * np.abs(alone[number])).sum())
-        return gained / whole, better / (count * len(agreement.members))
+        return gained / total_alone, better / (count * len(agreement.members))
 
-    gain, better_off = after(0)
-    placebo_gain, placebo_better = after(1)
-    best = math.fsum(table.best for table in tables)
+    gain, better = results(0)
+    placebo_gain, placebo_better = results(1)
+    best = math.fsum(market.best for market in markets)
     return Expected(
         sessions=count,
-        rounds=max(session.rounds for session, _ in known),
-        possible=best / whole - 1.0,
+        rounds=max(outcome.rounds for outcome, _ in played),
+        possible=best / total_alone - 1.0,
         gain=gain,
         placebo_gain=placebo_gain,
-        better=better_off,
+        better=better,
         placebo_better=placebo_better,
     )
 
 
 def without_noise(agreement: Agreement) -> Agreement:
-    """The same capacities and companies in a session that is exact and hides nothing."""
+    """The agreement in mode exact: equal capacities and members, the centre rule, no noise."""
     return replace(
         agreement,
         mode="exact",
@@ -181,70 +190,71 @@ def without_noise(agreement: Agreement) -> Agreement:
     )
 
 
-def _split(known: Outcome, asked: Ticks) -> tuple[Ticks, Floats]:
-    """Everybody's quota, in ticks, and payment, which here may be known of all."""
-    if not known.agreement.masked:
-        return known.quota, known.payments
-    parts = [
+def _split(outcome: Outcome, demands: Ticks) -> tuple[Ticks, Floats]:
+    """All quotas, in ticks, and payments. For invented companies, masks hide nothing."""
+    if not outcome.agreement.masked:
+        return outcome.quota, outcome.payments
+    allocations = [
         allocate(
-            known.agreement,
-            known.rule,
+            outcome.agreement,
+            outcome.rule,
             row,
-            asked=asked[:, row],
-            said=known.released[:, row],
-            totals=known.totals,
-            prices=known.prices,
+            demands=demands[:, row],
+            unmasked=outcome.released[:, row],
+            totals=outcome.totals,
+            prices=outcome.prices,
         )
-        for row in range(len(known.agreement.members))
+        for row in range(len(outcome.agreement.members))
     ]
-    return np.array([p.quota for p in parts]), np.array([p.payment for p in parts])
+    quotas, payments = zip(*((own.quota, own.payment) for own in allocations), strict=True)
+    return np.array(quotas), np.array(payments)
 
 
-def _played(agreement: Agreement, companies: Companies, number: int) -> tuple[Outcome, Ticks]:
-    """One session among these companies, to its end, and what they asked for without noise."""
-    engine, noise, m = RoundEngine(agreement), Calibration(agreement), len(agreement.resources)
-    state = engine.opening
-    path, released, meant = [state.prices.current], list[Ticks](), list[Ticks]()
+def _play(agreement: Agreement, companies: Companies, number: int) -> tuple[Outcome, Ticks]:
+    """One session to its end: the outcome, and the demands without noise."""
+    engine, calibration = RoundEngine(agreement), Calibration(agreement)
+    state, m = engine.opening, len(agreement.resources)
+    path, released, demands = [state.prices.current], list[Ticks](), list[Ticks]()
     while not state.over:
         wanted = companies.demand(state.prices.current * quantities(agreement).capacity)
-        asked = np.minimum(np.rint(wanted * agreement.ticks).astype(np.int64), state.caps)
-        meant.append(asked)
+        values = np.minimum(np.rint(wanted * agreement.ticks).astype(np.int64), state.caps)
+        demands.append(values)
         if agreement.privacy is not None:
-            seed = agreement.digest + b"noise" + _numbered(number, state.round)
-            sigma = noise.scales(state.caps)[:, :m]
-            asked = asked + np.rint(sigma * _normal(seed, *asked.shape)).astype(np.int64)
+            seed = agreement.digest + b"noise" + _draw_id(number, state.round)
+            sigma = calibration.scales(state.caps)[:, :m]
+            values = values + np.rint(sigma * _normal(seed, *values.shape)).astype(np.int64)
         if agreement.truncate:
-            asked = np.clip(asked, floor_ticks(agreement), agreement.ticks)
-        state = engine.advance(state, asked)
+            values = np.clip(values, floor_ticks(agreement), agreement.ticks)
+        state = engine.advance(state, values)
         path.append(state.prices.current)
-        released.append(asked)
-    known = Outcome(
+        released.append(values)
+    outcome = Outcome(
         agreement=agreement,
         state=state,
         released=np.array(released),
         path=np.array(path),
         sealed=True,
     )
-    return known, np.array(meant)
+    return outcome, np.array(demands)
 
 
-def _numbered(number: int, round: int) -> bytes:  # noqa: A002
-    """The place of some draws: in which session, and in which round of it."""
+def _draw_id(number: int, round: int) -> bytes:  # noqa: A002
+    """Which session, and which of its rounds."""
     return number.to_bytes(4, "big") + round.to_bytes(4, "big")
 
 
 def _uniform(seed: bytes, *shape: int) -> Floats:
-    """Numbers above 0 and below 1 that follow from the seed alone."""
+    """Uniform numbers between 0 and 1, from the seed alone."""
     raw = np.frombuffer(hashlib.shake_128(seed).digest(8 * math.prod(shape)), dtype="<u8")
     return ((raw >> 11).astype(np.float64) + 0.5).reshape(shape) * 2.0**-53
 
 
 def _normal(seed: bytes, *shape: int) -> Floats:
-    """The same from the standard normal distribution (Box and Muller)."""
+    """Standard normal numbers from the seed alone (Box and Muller)."""
     first, second = _uniform(seed + b"1", *shape), _uniform(seed + b"2", *shape)
     drawn: Floats = np.sqrt(-2.0 * np.log(first)) * np.cos(2.0 * math.pi * second)
     return drawn
 
 
-def _between(low: float, high: float, part: Floats) -> Floats:
-    return low + (high - low) * part
+def _between(low: float, high: float, fraction: Floats) -> Floats:
+    return low + (high - low) * fraction

@@ -1,5 +1,5 @@
 """How prices move: from the totals of a round to the next prices, the same bits everywhere.
 
-`rule` chooses, `subgradient` has the steps of the paper, `center` the centre rule and its
-certificate. Never here: messages, or sums whose order depends on the machine.
+`rule` chooses the rule of the agreement, `subgradient` has the theorem's step, `center` the centre
+rule and its certificate. Never here: messages, or sums whose order depends on the machine.
 """

@@ -1,16 +1,13 @@
-"""The centre rule: each round cuts away prices that cannot be best, the next are amid the rest.
+"""The centre rule: each round cuts off prices that cannot be best; the next are amid the rest.
 
-From public numbers alone: the exact totals of the rounds, and what the agreement says. Every
-operation is elementwise float64 in a fixed order, and every sum either takes its terms one
-after the other or is the correctly rounded one, so that all machines get the same bits. No BLAS
-or LAPACK, no float reductions of numpy, no function of the machine's mathematics library but
-the square root, no private number; and no exception, whatever the totals say.
-
-Prices are in money for a whole capacity here, y = λ·c, so that nothing depends on the units
-that the capacities are counted in.
+From public numbers alone: the exact totals of the rounds and the agreement. Every operation is
+elementwise float64 in a fixed order, and every sum is ordered or correctly rounded, so all
+machines get the same bits. Never here: BLAS, LAPACK, float reductions of numpy, functions of the
+machine's mathematics library except the square root, private numbers, or an exception because of
+some totals. Prices are in money for a whole capacity, y = λ·c, so that units do not matter.
 
 Symbols: y prices, U the box 0 ≤ y ≤ U, g = 1 − reserve − total/c the slope of the dual value at
-the prices asked, w weights, X the certificate. CERTIFICATE.md has the theorems and says how each
+the prices asked, w weights, X the certificate. CERTIFICATE.md has the theorems, and in §6 how each
 number is computed.
 """
 
@@ -24,70 +21,66 @@ from protocol.pricing.cutting_planes import Cuts, Flags, Polytope, find_interior
 from protocol.pricing.weights import Basis, best_weights
 
 WHOLE = 2**50
-"""The weights of the rounds are whole numbers that add up to this."""
+"""The weights of the rounds are integers that add up to this."""
 
-_FACTOR = 4.0  # between prices while their scale is sought, and from the highest to the box
-_SEEKING = 32  # rounds in which the scale is sought, at most
-_LIMIT = 1e100  # of prices where nobody sets one: squares and products stay finite
+_FACTOR = 4.0  # between prices while their scale is searched, and from the highest to the box
+_SEARCH_ROUNDS = 32  # rounds in which the scale is searched, at most
+_LIMIT = 1e100  # of prices, by default: squares and products stay finite
 _ROUNDING = 2.0**-48  # CERTIFICATE.md §5
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """Weights of the rounds, and what they prove about the averages that they make.
+    """Weights of the rounds, and what they prove about the averages over the rounds.
 
-    `weights` are whole numbers by round that add up to `WHOLE`; rounds after the last of them
-    have none. `prices` are ȳ = Σ w·y.
-
-    Guarantee (CERTIFICATE.md §2): with all the capacity to be shared out, the dual value at ȳ
-    is at most `bound` above the optimum, and the averaged plans together earn at least the
-    optimum less `bound`. Where the averaged demands fit the capacity (`fits`) this needs
-    nothing else; where they do not, the first part needs the best prices to be in the box.
-    `gap` is the same number for the capacity that the rounds clear and for the totals as they
-    are: it says when to stop, and is no proof.
+    Guarantee (CERTIFICATE.md §2): for the full capacity, the dual value at ȳ is at most `bound`
+    above the optimum, and the averaged plans together earn at least the optimum less `bound`. If
+    the averaged demands fit the capacity (`fits`), this needs nothing else. If they do not, the
+    first half needs the best prices to be in the box.
     """
 
+    #: Integers by round that add up to `WHOLE`; later rounds have none.
     weights: tuple[int, ...]
+    #: ȳ = Σ w·y
     prices: Floats
     bound: float
+    #: The bound without reserve and rounding. It says when to stop, and proves nothing.
     gap: float
     fits: bool
 
     def within(self, tolerance: float) -> bool:
-        """Whether the gap is at most this part of what all capacities are worth at ȳ."""
+        """Whether the gap is at most this fraction of what all capacities are worth at ȳ."""
         return self.gap <= tolerance * math.fsum(self.prices)
 
 
 @dataclass(frozen=True)
 class Search:
-    """How far the search for the scale of the prices has come.
+    """The state of the search for the scale of the prices."""
 
-    `raised`: what was wanted too much in some round; `calm`: for how many rounds running the
-    prices of these have been high enough, all in all; `falling`: whether all prices go down.
-    """
-
+    #: Resources whose total exceeded the capacity in some round.
     raised: Flags
+    #: For how many rounds in a row the prices of these have been high enough together.
     calm: int = 0
+    #: All prices go down.
     falling: bool = False
 
 
 @dataclass(frozen=True)
 class Center:
-    """Everything that the rule remembers after some rounds.
-
-    `prices` are to be asked next and are within `box`. `basis` is where the weights are found
-    from when one more round is there. `best` is the best certificate so far, None only before
-    the first round. Where it is `exact`, float64 gets no nearer, and the
-    session has to stop: later rounds change nothing.
-    """
+    """Everything that the rule remembers between two rounds."""
 
     round: int
+    #: The prices to ask next, within `box`.
     prices: Floats
     box: Floats
     cuts: Cuts
+    #: None once there is a box.
     search: Search | None
+    #: Where the simplex method starts when one more round is there.
     basis: Basis | None = None
+    #: The best certificate so far; None only before the first round.
     best: Certificate | None = None
+    #: Float64 gets no nearer. The session must stop, since later rounds change nothing.
     exact: bool = False
 
 
@@ -105,33 +98,33 @@ class CenterRule:
         start: Floats | None = None,
         limit: Floats | None = None,
     ) -> None:
-        """`worth` and `start` are in money for a whole capacity; what is not above 0 is unknown.
+        """`worth` and `start` are in money for a whole capacity; values up to 0 mean unknown.
 
-        The first prices are `start`, or else `worth`, or else 1 of the money. Guarantee: no
-        price is ever above a fourth of `limit` while the scale is sought, nor reaches it later.
+        The first prices are `start`, or else `worth`, or else 1. Guarantee: no price is above a
+        fourth of `limit` while the scale is searched, and none reaches it later.
         """
         self._members, self._ticks, self._reserve = members, ticks, reserve_ticks
         self._most_cuts = 4 * resources + 16
         self._limit: Floats = np.full(resources, _LIMIT) if limit is None else limit
         self._ceiling: Floats = self._limit / _FACTOR
-        known: Floats = np.zeros(resources) if worth is None else np.maximum(worth, 0.0)
-        asked: Floats = known if start is None else np.maximum(start, 0.0)
-        highest = float(np.max(np.maximum(known, asked)))
+        guess: Floats = np.zeros(resources) if worth is None else np.maximum(worth, 0.0)
+        asked: Floats = guess if start is None else np.maximum(start, 0.0)
+        highest = float(np.max(np.maximum(guess, asked)))
         self._highest = highest if highest > 0.0 else 1.0
-        unit = np.where(known > 0.0, known, self._highest)
+        unit = np.where(guess > 0.0, guess, self._highest)
         self._unit: Floats = np.minimum(unit, self._ceiling)
         self._start = self._unit if start is None else np.minimum(asked, self._ceiling)
 
     @property
     def first(self) -> Center:
-        """Before the first round."""
+        """The state before the first round."""
         m = len(self._unit)
         none = Cuts(np.zeros(0, dtype=np.int64), np.zeros((0, m)), np.zeros((0, m)))
         search = Search(np.zeros(m, dtype=np.bool_))
         return Center(0, self._start, self._box(self._start), none, search)
 
     def next(self, center: Center, totals: Ticks) -> Center:
-        """What follows from the totals, in ticks, of the round that asked `center.prices`."""
+        """The state after a round that asked `center.prices` and had these totals, in ticks."""
         if center.exact:
             return replace(center, round=center.round + 1)
         with np.errstate(all="ignore"):
@@ -139,62 +132,64 @@ class CenterRule:
             cut = Cuts(np.array([center.round]), center.prices[None], slope[None])
             after = replace(center, round=center.round + 1, cuts=center.cuts + cut)
             if not slope.any() or not (center.prices.any() or np.any(slope < 0.0)):
-                # All is sold to the tick, or it is free and nothing lacks: none are better.
-                return self._alone(replace(after, exact=True))
+                # All is sold to the tick, or all is free and nothing is scarce: these are best.
+                return self._certify_last(replace(after, exact=True))
             if center.search is not None:
-                return self._sought(after, center.search, slope)
-            return self._centered(after, find_interior(center.cuts, center.box, center.prices, cut))
+                return self._search_step(after, center.search, slope)
+            inside = find_interior(center.cuts, center.box, center.prices, cut)
+            return self._move_to_center(after, inside)
 
-    def _sought(self, center: Center, search: Search, slope: Floats) -> Center:
-        """While the scale is sought: what to ask next, or the first centre."""
+    def _search_step(self, center: Center, search: Search, slope: Floats) -> Center:
+        """While the scale is searched: the prices to ask next, or the first centre."""
         over = bool(np.any(slope < 0.0))
         if center.round == 1 and not over:
-            # Nothing lacks at these prices. Does anything if it is free?
-            return self._asking(center, np.zeros_like(slope), replace(search, falling=True))
-        if center.round >= _SEEKING:
-            return self._boxed(center)
+            # Nothing is scarce at these prices. Is anything if all is free?
+            return self._ask(center, np.zeros_like(slope), replace(search, falling=True))
+        if center.round >= _SEARCH_ROUNDS:
+            return self._first_center(center)
         if search.falling and not center.prices.any():
-            return self._asking(center, self._start / _FACTOR, search)
+            return self._ask(center, self._start / _FACTOR, search)
         if search.falling and not over:
-            return self._asking(center, center.prices / _FACTOR, search)
-        return self._risen(center, search, slope)
+            return self._ask(center, center.prices / _FACTOR, search)
+        return self._raise_prices(center, search, slope)
 
-    def _risen(self, center: Center, search: Search, slope: Floats) -> Center:
-        """Raise the price of all that is wanted too much, until nothing is.
+    def _raise_prices(self, center: Center, search: Search, slope: Floats) -> Center:
+        """Raise the prices of all scarce resources, until nothing is scarce.
 
-        Each by a factor, and at least to the level of the others. In a tight problem something
-        is always wanted too much; so it also ends when g·y over what was raised so far has not
-        been negative for some rounds running: no higher scale would be better then. And it ends
-        where prices may not rise any more.
+        Each rises by a factor, and at least to the level of the others. In a tight problem
+        something is always scarce. So it also ends after some rounds in a row in which g·y over
+        all raised resources is not negative: then no higher scale is better. And it ends at the
+        ceiling of the prices.
         """
         y, over, raised = center.prices, slope < 0.0, search.raised
         enough = raised.any() and ordered_sum(np.where(raised, slope * y, 0.0)) >= 0.0
         calm = search.calm + 1 if enough else 0
         if not over.any() or calm >= 2 + math.isqrt(len(y)):
-            return self._boxed(center)
+            return self._first_center(center)
         level = float(np.max(y / self._unit))
         lifted = (level if level > 0.0 else 1.0) * self._unit
         higher = np.minimum(np.maximum(y * _FACTOR, lifted), self._ceiling)
         prices = np.where(over, higher, y)
         if not np.any(prices > y):
-            return self._boxed(center)
-        return self._asking(center, prices, Search(raised | over, calm))
+            return self._first_center(center)
+        return self._ask(center, prices, Search(raised | over, calm))
 
-    def _asking(self, center: Center, prices: Floats, search: Search) -> Center:
-        return self._alone(replace(center, prices=prices, box=self._box(prices), search=search))
+    def _ask(self, center: Center, prices: Floats, search: Search) -> Center:
+        box = self._box(prices)
+        return self._certify_last(replace(center, prices=prices, box=box, search=search))
 
     def _box(self, prices: Floats) -> Floats:
-        """A factor above the highest price, for every resource: what is cheap may become dear."""
+        """A factor above the highest price, for every resource: a low price may rise."""
         highest = float(np.max(prices))
         box = np.full_like(prices, _FACTOR * (highest if highest > 0.0 else self._highest))
         return np.minimum(box, self._limit)
 
-    def _alone(self, center: Center) -> Center:
-        """With the certificate of the newest round on its own, while there is no centre."""
+    def _certify_last(self, center: Center) -> Center:
+        """Add the certificate of the last round alone, while there is no centre."""
         return replace(center, best=self._certificate(center.cuts[-1:], [WHOLE], center.box))
 
-    def _boxed(self, center: Center) -> Center:
-        """The first centre, now that there is a box: of the newest round and all that agree."""
+    def _first_center(self, center: Center) -> Center:
+        """The first centre in the box: of the last round and all that agree with it."""
         y: Floats = center.box / 2.0
         kept = center.cuts[:0]
         for number in reversed(range(center.round)):
@@ -203,16 +198,16 @@ class CenterRule:
             if inside is not None:
                 kept, y = cut + kept, inside
         if not len(kept.rounds):
-            return self._alone(replace(center, exact=True))
-        return self._centered(replace(center, cuts=kept, search=None, best=None), y)
+            return self._certify_last(replace(center, exact=True))
+        return self._move_to_center(replace(center, cuts=kept, search=None, best=None), y)
 
-    def _centered(self, center: Center, inside: Floats | None) -> Center:
-        """The centre of the cuts, from a point inside, and what it proves."""
+    def _move_to_center(self, center: Center, inside: Floats | None) -> Center:
+        """Move to the centre of the cuts, from a point inside, and certify."""
         if inside is None:
             return replace(center, exact=True)
         cuts = center.cuts
         y, view = Polytope(cuts, center.box).center(inside)
-        best, basis = self._proved(cuts, center.box, center.basis)
+        best, basis = self._certify(cuts, center.box, center.basis)
         if center.best is not None and not best.gap < center.best.gap:
             best = center.best
         if view is not None and len(cuts.rounds) > self._most_cuts:
@@ -220,8 +215,8 @@ class CenterRule:
             cuts = cuts[tightest(view, self._most_cuts, needed)]
         return replace(center, prices=y, cuts=cuts, basis=basis, best=best, exact=view is None)
 
-    def _proved(self, cuts: Cuts, box: Floats, basis: Basis | None) -> tuple[Certificate, Basis]:
-        """The certificate of the weights that prove most, and the basis that gave them."""
+    def _certify(self, cuts: Cuts, box: Floats, basis: Basis | None) -> tuple[Certificate, Basis]:
+        """The certificate of the best weights, and the basis that gave them."""
         weights, basis = best_weights(
             rounds=cuts.rounds.tolist(),
             paid=row_sums(cuts.slopes * cuts.asked),
@@ -229,14 +224,14 @@ class CenterRule:
             box=box,
             basis=basis,
         )
-        counted = np.flatnonzero(weights)
-        whole = apportion(WHOLE, [int(w * 2.0**60) for w in weights[counted].tolist()])
-        return self._certificate(cuts[counted], whole, box), basis
+        chosen = np.flatnonzero(weights)
+        integers = apportion(WHOLE, [int(w * 2.0**60) for w in weights[chosen].tolist()])
+        return self._certificate(cuts[chosen], integers, box), basis
 
-    def _certificate(self, cuts: Cuts, whole: list[int], box: Floats) -> Certificate:
+    def _certificate(self, cuts: Cuts, integers: list[int], box: Floats) -> Certificate:
         """What these weights of the cuts prove (CERTIFICATE.md §2, rounded up by §5)."""
         reserve, e = self._reserve / self._ticks, self._members / (2 * self._ticks)
-        w: Floats = np.array(whole)[:, None] / WHOLE
+        w: Floats = np.array(integers)[:, None] / WHOLE
         weighed = w * cuts.slopes
         y, g = column_sums(w * cuts.asked), column_sums(weighed)
         paid = math.fsum((weighed * cuts.asked).ravel().tolist())
@@ -245,7 +240,7 @@ class CenterRule:
         short = box * np.maximum(-room, 0.0)
         terms = np.concatenate([(reserve + e) * y, short, rounding * y, rounding * box])
         weights = [0] * (int(cuts.rounds[-1]) + 1)
-        for number, weight in zip(cuts.rounds.tolist(), whole, strict=True):
+        for number, weight in zip(cuts.rounds.tolist(), integers, strict=True):
             weights[number] = weight
         return Certificate(
             weights=tuple(weights),

@@ -1,9 +1,9 @@
-"""The prices that no round has ruled out, and the point amid them.
+"""The prices that no round has ruled out, and their analytic centre.
 
-Each round says g·(y − asked) ≤ 0 of the best prices y. Here is the geometry of such cuts in a
-box: where a point is inside, how to get there, and the analytic centre, by Newton's method. All
-of it in elementwise float64 and a fixed order, with a square root and nothing else of the
-machine's mathematics library, no BLAS and no float sums of numpy: the same bits everywhere.
+Each round proves g·(y − asked) ≤ 0 for the best prices y. Here is the geometry of such cuts in a
+box: points inside, and the analytic centre by Newton's method. Elementwise float64 in a fixed
+order, so that all machines get the same bits. Never here: BLAS, float sums of numpy, functions of
+the machine's mathematics library except the square root.
 
 Symbols: m resources, y prices, U the box 0 ≤ y ≤ U, g the slope found at the prices asked, s =
 g·(asked − y) the slack of a cut, R = g/s, H the second derivative of −Σ log s − Σ log y −
@@ -20,16 +20,16 @@ from protocol.numeric import Floats, Ticks, ordered_sum, row_sums
 
 Flags = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
-_STEPS = 20  # of Newton's method, at most; three are the rule
-_NEAR = 0.1  # decrement from which one whole step is safe, and comes as near as matters
-_PIVOT = 1e-15  # of a scaled matrix: at or below, it is not positive to float64
+_STEPS = 20  # of Newton's method, at most; usually three
+_NEAR = 0.1  # decrement from which one full step is safe, and near enough
+_PIVOT = 1e-15  # of a scaled matrix: at or below, it is not positive definite in float64
 _TINY = 1e-300
-_SMALL = 15  # resources up to which one product of all cuts is faster than one of each
+_SMALL = 15  # up to this many resources, one product of all cuts is faster than one of each
 
 
 @dataclass(frozen=True)
 class Cuts:
-    """Which rounds still count, in their order, the prices asked there, and the slopes found."""
+    """The rounds whose cuts are kept, in order, with the prices asked and the slopes found."""
 
     rounds: Ticks
     asked: Floats
@@ -47,7 +47,7 @@ class Cuts:
 
 
 class BarrierPoint(NamedTuple):
-    """What Newton's method needs to know of the set at a point: s, R, 1/y and 1/(U − y)."""
+    """What Newton's method needs at a point inside: s, R, 1/y and 1/(U − y)."""
 
     slack: Floats
     R: Floats
@@ -62,18 +62,18 @@ class Polytope:
         self._asked, self._slopes, self._box = cuts.asked, cuts.slopes, box
 
     def view(self, y: Floats) -> BarrierPoint | None:
-        """From a point inside; None from any other."""
+        """The barrier at a point; None if the point is not inside."""
         room, slack = self._box - y, row_sums(self._slopes * (self._asked - y))
         if not np.minimum.reduce(np.concatenate([slack, y, room])) > 0.0:
             return None
         return BarrierPoint(slack, self._slopes / slack[:, None], 1.0 / y, 1.0 / room)
 
     def center(self, y: Floats) -> tuple[Floats, BarrierPoint | None]:
-        """The analytic centre, from a point inside, and the view from it; None if not found.
+        """The analytic centre, from a point inside, and the barrier there; None if not found.
 
-        Newton's method, with the length of each step searched for until it is near, and one
-        whole step then. The weights of the rounds do not come from here, so that no more digits
-        are of use. Where it gets no nearer, this is as far as float64 goes.
+        Newton's method with a line search until it is near, then one full step. More digits
+        would be useless, since the weights of the rounds come from elsewhere. If it gets no
+        nearer, float64 allows no more.
         """
         point = y
         for _ in range(_STEPS):
@@ -82,7 +82,7 @@ class Polytope:
                 break
             y = point
             gradient = ordered_sum(view.R) - view.below + view.above
-            step = _solved(_second(view), -gradient)
+            step = _solve(_hessian(view), -gradient)
             squared = -1.0 if step is None else -float(ordered_sum(gradient * step))
             if step is None or not squared >= 0.0:
                 break
@@ -90,12 +90,12 @@ class Polytope:
                 point = y + step
                 nearer = self.view(point)
                 return (y, view) if nearer is None else (point, nearer)
-            point = y + _length(_changes(view, step), squared) * step
+            point = y + _line_search(_changes(view, step), squared) * step
         return y, None
 
 
 def tightest(view: BarrierPoint, count: int, needed: Flags) -> Ticks:
-    """The cuts that shape the set most, seen from its centre, and always those needed."""
+    """Indices of the `count` cuts that shape the set most at its centre; `needed` ones first."""
     squares = view.R * view.R
     diagonal = ordered_sum(squares) + (view.below * view.below + view.above * view.above)
     pull = row_sums(squares / diagonal)
@@ -104,9 +104,9 @@ def tightest(view: BarrierPoint, count: int, needed: Flags) -> Ticks:
 
 
 def find_interior(cuts: Cuts, box: Floats, y: Floats, cut: Cuts) -> Floats | None:
-    """A point inside the cuts and one more, from a point inside the cuts; None if none is found.
+    """A point inside `cuts` and one more `cut`, from a point inside `cuts`; None if not found.
 
-    Along −H⁻¹·g: where the new slack grows most for what the others lose.
+    Along −H⁻¹·g, where the new slack grows most for what the others lose.
     """
     left, asked, slope = Polytope(cuts, box), cut.asked[0], cut.slopes[0]
     for _ in range(_STEPS):
@@ -116,7 +116,7 @@ def find_interior(cuts: Cuts, box: Floats, y: Floats, cut: Cuts) -> Floats | Non
             return None
         if slack > 0.0:
             return y
-        step = _solved(_second(view), -slope)
+        step = _solve(_hessian(view), -slope)
         gain = 0.0 if step is None else -float(ordered_sum(slope * step))
         if step is None or not gain > 0.0:
             return None
@@ -129,36 +129,36 @@ def find_interior(cuts: Cuts, box: Floats, y: Floats, cut: Cuts) -> Floats | Non
 
 
 def _changes(view: BarrierPoint, step: Floats) -> Floats:
-    """By what part of itself each slack grows along a step."""
+    """The relative growth of each slack along a step."""
     return np.concatenate([-row_sums(view.R * step), step * view.below, -step * view.above])
 
 
 def _longest(changes: Floats) -> float:
-    """How many steps there are to where the first slack is used up."""
+    """The number of steps until the first slack is 0."""
     return -1.0 / min(float(changes.min()), -_TINY)
 
 
-def _length(changes: Floats, fall: float) -> float:
-    """How many steps there are to where −Σ log slack is least, if it falls so fast at first.
+def _line_search(changes: Floats, fall: float) -> float:
+    """The number of steps that roughly minimises −Σ log slack, given its initial `fall`.
 
-    Roughly: to where the slope is a tenth of what it was.
+    It stops where the slope is at most a tenth of the initial one.
     """
     low, high = 0.0, _longest(changes)
     length = 1.0 / (1.0 + math.sqrt(fall))
     for _ in range(8):
-        part = changes / (1.0 + length * changes)
-        slope = -float(ordered_sum(part))
+        relative = changes / (1.0 + length * changes)
+        slope = -float(ordered_sum(relative))
         if abs(slope) <= 0.1 * fall:
             break
         low, high = (length, high) if slope < 0.0 else (low, length)
-        length = length - slope / float(ordered_sum(part * part))
+        length = length - slope / float(ordered_sum(relative * relative))
         if not low < length < high:
             length = (low + high) / 2.0
     return length
 
 
-def _second(view: BarrierPoint) -> Floats:
-    """H, cut after cut: the same bits either way."""
+def _hessian(view: BarrierPoint) -> Floats:
+    """H, summed cut by cut. Both ways give the same bits."""
     R, m = view.R, len(view.below)
     H: Floats = np.zeros((m, m))
     if m <= _SMALL and len(R):
@@ -171,22 +171,16 @@ def _second(view: BarrierPoint) -> Floats:
     return H
 
 
-def _solved(H: Floats, right: Floats) -> Floats | None:
+def _solve(H: Floats, right: Floats) -> Floats | None:
     """H⁻¹·right by Cholesky's method without roots, with H scaled by its diagonal.
 
-    None if H is not positive to float64.
+    None if H is not positive definite in float64.
     """
     m = len(right)
     scale = np.sqrt(np.diagonal(H))
     A: Floats = np.empty((m, m + 1))
     A[:, :m] = H / scale[:, None] / scale
     A[:, m] = right / scale
-    x = _eliminated_small(A.tolist()) if m <= _SMALL else _eliminated(A)
-    return None if x is None else x / scale
-
-
-def _eliminated(A: Floats) -> Floats | None:
-    m = len(A)
     for j in range(m):
         pivot = A[j, j]
         if not pivot > _PIVOT:
@@ -196,23 +190,4 @@ def _eliminated(A: Floats) -> Floats | None:
     for j in reversed(range(m)):
         x[j] /= A[j, j]
         x[:j] -= A[:j, j] * x[j]
-    return x
-
-
-def _eliminated_small(A: list[list[float]]) -> Floats | None:
-    """The same, number by number: the same bits, and faster where there are few."""
-    m = len(A)
-    for j, row in enumerate(A):
-        if not row[j] > _PIVOT:
-            return None
-        for i in range(j + 1, m):
-            lower = A[i]
-            factor = lower[j] / row[j]
-            for k in range(j + 1, m + 1):
-                lower[k] -= factor * row[k]
-    x = [row[m] for row in A]
-    for j in reversed(range(m)):
-        x[j] /= A[j][j]
-        for i in range(j):
-            x[i] -= A[i][j] * x[j]
-    return np.array(x)
+    return x / scale

@@ -1,12 +1,12 @@
-"""How the prices move: from the exact integer totals of a round to the next prices.
+"""How prices move: from the exact integer totals of a round to the next prices.
 
-Every operation is elementwise float64 in a fixed order, and every sum of floats is the
-correctly rounded one, so that all machines get the same bits. No BLAS, no float
-reductions of numpy, and no private number.
+Every operation is elementwise float64 in a fixed order, and every sum of floats is the correctly
+rounded one. So all machines get the same bits. Never here: BLAS, float reductions of numpy,
+private numbers.
 
-Symbols of the paper: λ prices, c capacities, ν step, γ momentum. The rules that are defaults
-(`center`, `worth`) and `dog` reckon in y = λ·c, money for a whole capacity, so that units do
-not matter; `constant`, `sqrt` and `theorem` are the paper's, in λ.
+Symbols of the paper: λ prices, c capacities, ν step, γ momentum. The default rules (`center`,
+`worth`) work in y = λ·c, money for a whole capacity, so that units do not matter. `constant`,
+`sqrt` and `theorem` are the paper's and work in λ.
 """
 
 import math
@@ -22,18 +22,19 @@ from protocol.pricing.subgradient import convergence_step, gradient_bound, price
 from protocol.privacy.calibration import Calibration
 
 PRICE_LIMIT = 1e15
-"""Prices stop here, so that no round can fail for a price that a solver cannot take."""
+"""No price is above this, since a solver could not take it."""
 
 
 @dataclass(frozen=True)
 class Prices:
-    """λ(t), what came before it, and what the step rule remembers."""
+    """The prices of a round, and what the price rule remembers."""
 
     round: int
+    #: λ(t)
     current: Floats
+    #: λ(t−1), for the momentum
     previous: Floats
-    farthest: float = 0.0
-    squares: float = 0.0
+    #: The state of the centre rule; None for other rules.
     center: Center | None = None
 
 
@@ -53,46 +54,36 @@ class PriceRule:
                 T=agreement.rounds,
             )
             self._size = float(truncate_to_16_bits(step))
-        # How far `dog` moves first, in money for a whole capacity. It finds its scale by
-        # itself, but sooner from a public guess.
-        guess = quantities(agreement).worth
-        worth = 0.0 if guess is None else math.fsum(guess**2)
-        self._first_move = math.sqrt(worth) / 10.0 if worth else 1.0
 
     @property
     def first(self) -> Prices:
         """λ(0)."""
         if self._center is not None:
-            return self._asking(0, self._center.first, self._start)
-        return Prices(0, self._start, self._start, self._first_move)
+            return self._prices_of(0, self._center.first, self._start)
+        return Prices(0, self._start, self._start)
 
     def step_size(self, round: int) -> float:  # noqa: A002
-        """ν(t) of the rules that fix it beforehand."""
+        """ν(t) of the rules other than `center`."""
         return self._size / math.sqrt(round + 1) if self._pricing.step == "sqrt" else self._size
 
     def next(self, prices: Prices, totals: Ticks) -> Prices:
-        """λ(t+1) = λ(t) − ν(t)·(c − Σ s̃) + γ·(λ(t) − λ(t−1)), from Σ s̃ in ticks; or a centre."""
+        """λ(t+1) = λ(t) − ν(t)·(c − Σ s̃) + γ·(λ(t) − λ(t−1)), from Σ s̃ in ticks; or the centre."""
         if self._center is not None and prices.center is not None:
             after = self._center.next(prices.center, totals)
-            return self._asking(prices.round + 1, after, prices.current)
-        ticks = self._agreement.ticks
+            return self._prices_of(prices.round + 1, after, prices.current)
+        ticks, capacity = self._agreement.ticks, quantities(self._agreement).capacity
         excess = (totals - ticks).astype(np.float64) / ticks
-        step, farthest, squares = self.step_size(prices.round), prices.farthest, prices.squares
-        if self._pricing.step == "dog":
-            away = (prices.current - self._start) * quantities(self._agreement).capacity
-            farthest = max(farthest, math.sqrt(math.fsum(away * away)))
-            squares = squares + math.fsum(excess * excess)
-            step = farthest / math.sqrt(squares) if squares > 0.0 else 0.0
-        if self._pricing.step in ("worth", "dog"):
-            moved = prices.current + step * excess / quantities(self._agreement).capacity
+        step = self.step_size(prices.round)
+        if self._pricing.step == "worth":
+            moved = prices.current + step * excess / capacity
         else:
-            moved = prices.current + step * (excess * quantities(self._agreement).capacity)
+            moved = prices.current + step * (excess * capacity)
         moved = moved + self._pricing.momentum * (prices.current - prices.previous)
         lowest = 0.0 if self._pricing.nonnegative else -PRICE_LIMIT
         moved = np.minimum(np.maximum(moved, lowest), PRICE_LIMIT)
-        return Prices(prices.round + 1, moved, prices.current, farthest, squares)
+        return Prices(prices.round + 1, moved, prices.current)
 
-    def _asking(self, round: int, center: Center, previous: Floats) -> Prices:  # noqa: A002
+    def _prices_of(self, round: int, center: Center, previous: Floats) -> Prices:  # noqa: A002
         asked = center.prices / quantities(self._agreement).capacity
         return Prices(round, asked, previous, center=center)
 

@@ -1,6 +1,6 @@
-"""The step of the paper: Theorem thm:convergence, its step size and its gap.
+"""Theorem thm:convergence of the paper: its step size and its gap.
 
-Public numbers only: no step depends on a private number.
+Never here: private numbers. No step depends on one.
 """
 
 import math
@@ -18,17 +18,17 @@ from protocol.privacy.sensitivity import first_caps
 def prices_distance(agreement: Agreement) -> float:
     """M of asmp: bound on lambda: how far the best prices may be from the first ones.
 
-    From the public `worth`, a guess that the parties agree on: ‖worth / c‖ where λ moves as in
-    the paper (step `theorem`), and ‖worth‖ where money for a whole capacity does.
+    From the agreed `worth`: ‖worth / c‖ in λ (step `theorem`), ‖worth‖ in money for a whole
+    capacity.
     """
     worth = quantities(agreement).worth
     if worth is None:
         raise BadAgreement("every resource needs a worth to bound the distance to the best prices")
-    return math.sqrt(math.fsum((worth / _lengths(agreement)) ** 2))
+    return math.sqrt(math.fsum((worth / _units(agreement)) ** 2))
 
 
-def _lengths(agreement: Agreement) -> Floats:
-    """What a capacity counts as in the coordinates that prices move in: c, or 1 in money."""
+def _units(agreement: Agreement) -> Floats:
+    """The capacities in the coordinates of the step: c, or 1 in money for a whole capacity."""
     c = quantities(agreement).capacity
     return c if agreement.pricing.step == "theorem" else np.ones_like(c)
 
@@ -37,14 +37,13 @@ def gradient_bound(calibration: Calibration) -> float:
     """B of eq: B bound: no expected squared noisy subgradient exceeds B².
 
     With every share 1, component noise and the paper's accountant this is the paper's
-    ‖c‖·√(TmK/2ρ + (K−1)²); smaller shares mean less noise and less overrun. In money for a
-    whole capacity every c is 1. In `clipped` mode it takes the caps of the first round, and
-    the theorems make no promise.
+    ‖c‖·√(TmK/2ρ + (K−1)²). Smaller shares mean less noise and less overrun. In mode `clipped` it
+    uses the caps of the first round, and the theorems promise nothing.
     """
     agreement = calibration.agreement
     sigma = calibration.scales(first_caps(agreement)) / agreement.ticks
     total = 0.0
-    for j, c in enumerate(_lengths(agreement).tolist()):
+    for j, c in enumerate(_units(agreement).tolist()):
         overrun = max(1.0, math.fsum(quantities(agreement).share[:, j]) - 1.0)
         total += c * c * (math.fsum(sigma[:, j] ** 2) + overrun * overrun)
     return math.sqrt(total)

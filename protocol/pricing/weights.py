@@ -1,14 +1,12 @@
-"""The weights of the rounds that prove most, as a small linear program solved alike everywhere.
+"""The weights of the rounds that prove most: a small linear program, solved alike everywhere.
 
-How near to the best the averages of some rounds are depends on how the rounds are weighed. The
-best weights minimise Σ w·paid + Σ U·v subject to Σ w·g + v ≥ 0, Σ w = 1, w ≥ 0, v ≥ 0: what
-was paid for capacity that nobody took, and U for each capacity that is still wanted too much.
-The simplex method in elementwise float64 and a fixed order: no solver, no BLAS. What it returns
-is weights and no more; what they prove is computed from them again (CERTIFICATE.md), so that
-rounding here can cost a little of the bound, but never its truth.
+The bound on the averages of some rounds depends on the weights of the rounds. The best weights
+minimise Σ w·paid + Σ U·v subject to Σ w·g + v ≥ 0, Σ w = 1, w ≥ 0, v ≥ 0. The first term is paid
+for unused capacity, the second is U for each capacity that is still scarce. The simplex method in
+elementwise float64 and a fixed order. `center` computes anew what the weights prove, so rounding
+here can cost a little of the bound, but never its truth. Never here: a solver, or BLAS.
 
-Symbols: g slopes of the rounds (rounds by resources), U the box, v what is wanted too much,
-t what is left over.
+Symbols: g slopes of the rounds (rounds by resources), U the box, v what is scarce, t what is left.
 """
 
 from collections.abc import Sequence
@@ -20,31 +18,31 @@ from protocol.numeric import Floats
 Basis = tuple[int, ...]
 """Which columns have a row: i ≥ 0 is the weight of round i, −1−j v of resource j, −1−m−j its t."""
 
-_ZERO = 1e-12  # a reduced cost from which nothing more is to be gained
+_ZERO = 1e-12  # reduced costs above minus this promise no gain
 _PIVOT = 1e-9  # the smallest number that a row is divided by
-_WRONG = 1e-9  # a value so far below 0 that a basis is not one any more
+_WRONG = 1e-9  # a basis with a value further below 0 is not feasible any more
 
 
 def best_weights(
     *, rounds: Sequence[int], paid: Floats, slopes: Floats, box: Floats, basis: Basis | None
 ) -> tuple[Floats, Basis]:
-    """The weight of each of these rounds, and the basis to start from when one more is there.
+    """The weight of each of these rounds, and the basis to start from with one more round.
 
-    `paid` is g·y of each round; `basis` that of the rounds before, all of which must be here.
-    Guarantee: no exception, whatever finite numbers they are; the weights are finite, not
-    negative, and not all 0. But for rounding they add up to 1, and none are better.
+    `paid` is g·y of each round. `basis` is that of the earlier rounds, all of which must be here.
+    Guarantee: no exception for any finite numbers. The weights are finite, not negative and not
+    all 0. Apart from rounding they add up to 1, and none are better.
     """
     with np.errstate(all="ignore"):
         program = _Program(rounds, paid, slopes, box)
         if basis is None or not program.enter(basis):
             program = _Program(rounds, paid, slopes, box)
-            program.enter(_alone(rounds, paid, slopes, box))
+            program.enter(_best_round(rounds, paid, slopes, box))
         program.improve()
         return program.weights, program.basis
 
 
-def _alone(rounds: Sequence[int], paid: Floats, slopes: Floats, box: Floats) -> Basis:
-    """The basis of the round that is best on its own. It is one, whatever the numbers are."""
+def _best_round(rounds: Sequence[int], paid: Floats, slopes: Floats, box: Floats) -> Basis:
+    """The basis of the round that is best alone. It is feasible for any numbers."""
     m = len(box)
     lacking = np.add.accumulate(np.minimum(slopes, 0.0) * box, axis=1)[:, -1]
     best = int(np.argmin(paid - lacking))
@@ -70,56 +68,56 @@ class _Program:
         self._count, self._m = count, m
 
     def enter(self, basis: Basis) -> bool:
-        """Solve for the columns of a basis; False if they are none.
+        """Solve for the columns of a basis; False if they form none.
 
-        First v and t, each in the row of its resource, where nothing else is to be done but to
-        turn the sign; then the weights, each in the row, of those left, where it is largest.
+        First v and t, each in the row of its resource, where only the sign may change. Then the
+        weights, each in the free row where it is largest.
         """
         m, table = self._m, self._table
         free = list(range(m + 1))
         for label in sorted(basis):
-            place = self._labels.index(label)
+            index = self._labels.index(label)
             if label < 0:
                 row = (-1 - label) % m
                 if row not in free:
                     return False
-                table[row] *= table[row, place]
-                table[m + 1] -= table[m + 1, place] * table[row]
-                self._basic[row] = place
+                table[row] *= table[row, index]
+                table[m + 1] -= table[m + 1, index] * table[row]
+                self._basic[row] = index
             else:
-                size = np.abs(table[:, place]).tolist()
+                size = np.abs(table[:, index]).tolist()
                 row = max(free, key=size.__getitem__)
                 if not size[row] > _PIVOT:
                     return False
-                self._pivot(row, place)
+                self._pivot(row, index)
             free.remove(row)
         return bool(table[: m + 1, -1].min() >= -_WRONG)
 
     def improve(self) -> None:
-        """Exchange one column after the other until none promises more.
+        """Exchange columns until none promises a gain.
 
-        There is an end to it also where rounding, or a tie, would lead in a circle.
+        The number of exchanges is limited, because rounding or a tie could lead to a cycle.
         """
         m, costs = self._m, self._table[-1, :-1]
         rows, values = self._table[: m + 1], self._table[: m + 1, -1]
         for _ in range(64 + 8 * m):
-            place = int(np.argmin(costs))
-            if not costs[place] < -_ZERO:
+            index = int(np.argmin(costs))
+            if not costs[index] < -_ZERO:
                 return
-            column = rows[:, place]
+            column = rows[:, index]
             reach = np.where(column > _PIVOT, np.maximum(values, 0.0) / column, np.inf)
             row = int(np.argmin(reach))
             if not reach[row] < np.inf:
                 return
-            self._pivot(row, place)
+            self._pivot(row, index)
 
     @property
     def weights(self) -> Floats:
-        """Those of the basis; all on the first of them where float64 has lost its way."""
+        """The weights of the basis; if float64 has failed, all on its first round."""
         found = np.zeros(self._count)
-        rounds = [(row, place) for row, place in enumerate(self._basic) if place < self._count]
-        for row, place in rounds:
-            found[place] = max(0.0, float(self._table[row, -1]))
+        rounds = [(row, index) for row, index in enumerate(self._basic) if index < self._count]
+        for row, index in rounds:
+            found[index] = max(0.0, float(self._table[row, -1]))
         if not (np.isfinite(found).all() and found.max() * len(rounds) > 0.5):
             found = np.zeros(self._count)
             found[rounds[0][1] if rounds else 0] = 1.0
@@ -127,12 +125,12 @@ class _Program:
 
     @property
     def basis(self) -> Basis:
-        return tuple(self._labels[place] for place in self._basic)
+        return tuple(self._labels[index] for index in self._basic)
 
-    def _pivot(self, row: int, place: int) -> None:
+    def _pivot(self, row: int, index: int) -> None:
         table, own = self._table, self._table[row]
-        own /= own[place]
-        column = table[:, place].copy()
+        own /= own[index]
+        column = table[:, index].copy()
         column[row] = 0.0
         table -= column[:, None] * own
-        self._basic[row] = place
+        self._basic[row] = index

@@ -1,5 +1,5 @@
 """Noise and what it costs: from (ε, δ) to the noise of every number, and back.
 
-PRIVACY.md proves each guarantee that a docstring states.
-Never here: randomness (that is `party.release`), messages, or a private number.
+`accountant` knows noise only, `calibration` reads the agreement. PRIVACY.md proves each guarantee
+that a docstring states. Never here: randomness (`party.release`), messages, private numbers.
 """

@@ -1,6 +1,6 @@
 """What releases with Gaussian noise cost: from noise to (ε, δ) and back.
 
-Every function states its guarantee; PRIVACY.md proves it. Knows nothing of agreements or parties.
+Every function states its guarantee; PRIVACY.md proves it. Never here: agreements or parties.
 """
 
 import math
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from protocol.numeric import Floats
 
-_SLACK = 1e-9  # a root is moved this much to the safe side: more than its float64 rounding
+SLACK = 1e-9
+"""A root is moved to the safe side by this fraction: more than its float64 rounding."""
 
-
-_ROUNDING = 2.0**-48  # 32 roundings of float64, as a part of what is rounded
+_ROUNDING = 2.0**-48  # relative error of 32 roundings in float64
 
 
 def rho(*, epsilon: float, delta: float) -> float:
@@ -27,9 +27,9 @@ def rho(*, epsilon: float, delta: float) -> float:
 def gaussian_delta(*, mu: float, epsilon: float) -> float:
     """The smallest δ with which a Gaussian mechanism of total multiplier μ is (ε, δ)-DP.
 
-    Guarantee: exact for the continuous Gaussian, composed adaptively (Balle & Wang,
-    Theorem 8; Dong, Roth & Su, Corollary 2.13), and never below it: what float64 may have
-    rounded away is added (PRIVACY.md §3). Underflow only makes the answer larger.
+    Guarantee: exact for the continuous Gaussian, composed adaptively (Balle & Wang, Theorem 8;
+    Dong, Roth & Su, Corollary 2.13), and never below it: a bound on float64's rounding is added
+    (PRIVACY.md §3). Underflow only makes the answer larger.
     """
     if mu == 0.0:
         return 0.0
@@ -52,11 +52,11 @@ def gaussian_epsilon(*, mu: float, delta: float) -> float:
 
     if math.isinf(mu):
         return math.inf
-    return _last_true(too_small) * (1.0 + _SLACK) if too_small(0.0) else 0.0
+    return last_true(too_small) * (1.0 + SLACK) if too_small(0.0) else 0.0
 
 
-def _last_true(holds: Callable[[float], bool]) -> float:
-    """The end of the interval [0, x] on which `holds`, approached from within."""
+def last_true(holds: Callable[[float], bool]) -> float:
+    """The end of the interval [0, x] on which `holds` is true, approached from within."""
     low, high = 0.0, 1.0
     while holds(high):
         low, high = high, high * 2.0
@@ -68,12 +68,11 @@ def _last_true(holds: Callable[[float], bool]) -> float:
 
 @dataclass(frozen=True)
 class IntegerNoiseCost:
-    """What drawing whole ticks instead of real numbers costs: no ε, and no δ of its own.
+    """What drawing whole ticks instead of real numbers costs."""
 
-    `reserve` is added to μ², once for all releases together; `factor` multiplies δ, by e^factor.
-    """
-
+    #: Added to μ², once for all releases together.
     reserve: float = 0.0
+    #: Multiplies δ by e^factor.
     factor: float = 0.0
 
     def __add__(self, other: "IntegerNoiseCost") -> "IntegerNoiseCost":
@@ -86,8 +85,8 @@ class IntegerNoiseCost:
 def discreteness(sigma: Floats, *, rounds: int, dearest: float, total: float) -> IntegerNoiseCost:
     """The cost of the discrete Gaussian over the continuous one, in all rounds.
 
-    `sigma` holds the noise of each number of a release, in ticks; none may ever be smaller. No
-    number may add more than `dearest` to μ², and all of them together no more than `total`.
+    `sigma` is a lower bound on the noise of each number of a release, in ticks. No number may add
+    more than `dearest` to μ², and all numbers together no more than `total`.
 
     Guarantee: all releases are (ε, δ)-DP for every ε ≥ 0 with δ = e^factor times that of
     continuous noise of μ² = total + reserve (PRIVACY.md §4).
@@ -95,7 +94,7 @@ def discreteness(sigma: Floats, *, rounds: int, dearest: float, total: float) ->
     if not sigma.size:
         return IntegerNoiseCost()
     least, numbers = float(sigma.min()) ** 2, rounds * sigma.size
-    # The proof holds for any exponent: a larger one makes the reserve larger, the factor smaller.
+    # The proof holds for any exponent. A larger one makes the reserve larger, the factor smaller.
     exponent = math.log(20.0 * numbers * least * (total / dearest)) if least >= 1.0 else math.inf
     smooth = exponent / (2.0 * math.pi**2)
     if smooth >= least:
@@ -106,12 +105,9 @@ def discreteness(sigma: Floats, *, rounds: int, dearest: float, total: float) ->
 
 @dataclass(frozen=True)
 class PrivacyCost:
-    """What releases have cost in privacy. Sessions with one data set add up, and exactly so.
+    """What releases have cost in privacy. Costs of sessions with one data set add up exactly."""
 
-    `mu_squared` is infinite where something was released with no noise, or with noise that
-    can be repeated.
-    """
-
+    #: Infinite if something was released without noise, or with noise that can be repeated.
     mu_squared: float = 0.0
     discreteness: IntegerNoiseCost = IntegerNoiseCost()
 
@@ -121,36 +117,35 @@ class PrivacyCost:
         )
 
     def times(self, count: int) -> "PrivacyCost":
-        """So many times this."""
+        """The cost of `count` equal releases."""
         if not count:
             return PrivacyCost()
         return PrivacyCost(self.mu_squared * count, self.discreteness.times(count))
 
     def delta(self, epsilon: float) -> float:
-        """The smallest δ that goes with this ε, by either accountant.
+        """The smallest δ for this ε, by the better accountant.
 
-        Guarantee: all releases counted here together are (ε, δ)-LDP if it was clear beforehand
-        which sessions there would be. Where later ones were chosen, or left out, in the light of
-        earlier ones, what holds is a limit that was fixed before the first (PRIVACY.md §6).
-        This says
-        no more than how much of it is used.
+        Guarantee: all releases counted here together are (ε, δ)-LDP if the sessions were fixed
+        in advance. If later sessions were chosen in the light of earlier ones, only a limit that
+        was fixed before the first one is a guarantee (PRIVACY.md §6). Then this figure says how
+        much of the limit is used.
         """
         return min(self.zcdp_delta(epsilon), self.gaussian_delta(epsilon), 1.0)
 
     def zcdp_delta(self, epsilon: float) -> float:
-        """The δ that goes with this ε by the paper's accountant, for any noise."""
+        """The δ for this ε by the paper's accountant, which holds for any noise."""
         rho = self.mu_squared / 2.0
         if not epsilon >= rho:
             return 1.0
         return math.exp(-((epsilon - rho) ** 2) / (4.0 * rho)) if rho else 0.0
 
     def gaussian_delta(self, epsilon: float) -> float:
-        """The smallest δ that the Gaussian curve has for this ε; above 1 it says nothing."""
+        """The δ of the Gaussian curve for this ε; above 1 it means nothing."""
         smooth = gaussian_delta(mu=self._multiplier, epsilon=epsilon)
         return smooth * math.exp(self.discreteness.factor)
 
     def epsilon(self, delta: float) -> float:
-        """The smallest ε that goes with this δ, as `delta`; infinite where there is none."""
+        """The smallest ε for this δ, as in `delta`; infinite if there is none."""
         if math.isinf(self.mu_squared):
             return math.inf
         rho = self.mu_squared / 2.0
@@ -160,11 +155,11 @@ class PrivacyCost:
 
     @property
     def guessed(self) -> float:
-        """How often, at most, a guess between two data sets that are equally likely is right.
+        """The largest probability of a right guess between two equally likely data sets.
 
         The one who guesses knows everything else. Guarantee: this is ½ + ½·(the largest
-        difference in the probability of any event), which is Φ(μ/2) for Gaussian noise; where
-        ticks are too coarse for that curve, it is Pinsker's bound for zCDP (PRIVACY.md §3).
+        difference in the probability of any event), which is Φ(μ/2) for Gaussian noise. If ticks
+        are too coarse for that curve, it is Pinsker's bound for zCDP (PRIVACY.md §3).
         """
         if math.isinf(self.mu_squared):
             return 1.0
@@ -172,5 +167,5 @@ class PrivacyCost:
 
     @property
     def _multiplier(self) -> float:
-        """μ of the continuous Gaussian that tells no less."""
+        """μ of a continuous Gaussian that tells at least as much."""
         return math.sqrt(self.mu_squared + self.discreteness.reserve)

@@ -1,25 +1,25 @@
-"""Noise that members add together, where only their total can be read.
+"""How members divide noise among them, if only the total of their releases can be read.
 
-Each adds a part, so that what is left for anybody once others have told theirs still hides it.
-Everything here follows from the agreement; nothing draws noise, and nothing private comes here.
+What remains after some members tell each other their noise must still hide every other member.
+Everything here follows from the agreement. Never here: drawing noise, private numbers.
 
-Symbols: K members, t of them that tell each other what they added; R_i the variance that hides
-member i, v_i what it adds, V the sum of all v. `PRIVACY.md` §10 has the proofs.
+Symbols: K members, t colluders, R_i the variance that hides member i, v_i what it adds, V the sum
+of all v. PRIVACY.md §10 has the proofs.
 """
 
 import numpy as np
 
 from protocol.numeric import Floats
 
-_SLACK = 1e-12  # added to each part: more than rounding in float64 takes away from what is left
+_SLACK = 1e-12  # added to each variance: more than rounding in float64 takes away from the rest
 
 
-def parts(needed: Floats, colluders: int) -> Floats:
-    """v from R, members by numbers: how much noise (variance) each member adds to each number.
+def divide_noise(needed: Floats, colluders: int) -> Floats:
+    """v from R, members by numbers: the variance that each member adds to each number.
 
-    Guarantee: for every member i and any t others, all v but those of the others add up to at
-    least R_i; and no v for which that holds has a smaller sum (PRIVACY.md §10, but for a part
-    in 10¹²).
+    Guarantee: for every member i and any t others, all v except those of the t others add up to
+    at least R_i. No v with that property has a smaller sum, apart from a fraction of 10⁻¹²
+    (PRIVACY.md §10).
     """
     members = len(needed)
     others = members - colluders
@@ -34,13 +34,13 @@ def parts(needed: Floats, colluders: int) -> Floats:
     return found * (1.0 + _SLACK)
 
 
-def left(parts: Floats, colluders: int) -> Floats:
-    """Members by numbers: the variance that hides each when any so many others tell theirs."""
-    ranked = -np.sort(-parts, axis=0)
-    told = ranked[:colluders].sum(axis=0)
-    last = ranked[colluders - 1] if colluders else np.full(parts.shape[1], np.inf)
+def remaining_noise(added: Floats, colluders: int) -> Floats:
+    """Members by numbers: the variance that hides each if the worst `colluders` others collude."""
+    ranked = -np.sort(-added, axis=0)
+    largest = ranked[:colluders].sum(axis=0)
+    last = ranked[colluders - 1] if colluders else np.full(added.shape[1], np.inf)
     following = ranked[colluders]
-    # Whoever is among those that add most is not among its own colluders; the next one is.
-    among = np.where(parts >= last, told - parts + following, told)
-    remaining: Floats = parts.sum(axis=0) - among
+    # A member that is among the largest is not its own colluder; the next one takes its place.
+    known = np.where(added >= last, largest - added + following, largest)
+    remaining: Floats = added.sum(axis=0) - known
     return remaining

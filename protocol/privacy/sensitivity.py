@@ -1,7 +1,7 @@
-"""How much of each capacity a party may claim in a round, in whole ticks.
+"""Caps: how much of each capacity a party may claim in a round, in ticks.
 
-Integer arithmetic only: every machine gets the same caps. Caps come from the agreement and
-from public releases, never from private data.
+Integer arithmetic only, so that every machine gets the same caps. Caps come from the agreement and
+from public releases. Never here: private numbers.
 
 Symbols of the paper: α the total of all caps over the capacity, τ the smallest weight.
 """
@@ -24,10 +24,8 @@ def first_caps(agreement: Agreement) -> Ticks:
     """Members by resources: the caps of the first round."""
     if agreement.mode != "clipped":
         return quantities(agreement).share_ticks
-    return np.minimum(
-        _divided(agreement, np.ones_like(quantities(agreement).share_ticks)),
-        quantities(agreement).share_ticks,
-    )
+    shares = quantities(agreement).share_ticks
+    return np.minimum(_apportioned(agreement, np.ones_like(shares)), shares)
 
 
 def next_caps(agreement: Agreement, released: Ticks) -> Ticks:
@@ -38,15 +36,15 @@ def next_caps(agreement: Agreement, released: Ticks) -> Ticks:
 
 
 def adaptive_caps(agreement: Agreement, released: Ticks) -> Ticks:
-    """s̄ of eq:subupdpClip-4, before the shares of the agreement are applied.
+    """s̄ of eq:subupdpClip-4, before the shares limit them.
 
     Guarantee: for each resource the caps add up to α·c exactly, in ticks.
     """
-    return _divided(agreement, np.clip(released, floor_ticks(agreement), agreement.ticks))
+    return _apportioned(agreement, np.clip(released, floor_ticks(agreement), agreement.ticks))
 
 
 def smallest_cap(agreement: Agreement) -> int:
-    """No cap of `adaptive_caps` is ever below this: α·τ/K of the capacity, rounded down."""
+    """A lower bound on `adaptive_caps`: α·τ/K of the capacity, rounded down."""
     return _total(agreement) * floor_ticks(agreement) // (len(agreement.members) * agreement.ticks)
 
 
@@ -54,6 +52,6 @@ def _total(agreement: Agreement) -> int:
     return math.floor(agreement.alpha * agreement.ticks)
 
 
-def _divided(agreement: Agreement, weights: Ticks) -> Ticks:
+def _apportioned(agreement: Agreement, weights: Ticks) -> Ticks:
     columns = [apportion(_total(agreement), column) for column in weights.T.tolist()]
     return np.array(columns, dtype=np.int64).T

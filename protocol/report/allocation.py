@@ -12,7 +12,7 @@ from xml.etree.ElementTree import Element
 import numpy as np
 
 from protocol.agreement.quantities import quantities
-from protocol.numeric import apportion, balanced
+from protocol.numeric import apportion, balance_to_zero
 from protocol.outcome.outcome import Outcome
 from protocol.report.format import (
     ROWS,
@@ -87,12 +87,12 @@ def _rule_in_words(known: Outcome) -> str:
             "claim, whatever was asked for; all quotas together fill each capacity, but for "
             "rounding."
         )
-    shares = float(known.quota_margin.shares)
+    shares = float(known.quota_margin.pro_rata)
     partly = f", and {100.0 * shares:.0f} % of it by what it may claim" if shares else ""
     return (
         "It goes by what the company asked for on average"
         f"{partly}. Because the totals have noise, about "
-        f"{100.0 * known.quota_margin.kept:.0f} % of each capacity is kept back. All quotas "
+        f"{100.0 * known.quota_margin.withheld:.0f} % of each capacity is kept back. All quotas "
         f"together exceed some capacity with a risk of at most {100.0 * known.quota_risk:g} %."
     )
 
@@ -287,7 +287,7 @@ def payment_counts(known: Outcome) -> tuple[list[int], list[int], int]:
     """
     decimals = money_decimals(known.payments.tolist())
     unit, ticks = 10**decimals, known.agreement.ticks
-    paid = balanced([Fraction(payment) * unit for payment in known.payments.tolist()])
+    paid = balance_to_zero([Fraction(payment) * unit for payment in known.payments.tolist()])
     values = [Fraction(y) for y in (known.prices * quantities(known.agreement).capacity).tolist()]
     used = [Fraction(total, ticks) for total in known.quota.sum(axis=0).tolist()]
     brought = [

@@ -86,7 +86,7 @@ def _average_note(known: Outcome, j: int) -> str:
     """How far off the capacity the rounds were on average that the quota rests on."""
     if known.certificate is not None:
         return f"weighed as the quotas are: {_signed(_weighed_overrun(known, j))}\u00a0%"
-    count = known.state.counted
+    count = known.averaged_rounds
     if not count:
         return "no average yet"
     mean, noise = known.average

@@ -167,9 +167,9 @@ def _meaning(known: Outcome) -> str:
     """Of which rounds the prices of the outcome are."""
     if known.certificate is not None:
         return "the average over the rounds, weighed so that it proves most."
-    if known.state.best is not None:
+    if known.best_dual is not None:
         return "that of the round with the best noisy objective."
-    if known.state.tail_count:
+    if known.late_rounds:
         return "the mean over the last half of the rounds."
     return "where the rounds have come to so far."
 

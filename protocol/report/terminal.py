@@ -257,7 +257,7 @@ def _risked(known: Outcome) -> list[str]:
         return []
     if not known.quota_risk:
         return ["quota      by shares, as too much of each capacity had to be kept back for noise"]
-    part, risk = f"{100.0 * known.quota_margin.kept:.3g} %", f"{100.0 * known.quota_risk:.3g} %"
+    part, risk = f"{100.0 * known.quota_margin.withheld:.3g} %", f"{100.0 * known.quota_risk:.3g} %"
     return [
         f"quota      about {part} of each capacity is kept back for noise; all quotas together",
         f"           exceed some capacity with a risk of {risk} at most",

@@ -65,7 +65,7 @@ def summary(
         "step": agreement.pricing.step,
         "optimum": optimum.utility,
         "dual_gap_last": gap(known.last_prices),
-        "dual_gap_average": gap(known.state.average_prices),
+        "dual_gap_average": gap(known.average_prices),
         "dual_gap_weighted": gap(known.prices),
         "dual_gap_best": min(gap(prices) for prices in known.path),
         "dual_gap_best_note": "an oracle: nobody can know which round was best",

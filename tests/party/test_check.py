@@ -7,7 +7,7 @@ import pytest
 from party.check import check
 from protocol.agreement.model import Agreement
 from protocol.errors import BadAgreement
-from protocol.planning.verdict import forecast
+from protocol.planning.verdict import plan_figures
 from scripts.lab.common.instances import draw
 from scripts.lab.common.workspace import save_model
 from tests.support.builders import make_agreement
@@ -21,13 +21,13 @@ def test_an_agreement_with_unusable_noise_is_not_called_valid(tmp_path: Path) ->
         mode="private",
         rounds=1_000_000,
         privacy={"epsilon": 1e-6, "delta": 1e-10},
-        prices={"step": "dog"},
+        prices={"step": "sqrt", "step_size": 0.1},
     )
     lines = check(agreement, "ada", model=tmp_path / "none", key=None, ledger=None, data_set=None)
     with pytest.raises(BadAgreement, match="choose fewer rounds, or a larger epsilon or delta"):
         next(lines)
     with pytest.raises(BadAgreement, match="choose fewer rounds"):
-        forecast(agreement)
+        plan_figures(agreement)
 
 
 def agreed(pace: float | None = None) -> Agreement:

@@ -1,4 +1,4 @@
-"""Whole sessions come out as recorded, bit for bit."""
+"""Sessions end as recorded, bit for bit."""
 
 import json
 from importlib.metadata import version
@@ -15,6 +15,6 @@ RECORDED = json.loads(FILE.read_text())
     reason="another version of HiGHS may choose other plans among equally good ones",
 )
 @pytest.mark.parametrize("name", SESSIONS)
-def test_a_session_comes_out_as_recorded(name: str) -> None:
+def test_a_session_ends_as_recorded(name: str) -> None:
     """Agreement, releases, prices, payments and chain hash are those of the golden file."""
     assert played(SESSIONS[name]) == RECORDED["sessions"][name]

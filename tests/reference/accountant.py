@@ -1,9 +1,9 @@
-"""Judges the noise of agreements drawn by chance by the discrete Gaussian itself, summed up.
+"""Checks the noise of random agreements against the summed discrete Gaussian.
 
-`scripts/environment python -m tests.reference.accountant 500` judges five hundred: that T releases
-at full caps keep (ε, δ), and how much of the noise that takes is too much. What it sums is the
-privacy loss of whole ticks, number by number; only where a sum of draws is spread over very
-many ticks is it taken as continuous. It uses nothing of the accountant but the noise.
+`scripts/environment python -m tests.reference.accountant 500` checks 500 agreements: that T
+releases at full caps keep (ε, δ), and how much of the noise is not needed. It sums the privacy loss
+of whole ticks, number by number. Only a sum of draws that covers very many ticks counts as
+continuous. Of the product it uses the noise alone.
 """
 
 import hashlib
@@ -28,24 +28,24 @@ from protocol.privacy.calibration import Calibration
 from protocol.privacy.sensitivity import first_caps, smallest_cap
 
 FINE = 1000.0
-"""Variance in ticks from which on a sum counts as continuous: wrong by a part in 24·1000."""
+"""From this variance in ticks a sum counts as continuous: relative error 1/(24·1000)."""
 
 REACH = 9.5
-"""Standard deviations that are summed up; beyond are less than 10⁻²⁰."""
+"""Standard deviations that are summed; the rest has probability below 10⁻²⁰."""
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What the judge found of an agreement."""
+    """The result for one agreement."""
 
     sigma: float
     """The smallest noise of a number, in ticks."""
     total: float
     """The variance in ticks that the coarsest number has in all rounds together."""
     used: float
-    """The δ that is used, over the agreed one."""
+    """The true δ over the agreed one."""
     excess: float
-    """The noise over the least that keeps (ε, δ)."""
+    """The noise over the least noise that keeps (ε, δ)."""
 
 
 def judged(agreement: Agreement) -> Judged:
@@ -78,7 +78,7 @@ def judged(agreement: Agreement) -> Judged:
 def tightest(
     numbers: list[tuple[int, float]], rounds: int, epsilon: float, allowed: float
 ) -> float:
-    """The part of this noise that would do: less by a hundred thousandth would not."""
+    """The fraction of this noise that suffices; 1e-5 less would not."""
 
     def enough(part: float) -> bool:
         return delta([(d, s * part) for d, s in numbers], rounds, epsilon) <= allowed
@@ -91,7 +91,7 @@ def tightest(
 
 
 def delta(numbers: list[tuple[int, float]], rounds: int, epsilon: float) -> float:
-    """The δ of so many rounds at ε, each of numbers that move by d under noise of σ.
+    """The δ of these rounds at ε, each with numbers of sensitivity d and noise σ.
 
     Under the first of two data sets the loss is Σ d·(2z + d)/2σ² with z discrete Gaussian, and
     δ is the mean of (1 − e^(ε − loss))⁺. Equal numbers are summed up beforehand.
@@ -117,7 +117,7 @@ def delta(numbers: list[tuple[int, float]], rounds: int, epsilon: float) -> floa
 
 
 def losses(d: int, sigma: float, times: int) -> tuple[Floats, Floats]:
-    """The losses of so many equal numbers together, rising, and their probabilities."""
+    """The joint losses of equal numbers, in rising order, and their probabilities."""
     reach = math.ceil(REACH * sigma * math.sqrt(times)) + 2
     z = np.arange(-reach, reach + 1)
     if sigma >= 3.0 or times == 1:  # a sum of these is discrete Gaussian to 38 digits
@@ -138,7 +138,7 @@ def losses(d: int, sigma: float, times: int) -> tuple[Floats, Floats]:
 
 
 def cut(p: Floats, reach: int) -> Floats:
-    """What is within reach of the middle."""
+    """The terms within reach of the middle."""
     over = max(0, len(p) // 2 - reach)
     return p[over : len(p) - over]
 
@@ -156,7 +156,7 @@ def summed(left: Floats, loss: Floats, p: Floats) -> Floats:
 
 
 def continuous(left: Floats, mu: float) -> Floats:
-    """The same for a continuous Gaussian of multiplier μ."""
+    """That mean for a continuous Gaussian of multiplier μ."""
     above = special.ndtr(mu / 2.0 - left / mu)
     rest = np.exp(left + special.log_ndtr(-mu / 2.0 - left / mu))
     found: Floats = np.maximum(above - rest, 0.0)
@@ -164,7 +164,7 @@ def continuous(left: Floats, mu: float) -> Floats:
 
 
 def drawn(chance: random.Random) -> Agreement:
-    """An agreement with noise: all shapes, modes and corners, and often caps of a few ticks."""
+    """A random agreement with noise: all shapes and modes, extremes, often caps of few ticks."""
     m, K = chance.choice((1, 1, 2, 3)), chance.randint(2, 5)
     clipped = chance.random() < 0.2
 
@@ -180,7 +180,7 @@ def drawn(chance: random.Random) -> Agreement:
     privacy: dict[str, Any] = {
         "epsilon": min(64.0, corner(-2.0, math.log10(64.0))),
         "delta": min(0.1, max(1e-10, corner(-10.0, -1.0))),
-        "noise": chance.choice(("component", "norm", "balanced")),
+        "noise": chance.choice(("component", "norm")),
     }
     if chance.random() < 0.03:
         privacy |= {"epsilon": 1e-6, "delta": 1e-10}
@@ -211,7 +211,7 @@ def drawn(chance: random.Random) -> Agreement:
 
 
 def verdicts(seeds: Iterable[int]) -> Iterable[tuple[int, Judged | None]]:
-    """Each agreement that can be drawn with these seeds, judged; None where it is refused."""
+    """The result for each agreement of these seeds; None if it is refused."""
     for seed in seeds:
         try:
             yield seed, judged(drawn(random.Random(seed)))

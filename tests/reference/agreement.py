@@ -1,7 +1,7 @@
-"""A second reading of the agreement file, SPEC.md §15 and §1: from a parsed table to its terms.
+"""Reference implementation of the agreement file, SPEC.md §15 and §1.
 
-Slow and plain, and nothing of ours. What this refuses the program must refuse, and the other way
-round; what it takes must have the same digest.
+From a parsed table to its terms, slow and plain. It must refuse exactly what the product refuses,
+and give the same digest for the rest. Never imports the product.
 """
 
 import math
@@ -16,13 +16,13 @@ BRACKETED = r"\[[0-9a-fA-F:.]{2,45}\]"
 EVERYWHERE = ("0.0.0.0", "[::]")  # noqa: S104 - nothing is bound here
 KEY = r"[0-9A-Za-z.:+=^!/*?&<>()\[\]{}@%$#-]{40}"
 MODES = ("exact", "private", "clipped")
-STEPS = ("center", "worth", "dog", "constant", "sqrt", "theorem")
+STEPS = ("center", "worth", "constant", "sqrt", "theorem")
 
 Table = dict[str, Any]
 
 
 class Refused(Exception):
-    """The file is no agreement."""
+    """The file is not an agreement."""
 
 
 @dataclass
@@ -337,7 +337,7 @@ def secrecy(rows: Rows, mode: str, totals: bool, resources: list[Resource], memb
             epsilon=rows.number("epsilon", 1e-6, 100.0),
             delta=rows.number("delta", 1e-10, 0.1),
             accountant=rows.word("accountant", ("exact", "paper"), "exact"),
-            noise=rows.word("noise", ("component", "norm", "balanced"), "component"),
+            noise=rows.word("noise", ("component", "norm"), "component"),
         )
         if totals:
             privacy.colluders = rows.integer("colluders", 1, members - 2, 1)

@@ -1,7 +1,7 @@
-"""A second reading of the centre rule, CERTIFICATE.md §6: no numpy, and nothing of ours.
+"""Reference implementation of the centre rule, CERTIFICATE.md §6.
 
-Slow and plain: lists, loops and one operation at a time. What the program computes is compared
-with this bit for bit, and both with the vectors.
+Slow and plain: lists, loops and one operation at a time. Tests compare the product with it bit for
+bit, and both with the vectors. Never imports the product.
 """
 
 import math

@@ -1,6 +1,7 @@
-"""A second reading of SPEC.md, from the text alone: no numpy, no msgpack, nothing of ours.
+"""Reference implementation of SPEC.md: messages, digests, prices, payments.
 
-Slow and plain. What the program computes is compared with this, and both with the vectors.
+Slow and plain: no numpy, no msgpack. Tests compare the product with it, and both with the vectors.
+Never imports the product.
 """
 
 import hashlib
@@ -207,28 +208,16 @@ class Market:
     number: int = 0
     now: list[float] = field(init=False)
     before: list[float] = field(init=False)
-    radius: float = field(init=False)
-    squares: float = 0.0
 
     def __post_init__(self) -> None:
         self.now = self.before = self.start
-        total = math.fsum(w * w for w in self.worth) if self.worth else 0.0
-        self.radius = math.sqrt(total) / 10.0 if total > 0.0 else 1.0
 
     def move(self, rows: list[list[int]]) -> None:
         """λ(t) to λ(t+1), from one row of ticks for each member."""
         m = len(self.capacity)
         totals = [sum(row[j] for row in rows) for j in range(m)]
         excess = [float(n - TICKS) / 1048576.0 for n in totals]
-        if self.rule == "dog":
-            away = [
-                (p - s) * c for p, s, c in zip(self.now, self.start, self.capacity, strict=True)
-            ]
-            self.radius = max(self.radius, math.sqrt(math.fsum(a * a for a in away)))
-            self.squares = self.squares + math.fsum(e * e for e in excess)
-            step = self.radius / math.sqrt(self.squares) if self.squares > 0.0 else 0.0
-            moved = [self.now[j] + (step * excess[j]) / self.capacity[j] for j in range(m)]
-        elif self.rule == "worth":
+        if self.rule == "worth":
             moved = [self.now[j] + (self.size * excess[j]) / self.capacity[j] for j in range(m)]
         else:
             step = self.size / math.sqrt(self.number + 1) if self.rule == "sqrt" else self.size

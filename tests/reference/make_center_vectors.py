@@ -1,7 +1,7 @@
-"""Writes vectors/center.json: sessions of the centre rule as the second reading reads them.
+"""Writes vectors/center.json: sessions of the centre rule, by the reference implementation.
 
 `scripts/environment python -m tests.reference.make_center_vectors` plays each case anew and prints
-nothing. Bits come from the second reading alone, never from the program that is compared with them.
+nothing. The bits never come from the product.
 """
 
 import json
@@ -18,11 +18,11 @@ from tests.support import ROOT
 FINE, COARSE = 2**40, 2**20
 
 Answer = Callable[[int, list[float]], list[int]]
-"""What all members together want, in ticks, from the number of the round and y."""
+"""The totals in ticks, from the number of the round and y."""
 
 
 def companies(seed: int, parties: int, resources: int, ticks: int) -> Answer:
-    """Those of the paper."""
+    """The companies of the paper."""
     instance = draw(seed, parties=parties, resources=resources)
     problems = instance.subproblems()
 
@@ -36,30 +36,30 @@ def companies(seed: int, parties: int, resources: int, ticks: int) -> Answer:
 
 
 def said(*rows: list[int]) -> Answer:
-    """The same again and again, whatever the prices."""
+    """Fixed totals in turn, whatever the prices."""
     return lambda number, _: rows[number % len(rows)]
 
 
 def tight(_: int, y: list[float]) -> list[int]:
-    """All of everything is needed: what is dearer is wanted less, and something else more."""
+    """All capacities are needed: a higher price moves demand to other resources."""
     mean = math.fsum(y) / len(y) or 1.0
     level = [price * (0.7 + 0.2 * j) for j, price in enumerate(y)]
     return [int(FINE * (0.88 + 0.22 * mean / (mean + price))) for price in level]
 
 
 def contrary(_: int, y: list[float]) -> list[int]:
-    """Once it costs something, more is wanted the dearer it is."""
+    """Demand grows with the price."""
     return [int(COARSE * (0.6 + price / (price + 6.0) if price > 2.0 else 1.5)) for price in y]
 
 
 def fickle(number: int, y: list[float]) -> list[int]:
-    """Every twenty rounds it is worth something else."""
+    """The values change every twenty rounds."""
     worth = (30.0, 3.0, 300.0)[number // 20 % 3]
     return [int(FINE * 2.0 * worth / (worth + price)) for price in y]
 
 
 def jumping(_: int, y: list[float]) -> list[int]:
-    """All or little, and nothing between."""
+    """Demand jumps between all and little."""
     return [2 * FINE if y[0] + y[1] < 17.0 else FINE // 3, FINE * 3 // 2 if y[1] < 5.0 else 9]
 
 
@@ -178,7 +178,7 @@ def played(given: dict[str, Any], rounds: int, answer: Answer) -> dict[str, Any]
 
 
 def reader_of(case: dict[str, Any]) -> Reader:
-    """The second reading of a case, before its first round."""
+    """The reference implementation of a case, before its first round."""
     return Reader(
         members=case["members"],
         m=case["resources"],

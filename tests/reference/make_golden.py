@@ -1,8 +1,8 @@
-"""Writes vectors/golden.json: whole sessions, as the code before a change played them.
+"""Writes vectors/golden.json: sessions as they end today.
 
 `scripts/environment python -m tests.reference.make_golden` plays every session and writes the file.
-A change that must not change behaviour leaves the file as it is. Unlike the other vectors, these
-come from the program itself: they show that something changed, not which side is right.
+A change that must keep behaviour leaves the file as it is. These vectors come from the product
+itself: they show that something changed, not which side is right.
 """
 
 import json

@@ -1,8 +1,7 @@
-"""Writes vectors/masks.json: a session of which only totals can be read, by the second reading.
+"""Writes vectors/masks.json: a session with masked releases, by the reference implementation.
 
 `scripts/environment python -m tests.reference.make_mask_vectors` makes it anew and prints nothing.
-Bits come from the second reading alone, never from the program that is compared with them; only the
-Ed25519 signatures are made by libsodium.
+The bits never come from the product; only the Ed25519 signatures are made by libsodium.
 """
 
 import hashlib
@@ -11,8 +10,8 @@ from typing import Any
 
 from nacl.signing import SigningKey
 
-from tests.reference import codec as reading
-from tests.reference import masks as reading_masks
+from tests.reference import codec as reference
+from tests.reference import masks as reference_masks
 from tests.support import ROOT
 
 PATH = ROOT / "tests" / "reference" / "vectors" / "masks.json"
@@ -56,35 +55,35 @@ def message(
     name: str, kind: int, digest: bytes, number: int, chain_hash: bytes, body: bytes
 ) -> bytes:
     key = signing_key(name)
-    payload = reading.payload(kind, bytes(key.verify_key), digest, number, chain_hash, body)
-    return payload + key.sign(reading.signed_text(payload)).signature
+    payload = reference.payload(kind, bytes(key.verify_key), digest, number, chain_hash, body)
+    return payload + key.sign(reference.signed_text(payload)).signature
 
 
 def announced(name: str, digest: bytes, chain_hash: bytes) -> bytes:
     """A mask key and the proof that its member owns it."""
     place, signing = NAMES.index(name), bytes(signing_key(name).verify_key)
-    proof = reading_masks.proof(secret(name), digest, chain_hash, place, signing)
-    return reading_masks.public(secret(name)) + proof
+    proof = reference_masks.proof(secret(name), digest, chain_hash, place, signing)
+    return reference_masks.public(secret(name)) + proof
 
 
 def numbers(place: int, number: int) -> list[int]:
     """What a member asks for in a round: something within its share that differs everywhere."""
-    limits = [int(share * reading.TICKS) for share in SHARES[place]]
+    limits = [int(share * reference.TICKS) for share in SHARES[place]]
     return [limit * (2 + (place + number + j) % 3) // 5 for j, limit in enumerate(limits)]
 
 
 def played(digest: bytes) -> dict[str, Any]:
     """Everything from the keys to the own quotas and payments."""
-    market = reading.Market(capacity=[16.0, 3.0], start=[0.0, 0.0], rule="constant", size=0.5)
-    keys = [reading_masks.public(secret(name)) for name in NAMES]
-    before = reading.first_head(digest, market.now)
+    market = reference.Market(capacity=[16.0, 3.0], start=[0.0, 0.0], rule="constant", size=0.5)
+    keys = [reference_masks.public(secret(name)) for name in NAMES]
+    before = reference.first_head(digest, market.now)
     bodies = [announced(name, digest, before) for name in NAMES]
-    chain_hash = session = reading_masks.session_id(before, bodies)
+    chain_hash = session = reference_masks.session_id(before, bodies)
     rounds, totals, path = [], [], []
     for number in range(ROUNDS):
         own = [numbers(place, number) for place in range(len(NAMES))]
         masked = [
-            reading_masks.masked(
+            reference_masks.masked(
                 own[place],
                 place,
                 secret=secret(name),
@@ -95,9 +94,9 @@ def played(digest: bytes) -> dict[str, Any]:
             )
             for place, name in enumerate(NAMES)
         ]
-        totals.append(reading_masks.totals(masked))
+        totals.append(reference_masks.totals(masked))
         market.move(own)
-        chain_hash = reading.next_head(chain_hash, number, masked, market.now)
+        chain_hash = reference.next_head(chain_hash, number, masked, market.now)
         path.append(market.now)
         rounds.append(
             {
@@ -112,12 +111,12 @@ def played(digest: bytes) -> dict[str, Any]:
     half = path[-2:]
     prices = [sum(column) / 2 for column in zip(*half, strict=True)]
     money = [price * c for price, c in zip(prices, [16.0, 3.0], strict=True)]
-    limits = [[int(part * reading.TICKS) for part in share] for share in SHARES]
-    columns = [reading.split(reading.TICKS, list(c)) for c in zip(*limits, strict=True)]
+    limits = [[int(part * reference.TICKS) for part in share] for share in SHARES]
+    columns = [reference.split(reference.TICKS, list(c)) for c in zip(*limits, strict=True)]
     parts = []
     for place in range(len(NAMES)):
         own = [numbers(place, number) for number in range(ROUNDS)]
-        quota, payment = reading_masks.own_quota_and_payment(
+        quota, payment = reference_masks.own_quota_and_payment(
             asked=own,
             said=own,
             totals=totals,
@@ -126,7 +125,7 @@ def played(digest: bytes) -> dict[str, Any]:
             shares=SHARES,
             endowment=[column[place] for column in columns],
             money=money,
-            ticks=reading.TICKS,
+            ticks=reference.TICKS,
         )
         parts.append({"quota": quota, "payment": payment.hex()})
     return {
@@ -145,18 +144,18 @@ def played(digest: bytes) -> dict[str, Any]:
 
 def invalid(digest: bytes, chain_hash: bytes) -> list[dict[str, str]]:
     """Mask keys that must be refused, and why."""
-    own, theirs = (reading_masks.public(secret(name)) for name in ("ada", "ben"))
+    own, theirs = (reference_masks.public(secret(name)) for name in ("ada", "ben"))
     good, copied = announced("ada", digest, chain_hash), announced("ben", digest, chain_hash)
     later = announced("ada", digest, bytes(31) + b"\1")
     elsewhere = announced("ada", bytes(31) + b"\1", chain_hash)
     proof = good[32:]
     unowned = "the sender does not prove that it owns its mask key"
     low = "the mask key is not a point of prime order"
-    point = reading_masks.decoded(theirs)
+    point = reference_masks.decoded(theirs)
     assert point is not None
     x, y = point
-    negated = reading_masks.encoded((reading_masks.PRIME - x, y))
-    shifted = reading_masks.encoded(reading_masks.add(point, (0, reading_masks.PRIME - 1)))
+    negated = reference_masks.encoded((reference_masks.PRIME - x, y))
+    shifted = reference_masks.encoded(reference_masks.add(point, (0, reference_masks.PRIME - 1)))
     order_8 = bytes.fromhex("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05")
     cases = [
         ("a key without its last byte", 0, good[:31], "the mask key has a wrong length"),
@@ -179,7 +178,7 @@ def invalid(digest: bytes, chain_hash: bytes) -> list[dict[str, str]]:
         ("the key 1, which is the neutral point", 0, b"\1" + bytes(31) + proof, low),
         ("a key of order 8", 0, order_8 + proof, low),
         ("a key that is no point", 0, b"\2" + bytes(31) + proof, low),
-        ("a key that is p + 1", 0, (reading_masks.PRIME + 1).to_bytes(32, "little") + proof, low),
+        ("a key that is p + 1", 0, (reference_masks.PRIME + 1).to_bytes(32, "little") + proof, low),
     ]
     return [
         {
@@ -195,8 +194,8 @@ def main() -> None:
     from protocol.agreement.parse import from_table
 
     agreement = table()
-    canonical = reading.canonical(from_table(agreement))
-    digest = reading.agreement_digest(canonical)
+    canonical = reference.canonical(from_table(agreement))
+    digest = reference.agreement_digest(canonical)
     session = played(digest)
     content = {
         "about": "A session of which only totals can be read: secret keys, what each asks for, "

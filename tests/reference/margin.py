@@ -1,6 +1,6 @@
-"""A second reading of SPEC.md §18: parts of the noise, and what private quotas keep back.
+"""Reference implementation of SPEC.md §18: joint noise, and the margin of private quotas.
 
-Written from the page alone, number by number, and never from the code that it is held against.
+Written from the specification, number by number. Never imports the product.
 """
 
 import math
@@ -28,8 +28,8 @@ def noise_parts(alone: list[float], colluders: int) -> list[float]:
     return [v * (1 + 1e-12) for v in found]
 
 
-class Kept:
-    """What is known beforehand: W_i, f_j and h."""
+class Margin:
+    """The round weights W_i, the margins f_j and the pro rata fraction h."""
 
     def __init__(
         self, sigma: list[list[float]], shares: list[list[float]], T: int, overrun: float

@@ -1,8 +1,8 @@
-"""A second reading of SPEC.md §18, from the text alone: masks, totals, own quotas and payments.
+"""Reference implementation of SPEC.md §18: masks, totals, private quotas and payments.
 
-Slow and plain: X25519 by RFC 7748, Ed25519 by RFC 8032 and ChaCha20 by RFC 8439 in whole numbers,
-nothing of libsodium and nothing of ours. What the program computes is compared with this, and both
-with the vectors.
+Slow and plain: X25519 by RFC 7748, Ed25519 by RFC 8032 and ChaCha20 by RFC 8439 in integers,
+without libsodium. Tests compare the product with it, and both with the vectors. Never imports the
+product.
 """
 
 import hashlib
@@ -194,7 +194,7 @@ def own_quota_and_payment(
     money: list[float],
     ticks: int,
 ) -> tuple[list[int], float]:
-    """What one member may use and pays where totals have no noise."""
+    """The quota and the payment of one member, for totals without noise."""
     W, quota, due = sum(weights), [], Fraction(0)
 
     def average(rows: list[list[int]], j: int) -> Fraction:

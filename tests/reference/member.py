@@ -1,7 +1,8 @@
-"""A member of a session that was written from SPEC.md alone, and sits at the table with parties.
+"""A member of a session, written from SPEC.md alone, that plays with real parties.
 
-Sockets from pyzmq, signatures from PyNaCl, everything else from the second reading; nothing of
-ours. It does what a member does where nothing goes wrong: no ledger, no faults, no private data.
+Sockets from pyzmq, signatures from PyNaCl, the rest from the reference implementation. It does what
+a member does if nothing goes wrong: no ledger, no faults, no private data. Never imports the
+product.
 """
 
 import json
@@ -16,7 +17,7 @@ import zmq
 from nacl.signing import SigningKey, VerifyKey
 from zmq.auth.thread import ThreadAuthenticator
 
-from tests.reference import codec as reading
+from tests.reference import codec as reference
 from tests.reference.agreement import terms
 from tests.reference.rounds import RoundEngine
 
@@ -28,7 +29,7 @@ Demand = Callable[[int, list[float]], list[int]]
 
 
 class Heard(NamedTuple):
-    """A message that was read."""
+    """A decoded message."""
 
     kind: int
     sender: int
@@ -39,7 +40,7 @@ class Heard(NamedTuple):
 
 
 class Roster:
-    """Lets in the transport keys of the members and no others."""
+    """Accepts the transport keys of the members only."""
 
     def __init__(self, keys: list[str]) -> None:
         self._keys = {key.encode() for key in keys}
@@ -99,7 +100,7 @@ class Sockets:
             self._desk.send(data)
 
     def hear(self, seconds: float) -> list[bytes]:
-        """What has come in, after at most so long."""
+        """The messages that arrive within this time."""
         poller = zmq.Poller()
         for socket in (*self._ears, *([self._desk] if self._desk else [])):
             poller.register(socket, zmq.POLLIN)
@@ -109,7 +110,7 @@ class Sockets:
             if socket is self._desk:
                 self._meet(frames[0])
             elif len(frames) == 1:
-                heard += reading.unbatched(frames[0])
+                heard += reference.unbatched(frames[0])
         self._introduce()
         return heard
 
@@ -150,7 +151,7 @@ def string_map(data: bytes) -> dict[str, str]:
 
 
 class Member:
-    """One start of a member, from its agreement and its key file to the transcript."""
+    """One run of a member, from agreement and key file to the transcript."""
 
     def __init__(self, agreement: str, key_file: str, demand: Demand) -> None:
         table, keys = tomllib.loads(agreement), json.loads(key_file)
@@ -161,7 +162,7 @@ class Member:
         self._names = [m.name for m in self.terms.members]
         self._me = self._names.index(keys["name"])
         self._peers = set(range(len(self._names))) - {self._me}
-        self._digest = reading.agreement_digest(reading.canonical(self.terms))
+        self._digest = reference.agreement_digest(reference.canonical(self.terms))
         self._sockets = Sockets(table, keys["name"], keys["transport_secret"].encode())
         self._nonce = os.urandom(16)
         self._nonces = dict.fromkeys(range(len(self._names)), NOBODY) | {self._me: self._nonce}
@@ -182,8 +183,8 @@ class Member:
 
     def _signed(self, kind: int, body: bytes) -> bytes:
         key, number = bytes(self._signing.verify_key), len(self.transcript)
-        payload = reading.payload(kind, key, self._digest, number, self.engine.chain_hash, body)
-        return payload + self._signing.sign(reading.signed_text(payload)).signature
+        payload = reference.payload(kind, key, self._digest, number, self.engine.chain_hash, body)
+        return payload + self._signing.sign(reference.signed_text(payload)).signature
 
     def _say(self, data: bytes, *, seal: bool = False) -> None:
         self._sent_at = time.monotonic()
@@ -197,14 +198,14 @@ class Member:
         recorded = sum(self._me in found for found in self._releases.values())
         ahead = [0 if k == self._me else self._ahead(k) for k in range(len(self._names))]
         self._owed, self._hello_at = False, time.monotonic()
-        body = reading.hello_body(self._nonce, wants_reply, recorded, digest, echo, ahead)
+        body = reference.hello_body(self._nonce, wants_reply, recorded, digest, echo, ahead)
         self._say(self._signed(HELLO, body))
 
     def _nonce_digest(self) -> bytes:
-        return reading.nonce_digest([self._nonces[k] for k in range(len(self._names))])
+        return reference.nonce_digest([self._nonces[k] for k in range(len(self._names))])
 
     def _ahead(self, member: int) -> int:
-        """How many releases of a member are known beyond the closed rounds, or its seal."""
+        """How many messages of a member are stored beyond the closed rounds."""
         if self.engine.over:
             return int(member in self._seals)
         closed = len(self.transcript)
@@ -214,7 +215,7 @@ class Member:
     def _release(self) -> None:
         number = len(self.transcript)
         values = self._demand(number, self.engine.market.now)
-        data = self._signed(RELEASE, reading.release_body(values))
+        data = self._signed(RELEASE, reference.release_body(values))
         self._values[data] = values
         self._releases.setdefault(number, {})[self._me] = data
         self._newest = [*self._newest, data][-2:]
@@ -223,7 +224,7 @@ class Member:
     # What it does
 
     def play(self, seconds: float) -> bytes:
-        """Until the session is sealed by all, and nobody needs this member; its transcript."""
+        """Run until all have sealed and no peer needs this member; return the transcript."""
         until = time.monotonic() + seconds
         try:
             self._greet(until)
@@ -234,10 +235,10 @@ class Member:
             self._seal(until)
         finally:
             self._sockets.close()
-        rounds = [reading.array([reading.binary(d) for d in row]) for row in self.transcript]
-        seals = [reading.binary(self._seals[k]) for k in range(len(self._names))]
-        content = [reading.binary(self._digest), reading.array(rounds), reading.array(seals)]
-        return b"sotto transcript 1\n" + reading.array(content)
+        rounds = [reference.array([reference.binary(d) for d in row]) for row in self.transcript]
+        seals = [reference.binary(self._seals[k]) for k in range(len(self._names))]
+        content = [reference.binary(self._digest), reference.array(rounds), reference.array(seals)]
+        return b"sotto transcript 1\n" + reference.array(content)
 
     @property
     def _present(self) -> dict[int, bytes]:
@@ -301,9 +302,9 @@ class Member:
         if digest != self._digest or key not in members:
             return None
         body = data[{0xC4: 113, 0xC5: 114, 0xC6: 116}[data[111]] : -64]
-        if reading.payload(kind, key, digest, number, chain_hash, body) != data[:-64]:
+        if reference.payload(kind, key, digest, number, chain_hash, body) != data[:-64]:
             return None
-        VerifyKey(key).verify(reading.signed_text(data[:-64]), data[-64:])
+        VerifyKey(key).verify(reference.signed_text(data[:-64]), data[-64:])
         return Heard(kind, members.index(key), number, chain_hash, body, data)
 
     def _take(self, heard: Heard) -> None:

@@ -1,6 +1,6 @@
-"""Agreements by chance, over all that they can say, and releases to play them with.
+"""Random agreements over all that the format allows, and releases to play them with.
 
-For the program and its second reading alike, so nothing of ours is needed here.
+For product and reference alike. Never imports the product.
 """
 
 import copy
@@ -11,7 +11,7 @@ from typing import Any
 Table = dict[str, Any]
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
-STEPS = ("center", "worth", "dog", "constant", "sqrt", "theorem")
+STEPS = ("center", "worth", "constant", "sqrt", "theorem")
 
 
 def name(chance: random.Random) -> str:
@@ -20,7 +20,7 @@ def name(chance: random.Random) -> str:
 
 
 def names(chance: random.Random, count: int) -> list[str]:
-    """Names that nobody mistakes for each other: by case, or by what looks alike."""
+    """Names that differ in more than case or similar characters."""
     found: dict[str, str] = {}
     while len(found) < count:
         new = name(chance)
@@ -30,7 +30,7 @@ def names(chance: random.Random, count: int) -> list[str]:
 
 
 def size(chance: random.Random, low: float, high: float) -> float | int:
-    """A number of any order of magnitude between these exponents, sometimes whole."""
+    """A number with a random exponent in this range, sometimes an integer."""
     value: float = 10.0 ** chance.uniform(low, high)
     if value >= 1.0 and chance.random() < 0.3:
         return round(value)
@@ -38,7 +38,7 @@ def size(chance: random.Random, low: float, high: float) -> float | int:
 
 
 def drawn(chance: random.Random) -> Table:
-    """A valid agreement, as it would be read from its file."""
+    """A valid agreement, as parsed from its file."""
     mode = chance.choice(("exact", "exact", "private", "clipped"))
     step = chance.choice(STEPS[1:])
     if mode == "exact" and chance.random() < 0.4:
@@ -122,7 +122,7 @@ def members(chance: random.Random, K: int, resources: list[str]) -> list[Table]:
 
 
 def banded(chance: random.Random, resources: list[Table], seated: list[Table]) -> None:
-    """Floors for some, of either sign; capacities of nothing, or less, where some bring."""
+    """Floors of either sign for some members, and capacities of 0 or less if members bring some."""
     one = next(m for m in seated if "share" not in m)
     floors: dict[str, list[float]] = {r["name"]: [] for r in resources}
     for member in seated:
@@ -149,7 +149,7 @@ def banded(chance: random.Random, resources: list[Table], seated: list[Table]) -
 
 
 def floor(chance: random.Random, member: Table, resource: str, K: int) -> float:
-    """Not above the share, and all together well below 1."""
+    """Floors at most the share, with a sum well below 1."""
     up = min(given(member, "share", resource, 1.0), 0.5 / K)
     return chance.choice((0.0, up, -1.0 / K, -chance.random(), chance.uniform(0.0, up), -1.0))
 
@@ -160,7 +160,7 @@ def given(member: Table, key: str, resource: str, default: float) -> float:
 
 
 def endowed(resources: list[Table], seated: list[Table]) -> None:
-    """Each a part of its band, such that they add up to the capacity, if shares allow that."""
+    """Endowments within the bands that add up to the capacity, if the shares allow it."""
     parts: list[Table] = [{} for _ in seated]
     for resource in resources:
         r = resource["name"]
@@ -178,7 +178,7 @@ def endowed(resources: list[Table], seated: list[Table]) -> None:
 
 
 def turned(resources: list[Table], seated: list[Table]) -> None:
-    """The other side of one of the resources, too, where shares leave anything of that."""
+    """Add the opposite of one resource, if the shares leave room for it."""
     first = resources[0]
     other, span = first["name"][:40] + "-least", first.get("span", first["capacity"])
     most = sum(given(member, "share", first["name"], 1.0) for member in seated)
@@ -241,7 +241,7 @@ def secrecy(chance: random.Random, mode: str, K: int, limit_known: bool) -> Tabl
         found["delta"] = size(chance, -10.0, -1.0)
         for key, values in (
             ("accountant", ("exact", "paper")),
-            ("noise", ("component", "norm", "balanced")),
+            ("noise", ("component", "norm")),
         ):
             if chance.random() < 0.7:
                 found[key] = chance.choice(values)
@@ -283,7 +283,7 @@ FIELDS = (
 
 
 def spoiled(chance: random.Random, table: Table) -> Table:
-    """The same with one thing changed, so that it may be an agreement still or not."""
+    """The table with one change; the result may be valid or not."""
     changed = copy.deepcopy(table)
     changed.setdefault("transport", {})
     changed.setdefault("privacy", {})
@@ -299,11 +299,11 @@ def spoiled(chance: random.Random, table: Table) -> Table:
 
 
 MANNERS = ("honest", "honest", "honest", "alike", "nothing", "noisy", "wild", "mixed", "mixed")
-"""How members release: mixed is another way in each round."""
+"""How members release; mixed changes from round to round."""
 
 
 class Crowd:
-    """The members of one session, by what they release: from demands to what nobody can mean."""
+    """The members of one session, by how they release: honestly or not."""
 
     def __init__(self, chance: random.Random, members: int, width: int) -> None:
         self._chance = chance
@@ -312,7 +312,7 @@ class Crowd:
         self._taste = [[chance.random() for _ in range(width)] for _ in range(members)]
 
     def released(self, ticks: int, caps: list[list[int]], money: list[float]) -> list[list[int]]:
-        """One round, in which all of each capacity would cost so much."""
+        """The releases of one round, in which each whole capacity costs `money`."""
         chance, manner = self._chance, self._manner
         if manner == "mixed":
             manner = chance.choice(("honest", "honest", "alike", "noisy", "wild"))

@@ -1,14 +1,14 @@
-"""A second reading of a whole session, SPEC.md §5, §8, §9 and §12 to §14, from its terms alone.
+"""Reference implementation of a session, SPEC.md §5, §8, §9 and §12 to §14.
 
-What each round leads to, what noise there is, and what it all comes to: heads, prices, caps,
-quotas, payments. Lists and loops, no numpy, and nothing of ours.
+From the terms and the releases to chain hashes, prices, caps, noise, quotas and payments. Lists and
+loops, no numpy. Never imports the product.
 """
 
 import math
 from fractions import Fraction
 from typing import Any
 
-from tests.reference import codec as reading
+from tests.reference import codec as reference
 from tests.reference.agreement import Refused, Terms
 from tests.reference.center import Proof, Reader
 
@@ -54,10 +54,8 @@ class Noise:
                 found.append(0.0)
             elif self.terms.privacy.noise == "component":
                 found.append(math.sqrt(self.m) * a * R)
-            elif self.terms.privacy.noise == "norm":
-                found.append(math.sqrt(sum(u * u for u in units)) / c[j] * R)
             else:
-                found.append(math.sqrt(units[j] * sum(units)) / c[j] * R)
+                found.append(math.sqrt(sum(u * u for u in units)) / c[j] * R)
         if self.width > self.m:
             found.append(math.sqrt(T * self.width) * self.terms.ticks)
         return found
@@ -168,8 +166,8 @@ class RoundEngine:
         self.caps = self._caps(None)
         self.market = self._market()
         self.path = [self.market.now]
-        self.chain_hash = reading.first_head(
-            reading.agreement_digest(reading.canonical(terms)), self.market.now
+        self.chain_hash = reference.first_head(
+            reference.agreement_digest(reference.canonical(terms)), self.market.now
         )
         self.variance = [[0.0] * self.m for _ in terms.members]
         self.best: tuple[float, list[float]] | None = None
@@ -181,7 +179,7 @@ class RoundEngine:
         size = pricing.step_size or 0.0
         if pricing.step in ("theorem", "worth"):
             size = theorem_step(terms, self.noise, self.caps)
-        return reading.Market(
+        return reference.Market(
             capacity=terms.capacity,
             start=pricing.start,
             rule=pricing.step,
@@ -194,7 +192,7 @@ class RoundEngine:
     def _caps(self, rows: Rows | None) -> Rows:
         if self.terms.mode != "clipped":
             return self.terms.share_ticks
-        return reading.clipped_caps(
+        return reference.clipped_caps(
             rows, shares=self.terms.shares, alpha=self.terms.alpha, tau=self.terms.tau
         )
 
@@ -221,7 +219,7 @@ class RoundEngine:
         self.market.move(rows)
         self.rounds.append(rows)
         self.path.append(self.market.now)
-        self.chain_hash = reading.next_head(self.chain_hash, number, rows, self.market.now)
+        self.chain_hash = reference.next_head(self.chain_hash, number, rows, self.market.now)
         self.caps = self._caps(rows)
 
     @property
@@ -271,7 +269,7 @@ class RoundEngine:
         terms = self.terms
         if self.certificate is not None:
             weights = self.certificate.weights
-            return reading.weighted_quota(self.rounds, weights, terms.shares, terms.ticks)
+            return reference.weighted_quota(self.rounds, weights, terms.shares, terms.ticks)
         caps = terms.share_ticks
         members = zip(*self.average, caps, strict=True)
         estimates = [
@@ -294,7 +292,7 @@ class RoundEngine:
         for j in range(self.m):
             parts = [Fraction(member.endowment[j]) for member in self.terms.members]
             whole = math.lcm(*(part.denominator for part in parts))
-            columns.append(reading.split(self.terms.ticks, [int(p * whole) for p in parts]))
+            columns.append(reference.split(self.terms.ticks, [int(p * whole) for p in parts]))
         return [list(row) for row in zip(*columns, strict=True)]
 
     def _above_floors(self) -> Rows:
@@ -317,7 +315,7 @@ class RoundEngine:
 
     @property
     def payments(self) -> list[float]:
-        return reading.payments(
+        return reference.payments(
             prices=self.prices,
             capacity=self.terms.capacity,
             quota=self.quota,
@@ -375,6 +373,6 @@ def filled(ticks: int, weights: list[int], caps: list[int]) -> list[int]:
     if not remaining:
         by, order = caps, [k for k, weight in enumerate(weights) if weight == 0]
     if left:
-        for k, part in zip(order, reading.split(left, [by[k] for k in order]), strict=True):
+        for k, part in zip(order, reference.split(left, [by[k] for k in order]), strict=True):
             parts[k] = part
     return parts

@@ -47,11 +47,11 @@ def audited(case: Case, *, scale: float = 1.0) -> float:
 
 def test_all_shapes_accountants_and_modes_are_audited() -> None:
     """Each with ε = 1 and 4, once."""
-    assert len(set(cases())) == len(cases()) == 2 * 3 * 3 * 2
+    assert len(set(cases())) == len(cases()) == 2 * 2 * 3 * 2
     assert {(case.mode, case.reveal) for case in cases()} == set(KINDS)
 
 
-@pytest.mark.parametrize("noise", ["component", "norm", "balanced"])
+@pytest.mark.parametrize("noise", ["component", "norm"])
 @pytest.mark.parametrize("reveal", ["each", "totals"])
 def test_the_twin_proves_most_of_epsilon_and_not_more(reveal: str, noise: str) -> None:
     """With the exact accountant there is hardly more noise than ε asks for, and never less."""
@@ -63,7 +63,7 @@ def test_the_twin_proves_most_of_epsilon_and_not_more(reveal: str, noise: str) -
 def test_too_little_noise_is_found() -> None:
     """A fifth of the noise left out shows in the audit as a promise that is broken."""
     for reveal in ("each", "totals"):
-        part = audited(Case(4.0, "private", reveal, "balanced", "exact"), scale=TOO_LITTLE)
+        part = audited(Case(4.0, "private", reveal, "norm", "exact"), scale=TOO_LITTLE)
         assert part > 1.1
 
 
@@ -78,7 +78,7 @@ def test_few_sessions_of_the_gate_prove_too_little_noise(mode: str, reveal: str)
 
     Nobody can repeat its noise: all that is asserted holds but for five deviations.
     """
-    case = Case(4.0, mode, reveal, "balanced", "exact")
+    case = Case(4.0, mode, reveal, "norm", "exact")
     mu = Calibration(case.agreement()).mu
     for noise, size in ((DiscreteGaussian(), 1.0), (Quieter(), FAR_TOO_LITTLE)):
         audit = Audit(case.agreement(), noise)

@@ -79,9 +79,7 @@ def test_sessions_are_those_of_real_gates(name: str) -> None:
     agreement = agree(VARIANTS[name], instance, rounds=40, epsilon=4.0, buffer=1.5)
     path = play_gates(agreement, instance.subproblems(), Drawn(agreement, draws))
     played = session(agreement, Companies(instance), draws)
-    if agreement.masked:
-        assert (played.known.state.released == path[-1].released).all()
-    else:
+    if not agreement.masked:
         assert played.known.state.chain_hash == path[-1].chain_hash
     assert (played.known.path == [state.prices.current for state in path]).all()
 

@@ -26,7 +26,7 @@ def agreed(epsilon: float, *, session: str = "one", rounds: int = 4, **more: Any
             "rounds": rounds,
             "mode": "private",
             "privacy": privacy,
-            "prices": {"step": "dog"},
+            "prices": {"step": "sqrt", "step_size": 0.1},
             **more,
         }
     )

@@ -50,19 +50,29 @@ def play(
     noise: Noise,
     ledgers: list[Ledger] | None = None,
 ) -> list[RoundState]:
-    """The states of a complete session, from the first release to its end."""
-    ledgers = ledgers or [in_memory(agreement, member.name) for member in agreement.members]
-    engine, all_gates = RoundEngine(agreement), gates(agreement, problems, noise, ledgers)
-    states = [engine.opening]
-    if states[-1].unpaired:
-        keys = tuple(gate.release(states[-1]) for gate in all_gates)
-        for ledger in ledgers:
+    """The round states of a session, from the first release to its end."""
+    return play_rounds(agreement, problems, noise, ledgers)[0]
+
+
+def play_rounds(
+    agreement: Agreement,
+    problems: list[Subproblem],
+    noise: Noise,
+    ledgers: list[Ledger] | None = None,
+) -> tuple[list[RoundState], list[Ticks]]:
+    """The round states of a session, and the numbers that were released in each round."""
+    kept = ledgers or [in_memory(agreement, member.name) for member in agreement.members]
+    engine, doors = RoundEngine(agreement), gates(agreement, problems, noise, kept)
+    path, released = [engine.opening], list[Ticks]()
+    if path[-1].unpaired:
+        keys = tuple(door.release(path[-1]) for door in doors)
+        for ledger in kept:
             ledger.record_mask_keys(keys)
-        states = [engine.pair(states[-1], mask_keys(keys))]
-    while not states[-1].over:
-        releases = tuple(gate.release(states[-1]) for gate in all_gates)
-        states.append(engine.advance(states[-1], numbers(releases)))
-    return states
+        path = [engine.pair(path[-1], mask_keys(keys))]
+    while not path[-1].over:
+        released.append(numbers(tuple(door.release(path[-1]) for door in doors)))
+        path.append(engine.advance(path[-1], released[-1]))
+    return path, released
 
 
 class Problem:

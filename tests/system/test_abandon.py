@@ -77,7 +77,10 @@ def test_a_session_with_an_impossible_total_is_abandoned_and_followed_by_another
                     cast.start_party(name)
                 assert cast.processes[name].wait(LIMIT) == 15
         told = cast.complained("party1")
-        assert f"the releases of round {SPOILT} add up to what 3 members cannot have said" in told
+        assert (
+            f"round {SPOILT}: the releases add up to a total that 3 members cannot have released"
+            in told
+        )
         assert "`party abandon --out DIR` ends the session here" in told
         assert "party3" not in told, "nobody can tell who it was"
 

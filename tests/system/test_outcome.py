@@ -62,7 +62,7 @@ def any_session(seed: int) -> argparse.Namespace:
         mode=rng.choice(["exact", "private", "private", "clipped"]),
         epsilon=10.0 ** rng.uniform(-3, 2),
         accountant=rng.choice(["exact", "paper"]),
-        noise=rng.choice(["component", "norm", "balanced"]),
+        noise=rng.choice(["component", "norm"]),
         truncate=rng.random() < 0.3,
         start=rng.choice(["zero", "worth"]),
         momentum=rng.choice([0.0, 0.5]),

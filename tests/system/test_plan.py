@@ -12,7 +12,7 @@ import pytest
 
 from protocol.agreement.model import Agreement
 from protocol.agreement.render import written
-from protocol.planning.verdict import forecast
+from protocol.planning.verdict import plan_figures
 from protocol.report.plan import plan_page, variants
 from tests.support import ROOT
 from tests.support.browser import Browser
@@ -44,7 +44,7 @@ def agreed(mode: str, **more: Any) -> Agreement:
 @cache
 def page_of(mode: str) -> str:
     agreement = agreed(mode)
-    figures = forecast(agreement)
+    figures = plan_figures(agreement)
     return plan_page(agreement, figures, variants(agreement, figures))
 
 
@@ -75,7 +75,7 @@ def test_page_says_what_noise_hides_and_costs() -> None:
     assert "as agreed" in text
     assert "without noise" in text
     assert "on this page" not in text
-    figures = forecast(agreed("private"))
+    figures = plan_figures(agreed("private"))
     assert f"ε = {figures['needed']['faint']['epsilon']:g}" in text
     assert f"{figures['needed']['faint']['members']}" in text
 
@@ -83,7 +83,7 @@ def test_page_says_what_noise_hides_and_costs() -> None:
 def test_page_says_that_only_totals_are_seen() -> None:
     """Answers are masked; what totals, quotas and payments tell all the same is said."""
     agreement = agreed("exact", reveal="totals")
-    figures = forecast(agreement)
+    figures = plan_figures(agreement)
     text = text_of(plan_page(agreement, figures, variants(agreement, figures)))
     assert "what can be read is what all companies together would take" in text
     assert "Sent to nobody the model, its plan, what it earns, its quota, its payment" in text
@@ -94,7 +94,7 @@ def test_page_says_that_only_totals_are_seen() -> None:
 def test_page_names_no_figure_that_was_not_played() -> None:
     """Sessions that are too long to play are said to be, and nothing is made up."""
     agreement = agreed("private", rounds=100_000)
-    figures = forecast(agreement)
+    figures = plan_figures(agreement)
     played = variants(agreement, figures)[:1]
     text = text_of(plan_page(agreement, figures, played))
     assert "too many rounds to play" in text

@@ -1109,7 +1109,7 @@ def test_privacy_verdict_is_that_of_the_case() -> None:
     known = replace(certain().known, agreement=masked)
     only = Page(private_page(known, "party1", certain().data, certain().settlement, SPENDING)).text
     assert "The others can read what all companies together would take, exactly" in only
-    assert "Totals without noise can tell one company’s answers" in only
+    assert "Totals without noise can tell one company’s demands" in only
     assert "There is no guarantee" not in only
     it = played()
     real = replace(it, known=replace(it.known, agreement=replace(it.agreement, rehearsal=False)))

@@ -42,7 +42,7 @@ def test_others_say_for_whom_they_have_waited(
         return [command[0], "-c", _SLOW, *command[3:]] if party == "party2" else command
 
     monkeypatch.setattr(local_session, "party_command", chosen)
-    with play(tmp_path / "s", options("--mode", "exact", "--step", "dog", rounds=6)) as session:
+    with play(tmp_path / "s", options("--mode", "exact", "--step", "sqrt", rounds=6)) as session:
         cast = session.cast
         cast.start()
         cast.wait(LIMIT)

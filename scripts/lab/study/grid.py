@@ -100,12 +100,6 @@ VARIANTS: Mapping[str, Variant] = {
         worth=False,
         divided=1,
     ),
-    "dog": Variant("distance over gradients", "exact", prices={"step": "dog"}),
-    "dog-momentum": Variant(
-        "distance over gradients, with momentum",
-        "exact",
-        prices={"step": "dog", "momentum": MOMENTUM_HIDDEN},
-    ),
     "default": Variant("centre rule (default)", "exact", prices=_RESERVE),
     "default-blind": Variant("centre rule, no worth given", "exact", prices=_RESERVE, worth=False),
 }
@@ -113,7 +107,7 @@ VARIANTS: Mapping[str, Variant] = {
 PAPER_VARIANTS = ("standard", "momentum", "clipped")
 CONVERGENCE_VARIANTS = (
     "paper", "paper-momentum", "paper-long", "paper-long-momentum",
-    "dog", "dog-momentum", "default", "default-blind",
+    "default", "default-blind",
 )  # fmt: skip
 
 

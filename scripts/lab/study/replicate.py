@@ -80,15 +80,9 @@ class Played:
         if not self.known.agreement.masked:
             return self.known.quota
         caps, rule = quantities(self.known.agreement).share_ticks, self.known.rule
-        weights = np.array(rule.weights)
-        own = np.tensordot(weights, self.asked, 1)  # whole numbers, far below 2^63
-        whole = int(weights.sum())
-        quota = np.empty_like(own)
-        for (k, j), wanted in np.ndenumerate(own):
-            cap = int(caps[k, j])
-            exact = rule.scale[j] * int(wanted) / whole + rule.fill[j] * cap
-            quota[k, j] = min(cap, math.floor(exact))
-        return quota
+        own = np.tensordot(np.array(rule.weights), self.asked, 1)  # integers far below 2^63
+        rows = zip(own.tolist(), caps.tolist(), strict=True)
+        return np.array([rule.quota(*row) for row in rows], dtype=np.int64)
 
 
 class Companies:

@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from party.model.best_response import subproblem
 from party.model.company_model import CompanyModel, dense
-from party.rehearsal.rehearse import invented, rehearse, table_lines
+from party.rehearsal.rehearse import partner, rehearse, table_lines
 from protocol.agreement.model import Agreement
 from protocol.agreement.parse import from_table
+from protocol.agreement.quantities import quantities
 from protocol.agreement.render import written
 from protocol.errors import BadCommand
+from protocol.planning.synthetic_market import Companies
 from scripts.lab.common.agreements import public_key
 from scripts.lab.common.local_session import environment
 from tests.support.wait import LIMIT
@@ -94,10 +97,9 @@ def test_a_seed_repeats_a_rehearsal() -> None:
 
 def test_partners_follow_from_public_numbers() -> None:
     """With seven times the worths, products are worth seven times as much and take the same."""
-    terms = agreement()
+    terms = agreement(worth=False)
     worth = np.array([9000.0, 4000.0])
-    one = invented(terms, 0, worth, np.random.default_rng(5))
-    two = invented(terms, 0, 7.0 * worth, np.random.default_rng(5))
+    one, two = (partner(terms, Companies.drawn(terms, 5, w), 0) for w in (worth, 7.0 * worth))
     assert two.utility == pytest.approx(7.0 * one.utility)
     assert two.value.tolist() == one.value.tolist()
 
@@ -133,3 +135,18 @@ def test_the_command_leaves_nothing_behind(tmp_path: Path) -> None:
     assert json.loads(rehearsed("--json").stdout)["sessions"] == 2
     assert rehearsed("--sessions", "0").returncode == BadCommand.exit_code
     assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_a_partner_asks_for_what_the_plan_assumes() -> None:
+    """At any prices the model of an invented company demands what the synthetic market says."""
+    terms = agreement()
+    market = Companies.drawn(terms, 3)
+    rng = np.random.default_rng(2)
+    capacity = quantities(terms).capacity
+    for row, name in enumerate(NAMES):
+        problem = subproblem(partner(terms, market, row), terms, name)
+        for prices in rng.uniform(0.0, 2.0, (5, 2)) * np.array([9000.0, 4000.0]) / capacity:
+            answer = problem.answer(prices)
+            assert answer is not None
+            demanded = market.demand(prices * capacity)[row] * capacity
+            assert answer.demand == pytest.approx(demanded, abs=1e-9)

@@ -24,6 +24,7 @@ from tests.support.ledgers import in_memory
 
 HALF = TICKS // 2
 KEYS = {m.name: m.signing_key.hex() for m in make_agreement().members}
+SQRT = {"step": "sqrt", "step_size": 0.1}
 PRIVATE: dict[str, Any] = {
     "mode": "private",
     "privacy": {"epsilon": 1.0, "delta": 0.001, "accountant": "paper"},
@@ -57,7 +58,7 @@ def test_release_is_a_signed_message_of_its_round() -> None:
 
 def test_the_subproblem_is_solved_at_the_prices_of_the_round() -> None:
     """The gate asks the subproblem once, at the current prices."""
-    agreement = make_agreement(prices={"step": "dog", "start": {"r0": 3.0, "r1": 4.0}})
+    agreement = make_agreement(prices={**SQRT, "start": {"r0": 3.0, "r1": 4.0}})
     problem = Problem(5.0, 5.0)
     gate(agreement, problem, Shift(0, 0)).release(RoundEngine(agreement).opening)
     assert [prices.tolist() for prices in problem.asked] == [[3.0, 4.0]]
@@ -65,7 +66,7 @@ def test_the_subproblem_is_solved_at_the_prices_of_the_round() -> None:
 
 def test_a_second_call_returns_the_same_bytes() -> None:
     """A second call neither solves nor draws noise; it returns the recorded bytes."""
-    agreement = make_agreement(**PRIVATE, prices={"step": "dog"})
+    agreement = make_agreement(**PRIVATE, prices=SQRT)
     problem, noise = Problem(5.0, 5.0), Shift(7, 9)
     door = gate(agreement, problem, noise)
     opening = RoundEngine(agreement).opening
@@ -78,7 +79,7 @@ def test_a_second_call_returns_the_same_bytes() -> None:
 
 def test_a_restart_returns_the_same_bytes(tmp_path: Path) -> None:
     """After a restart with other noise and another answer, the recorded bytes are returned."""
-    agreement = make_agreement(**PRIVATE, prices={"step": "dog"})
+    agreement = make_agreement(**PRIVATE, prices=SQRT)
     opening = RoundEngine(agreement).opening
     ledger = Ledger(tmp_path / "ledger", agreement, "ada")
     first = gate(agreement, Problem(5.0, 5.0), Shift(7, 9), ledger).release(opening)
@@ -134,7 +135,7 @@ def test_no_round_is_skipped() -> None:
 @pytest.mark.parametrize("mode", ["exact", "private"])
 def test_seeded_noise_is_refused_outside_rehearsals(mode: str) -> None:
     """Every session that is not a rehearsal refuses repeatable noise."""
-    fields: dict[str, Any] = {"mode": mode, "prices": {"step": "dog"}}
+    fields: dict[str, Any] = {"mode": mode, "prices": SQRT}
     if mode == "private":
         fields["privacy"] = PRIVATE["privacy"]
     with pytest.raises(LocalError, match="seeded noise gives no privacy and 'test' is not a reh"):
@@ -185,7 +186,7 @@ def test_a_release_is_capped_by_the_share() -> None:
 def test_clipped_mode_uses_the_caps_of_the_round() -> None:
     """In clipped mode the current caps apply, and the noise shrinks with them."""
     privacy = {**PRIVATE["privacy"], "alpha": 1.5}
-    agreement = make_agreement(mode="clipped", privacy=privacy, prices={"step": "dog"})
+    agreement = make_agreement(mode="clipped", privacy=privacy, prices=SQRT)
     noise = Shift(0, 0)
     door = gate(agreement, Problem(10.0, 20.0), noise)
     opening = RoundEngine(agreement).opening
@@ -206,7 +207,7 @@ def test_the_noise_has_the_scale_of_the_paper() -> None:
         {"name": name, "share": share, "signing_key": KEYS[name]}
         for name, share in zip(KEYS, shares, strict=True)
     ]
-    agreement = make_agreement(**PRIVATE, rounds=7, prices={"step": "dog"}, member=members)
+    agreement = make_agreement(**PRIVATE, rounds=7, prices=SQRT, member=members)
     noise = Shift(0, 0)
     gate(agreement, Problem(5.0, 5.0), noise).release(RoundEngine(agreement).opening)
     log = math.log(1000.0)
@@ -219,7 +220,7 @@ def test_the_noise_has_the_scale_of_the_paper() -> None:
 def test_a_truncated_release_is_within_the_capacity() -> None:
     """After the noise, each demand is cut to between τ and the capacity."""
     privacy = {**PRIVATE["privacy"], "truncate": True, "tau": 0.25}
-    agreement = make_agreement(mode="private", privacy=privacy, prices={"step": "dog"})
+    agreement = make_agreement(mode="private", privacy=privacy, prices=SQRT)
     opening = RoundEngine(agreement).opening
     for shift, expected in (
         ((-(10**9), 10**9), (TICKS // 4, TICKS)),
@@ -237,7 +238,7 @@ def test_a_truncated_release_is_within_the_capacity() -> None:
 def test_a_shared_objective_is_clamped_to_its_limit(objective: float, ticks: int) -> None:
     """A shared objective is one more number, between 0 and its limit."""
     privacy = {**PRIVATE["privacy"], "share_objective": True, "objective_limit": 100.0}
-    agreement = make_agreement(mode="private", privacy=privacy, prices={"step": "dog"})
+    agreement = make_agreement(mode="private", privacy=privacy, prices=SQRT)
     noise = Shift(0, 0, 11)
     problem = Problem(5.0, 5.0, objective=objective)
     release = gate(agreement, problem, noise).release(RoundEngine(agreement).opening)
@@ -254,7 +255,7 @@ def test_truncation_leaves_the_objective() -> None:
         "share_objective": True,
         "objective_limit": 100.0,
     }
-    agreement = make_agreement(mode="private", privacy=privacy, prices={"step": "dog"})
+    agreement = make_agreement(mode="private", privacy=privacy, prices=SQRT)
     problem = Problem(5.0, 5.0, objective=50.0)
     door = gate(agreement, problem, Shift(-(10**8), 10**8, -(10**8)))
     release = values(door.release(RoundEngine(agreement).opening))
@@ -264,7 +265,7 @@ def test_truncation_leaves_the_objective() -> None:
 def test_a_failed_solver_counts_as_no_demand() -> None:
     """A failed solver leads to a release of 0 plus noise, which looks like any other."""
     privacy = {**PRIVATE["privacy"], "share_objective": True, "objective_limit": 100.0}
-    agreement = make_agreement(mode="private", privacy=privacy, prices={"step": "dog"})
+    agreement = make_agreement(mode="private", privacy=privacy, prices=SQRT)
     opening = RoundEngine(agreement).opening
     failed = gate(agreement, Problem(fails=True), Shift(5, 6, 7)).release(opening)
     none = gate(agreement, Problem(0.0, 0.0), Shift(5, 6, 7)).release(opening)
@@ -279,14 +280,14 @@ def test_an_exception_of_the_solver_counts_as_no_demand() -> None:
         def answer(self, prices: Any) -> Any:
             raise ArithmeticError(f"the private pivot {prices} is 0")
 
-    agreement = make_agreement(**PRIVATE, prices={"step": "dog"})
+    agreement = make_agreement(**PRIVATE, prices=SQRT)
     release = gate(agreement, Broken(), Shift(5, 6)).release(RoundEngine(agreement).opening)
     assert values(release) == (5, 6)
 
 
 def test_noise_beyond_the_largest_number_is_cut() -> None:
     """Such a draw is no error, which would reveal it."""
-    agreement = make_agreement(**PRIVATE, prices={"step": "dog"})
+    agreement = make_agreement(**PRIVATE, prices=SQRT)
     noise = Shift(1 << 60, -(1 << 60))
     release = gate(agreement, Problem(5.0, 5.0), noise).release(RoundEngine(agreement).opening)
     assert values(release) == (VALUE_LIMIT, -VALUE_LIMIT)
@@ -294,7 +295,7 @@ def test_noise_beyond_the_largest_number_is_cut() -> None:
 
 def test_all_releases_have_one_length() -> None:
     """The length of a release does not depend on its numbers."""
-    agreement = make_agreement(**PRIVATE, prices={"step": "dog"})
+    agreement = make_agreement(**PRIVATE, prices=SQRT)
     opening = RoundEngine(agreement).opening
     lengths = {
         len(gate(agreement, Problem(d, d), Shift(n, -n)).release(opening).data)

@@ -86,7 +86,7 @@ def test_the_vectors_are_reproduced_bit_for_bit() -> None:
     state = engine.pair(engine.opening, mask_keys(keys))
     assert state.chain_hash.hex() == VECTORS["session_id"]
     masks = [Masks(agreement, n, led, signer(n)) for n, led in zip(NAMES, ledgers, strict=True)]
-    totals = []
+    totals, path = [], [state.prices.current]
     for step in VECTORS["rounds"]:
         rows = [np.array(row, dtype=np.int64) for row in step["numbers"]]
         said = [m.masked(row, state) for m, row in zip(masks, rows, strict=True)]
@@ -96,19 +96,19 @@ def test_the_vectors_are_reproduced_bit_for_bit() -> None:
         assert totals[-1].tolist() == step["totals"]
         assert [price.hex() for price in state.prices.current.tolist()] == step["prices"]
         assert state.chain_hash.hex() == step["head"]
-    prices = [price.hex() for price in state.average_prices.tolist()]
-    assert prices == VECTORS["prices"]
+        path.append(state.prices.current)
     released = np.array([step["released"] for step in VECTORS["rounds"]], dtype=np.int64)
     known = outcome(agreement, Transcript((), keys=keys))
-    known = replace(known, state=state, released=released)
+    known = replace(known, state=state, released=released, path=np.array(path))
+    assert [price.hex() for price in known.prices.tolist()] == VECTORS["prices"]
     for row, expected in enumerate(VECTORS["parts"]):
         own = np.array([step["numbers"][row] for step in VECTORS["rounds"]], dtype=np.int64)
         made = allocate(
             agreement,
             known.rule,
             row,
-            asked=own,
-            said=own,
+            demands=own,
+            unmasked=own,
             totals=known.totals,
             prices=known.prices,
         )
@@ -355,7 +355,7 @@ def sealed_ledger(path: Path, agreement: Agreement) -> tuple[bytes, list[bytes]]
         known = outcome(agreement, Transcript((), keys=(own, *others)))
         ledger.record_allocation(
             allocate(
-                agreement, known.rule, 0, asked=asked, said=said,
+                agreement, known.rule, 0, demands=asked, unmasked=said,
                 totals=known.totals, prices=known.prices,
             )
         )  # fmt: skip

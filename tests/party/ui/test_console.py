@@ -43,7 +43,7 @@ def test_the_budget_table_names_its_assumption_about_colluders(
         members=4,
         mode="private",
         reveal="totals",
-        prices={"step": "dog"},
+        prices={"step": "sqrt", "step_size": 0.1},
         privacy={"epsilon": 8.0, "delta": 0.001, "colluders": count},
     )
     account = opened(agreement)

@@ -1,10 +1,9 @@
-"""What private quotas keep back for noise: enough for the agreed risk, and not needlessly much.
+"""The margin of private quotas: enough for the agreed risk, and not more.
 
-Sessions are played as numbers alone: demands that follow the totals heard, noise as agreed.
+Sessions are played as numbers alone: demands that react to earlier totals, noise as agreed.
 """
 
 import math
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -16,12 +15,13 @@ from protocol.agreement.model import Agreement
 from protocol.agreement.parse import from_table
 from protocol.agreement.quantities import quantities
 from protocol.numeric import Floats, Ticks
-from protocol.outcome.margin import FIRST_ROUND, HEEDED, IGNORED, deviations, quota_margin, scales
+from protocol.outcome.allocation_rule import noisy_rule, weighted_sums
+from protocol.outcome.margin import FIRST_ROUND, HEEDED, IGNORED, deviations, quota_margin
 from protocol.outcome.quota import prorata
 from protocol.privacy.calibration import Calibration
-from protocol.privacy.collusion import parts
+from protocol.privacy.collusion import divide_noise
 from scripts.lab.common.agreements import players, table
-from tests.reference.margin import Kept, noise_parts
+from tests.reference.margin import Margin, noise_parts
 
 RARE = 1e-6
 """How often a statistical test of quotas that are right may fail."""
@@ -46,28 +46,24 @@ def agree(
 
 
 def noise_of_total(agreement: Agreement) -> Floats:
-    """Of one round, in ticks."""
+    """The noise of one round's total, in ticks."""
     sigma = Calibration(agreement).scales(quantities(agreement).share_ticks)
     together: Floats = np.sqrt((sigma**2).sum(axis=0))
     return together
 
 
 def quotas(agreement: Agreement, asked: Ticks, totals: Ticks) -> Ticks:
-    """Members by resources, each by the rule from its own demands (rounds, members, resources)."""
-    theta, beta = scales(agreement, quota_margin(agreement), totals)
-    weights = quota_margin(agreement).weights
-    found = np.zeros(asked.shape[1:], dtype=np.int64)
-    for k, j in np.ndindex(*found.shape):
-        own = Fraction(
-            sum(w * int(d) for w, d in zip(weights, asked[:, k, j], strict=True)), sum(weights)
-        )
-        cap = int(quantities(agreement).share_ticks[k, j])
-        found[k, j] = min(cap, math.floor(theta[j] * own + beta[j] * cap))
-    return found
+    """Members by resources: the rule, applied to demands (rounds by members by resources)."""
+    rule = noisy_rule(agreement, totals)
+    shares = quantities(agreement).share_ticks.tolist()
+    rows = [
+        rule.quota(weighted_sums(rule.weights, asked[:, k]), own) for k, own in enumerate(shares)
+    ]
+    return np.array(rows, dtype=np.int64)
 
 
 def test_sessions_exceed_a_capacity_no_more_often_than_agreed() -> None:
-    """Demands that react to the noise of earlier totals, always as much as the capacity: 5 %."""
+    """Demands react to earlier noise and always fill the capacity; 5 % of sessions exceed it."""
     agreement = agree(20, 16.0, overrun=0.05)
     rng = np.random.default_rng(5)
     sigma, T = noise_of_total(agreement), agreement.rounds
@@ -85,8 +81,8 @@ def test_sessions_exceed_a_capacity_no_more_often_than_agreed() -> None:
     assert over / sessions > 0.04  # what is kept back is not needlessly much
 
 
-def test_quotas_stay_within_every_capacity_where_noise_stays_within_the_margin() -> None:
-    """Shares, capacities and whole ticks hold for the rule as members apply it."""
+def test_quotas_fit_every_capacity_if_noise_is_within_the_margin() -> None:
+    """Quotas are whole ticks within shares and capacities."""
     agreement = agree(20, 16.0)
     rng = np.random.default_rng(7)
     margin = np.array(quota_margin(agreement).margin) * agreement.ticks
@@ -102,12 +98,12 @@ def test_quotas_stay_within_every_capacity_where_noise_stays_within_the_margin()
         assert (found.sum(axis=0) > 0.6 * agreement.ticks).all()
 
 
-def test_where_noise_drowns_demands_it_is_the_split_by_shares() -> None:
-    """Whatever was asked and heard, and but for what cannot be parted into whole ticks."""
+def test_quotas_are_pro_rata_if_noise_drowns_demands() -> None:
+    """Whatever the demands and totals, each quota is within a tick of the pro rata split."""
     agreement = agree(10, 1.0)
-    known = quota_margin(agreement)
-    assert known.kept > IGNORED
-    assert known.shares == 1
+    margin = quota_margin(agreement)
+    assert margin.withheld > IGNORED
+    assert margin.pro_rata == 1
     rng = np.random.default_rng(3)
     asked = rng.integers(0, quantities(agreement).share_ticks[0, 0] + 1, (agreement.rounds, 10, 3))
     found = quotas(agreement, asked, rng.integers(-(10**9), 10**9, (agreement.rounds, 3)))
@@ -118,18 +114,18 @@ def test_where_noise_drowns_demands_it_is_the_split_by_shares() -> None:
 @pytest.mark.parametrize(
     ("members", "epsilon"), [(100, 64.0), (50, 4.0), (20, 16.0), (10, 16.0), (10, 0.1)]
 )
-def test_shares_count_as_much_as_the_noise_says(members: int, epsilon: float) -> None:
-    """Not at all up to a fifth of a capacity kept back, alone from three tenths, else between."""
-    known = quota_margin(agree(members, epsilon, resources=5, rounds=150))
-    expected = min(max((known.kept - HEEDED) / (IGNORED - HEEDED), 0.0), 1.0)
-    assert float(known.shares) == pytest.approx(expected, abs=1e-4)
+def test_quotas_are_blended_by_the_withheld_fraction(members: int, epsilon: float) -> None:
+    """Up to HEEDED quotas follow demand, from IGNORED they are pro rata, in between both."""
+    margin = quota_margin(agree(members, epsilon, resources=5, rounds=150))
+    expected = min(max((margin.withheld - HEEDED) / (IGNORED - HEEDED), 0.0), 1.0)
+    assert float(margin.pro_rata) == pytest.approx(expected, abs=1e-4)
 
 
 @pytest.mark.parametrize(
     ("risk", "resources"), [(0.05, 1), (0.05, 5), (0.001, 3), (0.5, 2), (1e-6, 40)]
 )
-def test_deviations_are_those_of_the_normal_law(risk: float, resources: int) -> None:
-    """Never too few, and hardly too many: all resources together have the agreed risk."""
+def test_deviations_are_those_of_the_normal_distribution(risk: float, resources: int) -> None:
+    """All resources together have at most the agreed risk, and hardly less."""
     z = deviations(agree(10, 4.0, resources=resources, overrun=risk))
     together = -math.expm1(resources * math.log1p(-stats.norm.sf(z)))
     assert together <= risk
@@ -137,8 +133,8 @@ def test_deviations_are_those_of_the_normal_law(risk: float, resources: int) -> 
 
 
 @pytest.mark.parametrize(("members", "epsilon"), [(10, 4.0), (50, 4.0), (100, 64.0)])
-def test_weights_lose_the_least(members: int, epsilon: float) -> None:
-    """A solver that knows only what is to be least finds no better weights."""
+def test_no_weights_lose_less(members: int, epsilon: float) -> None:
+    """A general solver finds no better weights for the same objective."""
     agreement = agree(members, epsilon, resources=2, rounds=24)
     z = deviations(agreement)
     sigma = noise_of_total(agreement)[:2] / agreement.ticks
@@ -170,41 +166,41 @@ def test_weights_lose_the_least(members: int, epsilon: float) -> None:
         (4, 30.0, 3, 1, 2),
     ],
 )
-def test_a_second_reading_of_the_page_keeps_back_the_same(
+def test_the_reference_withholds_the_same(
     members: int, epsilon: float, resources: int, rounds: int, colluders: int
 ) -> None:
-    """Parts, weights, margins, θ and β from SPEC.md alone: the same numbers, and the same bits."""
+    """Weights, margins, θ and β of the reference implementation are the same bits."""
     agreement = agree(members, epsilon, resources=resources, rounds=rounds, colluders=colluders)
     sigma = Calibration(agreement).scales(quantities(agreement).share_ticks) / agreement.ticks
-    known = quota_margin(agreement)
-    reading = Kept(
+    margin = quota_margin(agreement)
+    reference = Margin(
         sigma.T.tolist(),
         quantities(agreement).share.T.tolist(),
         rounds,
         agreement.privacy.overrun,  # type: ignore[union-attr, arg-type]
     )
-    assert reading.z == deviations(agreement)
-    assert reading.weights == list(known.weights)
-    assert reading.f == list(known.margin)
-    assert reading.h == known.shares
+    assert reference.z == deviations(agreement)
+    assert reference.weights == list(margin.weights)
+    assert reference.f == list(margin.margin)
+    assert reference.h == margin.pro_rata
     totals = np.random.default_rng(2).integers(
         -agreement.ticks, 3 * agreement.ticks, (rounds, resources)
     )
-    theta, beta = scales(agreement, known, totals)
+    rule = noisy_rule(agreement, totals)
     for j in range(resources):
         caps = quantities(agreement).share_ticks[:, j].tolist()
-        assert reading.theta_beta(totals[:, j].tolist(), agreement.ticks, j, caps) == (
-            theta[j],
-            beta[j],
+        assert reference.theta_beta(totals[:, j].tolist(), agreement.ticks, j, caps) == (
+            rule.scale[j],
+            rule.pro_rata[j],
         )
 
 
 @pytest.mark.parametrize("colluders", [1, 2, 5, 6])
-def test_a_second_reading_of_the_page_adds_the_same_noise(colluders: int) -> None:
-    """From what would hide each member alone, ties and nothing included."""
+def test_the_reference_adds_the_same_noise(colluders: int) -> None:
+    """The noise of each member agrees, including ties and members without noise."""
     rng = np.random.default_rng(colluders)
     alone = np.round(rng.uniform(0.0, 3.0, (8, 4)), 0) * rng.uniform(1.0, 2.0, 4)
-    found = parts(alone, colluders)
+    found = divide_noise(alone, colluders)
     for j in range(4):
         assert found[:, j].tolist() == pytest.approx(
             noise_parts(alone[:, j].tolist(), colluders), rel=1e-15

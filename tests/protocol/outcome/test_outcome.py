@@ -1,4 +1,4 @@
-"""The outcome of a session: what follows from its transcript, whole or cut off."""
+"""The outcome of a session, complete or cut short."""
 
 import math
 from dataclasses import replace
@@ -9,26 +9,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.agreement.model import Agreement
 from protocol.agreement.schema import TICKS
 from protocol.errors import BadTranscript
-from protocol.numeric import balanced
-from protocol.outcome.outcome import Outcome, outcome
+from protocol.numeric import balance_to_zero
+from protocol.outcome.outcome import outcome
 from protocol.outcome.payments import payments
-from protocol.outcome.quota import average, prorata, quota, weighted
-from protocol.outcome.replay import positions, replay
+from protocol.outcome.quota import average_release, prorata, quota, weighted_quota
+from protocol.outcome.replay import replay, round_states
 from protocol.pricing.center import WHOLE
-from protocol.rounds import RoundEngine, numbers
+from protocol.rounds import numbers
 from protocol.wire.transcript import Transcript
 from tests.support.builders import make_agreement, play
+from tests.support.outcomes import outcome_of
 from tests.support.session_harness import ending_early
 
 PRIVATE = {"mode": "private", "privacy": {"epsilon": 8.0, "delta": 1e-3}}
 
 
 @pytest.mark.parametrize("rounds", [0, 1, 4, None])
-def test_outcome_is_where_those_who_played_stand(rounds: int | None) -> None:
-    """Prices of every round, releases, head, quota and seal are those of the parties."""
+def test_outcome_is_that_of_the_parties(rounds: int | None) -> None:
+    """Prices, releases, chain hash, quota and seal are those of the parties."""
     agreement = make_agreement(rounds=4, **PRIVATE)
     transcript, path = play(agreement, rounds=rounds)
     known = outcome(agreement, transcript)
@@ -40,14 +40,14 @@ def test_outcome_is_where_those_who_played_stand(rounds: int | None) -> None:
     for row, releases in zip(known.released, transcript.rounds, strict=True):
         assert (row == numbers(releases)).all()
     assert known.last_prices.tolist() == path[-1].prices.current.tolist()
-    assert known.prices.tolist() == path[-1].average_prices.tolist()
+    assert known.prices.tolist() == known.average_prices.tolist()
     assert known.certificate is None
-    assert (known.quota == quota(agreement, *average(path[-1]))).all()
+    assert (known.quota == quota(agreement, *average_release(agreement, known.released))).all()
     assert (known.prorata == prorata(agreement)).all()
 
 
 def test_outcome_of_a_session_that_ended_by_itself() -> None:
-    """Its prices and quotas are weighted as the certificate says, its payments go with them."""
+    """Prices, quotas and payments use the weights of the certificate."""
     agreement = ending_early()
     known = outcome(agreement, play(agreement)[0])
     assert (known.rounds, known.sealed, len(known.path)) == (3, True, 4)
@@ -58,14 +58,14 @@ def test_outcome_of_a_session_that_ended_by_itself() -> None:
     first = sum(Fraction(w, WHOLE) * Fraction(row[0]) for w, row in rows)
     assert known.prices[0] == pytest.approx(float(first), rel=1e-14)
     assert known.prices.tolist() != known.last_prices.tolist()
-    assert (known.quota == weighted(agreement, known.released, proof.weights)).all()
+    assert (known.quota == weighted_quota(agreement, known.released, proof.weights)).all()
     assert (known.endowment == prorata(agreement)).all()
     assert (known.payments == payments(agreement, known.prices, known.quota)).all()
     assert math.fsum(known.payments) == 0.0
 
 
 def test_outcome_before_the_first_round_of_the_centre_rule() -> None:
-    """Nothing is proved yet: first prices, a split by shares, and nobody pays."""
+    """There is no certificate yet: first prices, a pro rata split, no payments."""
     agreement = ending_early()
     known = outcome(agreement, Transcript(rounds=()))
     assert known.certificate is None
@@ -75,8 +75,8 @@ def test_outcome_before_the_first_round_of_the_centre_rule() -> None:
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_prices_of_the_outcome_where_nothing_can_be_proved(shared: bool) -> None:
-    """The best noisy prices where objectives are shared, otherwise those of the last half."""
+def test_prices_without_a_certificate(shared: bool) -> None:
+    """With shared objectives the best noisy prices, otherwise the mean of the last half."""
     privacy = {"share_objective": True, "objective_limit": 5.0} if shared else {}
     agreement = make_agreement(rounds=4, privacy=privacy)
     known = outcome(agreement, play(agreement)[0])
@@ -88,8 +88,8 @@ def test_prices_of_the_outcome_where_nothing_can_be_proved(shared: bool) -> None
     assert mean != path[0]
 
 
-def test_overrun_leaves_the_objectives_out() -> None:
-    """The total of a round is compared with the capacities, and with nothing else released."""
+def test_overrun_ignores_objectives() -> None:
+    """Totals are compared with the capacities; objectives do not count."""
     shared = {"share_objective": True, "objective_limit": 5.0}
     agreement = make_agreement(rounds=2, privacy=shared)
     known = outcome(agreement, play(agreement)[0])
@@ -100,88 +100,73 @@ def test_overrun_leaves_the_objectives_out() -> None:
 
 
 def test_quota_is_computed_once() -> None:
-    """Whoever asks again gets the very same array."""
+    """A second read returns the same array."""
     agreement = make_agreement()
     known = outcome(agreement, play(agreement)[0])
     assert known.quota is known.quota
 
 
-def test_every_position_is_given_once_and_in_order() -> None:
-    """From the opening to the last, which is what a replay gives."""
+def test_round_states_come_once_and_in_order() -> None:
+    """They run from the opening to the state that a replay returns."""
     agreement = make_agreement(rounds=3)
     transcript, path = play(agreement)
-    heads = [state.chain_hash for state in positions(agreement, transcript)]
+    heads = [state.chain_hash for state in round_states(agreement, transcript)]
     assert heads == [state.chain_hash for state in path]
     assert replay(agreement, transcript).chain_hash == heads[-1]
 
 
-def test_no_position_is_given_that_does_not_fit() -> None:
-    """What stands before the fault is given, and then the round and the member are named."""
+def test_round_states_stop_at_a_fault() -> None:
+    """States before the fault are yielded; the error names the round and the member."""
     agreement = make_agreement(rounds=3)
     whole, path = play(agreement)
     first, second, third = whole.rounds
-    steps = positions(agreement, Transcript((first, third, second)))
+    steps = round_states(agreement, Transcript((first, third, second)))
     assert next(steps).chain_hash == path[0].chain_hash
     with pytest.raises(BadTranscript, match=r"round 1, member 'ada'"):
         next(steps)
 
 
-def test_seals_on_another_head_give_no_outcome() -> None:
-    """The last position is given only where the seals stand on it."""
+def test_seals_of_another_chain_hash_are_refused() -> None:
+    """The last state is yielded only if the seals fit it."""
     agreement = make_agreement(rounds=2)
     other = play(make_agreement(rounds=2, prices={"step": "constant", "step_size": 0.5}))[0]
-    with pytest.raises(BadTranscript, match=r"round 2, member 'ada': it stands on another head"):
+    with pytest.raises(BadTranscript, match=r"round 2, member 'ada': its chain hash"):
         outcome(agreement, replace(play(agreement)[0], seals=other.seals))
 
 
-def ended(agreement: Agreement, *rounds: list[list[int]]) -> Outcome:
-    """Where a session stands after these releases, rounds by members by resources."""
-    engine = RoundEngine(agreement)
-    path = [engine.opening]
-    for values in rounds:
-        path.append(engine.advance(path[-1], np.array(values, dtype=np.int64)))
-    return Outcome(
-        agreement=agreement,
-        state=path[-1],
-        released=np.array(rounds, dtype=np.int64),
-        path=np.array([state.prices.current for state in path]),
-        sealed=False,
-    )
-
-
 def test_outcome_says_whether_it_ended_by_itself() -> None:
-    """A rule that is exact ends a session early; one that goes on to the last round does not."""
+    """True if the rule stopped early, false after the last agreed round."""
     agreement = make_agreement(members=2, rounds=3, resources=1, prices={"reserve": 0.0})
     half, third = agreement.ticks // 2, agreement.ticks // 3
-    early = ended(agreement, [[half], [half]])
+    early = outcome_of(agreement, [[[half], [half]]])
     assert early.state.over
     assert early.ended_by_itself
-    going = ended(agreement, [[third], [third]])
+    going = outcome_of(agreement, [[[third], [third]]])
     assert not going.state.over
     assert not going.ended_by_itself
     constant = make_agreement(rounds=2)
     assert not outcome(constant, play(constant)[0]).ended_by_itself
 
 
-def test_certificate_is_a_part_of_what_all_is_worth() -> None:
-    """The worth is that of whole capacities at the prices of the outcome, and may be nothing."""
+def test_certificate_is_a_fraction_of_the_worth() -> None:
+    """The worth is that of all capacities at the prices of the outcome, and may be 0."""
     resource = [{"name": "hours", "capacity": 8.0, "worth": 40.0}]
     agreement = make_agreement(members=2, resource=resource, prices={"reserve": 0.0})
     half = agreement.ticks // 2
-    known = ended(agreement, [[half], [half]])
+    known = outcome_of(agreement, [[[half], [half]]])
     assert known.certificate is not None
     assert known.worth == pytest.approx(float(known.prices[0]) * 8.0) == pytest.approx(40.0)
     assert known.certificate_part == pytest.approx(known.certificate.bound / 40.0)
-    free = ended(agreement, [[0], [0]], [[half], [half // 2]])
+    free = outcome_of(agreement, [[[0], [0]], [[half], [half // 2]]])
     assert (free.prices.tolist(), free.worth, free.certificate_part) == ([0.0], 0.0, None)
     noisy = make_agreement(rounds=1, **PRIVATE)
     assert outcome(noisy, play(noisy)[0]).certificate_part is None
 
 
 @given(parts=st.lists(st.fractions(-1000, 1000), min_size=1, max_size=9))
-def test_money_is_rounded_so_that_it_adds_up(parts: list[Fraction]) -> None:
-    """Whole amounts add up to zero where the exact ones do, each off by less than one."""
+def test_rounded_money_adds_up_to_zero(parts: list[Fraction]) -> None:
+    """Rounded amounts add up to zero, and each is off by less than one."""
     whole = [*parts, -sum(parts, start=Fraction(0))]
-    counts = balanced(whole)
+    counts = balance_to_zero(whole)
     assert sum(counts) == 0
     assert all(abs(count - part) < 1 for count, part in zip(counts, whole, strict=True))

@@ -1,4 +1,4 @@
-"""Who pays whom: payments that add up to zero to the last bit, for what is above the endowment."""
+"""Payments for what is above the endowment: they add up to zero, to the last bit."""
 
 import math
 from fractions import Fraction
@@ -15,7 +15,7 @@ from protocol.agreement.quantities import quantities
 from protocol.numeric import Floats, Ticks
 from protocol.outcome.payments import UNITS, endowment, payments
 from protocol.outcome.quota import prorata
-from tests.reference import codec as reading
+from tests.reference import codec as reference
 
 
 def agreed(
@@ -37,7 +37,7 @@ def agreed(
             "session": "money",
             "mode": "exact",
             "rounds": 3,
-            "prices": {"step": step},
+            "prices": {"step": step} | ({} if step == "center" else {"step_size": 0.1}),
             "resource": [
                 {"name": name, "capacity": c} for name, c in zip(names, capacity, strict=True)
             ],
@@ -47,14 +47,14 @@ def agreed(
 
 
 def parted(rng: np.random.Generator, whole: int, members: int, resources: int) -> Ticks:
-    """Whole numbers of ticks that add up to so many in every resource, some of them 0."""
+    """Whole numbers of ticks with a given sum in every resource, some of them 0."""
     cuts = np.sort(rng.integers(0, whole + 1, (members - 1, resources)), axis=0)
     ends = np.vstack([np.zeros_like(cuts[:1]), cuts, np.full_like(cuts[:1], whole)])
     return np.diff(ends, axis=0)
 
 
 def assert_nothing_is_left(paid: Floats) -> None:
-    """The payments add up to zero as floats, in any order, and as the fractions that they are."""
+    """The payments add up to zero as floats, in any order, and as fractions."""
     exact = [Fraction(p) for p in paid.tolist()]
     assert sum(exact) == 0
     assert math.fsum(paid) == 0.0
@@ -78,7 +78,7 @@ def cases(draw: st.DrawFn) -> tuple[Agreement, Floats, Ticks]:
         capacity,
         shares=shares.tolist(),
         endowments=endowments,
-        step=draw(st.sampled_from(["center", "dog"])),
+        step=draw(st.sampled_from(["center", "sqrt"])),
     )
     money = 10.0 ** rng.uniform(-9, 12, resources)
     prices = money / quantities(agreement).capacity * draw(st.sampled_from([0.0, 1.0, 1.0, 1.0]))
@@ -92,7 +92,7 @@ def cases(draw: st.DrawFn) -> tuple[Agreement, Floats, Ticks]:
 @given(cases())
 @settings(max_examples=300)
 def test_payments_add_up_to_zero_exactly(case: tuple[Agreement, Floats, Ticks]) -> None:
-    """Whatever the prices and quotas, nothing is left over and nobody is off by a unit."""
+    """For any prices and quotas the sum is zero, and each payment is off by less than a unit."""
     agreement, prices, quota = case
     paid = payments(agreement, prices, quota)
     assert_nothing_is_left(paid)
@@ -110,10 +110,10 @@ def test_payments_add_up_to_zero_exactly(case: tuple[Agreement, Floats, Ticks]) 
 
 @given(cases())
 @settings(max_examples=100)
-def test_payments_are_those_of_the_second_reading(case: tuple[Agreement, Floats, Ticks]) -> None:
-    """A reader of the page alone gets the same payments, bit for bit."""
+def test_payments_are_those_of_the_reference(case: tuple[Agreement, Floats, Ticks]) -> None:
+    """The reference implementation gets the same payments, bit for bit."""
     agreement, prices, quota = case
-    told = reading.payments(
+    told = reference.payments(
         prices=prices.tolist(),
         capacity=quantities(agreement).capacity.tolist(),
         quota=quota.tolist(),
@@ -127,7 +127,7 @@ def test_payments_are_those_of_the_second_reading(case: tuple[Agreement, Floats,
 @example(20, 1)
 @settings(max_examples=50)
 def test_endowments_add_up_to_the_capacity(members: int, seed: int) -> None:
-    """To the tick, each within a tick of what was said, though decimals say it badly."""
+    """The sum is exact to the tick, and each is within a tick of the agreed fraction."""
     rng = np.random.default_rng(seed)
     parts = rng.dirichlet(np.ones(members), 3).T
     agreement = agreed(members, [1.0, 2.0, 3.0], endowments=parts.tolist())
@@ -136,16 +136,16 @@ def test_endowments_add_up_to_the_capacity(members: int, seed: int) -> None:
     assert (np.abs(ticks - parts * agreement.ticks) < 1.001).all()
 
 
-def test_without_endowments_they_are_in_proportion_to_the_shares() -> None:
-    """What nobody says is split as if nobody was listened to."""
+def test_without_endowments_the_split_is_pro_rata() -> None:
+    """If the agreement names no endowments, they are in proportion to the shares."""
     shares = [[1.0, 0.5], [0.5, 0.5], [0.5, 0.25]]
-    agreement = agreed(3, [10.0, 20.0], shares=shares, step="dog")
+    agreement = agreed(3, [10.0, 20.0], shares=shares, step="sqrt")
     assert endowment(agreement).tolist() == prorata(agreement).tolist()
     assert endowment(agreement)[:, 0].tolist() == [1 << 19, 1 << 18, 1 << 18]
 
 
 def test_payments_by_hand() -> None:
-    """Who takes a quarter more than it brought of 10 units at 2 each pays 5, and gets 5 if less."""
+    """A quarter above the endowment of 10 units at 2 each costs 5, a quarter below pays 5."""
     agreement = agreed(2, [10.0, 4.0], endowments=[[0.5, 1.0], [0.5, 0.0]])
     t = agreement.ticks
     quota = np.array([[3 * t // 4, t // 2], [t // 4, t // 2]])
@@ -157,7 +157,7 @@ def test_payments_by_hand() -> None:
 
 @pytest.mark.parametrize("price", [5e-324, 1e-320, 1e-300, 1e15])
 def test_no_price_is_too_small_or_too_large(price: float) -> None:
-    """At the ends of what float64 can say the payments still add up to zero."""
+    """At the limits of float64 the payments still add up to zero."""
     agreement = agreed(3, [1e12, 1.0], endowments=[[0.5, 1.0], [0.25, 0.0], [0.25, 0.0]])
     rng = np.random.default_rng(1)
     quota = parted(rng, agreement.ticks, 3, 2)
@@ -165,16 +165,16 @@ def test_no_price_is_too_small_or_too_large(price: float) -> None:
     assert_nothing_is_left(payments(agreement, np.array([price, 0.0]), quota))
 
 
-def test_what_the_quotas_leave_is_nobodys_gain() -> None:
-    """Of a capacity that is used by half everybody counts as having brought half as much."""
+def test_unused_capacity_reduces_all_endowments() -> None:
+    """If half of a capacity is used, every endowment counts half."""
     agreement = agreed(2, [10.0], endowments=[[0.75], [0.25]])
     t = agreement.ticks
     quota = np.array([[t // 4], [t // 4]])
     assert payments(agreement, np.array([2.0]), quota).tolist() == [-2.5, 2.5]
 
 
-def test_nobody_pays_for_what_it_brought() -> None:
-    """With quotas that are the endowments no money moves, whatever the prices."""
+def test_quotas_equal_to_endowments_cost_nothing() -> None:
+    """No money moves, whatever the prices."""
     agreement = agreed(3, [10.0, 20.0], endowments=[[0.2, 0.1], [0.3, 0.8], [0.5, 0.1]])
     paid = payments(agreement, np.array([1 / 3, 1e9]), endowment(agreement))
     assert paid.tolist() == [0.0, 0.0, 0.0]
@@ -182,9 +182,9 @@ def test_nobody_pays_for_what_it_brought() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_negative_prices_are_paid_too(seed: int) -> None:
-    """Where prices may fall below zero, who takes more is paid; together it is nothing."""
+    """With a negative price, a member that takes more is paid; the sum is zero."""
     rng = np.random.default_rng(seed)
-    agreement = agreed(7, [3.0, 1e6, 1e-3], step="dog")
+    agreement = agreed(7, [3.0, 1e6, 1e-3], step="sqrt")
     prices = rng.normal(0.0, 1.0, 3) * 10.0 ** rng.uniform(-3, 6, 3)
     paid = payments(agreement, prices, parted(rng, agreement.ticks, 7, 3))
     assert_nothing_is_left(paid)

@@ -1,4 +1,4 @@
-"""Own quotas and payments from totals: feasible, filling, adding up, and those of `each`."""
+"""Private quotas and payments from totals: feasible, and equal to public ones."""
 
 from fractions import Fraction
 from typing import Any
@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
 from protocol.numeric import Ticks
-from protocol.outcome.payments import endowment, payments, unit_of_money
-from protocol.outcome.private_quota import (
-    Allocation,
+from protocol.outcome.allocation_rule import (
     AllocationRule,
-    allocate,
     exact_rule,
-    rule_by_shares,
+    pro_rata_rule,
+    weighted_sums,
 )
-from protocol.outcome.quota import prorata, weighted
-from tests.reference import masks as reading_masks
+from protocol.outcome.payments import endowment, payments, unit_of_money
+from protocol.outcome.private_quota import Allocation, allocate
+from protocol.outcome.quota import prorata, weighted_quota
+from tests.reference import masks as reference_masks
 from tests.support.builders import make_agreement
 
 
@@ -36,17 +36,17 @@ def agreement_with(shares: list[float], resources: int = 2, **more: Any) -> Agre
 
 
 def parts_of(
-    agreement: Agreement, rule: AllocationRule, demands: Ticks, said: Ticks, prices: Any
+    agreement: Agreement, rule: AllocationRule, demands: Ticks, unmasked: Ticks, prices: Any
 ) -> list[Allocation]:
-    """What every member works out for itself; demands are rounds by members by resources."""
+    """The allocation of every member; demands are rounds by members by resources."""
     return [
         allocate(
             agreement,
             rule,
             row,
-            asked=demands[:, row],
-            said=said[:, row],
-            totals=said.sum(axis=1),
+            demands=demands[:, row],
+            unmasked=unmasked[:, row],
+            totals=unmasked.sum(axis=1),
             prices=prices,
         )
         for row in range(demands.shape[1])
@@ -61,8 +61,8 @@ def sessions(draw: st.DrawFn) -> tuple[Agreement, Ticks, list[int], Any]:
         1.0,
         *draw(st.lists(st.floats(0.01, 1.0), min_size=members - 1, max_size=members - 1)),
     ]
-    step = {"step": draw(st.sampled_from(["center", "dog"]))}
-    agreement = agreement_with(shares, rounds=9, prices=step)
+    prices = draw(st.sampled_from([{"step": "center"}, {"step": "sqrt", "step_size": 0.1}]))
+    agreement = agreement_with(shares, rounds=9, prices=prices)
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     rounds = draw(st.integers(1, 9))
     scale = draw(st.sampled_from([0.0, 0.1, 0.5, 1.0]))
@@ -77,14 +77,14 @@ def sessions(draw: st.DrawFn) -> tuple[Agreement, Ticks, list[int], Any]:
 
 @given(sessions())
 @settings(max_examples=120, deadline=None, derandomize=True)
-def test_own_quotas_are_those_that_everybody_would_compute(
+def test_private_quotas_equal_public_ones(
     played: tuple[Agreement, Ticks, list[int], Any],
 ) -> None:
-    """Each member finds for itself, to the tick, what `each` makes public."""
+    """Each member finds, to the tick, what `reveal = each` makes public."""
     agreement, demands, weights, prices = played
-    rule = exact_rule(agreement, demands.sum(axis=1), weights)
+    rule = exact_rule(agreement, weighted_sums(weights, demands.sum(axis=1)), weights)
     own = np.array([p.quota for p in parts_of(agreement, rule, demands, demands, prices)])
-    assert own.tolist() == weighted(agreement, demands, weights).tolist()
+    assert own.tolist() == weighted_quota(agreement, demands, weights).tolist()
 
 
 @given(sessions())
@@ -92,9 +92,9 @@ def test_own_quotas_are_those_that_everybody_would_compute(
 def test_quotas_never_exceed_a_capacity_and_fill_it(
     played: tuple[Agreement, Ticks, list[int], Any],
 ) -> None:
-    """Together at most the capacity; less by no more than a tick each where no share is full."""
+    """They leave less than a tick per member if no share is full."""
     agreement, demands, weights, prices = played
-    rule = exact_rule(agreement, demands.sum(axis=1), weights)
+    rule = exact_rule(agreement, weighted_sums(weights, demands.sum(axis=1)), weights)
     own = np.array([p.quota for p in parts_of(agreement, rule, demands, demands, prices)])
     left = agreement.ticks - own.sum(axis=0)
     assert (left >= 0).all()
@@ -104,29 +104,29 @@ def test_quotas_never_exceed_a_capacity_and_fill_it(
 
 @given(sessions())
 @settings(max_examples=120, deadline=None, derandomize=True)
-def test_payments_add_up_to_half_a_unit_each(
+def test_payments_add_up_to_zero_within_half_a_unit_each(
     played: tuple[Agreement, Ticks, list[int], Any],
 ) -> None:
-    """Also where members say something else than they ask for: what is said is paid for."""
+    """This holds also if releases differ from demands."""
     agreement, demands, weights, prices = played
     rng = np.random.default_rng(int(demands.sum()) % 2**32)
-    said = demands + rng.integers(-(1 << 30), 1 << 30, demands.shape)
-    rule = exact_rule(agreement, said.sum(axis=1), weights)
-    paid = [Fraction(p.payment) for p in parts_of(agreement, rule, demands, said, prices)]
+    unmasked = demands + rng.integers(-(1 << 30), 1 << 30, demands.shape)
+    rule = exact_rule(agreement, weighted_sums(weights, unmasked.sum(axis=1)), weights)
+    paid = [Fraction(p.payment) for p in parts_of(agreement, rule, demands, unmasked, prices)]
     unit = Fraction(unit_of_money(prices, agreement))
     assert 2 * abs(sum(paid, start=Fraction(0))) <= unit * len(paid)
 
 
 @given(sessions())
 @settings(max_examples=60, deadline=None, derandomize=True)
-def test_parts_are_those_of_the_second_reading(
+def test_allocations_are_those_of_the_reference(
     played: tuple[Agreement, Ticks, list[int], Any],
 ) -> None:
-    """Quota and payment, written from the page alone, are the same to the bit."""
+    """Quota and payment of the reference implementation are the same bits."""
     agreement, demands, weights, prices = played
-    rule = exact_rule(agreement, demands.sum(axis=1), weights)
+    rule = exact_rule(agreement, weighted_sums(weights, demands.sum(axis=1)), weights)
     for row, made in enumerate(parts_of(agreement, rule, demands, demands, prices)):
-        quota, payment = reading_masks.own_quota_and_payment(
+        quota, payment = reference_masks.own_quota_and_payment(
             asked=demands[:, row].tolist(),
             said=demands[:, row].tolist(),
             totals=demands.sum(axis=1).tolist(),
@@ -140,31 +140,31 @@ def test_parts_are_those_of_the_second_reading(
         assert (made.quota.tolist(), made.payment) == (quota, payment)
 
 
-def test_payments_are_those_of_each_but_for_rounding() -> None:
-    """Where no share is full, everybody pays what it would pay if all could be read."""
+def test_private_payments_equal_public_ones_apart_from_rounding() -> None:
+    """This holds if no share is full."""
     agreement = agreement_with([1.0, 0.5, 0.75], prices={"step": "center"})
     rng = np.random.default_rng(3)
     demands = rng.integers(0, agreement.ticks // 4, (5, 3, 2))
     weights, prices = [1, 0, 5, 2, 9], np.array([3.0, 0.25])
-    rule = exact_rule(agreement, demands.sum(axis=1), weights)
+    rule = exact_rule(agreement, weighted_sums(weights, demands.sum(axis=1)), weights)
     own = [p.payment for p in parts_of(agreement, rule, demands, demands, prices)]
-    public = payments(agreement, prices, weighted(agreement, demands, weights))
+    public = payments(agreement, prices, weighted_quota(agreement, demands, weights))
     assert own == pytest.approx(public.tolist(), abs=1e-9)
     assert max(map(abs, own)) > 0.1
 
 
-def test_without_a_round_quotas_are_by_shares() -> None:
-    """So is the rule that listens to nobody, to less than a tick each."""
+def test_without_a_round_quotas_are_pro_rata() -> None:
+    """Each is within a tick of the pro rata split."""
     agreement = agreement_with([1.0, 0.5, 0.25])
     nothing = np.zeros((0, 3, 2), dtype=np.int64)
-    for rule in (rule_by_shares(agreement), exact_rule(agreement, nothing.sum(axis=1), ())):
+    for rule in (pro_rata_rule(agreement), exact_rule(agreement, [0, 0], ())):
         own = [p.quota for p in parts_of(agreement, rule, nothing, nothing, np.array([1.0, 2.0]))]
         off = prorata(agreement) - np.array(own)
         assert off.min() >= 0
         assert off.max() <= 1
 
 
-def test_a_part_does_not_show_itself() -> None:
-    """Neither quota nor payment is in what a log would print of it."""
+def test_an_allocation_hides_its_numbers_from_logs() -> None:
+    """Neither quota nor payment is in its repr."""
     shown = repr(Allocation(np.array([12345, 678]), 91011.5))
     assert not any(text in shown for text in ("12345", "678", "91011"))

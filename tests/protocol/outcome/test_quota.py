@@ -1,4 +1,4 @@
-"""The feasible split: always feasible, the same for all, and sensible at both ends of the noise."""
+"""Public quotas: always feasible, equal for all, and sensible with any noise."""
 
 import json
 import math
@@ -15,15 +15,15 @@ from protocol.agreement.model import Agreement
 from protocol.agreement.parse import from_table
 from protocol.agreement.quantities import quantities
 from protocol.agreement.schema import FINE_TICKS, TICKS
-from protocol.numeric import Floats, Ticks, apportion, filled
-from protocol.outcome.quota import average, posterior_mean, prorata, quota, weighted
-from protocol.outcome.replay import replay
+from protocol.numeric import Floats, Ticks, apportion, split_capacity
+from protocol.outcome.outcome import outcome
+from protocol.outcome.quota import average_release, posterior_mean, prorata, quota, weighted_quota
 from protocol.pricing.center import WHOLE
-from protocol.rounds import RoundEngine, RoundState, numbers
+from protocol.rounds import numbers
 from protocol.wire.messages import VALUE_LIMIT
 from protocol.wire.transcript import load
-from tests.reference import codec as reading
-from tests.reference import rounds as reading_course
+from tests.reference import codec as reference
+from tests.reference import rounds as reference_rounds
 from tests.support import ROOT
 from tests.support.builders import dump, make_agreement, play, table
 
@@ -48,24 +48,26 @@ def agreements(draw: st.DrawFn) -> Agreement:
         content["privacy"] = {
             "epsilon": draw(st.floats(1e-3, 100.0)),
             "delta": 1e-3,
-            "noise": draw(st.sampled_from(["component", "norm", "balanced"])),
+            "noise": draw(st.sampled_from(["component", "norm"])),
             "truncate": draw(st.booleans()),
         }
     return from_table(content)
 
 
-def course_of(agreement: Agreement, rounds: list[Ticks]) -> RoundState:
-    engine = RoundEngine(agreement)
-    state = engine.opening
-    for values in rounds:
-        state = engine.advance(state, values)
-    return state
+def averages(agreement: Agreement, rounds: list[Ticks]) -> tuple[Floats, Floats]:
+    """Average releases and the noise left in them, after these rounds."""
+    shape = (-1, len(agreement.members), agreement.width)
+    return average_release(agreement, np.array(rounds, dtype=np.int64).reshape(shape))
+
+
+def noise_of_one_round(agreement: Agreement) -> Floats:
+    return averages(agreement, [np.zeros(quantities(agreement).share.shape, dtype=np.int64)])[1]
 
 
 @given(agreements(), st.data())
 @settings(max_examples=200, deadline=None, derandomize=True)
 def test_always_feasible(agreement: Agreement, data: st.DataObject) -> None:
-    """Whatever is released, the quotas are within the shares and fill every capacity exactly."""
+    """Whatever is released, quotas are within the shares and fill every capacity exactly."""
     shape = (len(agreement.members), agreement.width)
     value = st.one_of(
         st.integers(0, TICKS),
@@ -78,7 +80,7 @@ def test_always_feasible(agreement: Agreement, data: st.DataObject) -> None:
         .reshape(shape)
         for _ in range(data.draw(st.integers(0, agreement.rounds)))
     ]
-    split = quota(agreement, *average(course_of(agreement, rounds)))
+    split = quota(agreement, *averages(agreement, rounds))
     assert split.sum(axis=0).tolist() == [TICKS] * len(agreement.resources)
     assert (split >= 0).all()
     assert (split <= quantities(agreement).share_ticks).all()
@@ -87,13 +89,11 @@ def test_always_feasible(agreement: Agreement, data: st.DataObject) -> None:
 @given(agreements())
 @settings(max_examples=40, deadline=None, derandomize=True)
 def test_same_from_every_copy(agreement: Agreement) -> None:
-    """A party that was there and an auditor with the file get the same quotas."""
-    transcript, positions = play(agreement)
-    audited = replay(agreement, load(agreement, dump(agreement, transcript)))
-    there = quota(agreement, *average(positions[-1]))
-    assert (quota(agreement, *average(audited)) == there).all()
-    restarted = course_of(agreement, [numbers(releases) for releases in transcript.rounds])
-    assert (quota(agreement, *average(restarted)) == there).all()
+    """A party and an auditor with the file get the same quotas."""
+    transcript, _ = play(agreement)
+    audited = outcome(agreement, load(agreement, dump(agreement, transcript)))
+    released = [numbers(releases) for releases in transcript.rounds]
+    assert (quota(agreement, *averages(agreement, released)) == audited.quota).all()
 
 
 def centered_agreement(members: int, shares: list[list[float]]) -> Agreement:
@@ -136,9 +136,9 @@ def weighed(draw: st.DrawFn) -> tuple[Agreement, Ticks, list[int]]:
 @given(weighed())
 @settings(max_examples=300)
 def test_weighted_quotas_are_always_feasible(case: tuple[Agreement, Ticks, list[int]]) -> None:
-    """Whatever is released and however it is weighed: within every share and every capacity."""
+    """For any releases and weights, quotas are within every share and capacity."""
     agreement, released, weights = case
-    split = weighted(agreement, released, weights)
+    split = weighted_quota(agreement, released, weights)
     caps = quantities(agreement).share_ticks
     assert (split >= 0).all()
     assert (split <= caps).all()
@@ -150,15 +150,15 @@ def test_weighted_quotas_are_always_feasible(case: tuple[Agreement, Ticks, list[
 
 @given(weighed())
 @settings(max_examples=100)
-def test_weighted_quotas_are_those_of_the_second_reading(
+def test_weighted_quotas_are_those_of_the_reference(
     case: tuple[Agreement, Ticks, list[int]],
 ) -> None:
-    """A reader of the page alone gets the same quotas, to the tick."""
+    """The reference implementation gets the same quotas, to the tick."""
     agreement, released, weights = case
-    told = reading.weighted_quota(
+    told = reference.weighted_quota(
         released.tolist(), weights, quantities(agreement).share.tolist(), agreement.ticks
     )
-    assert weighted(agreement, released, weights).tolist() == told
+    assert weighted_quota(agreement, released, weights).tolist() == told
 
 
 @given(weighed(), st.integers(0, 2**32))
@@ -166,7 +166,7 @@ def test_weighted_quotas_are_those_of_the_second_reading(
 def test_a_weighted_quota_follows_from_own_numbers_and_totals(
     case: tuple[Agreement, Ticks, list[int]], seed: int
 ) -> None:
-    """However the others split among themselves what they asked for, mine stays the same."""
+    """A quota stays the same however the others divide their demands among them."""
     agreement, released, weights = case
     released = np.maximum(released, 0)
     rng = np.random.default_rng(seed)
@@ -176,38 +176,41 @@ def test_a_weighted_quota_follows_from_own_numbers_and_totals(
             whole = int(rows[1:, j].sum())
             cuts = np.sort(rng.integers(0, whole + 1, len(rows) - 2))
             rows[1:, j] = np.diff([0, *cuts.tolist(), whole])
-    mine = weighted(agreement, released, weights)[0]
-    assert weighted(agreement, other, weights)[0].tolist() == mine.tolist()
+    mine = weighted_quota(agreement, released, weights)[0]
+    assert weighted_quota(agreement, other, weights)[0].tolist() == mine.tolist()
     permuted = released[:, [0, *(1 + rng.permutation(released.shape[1] - 1)).tolist()]]
-    assert weighted(agreement, permuted, weights)[0].tolist() == mine.tolist()
+    assert weighted_quota(agreement, permuted, weights)[0].tolist() == mine.tolist()
 
 
 def test_weighted_quotas_cover_every_averaged_demand_that_fits() -> None:
-    """Where the averages fit, everybody gets its own and a part of what is left, by shares."""
+    """If averages fit, each member gets its own and a pro rata part of the rest."""
     agreement = centered_agreement(3, [[1.0], [0.5], [0.5]])
     t = agreement.ticks
     released = np.array([[[t // 2], [0], [t // 8]], [[0], [t // 4], [t // 8]]])
     # Averages t/4, t/8, t/8 leave half, which goes out as 1 : ½ : ½.
-    split = weighted(agreement, released, [WHOLE // 2, WHOLE // 2])
+    split = weighted_quota(agreement, released, [WHOLE // 2, WHOLE // 2])
     assert split[:, 0].tolist() == [t // 4 + t // 4, t // 8 + t // 8, t // 8 + t // 8]
 
 
-def test_weighted_quotas_cut_all_by_the_same_part_where_too_much_is_wanted() -> None:
+def test_weighted_quotas_cut_all_demands_by_the_same_factor() -> None:
     """Averages of twice the capacity are halved."""
     agreement = centered_agreement(2, [[1.0], [1.0]])
     t = agreement.ticks
-    split = weighted(agreement, np.array([[[t // 2], [t + t // 2]]]), [WHOLE])
+    split = weighted_quota(agreement, np.array([[[t // 2], [t + t // 2]]]), [WHOLE])
     assert split[:, 0].tolist() == [t // 4, t // 4 + t // 2]
 
 
 def test_rounds_without_weight_do_not_count() -> None:
-    """What was said in them may be anything."""
+    """Their releases may be anything."""
     agreement = centered_agreement(2, [[1.0], [1.0]])
     t = agreement.ticks
     rows = [[t // 4], [t // 4]]
     wild = [[VALUE_LIMIT], [-VALUE_LIMIT]]
-    alone = weighted(agreement, np.array([rows]), [WHOLE])
-    assert weighted(agreement, np.array([wild, rows, wild]), [0, WHOLE]).tolist() == alone.tolist()
+    alone = weighted_quota(agreement, np.array([rows]), [WHOLE])
+    assert (
+        weighted_quota(agreement, np.array([wild, rows, wild]), [0, WHOLE]).tolist()
+        == alone.tolist()
+    )
 
 
 def noisy_agreement(epsilon: float, shares: list[float], rounds: int = 20) -> Agreement:
@@ -218,18 +221,18 @@ def noisy_agreement(epsilon: float, shares: list[float], rounds: int = 20) -> Ag
 
 
 @pytest.mark.parametrize("shares", [[1.0, 0.5, 0.25], [0.4, 0.4, 0.4], [1.0, 0.01, 0.2]])
-def test_prorata_where_noise_drowns_everything(shares: list[float]) -> None:
-    """As ε falls to 0 the quota tends to the split in proportion to the shares."""
+def test_quotas_tend_to_pro_rata_as_noise_grows(shares: list[float]) -> None:
+    """As ε falls to 0 the quotas tend to the pro rata split."""
     off = []
     for epsilon in (1.0, 1e-2, 1e-4):
         agreement = noisy_agreement(epsilon, shares)
-        sigma = np.sqrt(one_round(agreement).variance)
+        sigma = noise_of_one_round(agreement)
         rng = np.random.default_rng(7)
         rounds = [
             np.rint(rng.normal(0.3 * quantities(agreement).share_ticks, sigma)).astype(np.int64)
             for _ in range(agreement.rounds)
         ]
-        split = quota(agreement, *average(course_of(agreement, rounds)))
+        split = quota(agreement, *averages(agreement, rounds))
         exact = np.array(shares)[:, None] / sum(shares) * TICKS
         assert (np.abs(prorata(agreement) - exact) < 1.0).all()
         off.append(np.abs(split - exact).max() / TICKS)
@@ -248,37 +251,32 @@ def filling_demands(rng: np.random.Generator, members: int, resources: int) -> T
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_average_demand_where_there_is_no_noise(seed: int) -> None:
-    """In exact mode the quota is the average demand of the last half, where that fits."""
+def test_quota_is_the_average_demand_without_noise(seed: int) -> None:
+    """In mode exact the quota is the average demand of the last half, if that fits."""
     rng = np.random.default_rng(seed)
     agreement = make_agreement(members=4, resources=3, rounds=10)
     demands = [filling_demands(rng, 4, 3) for _ in range(10)]
-    split = quota(agreement, *average(course_of(agreement, demands)))
+    split = quota(agreement, *averages(agreement, demands))
     mean = sum(demands[5:], start=np.zeros((4, 3), dtype=np.int64)) / 5
     assert (np.abs(split - mean) <= 2.0).all()
 
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("quieter", [1e-1, 1e-2, 1e-4])
-def test_average_demand_as_noise_vanishes(seed: int, quieter: float) -> None:
-    """The quota is as near to the average demand as the noise that is left in it."""
+def test_quota_tends_to_the_average_demand_as_noise_vanishes(seed: int, quieter: float) -> None:
+    """The quota is off by no more than the noise left in the average."""
     rng = np.random.default_rng(seed)
     demands = filling_demands(rng, 4, 2)
     agreement = noisy_agreement(100.0, [0.9] * 4)
-    sigma = quieter * np.sqrt(one_round(agreement).variance)
+    sigma = quieter * noise_of_one_round(agreement)
     rounds = [
         np.rint(demands + draw * sigma).astype(np.int64)
         for draw in rng.standard_normal((agreement.rounds, 4, 2))
     ]
-    state = course_of(agreement, rounds)
-    quiet = RoundState(**{**vars(state), "variance": state.variance * quieter**2})
+    y, s = averages(agreement, rounds)
     left = float(sigma.max()) / math.sqrt(agreement.rounds)
-    assert np.abs(quota(agreement, *average(quiet)) - demands).max() <= 4.0 * left + 4.0
+    assert np.abs(quota(agreement, y, quieter * s) - demands).max() <= 4.0 * left + 4.0
     assert left < 2.0 * quieter * TICKS
-
-
-def one_round(agreement: Agreement) -> RoundState:
-    return course_of(agreement, [np.zeros(quantities(agreement).share.shape, dtype=np.int64)])
 
 
 @given(
@@ -287,11 +285,11 @@ def one_round(agreement: Agreement) -> RoundState:
     ).filter(lambda pairs: sum(cap for _, cap in pairs) >= TICKS)
 )
 @settings(max_examples=200, deadline=None, derandomize=True)
-def test_filling_is_the_water_level(pairs: list[tuple[int, int]]) -> None:
-    """Each part is within a tick of min(cap, θ·weight), for one θ found by exact bisection."""
+def test_split_is_one_level_for_all(pairs: list[tuple[int, int]]) -> None:
+    """Each part is within a tick of min(cap, θ·weight), with one θ from exact bisection."""
     weights, caps = (list(column) for column in zip(*pairs, strict=True))
     weights = [min(w, c) for w, c in zip(weights, caps, strict=True)]
-    parts = filled(TICKS, weights, caps)
+    parts = split_capacity(TICKS, weights, caps)
     assert sum(parts) == TICKS
     assert all(0 <= part <= cap for part, cap in zip(parts, caps, strict=True))
     reachable = sum(cap for weight, cap in zip(weights, caps, strict=True) if weight)
@@ -322,12 +320,12 @@ def test_filling_is_the_water_level(pairs: list[tuple[int, int]]) -> None:
 def test_the_last_tick_goes_where_the_specification_says(
     weights: list[int], caps: list[int], parts: list[int]
 ) -> None:
-    """Of equal remainders the smaller weight for its cap comes first, then the earlier member."""
-    assert filled(3, weights, caps) == parts == reading_course.filled(3, weights, caps)
+    """Ties go to the smaller weight for its cap, then to the earlier member."""
+    assert split_capacity(3, weights, caps) == parts == reference_rounds.filled(3, weights, caps)
 
 
 def truncated_normal_mean(y: float, s: float, cap: float) -> float:
-    """The mean of N(y, s²) cut to [0, cap], in 40 digits."""
+    """The mean of N(y, s²) truncated to [0, cap], in 40 digits."""
     with mpmath.workdps(60):
         mean, sigma, end = mpmath.mpf(y), mpmath.mpf(s), mpmath.mpf(cap)
         if mean > end / 2:  # from the nearer end, where the tails do not cancel
@@ -338,7 +336,7 @@ def truncated_normal_mean(y: float, s: float, cap: float) -> float:
 
 
 def assert_near_the_mean(y: float, s: float, cap: int) -> None:
-    """The estimate is off the mean by no more than `posterior_mean` says, and half a tick."""
+    """The error is within what `posterior_mean` states, plus half a tick."""
     found = int(posterior_mean(np.array([[y]]), np.array([[s]]), np.array([[cap]]))[0, 0])
     exact = truncated_normal_mean(y, s, cap)
     off = min(2.1e-4 * min(exact, cap - exact), 5.2e-6 * cap)
@@ -348,7 +346,7 @@ def assert_near_the_mean(y: float, s: float, cap: int) -> None:
 @given(st.floats(-3.0, 4.0), st.floats(-4.0, 4.0), st.integers(1000, TICKS))
 @settings(max_examples=300, deadline=None, derandomize=True)
 def test_estimate_is_the_mean_of_the_posterior(where: float, size: float, cap: int) -> None:
-    """Simpson's rule and the polynomial give the mean of a truncated normal as near as is said."""
+    """Simpson's rule gives the mean of a truncated normal with the stated accuracy."""
     assert_near_the_mean(where * cap, 10.0**size * cap, cap)
 
 
@@ -358,23 +356,23 @@ def test_estimate_is_the_mean_of_the_posterior(where: float, size: float, cap: i
     [(-1.0, -1.0), (2.0, -1.0), (-3.0, -0.53), (0.0, -2.0), (0.0, 0.0), (0.5, -3.0), (1.0, 4.0)],
 )
 def test_estimate_at_hand_picked_corners(where: float, size: float, cap: int) -> None:
-    """So it is with the average inside, at either end and beyond, and with little noise or much."""
+    """The accuracy holds inside, at both ends and beyond, with little noise or much."""
     assert_near_the_mean(where * cap, 10.0**size * cap, cap)
 
 
 @pytest.mark.parametrize("reach", [0.1, 0.9, 1.0, 1.1, 10.0, 1e3])
 @pytest.mark.parametrize("where", [-1e7, -1e3, -10.0, 11.0, 1e3, 1e7])
 def test_estimate_where_the_average_is_far_outside(where: float, reach: float) -> None:
-    """So it is where it is worst: the posterior falls like e^-x from one end of [0, cap].
+    """The accuracy holds where the posterior falls like e^-x from one end.
 
-    With a reach of 1 it has fallen to e^-40 just at the other end.
+    With a reach of 1 it has fallen to e^-40 at the other end.
     """
     beyond = max(-where, where - 1.0) * TICKS
     assert_near_the_mean(where * TICKS, math.sqrt(beyond * reach * TICKS / 40.0), TICKS)
 
 
 def test_estimate_without_noise_is_the_demand() -> None:
-    """Where there is no noise the average itself is taken, cut to the share."""
+    """Without noise the estimate is the average, clamped to the share."""
     y = np.array([[-5.0, 17.4, 99.0]])
     found = posterior_mean(y, np.zeros((1, 3)), np.array([[50, 50, 50]]))
     assert found.tolist() == [[0, 17, 50]]
@@ -386,17 +384,16 @@ def floats(values: list[list[str]]) -> Floats:
 
 @pytest.mark.parametrize("case", VECTORS["estimates"], ids=lambda case: case["name"])
 def test_estimates_of_the_vectors(case: dict[str, Any]) -> None:
-    """Every machine gets the estimates that are written down, to the tick."""
+    """Every machine gets the recorded estimates, to the tick."""
     y, s = floats(case["average"]), floats(case["noise"])
     assert posterior_mean(y, s, np.array(case["caps"])).tolist() == case["estimates"]
 
 
 @pytest.mark.parametrize("case", VECTORS["sessions"], ids=lambda case: case["name"])
 def test_quotas_of_the_vectors(case: dict[str, Any]) -> None:
-    """Every machine gets the quotas that are written down, from agreement and releases."""
+    """Every machine gets the recorded quotas from agreement and releases."""
     agreement = from_table(case["agreement"])
-    state = course_of(agreement, [np.array(values) for values in case["rounds"]])
-    y, s = average(state)
+    y, s = averages(agreement, [np.array(values) for values in case["rounds"]])
     assert y.shape == s.shape == quantities(agreement).share.shape
     assert quota(agreement, y, s).tolist() == case["quota"]
     assert prorata(agreement).tolist() == case["prorata"]

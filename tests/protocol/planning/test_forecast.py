@@ -1,4 +1,4 @@
-"""What `protocol plan` says of an agreement before anybody joins."""
+"""The figures and sentences of `protocol plan`."""
 
 from dataclasses import replace
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 from protocol.agreement.model import Agreement
 from protocol.planning.privacy_statement import statement
-from protocol.planning.verdict import forecast
+from protocol.planning.verdict import plan_figures
 from protocol.report.terminal import plan_text
 from tests.support.builders import NAMES, make_agreement
 
@@ -17,10 +17,10 @@ def priced(worth: float) -> list[dict[str, Any]]:
 
 
 def test_plan_names_the_agreement_and_its_promise() -> None:
-    """The digest to compare, the privacy statement and the bound of the theorem are there."""
+    """The text has the digest, the privacy statement and the bound of the theorem."""
     privacy = {"epsilon": 8.0, "delta": 1e-3}
     agreement = make_agreement(mode="private", privacy=privacy, resource=priced(30.0))
-    figures = forecast(agreement)
+    figures = plan_figures(agreement)
     text = plan_text(agreement, figures)
     assert agreement.digest.hex() in text
     assert statement(agreement) in text
@@ -33,32 +33,32 @@ def test_plan_names_the_agreement_and_its_promise() -> None:
     [(0.25, 4, "1 seconds"), (0.5, 300, "2.5 minutes"), (60.0, 150, "2.5 hours")],
 )
 def test_plan_says_how_long_a_session_takes(pace: float, rounds: int, words: str) -> None:
-    """The pace times the rounds, in a unit that people use; without one, what that means."""
+    """It is the pace times the rounds; without a pace there is a warning."""
     agreement = make_agreement(pace_seconds=pace, rounds=rounds)
-    told = plan_text(agreement, forecast(agreement))
-    assert f"at the pace of {pace:g} s a round its releases take {words} in all" in told
+    told = plan_text(agreement, plan_figures(agreement))
+    assert f"at {pace:g} s a round, all releases take {words}, plus network time" in told
     without = make_agreement(rounds=rounds)
-    assert "may tell something of the data" in plan_text(without, forecast(without))
+    assert "may tell something of the data" in plan_text(without, plan_figures(without))
 
 
 @pytest.mark.parametrize(
     ("epsilon", "share", "word"),
     [(None, 1.0, "no noise"), (1e-3, 1.0, "drowns"), (10.0, 1.0, "faint"), (100.0, 0.34, "clear")],
 )
-def test_verdict_is_in_plain_words(epsilon: float | None, share: float, word: str) -> None:
-    """How the noise compares with the capacity decides what people are told."""
+def test_verdict_follows_the_noise(epsilon: float | None, share: float, word: str) -> None:
+    """The noise as a fraction of the capacity decides the verdict."""
     members = [{"name": name, "share": share} for name in ("ada", "ben", "cyd")]
     terms: dict[str, Any] = {"member": members, "resource": priced(30.0)}
     if epsilon is not None:
         terms |= {"mode": "private", "privacy": {"epsilon": epsilon, "delta": 1e-3}}
     agreement = make_agreement(**terms)
-    assert word in plan_text(agreement, forecast(agreement)).splitlines()[-1]
+    assert word in plan_text(agreement, plan_figures(agreement)).splitlines()[-1]
 
 
 def test_plan_of_resources_that_are_worth_nothing() -> None:
-    """Where the first prices are known to be right there is no step to tell."""
+    """With a worth of 0 there is no step to name."""
     agreement = make_agreement(resource=priced(0.0))
-    text = plan_text(agreement, forecast(agreement))
+    text = plan_text(agreement, plan_figures(agreement))
     assert "at most 0 (theorem)" in text
     assert "with the step" not in text
 
@@ -77,10 +77,10 @@ def noisy(**terms: Any) -> Agreement:
     return make_agreement(**chosen | terms)
 
 
-def test_bound_is_compared_with_what_all_is_worth() -> None:
-    """A bound that is not below all that there is to earn is said to promise nothing."""
+def test_bound_is_compared_with_the_worth() -> None:
+    """A bound above the total worth is said to promise nothing."""
     agreement = noisy()
-    figures = forecast(agreement)
+    figures = plan_figures(agreement)
     assert figures["theorem_gap_over_worth"] == pytest.approx(figures["theorem_gap"] / 30.0)
     text = plan_text(agreement, figures)
     assert f"at most {figures['theorem_gap']:.4g} EUR (theorem)" in text
@@ -90,29 +90,28 @@ def test_bound_is_compared_with_what_all_is_worth() -> None:
         f"at most {percent:.3g} % of what all capacities are worth, which promises nothing" in text
     )
     better = noisy(privacy={"epsilon": 100.0, "delta": 1e-3})
-    figures = forecast(better)
+    figures = plan_figures(better)
     assert figures["theorem_gap_over_worth"] < 1.0
     assert "promises nothing" not in plan_text(better, figures)
 
 
 @pytest.mark.parametrize(("word", "limit"), [("faint", 1.0), ("clear", 0.1)])
 def test_needed_epsilon_is_enough_and_hardly_less_is(word: str, limit: float) -> None:
-    """With the ε that is named the verdict is that word, and with 2 % less it is not."""
-    needed = forecast(noisy())["needed"]
+    """The named ε gives the verdict, and 2 % less does not."""
+    needed = plan_figures(noisy())["needed"]
     assert needed is not None
     epsilon = needed[word]["epsilon"]
     enough, less = (
-        forecast(noisy(privacy={"epsilon": e, "delta": 1e-3})) for e in (epsilon, 0.98 * epsilon)
+        plan_figures(noisy(privacy={"epsilon": e, "delta": 1e-3}))
+        for e in (epsilon, 0.98 * epsilon)
     )
     assert enough["total_average"] <= limit < less["total_average"]
     assert f"Verdict: {word}" in enough["verdict"]
 
 
 @pytest.mark.parametrize(("word", "limit"), [("faint", 1.0), ("clear", 0.1)])
-def test_needed_members_are_enough_and_one_company_of_each_less_is_not(
-    word: str, limit: float
-) -> None:
-    """So many members that share as much together make the verdict that word."""
+def test_needed_members_are_enough_and_fewer_are_not(word: str, limit: float) -> None:
+    """The named number of members, with the same sum of shares, gives the verdict."""
 
     def crowd(times: int) -> Agreement:
         members = [
@@ -120,24 +119,24 @@ def test_needed_members_are_enough_and_one_company_of_each_less_is_not(
         ]
         return noisy(member=members)
 
-    needed = forecast(noisy(privacy={"epsilon": 8.0, "delta": 1e-3}))["needed"]
+    needed = plan_figures(noisy(privacy={"epsilon": 8.0, "delta": 1e-3}))["needed"]
     assert needed is not None
     times, rest = divmod(needed[word]["members"], 5)
     assert rest == 0
     privacy = replace(crowd(times).privacy, epsilon=8.0)  # type: ignore[type-var]
-    enough = forecast(replace(crowd(times), privacy=privacy))
+    enough = plan_figures(replace(crowd(times), privacy=privacy))
     assert enough["total_average"] <= limit
     if times > 1:
-        less = forecast(replace(crowd(times - 1), privacy=privacy))
+        less = plan_figures(replace(crowd(times - 1), privacy=privacy))
         assert less["total_average"] > limit
 
 
-def test_rounds_do_not_make_noise_less() -> None:
-    """No number of rounds would do, and the plan says so; nor would any ε where none does."""
+def test_plan_says_if_no_rounds_or_epsilon_would_do() -> None:
+    """No number of rounds and no ε is enough here."""
     agreement = noisy(privacy={"epsilon": 0.01, "delta": 1e-9}, member=[
         {"name": name} for name in NAMES[:2]
     ], resource=[{"name": f"r{j}", "capacity": 1.0, "worth": 1.0} for j in range(400)])  # fmt: skip
-    figures = forecast(agreement)
+    figures = plan_figures(agreement)
     assert figures["needed"]["clear"]["rounds"] is None
     assert figures["needed"]["clear"]["epsilon"] is None
     text = plan_text(agreement, figures)
@@ -145,12 +144,12 @@ def test_rounds_do_not_make_noise_less() -> None:
     assert "no epsilon up to 100 would do" in text
 
 
-def test_nothing_is_needed_without_noise_or_where_it_is_clear() -> None:
-    """A verdict that cannot be better is not followed by what would make it better."""
+def test_nothing_is_needed_if_the_verdict_cannot_improve() -> None:
+    """The text does not say what would improve it."""
     hidden, clear = make_agreement(), noisy(privacy={"epsilon": 100.0, "delta": 1e-3})
-    assert forecast(hidden)["needed"] is None
+    assert plan_figures(hidden)["needed"] is None
     for agreement in (hidden, clear):
-        assert "it would take" not in plan_text(agreement, forecast(agreement))
+        assert "it would take" not in plan_text(agreement, plan_figures(agreement))
 
 
 @pytest.mark.parametrize(
@@ -158,12 +157,12 @@ def test_nothing_is_needed_without_noise_or_where_it_is_clear() -> None:
     [
         ({"step": "sqrt", "step_size": 0.1}, "component", ["the step 'sqrt'"]),
         ({"step": "theorem"}, "norm", ["the step 'theorem'", "the noise 'norm'"]),
-        ({}, "balanced", ["the noise 'balanced'"]),
+        ({}, "norm", ["the noise 'norm'"]),
         ({}, "component", []),
     ],
 )
-def test_plan_warns_where_units_decide(step: dict[str, Any], noise: str, warned: list[str]) -> None:
-    """Capacities far apart in numbers make rules in raw units go wrong, and only those."""
+def test_plan_warns_if_units_matter(step: dict[str, Any], noise: str, warned: list[str]) -> None:
+    """It warns only about rules that use raw units of very different capacities."""
 
     def plan(second: float) -> list[str]:
         resources = [
@@ -172,7 +171,7 @@ def test_plan_warns_where_units_decide(step: dict[str, Any], noise: str, warned:
         ]
         privacy = {"epsilon": 1.0, "delta": 1e-3, "noise": noise}
         agreement = noisy(prices=step, privacy=privacy, resource=resources)
-        lines = plan_text(agreement, forecast(agreement)).splitlines()
+        lines = plan_text(agreement, plan_figures(agreement)).splitlines()
         return [line for line in lines if line.startswith("warning: ")]
 
     assert plan(20.0) == []
@@ -184,18 +183,18 @@ def test_plan_warns_where_units_decide(step: dict[str, Any], noise: str, warned:
 
 
 def test_plan_of_the_centre_rule_says_when_it_stops() -> None:
-    """Tolerance, reserve, the most rounds and what everybody will see are there."""
+    """The text has tolerance, reserve, the most rounds and what is revealed."""
     agreement = make_agreement(
         rounds=70, resource=priced(30.0), prices={"tolerance": 0.002, "reserve": 0.03}
     )
-    figures = forecast(agreement)
+    figures = plan_figures(agreement)
     text = plan_text(agreement, figures)
     assert "than 0.2 % of what all capacities are worth" in text
     assert "after 70 rounds in any case" in text
     assert "3 % of each capacity" in text
     assert "may lack as much" in text
     usual = make_agreement(rounds=70)
-    assert "may lack as much" not in plan_text(usual, forecast(usual))
+    assert "may lack as much" not in plan_text(usual, plan_figures(usual))
     assert "exactly what each company would take" in text
     assert "sends at most 70 messages" in text
     assert figures["theorem_gap"] is None
@@ -203,7 +202,7 @@ def test_plan_of_the_centre_rule_says_when_it_stops() -> None:
 
 
 def crowd(count: int, *, shares: list[float] | None = None, **terms: Any) -> Agreement:
-    """So many members with shares of 2/K, or these."""
+    """Members with shares of 2/K, or with the given shares."""
     parts = shares or [2.0 / count] * count
     members = [{"name": f"p{k}", "share": part} for k, part in enumerate(parts)]
     return noisy(member=members, **terms)
@@ -215,9 +214,9 @@ def budget(epsilon: float, **more: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("reveal", ["each", "totals"])
 def test_plan_shows_each_beside_totals(reveal: str) -> None:
-    """Whichever was agreed, both are there with the same figures, and which is better."""
+    """Both forecasts are the same whichever was agreed, and the better one is named."""
     agreement = crowd(50, reveal=reveal, privacy=budget(4.0))
-    figures = forecast(agreement)
+    figures = plan_figures(agreement)
     assert figures["each"]["total_average"] == pytest.approx(
         7.0 * figures["totals"]["total_average"], rel=1e-3
     )  # √(K − 1) times as much
@@ -229,10 +228,10 @@ def test_plan_shows_each_beside_totals(reveal: str) -> None:
     assert f"keep {100 * figures['totals']['quota_kept']:.0f} % of a capacity back" in text
 
 
-def test_plan_prefers_releases_that_can_be_read_where_totals_gain_nothing() -> None:
-    """One member with a whole capacity and small ones: its noise alone is nearly all."""
+def test_plan_prefers_each_if_totals_gain_nothing() -> None:
+    """The noise of one large member is nearly all the noise."""
     agreement = crowd(6, shares=[1.0, *[0.01] * 5], reveal="totals", privacy=budget(1.0))
-    figures = forecast(agreement)
+    figures = plan_figures(agreement)
     assert figures["better"] == "each"
     assert "hardly more noise, and a promise that rests on nobody else" in plan_text(
         agreement, figures
@@ -248,21 +247,21 @@ def test_plan_prefers_releases_that_can_be_read_where_totals_gain_nothing() -> N
         {"privacy": {"epsilon": 1.0, "delta": 1e-3, "share_objective": True}},
     ],
 )
-def test_plan_compares_nothing_where_totals_cannot_be(terms: dict[str, Any]) -> None:
-    """Two members, adaptive caps, truncation and objectives need releases that can be read."""
-    figures = forecast(noisy(**terms))
+def test_plan_compares_nothing_if_masks_are_impossible(terms: dict[str, Any]) -> None:
+    """Two members, adaptive caps, truncation and objectives exclude masks."""
+    figures = plan_figures(noisy(**terms))
     assert figures["totals"] is None
     assert figures["better"] is None
     assert "reveal" not in plan_text(noisy(**terms), figures)
 
 
 def test_plan_of_totals_without_noise() -> None:
-    """Better for the same prices; what can be read is said, and what is not promised."""
+    """Totals are better for the same prices; the text says what they tell."""
     agreement = make_agreement(resource=priced(30.0), prices={}, reveal="totals")
-    figures = forecast(agreement)
+    figures = plan_figures(agreement)
     text = plan_text(agreement, figures)
     assert figures["better"] == "totals"
-    assert "With few companies, or over several sessions, that can tell what one" in text
+    assert "With few companies, or over several sessions, totals can tell what one" in text
     assert "none in numbers: single demands are masked, but totals are shown" in statement(
         agreement
     )
@@ -271,12 +270,12 @@ def test_plan_of_totals_without_noise() -> None:
 @pytest.mark.parametrize(
     ("count", "epsilon", "words"),
     [
-        (10, 1.0, "quotas not at all: they will be by shares"),
-        (50, 16.0, "quotas leave about 2 % of a capacity unused"),
+        (10, 1.0, "Quotas will not: they will be pro rata"),
+        (50, 16.0, "Quotas leave about 2 % of a capacity unused"),
     ],
 )
 def test_verdict_on_totals_says_what_quotas_will_be(count: int, epsilon: float, words: str) -> None:
-    """By shares, or by demand with so much kept back; and the promise names whom it is against."""
+    """The verdict says how quotas follow demand; the statement names the colluders."""
     agreement = crowd(count, reveal="totals", privacy=budget(epsilon, colluders=2))
-    assert words in forecast(agreement)["verdict"]
+    assert words in plan_figures(agreement)["verdict"]
     assert "any 2 other members, the coordinator and everybody outside" in statement(agreement)

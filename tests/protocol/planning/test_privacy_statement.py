@@ -1,4 +1,4 @@
-"""What people are told about privacy: true for payments, quotas and guesses, and said to them."""
+"""The privacy statement is true for payments, quotas and guesses."""
 
 import math
 from dataclasses import replace
@@ -12,19 +12,20 @@ import pytest
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
 from protocol.numeric import Ticks
+from protocol.outcome.allocation_rule import AllocationRule, noisy_rule
 from protocol.outcome.payments import endowment
-from protocol.outcome.private_quota import Allocation, AllocationRule, allocate, noisy_rule
+from protocol.outcome.private_quota import Allocation, allocate
 from protocol.planning.privacy_statement import (
     at_most,
     by_shares,
     in_guesses,
-    moved,
+    payment_cost,
     plain,
     session_cost,
     statement,
     unprotected,
 )
-from protocol.planning.verdict import forecast
+from protocol.planning.verdict import plan_figures
 from protocol.privacy.accountant import IntegerNoiseCost, PrivacyCost, rho
 from protocol.privacy.calibration import Calibration
 from protocol.report.terminal import plan_text
@@ -51,24 +52,24 @@ def crowd(count: int, epsilon: float | None, **more: Any) -> Agreement:
 
 
 @pytest.mark.parametrize(("count", "epsilon", "told"), [(10, 4.0, 17.2), (100, 1.0, 18.7)])
-def test_a_payment_is_told_with_its_own_epsilon(count: int, epsilon: float, told: float) -> None:
-    """By the noise of one member alone, summed tick by tick: δ is met, and hardly less would do."""
+def test_a_payment_has_its_own_epsilon(count: int, epsilon: float, told: float) -> None:
+    """The noise of one member, summed tick by tick, gives that ε and hardly less."""
     agreement = crowd(count, epsilon)
-    found = forecast(agreement)["totals"]["payment_epsilon"]
+    found = plan_figures(agreement)["totals"]["payment_epsilon"]
     assert found == pytest.approx(told, abs=0.05)
     own = float(Calibration(agreement).scales(quantities(agreement).share_ticks)[0, 0])
     numbers = [(int(quantities(agreement).share_ticks[0, 0]), own)]
     assert delta(numbers, agreement.rounds, found) <= DELTA
     assert delta(numbers, agreement.rounds, 0.995 * found) > DELTA
     assert delta(numbers, agreement.rounds, epsilon) > 0.2, "the agreed one does not cover it"
-    for text in (plan_text(agreement, forecast(agreement)), " ".join(unprotected(agreement))):
+    for text in (plan_text(agreement, plan_figures(agreement)), " ".join(unprotected(agreement))):
         assert f"{told:g} instead of {epsilon:g}" in text
 
 
 def settled(
     agreement: Agreement, rng: np.random.Generator, *, everything: bool
 ) -> tuple[AllocationRule, Ticks, Allocation]:
-    """One session of a member that asks for all it may, or for nothing, among others that ask."""
+    """One session of a member that demands all or nothing, among others."""
     T, (K, m) = agreement.rounds, quantities(agreement).share.shape
     caps, sigma = (
         quantities(agreement).share_ticks,
@@ -80,28 +81,28 @@ def settled(
     totals = said.sum(axis=1)
     rule = noisy_rule(agreement, totals)
     own = allocate(
-        agreement, rule, 0, asked=asked[:, 0], said=said[:, 0], totals=totals, prices=PRICES
+        agreement, rule, 0, demands=asked[:, 0], unmasked=said[:, 0], totals=totals, prices=PRICES
     )
     return rule, totals, own
 
 
 def heard(agreement: Agreement, rule: AllocationRule, totals: Ticks, payment: float) -> float:
-    """What a bank makes of a payment and the public totals: the member's average, as it said it."""
+    """What a bank can compute from a payment and the public totals: the member's average."""
     N, weights = agreement.ticks, rule.weights
     total = Fraction(sum(w * t for w, t in zip(weights, totals[:, 0].tolist(), strict=True)))
-    used = rule.scale[0] * total / sum(weights) + rule.fill[0] * int(
+    used = rule.scale[0] * total / sum(weights) + rule.pro_rata[0] * int(
         quantities(agreement).share_ticks.sum()
     )
     due = Fraction(payment) * N / Fraction(float(PRICES[0] * quantities(agreement).capacity[0]))
     brought = Fraction(int(endowment(agreement)[0, 0]), N) * used
-    bought = due + brought - rule.fill[0] * int(quantities(agreement).share_ticks[0, 0])
+    bought = due + brought - rule.pro_rata[0] * int(quantities(agreement).share_ticks[0, 0])
     return float(bought / rule.scale[0])
 
 
-def test_the_one_who_moves_the_money_guesses_as_often_as_is_told() -> None:
-    """Far more often than the agreed ε allows, and not more often than the page says."""
+def test_a_payment_tells_no_more_than_stated() -> None:
+    """Guesses from payments beat the agreed ε, but not the stated one."""
     agreement, rng, right, times = crowd(10, 4.0), np.random.default_rng(5), 0, 1_500
-    paid = moved(agreement)
+    paid = payment_cost(agreement)
     assert paid is not None
     for number in range(times):
         everything = bool(number % 2)
@@ -117,37 +118,37 @@ def test_the_one_who_moves_the_money_guesses_as_often_as_is_told() -> None:
 
 
 def test_a_quota_tells_the_demand_without_noise() -> None:
-    """The one who sees it knows the average demand to a tick, whatever the noise was."""
+    """It tells the average demand to a tick, whatever the noise was."""
     agreement, rng = crowd(50, 4.0), np.random.default_rng(6)
     cap = int(quantities(agreement).share_ticks[0, 0])
     for everything in (False, True):
         rule, _, own = settled(agreement, rng, everything=everything)
-        demand = (int(own.quota[0]) - rule.fill[0] * cap) / rule.scale[0]
+        demand = (int(own.quota[0]) - rule.pro_rata[0] * cap) / rule.scale[0]
         assert abs(demand - (cap if everything else 0)) <= 1 / rule.scale[0]
     text = " ".join(unprotected(agreement))
     assert "a company’s quota follows from its own demands without noise" in text
 
 
-def test_quotas_by_shares_tell_nothing_more() -> None:
-    """With so much noise quota and payment are the same whatever the company asked for."""
+def test_pro_rata_quotas_tell_nothing_more() -> None:
+    """With much noise, quota and payment do not depend on the demands."""
     agreement = crowd(5, 1.0)
     assert by_shares(agreement)
-    assert moved(agreement) is None
+    assert payment_cost(agreement) is None
     seen = []
     for everything in (False, True):
         rule, _, own = settled(agreement, np.random.default_rng(7), everything=everything)
         seen.append((own.quota.tolist(), own.payment))
         assert rule.scale == (Fraction(0),)
     assert seen[0] == seen[1]
-    assert "quotas and payments follow from public numbers" in " ".join(unprotected(agreement))
-    assert forecast(agreement)["totals"]["payment_epsilon"] == 1.0
-    assert "payment nothing more" in plan_text(agreement, forecast(agreement))
+    assert "Quotas and payments follow from public numbers" in " ".join(unprotected(agreement))
+    assert plan_figures(agreement)["totals"]["payment_epsilon"] == 1.0
+    assert "payment nothing more" in plan_text(agreement, plan_figures(agreement))
 
 
 @pytest.mark.parametrize("accountant", ["exact", "paper"])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
 def test_guesses_are_those_of_the_noise(epsilon: float, accountant: str) -> None:
-    """Φ(μ/2) of the noise that is added, which the discrete Gaussian summed up confirms."""
+    """The figure is Φ(μ/2), which the summed discrete Gaussian confirms."""
     privacy = {"epsilon": epsilon, "delta": DELTA, "accountant": accountant}
     agreement = crowd(4, epsilon, reveal="each", privacy=privacy)
     guessed = session_cost(agreement).guessed
@@ -162,12 +163,12 @@ def test_guesses_are_those_of_the_noise(epsilon: float, accountant: str) -> None
         assert mu == pytest.approx(math.sqrt(2.0 * rho(epsilon=epsilon, delta=DELTA)))
     assert f"at most {in_guesses(guessed)}" in plain(agreement)
     assert f"at most          {in_guesses(guessed)} times" in plan_text(
-        agreement, forecast(agreement)
+        agreement, plan_figures(agreement)
     )
 
 
-def test_guesses_where_ticks_are_coarse_or_nothing_is_hidden() -> None:
-    """Pinsker's bound where the Gaussian curve says nothing; certainty without noise."""
+def test_guesses_with_coarse_ticks_and_without_noise() -> None:
+    """Pinsker's bound with coarse ticks, certainty without noise."""
     coarse = PrivacyCost(0.04, IntegerNoiseCost(reserve=math.inf))
     assert coarse.guessed == pytest.approx(0.55)
     assert PrivacyCost(math.inf).guessed == 1.0
@@ -178,8 +179,8 @@ def test_guesses_where_ticks_are_coarse_or_nothing_is_hidden() -> None:
         assert true <= spent.guessed
 
 
-def test_what_is_told_is_rounded_to_the_safe_side() -> None:
-    """Neither a number of guesses nor an ε is ever below what holds."""
+def test_figures_are_rounded_to_the_safe_side() -> None:
+    """Neither a number of guesses nor an ε is below the true one."""
     assert in_guesses(0.7201) == "73 of 100"
     assert in_guesses(0.5) == "50 of 100"
     assert in_guesses(1.0) == "100 of 100"
@@ -189,9 +190,9 @@ def test_what_is_told_is_rounded_to_the_safe_side() -> None:
 
 @pytest.mark.parametrize("count", [3, 8])
 def test_totals_without_noise_are_no_promise(count: int) -> None:
-    """Masks are not said to hide a company; that totals can tell it is said everywhere."""
+    """Every text says that totals can tell a company's demands."""
     agreement = crowd(count, None)
-    figures = forecast(agreement)
+    figures = plan_figures(agreement)
     for text in (plain(agreement), figures["verdict"], statement(agreement)):
         assert "can tell" in text
         assert "nobody can read" not in text.lower()
@@ -201,13 +202,13 @@ def test_totals_without_noise_are_no_promise(count: int) -> None:
     assert "follow from its exact demands" in " ".join(unprotected(agreement))
 
 
-def test_noisy_releases_that_can_be_read_cover_quotas_and_payments() -> None:
-    """There they do follow from the noisy numbers; of a rehearsal nothing is said."""
+def test_quotas_and_payments_of_readable_releases_cost_nothing_more() -> None:
+    """They follow from noisy numbers; a rehearsal states nothing."""
     agreement = crowd(4, 1.0, reveal="each")
-    assert moved(agreement) is None
+    assert payment_cost(agreement) is None
     assert "Prices, quotas and payments follow from the noisy numbers alone" in " ".join(
         unprotected(agreement)
     )
     rehearsed = replace(crowd(10, 4.0), rehearsal=True)
     assert unprotected(rehearsed) == []
-    assert "no guarantee, as in all of a rehearsal" in plan_text(rehearsed, forecast(rehearsed))
+    assert "no guarantee, as in all of a rehearsal" in plan_text(rehearsed, plan_figures(rehearsed))

@@ -1,4 +1,4 @@
-"""What invented companies may expect: drawn from public numbers, honest about noise and placebo."""
+"""Invented companies: drawn from public numbers, with a placebo beside them."""
 
 from dataclasses import replace
 from typing import Any
@@ -9,13 +9,13 @@ import pytest
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
 from protocol.planning.synthetic_market import MOST_ROUNDS, Companies, expected, without_noise
-from protocol.planning.verdict import forecast
+from protocol.planning.verdict import plan_figures
 from protocol.report.plan import variants
 from tests.support.builders import make_agreement, public_key
 
 
 def agreed(mode: str, *, epsilon: float = 1.0, members: int = 4, **more: Any) -> Agreement:
-    """An agreement with worths, of so many members that may claim everything."""
+    """An agreement with worths; each member may claim everything."""
     names = [f"m{k}" for k in range(members)]
     return make_agreement(
         **{
@@ -33,8 +33,8 @@ def agreed(mode: str, *, epsilon: float = 1.0, members: int = 4, **more: Any) ->
     )
 
 
-def test_without_noise_nearly_all_there_is_to_gain_is_gained() -> None:
-    """The exact session earns what is possible and everybody is better off; the placebo not."""
+def test_without_noise_nearly_all_of_the_gain_is_kept() -> None:
+    """Every company is better off, and the placebo gains little."""
     found = expected(agreed("exact"), sessions=6)
     assert found is not None
     assert found.kept > 0.999
@@ -43,16 +43,16 @@ def test_without_noise_nearly_all_there_is_to_gain_is_gained() -> None:
     assert 0.0 < found.gain <= found.possible
 
 
-def test_only_totals_earn_the_same_without_noise() -> None:
-    """With quotas that each knows alone, nearly all there is to gain is gained as well."""
+def test_masked_releases_keep_the_gain_without_noise() -> None:
+    """Private quotas keep nearly all of the possible gain."""
     found = expected(agreed("exact", reveal="totals"), sessions=4)
     assert found is not None
     assert found.kept > 0.999
     assert found.better == 1.0
 
 
-def test_less_noise_in_totals_keeps_more() -> None:
-    """For one budget, totals let through more of the gain than single releases do."""
+def test_masked_releases_keep_more_of_the_gain() -> None:
+    """For one budget, totals have less noise than single releases."""
     kept = {}
     for reveal in ("each", "totals"):
         found = expected(agreed("private", epsilon=32.0, members=12, reveal=reveal), sessions=6)
@@ -62,7 +62,7 @@ def test_less_noise_in_totals_keeps_more() -> None:
 
 
 def test_noise_that_drowns_the_data_brings_no_more_than_a_placebo() -> None:
-    """With a small budget and few companies it says that nothing is left."""
+    """With a small budget and few companies hardly any gain is kept."""
     found = expected(agreed("private", epsilon=0.5), sessions=6)
     assert found is not None
     assert found.kept < 0.1
@@ -70,7 +70,7 @@ def test_noise_that_drowns_the_data_brings_no_more_than_a_placebo() -> None:
 
 
 def test_the_figures_follow_from_the_agreement_alone() -> None:
-    """Two who hold one agreement see the same; other terms give other companies."""
+    """The same agreement gives the same figures, other terms give other companies."""
     agreement = agreed("exact")
     assert expected(agreement, sessions=3) == expected(agreement, sessions=3)
     other = replace(agreement, session="another")
@@ -79,7 +79,7 @@ def test_the_figures_follow_from_the_agreement_alone() -> None:
 
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_no_invented_plan_beats_the_best(number: int) -> None:
-    """The best of all is above every split, and reached where prices clear the market."""
+    """No split earns more, and no dual value is below it."""
     agreement = agreed("exact")
     companies = Companies.drawn(agreement, number)
     rng = np.random.default_rng(number)
@@ -96,7 +96,7 @@ def test_no_invented_plan_beats_the_best(number: int) -> None:
 
 
 def test_invented_companies_keep_to_their_shares() -> None:
-    """Nobody asks for more than it may claim, for nothing or at any price."""
+    """No demand is above the share, at any price."""
     members = [
         {"name": n, "signing_key": public_key(n).hex(), "share": share}
         for n, share in (("ada", 0.1), ("ben", 0.7), ("cyd", 0.7))
@@ -109,7 +109,7 @@ def test_invented_companies_keep_to_their_shares() -> None:
 
 
 def test_too_many_rounds_are_not_played() -> None:
-    """Where it would take too long nothing is said instead of something wrong."""
+    """Above the limit there is no figure."""
     assert expected(agreed("private", rounds=MOST_ROUNDS)) is None
     found = expected(agreed("private", rounds=MOST_ROUNDS // 3))
     assert found is not None
@@ -117,16 +117,16 @@ def test_too_many_rounds_are_not_played() -> None:
 
 
 @pytest.mark.parametrize("truncate", [False, True])
-def test_caps_that_adapt_are_played_too(truncate: bool) -> None:
-    """Every mode that an agreement may have is played as it would be."""
+def test_clipped_sessions_are_played_too(truncate: bool) -> None:
+    """Adaptive caps work with and without truncation."""
     privacy = {"epsilon": 8.0, "delta": 1e-3, "truncate": truncate}
     found = expected(agreed("clipped", privacy=privacy, rounds=30), sessions=2)
     assert found is not None
     assert found.rounds == 30
 
 
-def test_without_noise_is_the_same_companies() -> None:
-    """What is compared with has the capacities, shares and members of the agreement."""
+def test_the_exact_agreement_keeps_members_and_resources() -> None:
+    """It has no noise and uses the centre rule."""
     agreement = agreed("private")
     exact = without_noise(agreement)
     assert (exact.members, exact.resources) == (agreement.members, agreement.resources)
@@ -135,9 +135,9 @@ def test_without_noise_is_the_same_companies() -> None:
 
 
 @pytest.mark.parametrize("rounds", [100, 1000])
-def test_all_that_is_compared_is_played_among_the_same_companies(rounds: int) -> None:
-    """No column of the page shows more than the most that its companies could earn."""
+def test_all_variants_use_the_same_companies(rounds: int) -> None:
+    """The possible gain is the same in every column of the page."""
     agreement = agreed("private", epsilon=8.0, rounds=rounds)
-    tried = [variant.expected for variant in variants(agreement, forecast(agreement))]
+    tried = [variant.expected for variant in variants(agreement, plan_figures(agreement))]
     assert len(tried) > 1
     assert len({(found.possible, found.sessions) for found in tried if found is not None}) == 1

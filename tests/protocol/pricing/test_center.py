@@ -1,4 +1,4 @@
-"""The centre rule: what its certificate proves, that it bears any totals, and its exact bits."""
+"""The centre rule: its certificate is true, any totals are handled, and the bits are fixed."""
 
 import json
 import math
@@ -22,7 +22,7 @@ from protocol.agreement.quantities import amounts
 from protocol.agreement.schema import FINE_TICKS as TICKS
 from protocol.numeric import Floats, Ticks
 from protocol.outcome.payments import endowment, payments
-from protocol.outcome.quota import weighted
+from protocol.outcome.quota import weighted_quota
 from protocol.pricing.center import WHOLE, Center, CenterRule, Certificate
 from protocol.pricing.rule import PRICE_LIMIT, PriceRule
 from scripts.lab.common.agreements import players, table
@@ -39,7 +39,7 @@ CASES = json.loads((ROOT / "tests" / "reference" / "vectors" / "center.json").re
 
 @dataclass(frozen=True)
 class Round:
-    """What was asked, what came back in ticks (members by resources), and what it would earn."""
+    """The prices asked, the demands in ticks (members by resources), and their utilities."""
 
     prices: Floats
     demands: Ticks
@@ -47,7 +47,7 @@ class Round:
 
 
 class Market:
-    """Companies that answer prices, with everything about them on the table."""
+    """Companies that answer prices, with public data."""
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
@@ -77,7 +77,7 @@ def market(seed: int, parties: int, resources: int, demands: bool = True) -> Mar
 
 
 def played(rule: CenterRule, place: Market, rounds: int) -> Iterator[tuple[Center, list[Round]]]:
-    """A session, as it stands after each of its rounds."""
+    """The states of a session after each of its rounds."""
     center, history = rule.first, []
     while center.round < rounds and not center.exact:
         history.append(place.ask(center.prices))
@@ -91,7 +91,7 @@ def proof(center: Center) -> Certificate:
 
 
 def averages(best: Certificate, history: list[Round]) -> list[list[int]]:
-    """Σ W·d of each resource and member: whole numbers."""
+    """Σ W·d of each resource and member, as integers."""
     kept = [(w, r.demands.tolist()) for w, r in zip(best.weights, history, strict=False) if w]
     K, m = history[0].demands.shape
     return [[sum(w * d[k][j] for w, d in kept) for k in range(K)] for j in range(m)]
@@ -112,7 +112,7 @@ SHORT = settings(max_examples=25)
 def test_certificate_is_never_below_the_truth(
     seed: int, parties: int, resources: int, demands: bool, reserve: int, worth: float | None
 ) -> None:
-    """Neither the averaged prices nor the averaged plans are worse than it says, in any round."""
+    """In every round, averaged prices and plans are as good as the certificate says."""
     place = market(seed, parties, resources, demands)
     guess = None if worth is None else np.full(resources, worth)
     rule = CenterRule(
@@ -135,7 +135,7 @@ def test_certificate_is_never_below_the_truth(
 @given(
     seed=st.integers(0, 10_000), parties=st.integers(2, 6), reserve=st.sampled_from([0, RESERVE])
 )
-def test_weights_are_whole_and_make_the_averages(seed: int, parties: int, reserve: int) -> None:
+def test_weights_are_integers_and_give_the_averages(seed: int, parties: int, reserve: int) -> None:
     """They add up exactly, ȳ is their average, and `fits` is true of the totals to the tick."""
     place = market(seed, parties, 3)
     rule = CenterRule(members=parties, resources=3, ticks=TICKS, reserve_ticks=reserve)
@@ -156,7 +156,7 @@ def test_weights_are_whole_and_make_the_averages(seed: int, parties: int, reserv
 @pytest.mark.parametrize("parties", [5, 10])
 @pytest.mark.parametrize("worth", [None, 100.0])
 def test_prices_become_exact(parties: int, worth: float | None) -> None:
-    """Sixty rounds find the optimum to a hundred-thousandth, and can prove a ten-thousandth."""
+    """Sixty rounds find the optimum to 1e-5 and prove 1e-4."""
     for seed in (1, 2, 3):
         place = market(seed, parties, 5)
         guess = None if worth is None else np.full(5, worth)
@@ -183,7 +183,7 @@ def agreed(instance: Instance, reserve: float = 1e-6) -> Agreement:
 
 
 def test_a_reserve_makes_the_averaged_demands_fit() -> None:
-    """So that each company gets what its averaged plan needs, and nothing rests on the box."""
+    """Each company gets what its averaged plan needs, and the box does not matter."""
     rule = CenterRule(
         members=5, resources=5, ticks=TICKS, reserve_ticks=RESERVE, worth=np.full(5, 100.0)
     )
@@ -192,7 +192,7 @@ def test_a_reserve_makes_the_averaged_demands_fit() -> None:
     best = proof(center)
     assert best.fits
     released = np.array([r.demands for r in history])
-    quotas = weighted(agreed(place.instance), released, best.weights).T.tolist()
+    quotas = weighted_quota(agreed(place.instance), released, best.weights).T.tolist()
     for own, demands in zip(quotas, averages(best, history), strict=True):
         assert sum(own) <= TICKS
         assert all(q * WHOLE >= d + WHOLE for q, d in zip(own, demands, strict=True))
@@ -209,12 +209,12 @@ def test_a_reserve_makes_the_averaged_demands_fit() -> None:
 def test_nobody_loses_more_than_the_certificate(
     seed: int, parties: int, resources: int, rounds: int, demands: bool
 ) -> None:
-    """Where quotas cover averaged demands: neither beside what it had, nor what it would buy."""
+    """If quotas cover averaged demands, no company is worse off than alone."""
     place = market(seed, parties, resources, demands)
     rule = CenterRule(members=parties, resources=resources, ticks=TICKS, reserve_ticks=RESERVE)
     *_, (center, history) = played(rule, place, rounds)
     best, agreement = proof(center), agreed(place.instance)
-    quotas = weighted(agreement, np.array([r.demands for r in history]), best.weights)
+    quotas = weighted_quota(agreement, np.array([r.demands for r in history]), best.weights)
     needs = np.array(averages(best, history), dtype=object).T
     assume(center.search is None)
     assume((quotas.astype(object) * WHOLE >= needs + WHOLE).all())
@@ -234,15 +234,15 @@ def test_nobody_loses_more_than_the_certificate(
 
 
 @pytest.mark.parametrize("seed", range(1, 6))
-def test_at_most_one_round_more_than_resources_weighs(seed: int) -> None:
-    """The weights are a corner of their program; so averages are of few rounds."""
+def test_at_most_m_plus_one_rounds_have_weight(seed: int) -> None:
+    """The weights are a vertex of their linear program."""
     rule = CenterRule(members=4, resources=3, ticks=TICKS)
     for center, _ in played(rule, market(seed, 4, 3), 40):
         assert sum(w > 0 for w in proof(center).weights) <= 4
 
 
-def test_no_centre_of_the_cuts_proves_more() -> None:
-    """The gap is how deep the deepest point of the box lies under all cuts: LP duality."""
+def test_no_weights_of_the_cuts_prove_more() -> None:
+    """The gap is the depth of the deepest point under all cuts: LP duality."""
     rule = CenterRule(members=4, resources=4, ticks=TICKS)
     for center, _ in played(rule, market(5, 4, 4), 35):
         if center.search is not None:
@@ -255,7 +255,7 @@ def test_no_centre_of_the_cuts_proves_more() -> None:
 
 
 def test_what_is_not_scarce_costs_nothing() -> None:
-    """Two rounds are enough to know: at any price, and for nothing."""
+    """Two rounds are enough to find out."""
     rule = CenterRule(members=2, resources=2, ticks=TICKS, worth=np.array([10.0, 20.0]))
     center = rule.next(rule.first, np.array([TICKS, 5]))
     assert not center.prices.any()
@@ -269,7 +269,7 @@ def test_what_is_not_scarce_costs_nothing() -> None:
 
 
 def test_the_scale_is_found_from_any_guess() -> None:
-    """A worth that is wrong by a factor of a million either way costs some rounds, no more."""
+    """A worth that is wrong by a factor of a million costs only some rounds."""
     place = market(2, 5, 5)
     for worth in ([1e-4] * 5, [1e8] * 5, [1.0, 1e4, 1e2, 1.0, 1e4]):
         rule = CenterRule(members=5, resources=5, ticks=TICKS, worth=np.array(worth))
@@ -278,7 +278,7 @@ def test_the_scale_is_found_from_any_guess() -> None:
 
 
 def in_other_units(data: CompanyModel, units: Floats) -> CompanyModel:
-    """The same company, which counts the shared resources in other units."""
+    """A company model with the shared resources in other units."""
     matrix = np.zeros((data.resources + data.private_rows, data.columns))
     for column in range(data.columns):
         part = slice(data.start[column], data.start[column + 1])
@@ -295,7 +295,7 @@ def in_other_units(data: CompanyModel, units: Floats) -> CompanyModel:
 
 
 def test_units_of_the_capacities_do_not_matter() -> None:
-    """The same companies in other units get the same prices for whole capacities."""
+    """In other units the prices of whole capacities stay the same."""
     plain = draw(3, parties=4)
     units = np.array([1e3, 1e-3, 1.0, 7.0, 1e5])
     other = Instance(
@@ -310,7 +310,7 @@ def test_units_of_the_capacities_do_not_matter() -> None:
 
 
 def test_after_the_end_nothing_changes() -> None:
-    """Who asks on after an exact centre gets the same prices and the same certificate."""
+    """After an exact centre, prices and certificate stay."""
     rule = CenterRule(members=2, resources=1, ticks=TICKS, worth=np.array([5.0]))
     done = rule.next(rule.first, np.array([TICKS]))
     assert done.exact
@@ -330,8 +330,8 @@ NUMBERS = st.one_of(
 
 @settings(max_examples=150)
 @given(data=st.data(), resources=st.integers(1, 6))
-def test_any_totals_are_borne(data: st.DataObject, resources: int) -> None:
-    """Whatever others say: no exception, prices within the box, and a certificate of numbers."""
+def test_any_totals_are_handled(data: st.DataObject, resources: int) -> None:
+    """No exception, prices within the box, and a finite certificate."""
     guess = st.lists(
         st.sampled_from([0.0, 5e-324, 1e-9, 1.0, 350.0, 1e27]),
         min_size=resources,
@@ -363,7 +363,7 @@ def test_any_totals_are_borne(data: st.DataObject, resources: int) -> None:
 
 
 def test_a_liar_cannot_undo_the_best_certificate() -> None:
-    """Once found it stays, whatever the later rounds say."""
+    """Later rounds never replace it by a worse one."""
     rule = CenterRule(members=5, resources=5, ticks=TICKS, worth=np.full(5, 100.0))
     *_, (center, _) = played(rule, market(1, 5, 5), 40)
     gap = proof(center).gap
@@ -372,8 +372,8 @@ def test_a_liar_cannot_undo_the_best_certificate() -> None:
         assert proof(center).gap <= gap
 
 
-def test_prices_end_at_the_limit_and_nothing_is_cut_off() -> None:
-    """Where all is always wanted too much, λ stays below the limit and y is what was asked."""
+def test_prices_stay_below_the_limit() -> None:
+    """If everything is always scarce, λ stays below the limit, and y is what was asked."""
     capacity = np.array([1e-9, 3.0, 1e12])
     agreement = from_table(
         table(session="dear", mode="exact", rounds=99, capacity=capacity, members=players(2))
@@ -410,7 +410,7 @@ def hexes(numbers: list[float]) -> list[str]:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
 def test_centres_are_those_of_the_vectors(case: dict[str, Any]) -> None:
-    """The same totals give the same bits on every machine."""
+    """Recorded totals give the recorded bits on every machine."""
     rule = rule_of(case)
     center = rule.first
     rounds = zip(case["totals"], case["prices"], case["certificates"], strict=True)
@@ -425,8 +425,8 @@ def test_centres_are_those_of_the_vectors(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
-def test_the_second_reading_agrees(case: dict[str, Any]) -> None:
-    """What the page says, read again without numpy, gives the vectors too."""
+def test_the_reference_gives_the_vectors(case: dict[str, Any]) -> None:
+    """The reference implementation, without numpy, gives the vectors too."""
     reader = reader_of(case)
     rounds = zip(case["totals"], case["prices"], case["certificates"], strict=True)
     for totals, prices, (bound, gap, fits) in rounds:
@@ -444,8 +444,8 @@ def test_the_second_reading_agrees(case: dict[str, Any]) -> None:
 @settings(max_examples=20)
 @example(seed=0, resources=16)
 @given(seed=st.integers(0, 10_000), resources=st.integers(1, 8))
-def test_both_readings_agree_on_any_market(seed: int, resources: int) -> None:
-    """Bit for bit, in every round, however many resources there are."""
+def test_product_and_reference_agree_on_any_market(seed: int, resources: int) -> None:
+    """They agree bit for bit, in every round, with any number of resources."""
     rng = np.random.default_rng([seed, resources])
     best = 10.0 ** rng.uniform(-2, 4, resources)
     mixed = rng.uniform(0.0, 1.0, (resources, resources)) / resources
@@ -465,7 +465,7 @@ def test_both_readings_agree_on_any_market(seed: int, resources: int) -> None:
 
 
 def test_the_yardstick_is_the_optimum() -> None:
-    """At the best prices the dual value is what all can earn together: duality, as a check."""
+    """At the best prices the dual value is the largest joint utility: a check by duality."""
     instance = draw(11, parties=3)
     best = central(instance)
     companies = [Subproblem(d, instance.capacity) for d in instance.data]

@@ -1,4 +1,4 @@
-"""The weights of the rounds: as good as a solver's, from any start, and whatever is said."""
+"""The weights of the rounds: optimal from any start, for any numbers."""
 
 import math
 
@@ -10,7 +10,7 @@ from scipy.optimize import linprog
 
 from protocol.numeric import Floats
 from protocol.pricing.weights import Basis, best_weights
-from tests.reference import center as reading
+from tests.reference import center as reference
 
 KINDS = ("any", "signs", "alike", "steep and flat", "near the end", "sparse", "all short", "none")
 
@@ -45,7 +45,7 @@ def gap(weights: Floats, paid: Floats, slopes: Floats, box: Floats) -> float:
 
 
 def least_gap(paid: Floats, slopes: Floats, box: Floats) -> float:
-    """The same program, solved by HiGHS: v is its own column there too."""
+    """The optimal value of the linear program, by HiGHS."""
     count, m = slopes.shape
     costs = np.concatenate([paid, box])
     scale = float(np.abs(costs).max())
@@ -76,7 +76,7 @@ ANY = {
 @example(kind="any", seed=0, count=1, m=1)
 @given(**ANY)
 def test_no_weights_are_better(kind: str, seed: int, count: int, m: int) -> None:
-    """They are weights, at most m + 1 of them, and a solver finds none that prove more."""
+    """There are at most m + 1 weights, and a solver finds none that prove more."""
     paid, slopes, box = rounds_of(kind, seed, count, m)
     weights, _ = best_weights(rounds=range(count), paid=paid, slopes=slopes, box=box, basis=None)
     assert (weights >= 0.0).all()
@@ -88,8 +88,8 @@ def test_no_weights_are_better(kind: str, seed: int, count: int, m: int) -> None
 
 @settings(max_examples=50)
 @given(**ANY)
-def test_round_after_round_comes_to_the_same(kind: str, seed: int, count: int, m: int) -> None:
-    """From the last basis they are as good as from nothing, also when other rounds have gone."""
+def test_a_warm_start_is_as_good_as_a_cold_one(kind: str, seed: int, count: int, m: int) -> None:
+    """The last basis leads to equally good weights, also after other rounds were dropped."""
     paid, slopes, box = rounds_of(kind, seed, count + 12, m)
     size = max(float(np.abs(paid).max()), float(box.max()))
     kept, basis = list(range(count)), None
@@ -107,8 +107,8 @@ def test_round_after_round_comes_to_the_same(kind: str, seed: int, count: int, m
 
 
 @pytest.mark.parametrize("kind", ["any", "steep and flat"])
-def test_a_basis_that_is_none_is_not_used(kind: str) -> None:
-    """Whatever is named as a basis, the weights are as good."""
+def test_an_invalid_basis_is_ignored(kind: str) -> None:
+    """Whatever is given as a basis, the weights are optimal."""
     paid, slopes, box = rounds_of(kind, 3, 6, 2)
     paid[1], slopes[1] = paid[0], slopes[0]
     bases: list[Basis | None] = [None, (-1, -3, 0), (0, 1, -1), (0, 1, 2), (5, -2, -4), (3, 4, 5)]
@@ -127,8 +127,8 @@ HUGE = st.sampled_from([0.0, -0.0, 1.0, -1.0, 2.0**40, -(2.0**40), 1e-12, 1e100,
 
 @settings(max_examples=300)
 @given(data=st.data(), m=st.integers(1, 4), count=st.integers(1, 8))
-def test_any_numbers_are_borne(data: st.DataObject, m: int, count: int) -> None:
-    """Whatever is said: no exception, no warning, and weights that can be shared out."""
+def test_any_numbers_are_handled(data: st.DataObject, m: int, count: int) -> None:
+    """No exception, no warning, and weights that can be apportioned."""
     row = st.lists(HUGE, min_size=m, max_size=m)
     slopes = np.array(data.draw(st.lists(row, min_size=count, max_size=count)))
     paid = np.array(data.draw(st.lists(HUGE, min_size=count, max_size=count)))
@@ -148,8 +148,8 @@ def test_any_numbers_are_borne(data: st.DataObject, m: int, count: int) -> None:
 
 @settings(max_examples=60)
 @given(**ANY)
-def test_the_second_reading_finds_the_same_bits(kind: str, seed: int, count: int, m: int) -> None:
-    """Read again without numpy: the same weights and the same basis, from nothing and from it."""
+def test_the_reference_finds_the_same_bits(kind: str, seed: int, count: int, m: int) -> None:
+    """Weights and basis agree, with and without a first basis."""
     paid, slopes, box = rounds_of(kind, seed, count + 1, m)
     basis: Basis | None = None
     read: list[int] | None = None
@@ -157,7 +157,7 @@ def test_the_second_reading_finds_the_same_bits(kind: str, seed: int, count: int
         weights, basis = best_weights(
             rounds=range(kept), paid=paid[:kept], slopes=slopes[:kept], box=box, basis=basis
         )
-        again, read = reading.best_weights(
+        again, read = reference.best_weights(
             list(range(kept)), paid[:kept].tolist(), slopes[:kept].tolist(), box.tolist(), read
         )
         assert [w.hex() for w in weights.tolist()] == [w.hex() for w in again]
@@ -165,7 +165,7 @@ def test_the_second_reading_finds_the_same_bits(kind: str, seed: int, count: int
 
 
 def test_a_round_that_fits_and_costs_nothing_has_all_the_weight() -> None:
-    """By hand: g = 0 proves that its prices are best, whatever the others say."""
+    """By hand: g = 0 proves that its prices are best."""
     slopes = np.array([[0.5, -0.5], [0.0, 0.0], [-1.0, 1.0]])
     asked = np.array([[1.0, 2.0], [3.0, 3.0], [2.0, 5.0]])
     weights, _ = best_weights(
@@ -179,7 +179,7 @@ def test_a_round_that_fits_and_costs_nothing_has_all_the_weight() -> None:
 
 
 def test_two_rounds_are_mixed_until_they_fit() -> None:
-    """By hand: half of what is wanted twice and half of nothing fill the capacity."""
+    """By hand: half of twice the capacity and half of nothing fill the capacity."""
     slopes, asked = np.array([[-1.0], [1.0]]), np.array([[2.0], [4.0]])
     weights, basis = best_weights(
         rounds=[0, 1], paid=(slopes * asked)[:, 0], slopes=slopes, box=np.array([16.0]), basis=None

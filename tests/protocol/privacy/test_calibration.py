@@ -1,7 +1,7 @@
-"""The guarantee: that the noise is never less than it takes, and is what it says it is.
+"""The noise is never less than the guarantee needs, and follows its stated distribution.
 
-Whatever is checked is computed a second time here: with 40 digits from the formulas of
-PRIVACY.md, by summing the discrete Gaussian itself, or by another library's accountant.
+Everything is computed a second time here: with 40 digits from the formulas of PRIVACY.md, by
+summing the discrete Gaussian itself, or by the accountant of another library.
 """
 
 import hashlib
@@ -30,10 +30,10 @@ from protocol.numeric import Floats, Ticks
 from protocol.privacy.accountant import (
     IntegerNoiseCost,
     PrivacyCost,
-    _last_true,
     discreteness,
     gaussian_delta,
     gaussian_epsilon,
+    last_true,
 )
 from protocol.privacy.calibration import Calibration
 from protocol.privacy.sensitivity import next_caps
@@ -77,7 +77,7 @@ def agree(
 
 
 def multiplier(agreement: Agreement) -> float:
-    """μ as the noise has it: √(Σ Δ²/σ²) over all numbers and rounds of the first member."""
+    """μ of the noise: √(Σ Δ²/σ²) over all numbers and rounds of the first member."""
     caps = quantities(agreement).share_ticks[0]
     sigma = Calibration(agreement).scales(caps)
     return math.sqrt(agreement.rounds * float(((caps / sigma) ** 2).sum()))
@@ -95,7 +95,7 @@ TABLE = [
 
 
 @pytest.mark.parametrize(("epsilon", "paper", "exact"), TABLE)
-def test_accountants_reproduce_the_known_table(epsilon: float, paper: float, exact: float) -> None:
+def test_accountants_reproduce_a_known_table(epsilon: float, paper: float, exact: float) -> None:
     """Both accountants allow the multipliers that were tabulated before this code existed."""
     assert multiplier(agree(epsilon=epsilon, accountant="paper")) == pytest.approx(paper, abs=5e-5)
     assert multiplier(agree(epsilon=epsilon, accountant="exact")) == pytest.approx(exact, abs=5e-5)
@@ -146,7 +146,7 @@ def test_gaussian_delta_is_the_curve(mu: float, epsilon: float) -> None:
     assert gaussian_delta(mu=mu, epsilon=epsilon) == pytest.approx(expected, rel=1e-9, abs=1e-15)
 
 
-def test_gaussian_epsilon_is_zero_where_delta_alone_is_enough() -> None:
+def test_gaussian_epsilon_is_zero_if_delta_alone_is_enough() -> None:
     """With δ above Φ(μ/2) − Φ(−μ/2) no ε is needed."""
     assert gaussian_epsilon(mu=0.1, delta=0.05) == 0.0
     assert gaussian_delta(mu=0.0, epsilon=0.0) == 0.0
@@ -168,9 +168,9 @@ def curve(mu: Number, epsilon: Number) -> Number:
 def discrete_cost(
     sigma: list[Number], dearest: Number, total: Number, rounds: int
 ) -> tuple[Number, Number]:
-    """What whole ticks add to μ², and by what they multiply δ, by PRIVACY.md §4 in 40 digits.
+    """The reserve and the factor of whole ticks, by PRIVACY.md §4 in 40 digits.
 
-    The κ² of the proof is free: it is the one that the program takes.
+    The κ² of the proof is free; this takes the one of the product.
     """
     least, numbers = min(sigma) ** 2, rounds * len(sigma)
     smooth = mpmath.log(20 * numbers * least * total / dearest) / (2 * mpmath.pi**2)
@@ -226,7 +226,7 @@ def agreements(draw: st.DrawFn) -> Agreement:
         "epsilon": 10.0 ** draw(st.floats(-3.0, math.log10(64.0))),
         "delta": 10.0 ** draw(st.floats(-8.0, math.log10(0.05))),
         "accountant": draw(st.sampled_from(["paper", "exact"])),
-        "noise": draw(st.sampled_from(["component", "norm", "balanced"])),
+        "noise": draw(st.sampled_from(["component", "norm"])),
         "truncate": draw(st.booleans()),
     }
     mode = draw(st.sampled_from(["private", "clipped"]))
@@ -248,7 +248,7 @@ def agreements(draw: st.DrawFn) -> Agreement:
 @given(agreement=agreements(), seed=st.integers(0, 2**32))
 @settings(max_examples=150, deadline=None, derandomize=True)
 def test_noise_is_never_less_than_the_guarantee_needs(agreement: Agreement, seed: int) -> None:
-    """Whatever is agreed and whatever caps come up, T releases of a member are (ε, δ)-LDP."""
+    """For any agreement and caps, T releases of a member are (ε, δ)-LDP."""
     try:
         calibration = Calibration(agreement)
     except BadAgreement:
@@ -288,8 +288,8 @@ def test_the_multiplier_is_on_the_safe_side_of_the_root(
 
 @pytest.mark.parametrize("end", [1e-9, 0.3, 1.0, math.pi, 1000.0, 2.0**40])
 def test_a_root_is_approached_from_within(end: float) -> None:
-    """What is found still holds, and is the end to twelve digits."""
-    found = _last_true(lambda x: x <= end)
+    """The result still holds, and is the end of the interval to twelve digits."""
+    found = last_true(lambda x: x <= end)
     assert found <= end
     assert found == pytest.approx(end, rel=1e-12)
 
@@ -305,8 +305,8 @@ def discrete_delta(shift: int, sigma: float, epsilon: float) -> float:
     return float((np.exp(log_p[heavy]) * -np.expm1(epsilon - loss[heavy])).sum())
 
 
-def test_noise_is_enough_where_caps_fall_to_single_ticks() -> None:
-    """With very many members and a very small τ, noise of a tick is accounted for or refused."""
+def test_noise_is_enough_if_caps_fall_to_single_ticks() -> None:
+    """With many members and a small τ, noise of a tick is accounted for or refused."""
     fields: dict[str, Any] = {"epsilon": 24.145, "delta": 1.43e-10, "tau": 1e-4, "alpha": 1.0}
     try:
         agreement = agree(mode="clipped", rounds=1, capacity=(10.0,), shares=(1.0,) * 200, **fields)
@@ -330,8 +330,8 @@ def test_discreteness_covers_the_discrete_gaussian(sigma: float, mu: float) -> N
         assert discrete_delta(shift, sigma, epsilon) <= spent.gaussian_delta(epsilon)
 
 
-def test_discreteness_has_no_price_below_one_tick() -> None:
-    """Below σ = 1 nothing is proved, so that no multiplier is allowed; no noise costs nothing."""
+def test_discreteness_refuses_noise_below_one_tick() -> None:
+    """Below σ = 1 nothing is proved and no multiplier is allowed; no noise costs nothing."""
     few = discreteness(np.array([50.0, 0.999]), rounds=1, dearest=1.0, total=2.0)
     assert PrivacyCost(1.0, few).gaussian_delta(5.0) == 1.0
     assert PrivacyCost(1.0, few).epsilon(DELTA) == pytest.approx(
@@ -341,7 +341,7 @@ def test_discreteness_has_no_price_below_one_tick() -> None:
 
 
 def test_whole_ticks_cost_no_delta_of_their_own() -> None:
-    """However small δ is, the noise is that of the curve: nothing is set aside for rounding."""
+    """However small δ is, the noise is that of the Gaussian curve."""
     agreement = agree(rounds=40, delta=1e-10, capacity=(10.0,), shares=(300 / TICKS, 1.0))
     mu = mpmath.mpf(multiplier(agreement))
     assert 0.9999 < curve(mu, mpmath.mpf(1)) / mpmath.mpf(1e-10) <= 1
@@ -349,7 +349,7 @@ def test_whole_ticks_cost_no_delta_of_their_own() -> None:
 
 @pytest.mark.parametrize("sigma", [1.0, 3.0])
 @pytest.mark.parametrize("smooth", [0.3, 0.7, 2.0])
-def test_a_discrete_gaussian_that_is_smoothed_is_below_a_continuous_one(
+def test_a_smoothed_discrete_gaussian_is_below_a_continuous_one(
     sigma: float, smooth: float
 ) -> None:
     """PRIVACY.md §4: N_Z(0, σ²) + N(0, s²) has at most 1 + θ times the density of N(0, σ² + s²)."""
@@ -365,8 +365,8 @@ def test_a_discrete_gaussian_that_is_smoothed_is_below_a_continuous_one(
 
 @pytest.mark.parametrize("sigma", [1.0, 3.0, 5.5, 1e6])
 @pytest.mark.parametrize("rounds", [1, 150, 1_000_000])
-def test_discreteness_covers_the_cost_that_is_proved(sigma: float, rounds: int) -> None:
-    """What the code counts is no less than the proof needs, but for the last digits."""
+def test_discreteness_covers_the_proved_cost(sigma: float, rounds: int) -> None:
+    """The counted cost is no less than the proof needs, apart from the last digits."""
     for numbers in (1, 4):
         cost = discreteness(np.full(numbers, sigma), rounds=rounds, dearest=0.01, total=1.0)
         exact = [mpmath.mpf(sigma)] * numbers
@@ -399,17 +399,17 @@ CORNERS = [*itertools.product([1e-6, 1e-5, 1e-3, 1.0, 64.0, 100.0], [1e-10, 1e-9
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), CORNERS)
-def test_rounding_never_takes_delta_past_what_is_agreed(epsilon: float, delta: float) -> None:
-    """In every corner of what may be agreed, μ in 40 digits keeps δ, and is not far below."""
-    mu = _last_true(lambda mu: gaussian_delta(mu=mu, epsilon=epsilon) <= delta)
+def test_rounding_never_exceeds_the_agreed_delta(epsilon: float, delta: float) -> None:
+    """At every corner of the allowed values, μ in 40 digits keeps δ and is not far below."""
+    mu = last_true(lambda mu: gaussian_delta(mu=mu, epsilon=epsilon) <= delta)
     assert curve(mpmath.mpf(mu), mpmath.mpf(epsilon)) <= mpmath.mpf(delta)
     assert curve(mpmath.mpf(mu) * (1 + mpmath.mpf("1e-6")), mpmath.mpf(epsilon)) > delta
 
 
-def test_a_judge_finds_the_noise_enough_and_hardly_more() -> None:
-    """Agreements by chance, often with caps of few ticks, against the discrete Gaussian summed.
+def test_random_agreements_have_enough_noise_and_hardly_more() -> None:
+    """The summed discrete Gaussian confirms it, often with caps of few ticks.
 
-    `python -m tests.reference.accountant` judges many more.
+    `python -m tests.reference.accountant` checks many more.
     """
     few = many = 0
     for seed, found in accountant.verdicts(range(60)):
@@ -435,7 +435,7 @@ def draws(noise: Noise, sigma: float, count: int) -> Ticks:
 
 
 def discrete_gaussian(sigma: float) -> tuple[Ticks, Floats]:
-    """The whole numbers within 12σ and their probabilities under N_Z(0, σ²)."""
+    """The integers within 12σ and their probabilities under N_Z(0, σ²)."""
     z = np.arange(-math.ceil(12 * sigma), math.ceil(12 * sigma) + 1)
     p = np.exp(-(z**2) / (2 * sigma**2))
     return z, p / p.sum()
@@ -467,8 +467,8 @@ def test_real_noise_is_gaussian_up_to_the_largest_scale() -> None:
     assert stats.kstest(sample / sigma, "norm").pvalue > RARE
 
 
-def test_real_noise_is_independent_from_number_to_number_and_round_to_round() -> None:
-    """Neither neighbours in a release nor the same place in the next are correlated."""
+def test_real_noise_is_independent_across_numbers_and_rounds() -> None:
+    """Neighbours in a release and equal numbers of consecutive rounds are uncorrelated."""
     sample = draws(DiscreteGaussian(), 20.0, 20_000) / 20.0
     for lag in (1, 1000):
         correlation = float((sample[:-lag] * sample[lag:]).mean())
@@ -476,8 +476,8 @@ def test_real_noise_is_independent_from_number_to_number_and_round_to_round() ->
 
 
 @pytest.mark.parametrize("noise", [DiscreteGaussian(), SeededGaussian(5)])
-def test_each_number_gets_the_noise_of_its_place(noise: Noise) -> None:
-    """The σ of a place is the σ of its draw, and a σ of 0 adds nothing."""
+def test_each_number_gets_its_own_noise(noise: Noise) -> None:
+    """Each draw has the σ of its number, and a σ of 0 adds nothing."""
     values = np.tile([7, -3, 1 << 40], 2000)
     noisy = noise.add(values, np.tile([50.0, 0.0, 4000.0], 2000), member="p0", round=0)
     apart = (noisy - values).reshape(2000, 3)
@@ -488,14 +488,14 @@ def test_each_number_gets_the_noise_of_its_place(noise: Noise) -> None:
 
 
 def test_real_noise_differs_each_time() -> None:
-    """The same member and round drawn again give other noise: only the ledger repeats."""
+    """A second draw for a member and round differs: only the ledger repeats a release."""
     zeros, scales = np.zeros(8, dtype=np.int64), np.full(8, 1e9)
     once, again = (DiscreteGaussian().add(zeros, scales, member="a", round=1) for _ in range(2))
     assert (once != again).all()
 
 
-def test_noise_drawn_ahead_is_the_same_noise_and_used_once() -> None:
-    """Draws made ahead have their law, go to the next value of their σ, and to no other."""
+def test_noise_drawn_ahead_is_used_once() -> None:
+    """Such draws have the right distribution and serve the next value of their σ only."""
     noise, values, scales = DiscreteGaussian(), np.arange(1000), np.full(1000, 41.5)
     sample = []
     for t in range(10):
@@ -516,7 +516,7 @@ def test_noise_drawn_ahead_is_the_same_noise_and_used_once() -> None:
 
 
 def test_seeded_noise_repeats_for_its_key_and_only_for_it() -> None:
-    """Seed, member and round fix the draw; another seed, member or round gives another."""
+    """Seed, member and round determine the draw; any other gives another draw."""
     zeros, scales = np.zeros(8, dtype=np.int64), np.full(8, 1e9)
     first = SeededGaussian(1).add(zeros, scales, member="p1", round=1)
     assert (SeededGaussian(1).add(zeros, scales, member="p1", round=1) == first).all()
@@ -525,8 +525,8 @@ def test_seeded_noise_repeats_for_its_key_and_only_for_it() -> None:
         assert (other != first).all()
 
 
-def test_seeded_noise_has_the_same_distribution() -> None:
-    """What a rehearsal shows of the noise is true: its draws are Gaussian with the same σ."""
+def test_seeded_noise_has_the_right_distribution() -> None:
+    """The draws of a rehearsal are Gaussian with the agreed σ."""
     sample = draws(SeededGaussian(3), 41.5, 20_000)
     cells = stats.norm.ppf((np.arange(0.5, 20_000.0)) / 20_000) * 41.5
     assert np.abs(np.sort(sample) - cells).mean() < 0.02 * 41.5
@@ -559,7 +559,7 @@ def door(agreement: Agreement, noise: Noise) -> Gate:
 
 
 def test_a_real_session_refuses_seeded_noise() -> None:
-    """Noise that can be repeated is for rehearsals: the gate of a real session will not open."""
+    """Noise that can be repeated is for rehearsals only."""
     with pytest.raises(LocalError, match="seeded noise gives no privacy"):
         door(agree(), SeededGaussian(1))
     door(agree(rehearsal=True), SeededGaussian(1))

@@ -10,7 +10,7 @@ def paced(pace: float) -> WaitTimes:
     private = {
         "mode": "private",
         "privacy": {"epsilon": 1.0, "delta": 1e-3},
-        "prices": {"step": "dog"},
+        "prices": {"step": "sqrt", "step_size": 0.1},
         "pace_seconds": pace,
     }
     return WaitTimes(make_agreement(**private))

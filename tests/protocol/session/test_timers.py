@@ -14,7 +14,7 @@ def timers(pace: float) -> Timers:
     private = {
         "mode": "private",
         "privacy": {"epsilon": 1.0, "delta": 1e-3},
-        "prices": {"step": "dog"},
+        "prices": {"step": "sqrt", "step_size": 0.1},
         "pace_seconds": pace,
     }
     return Timers(make_agreement(patience=20.0, **private), BEGIN)

@@ -25,6 +25,7 @@ from protocol.wire.transcript import MAGIC, Transcript, load
 from tests.reference import codec as reading
 from tests.support import ROOT
 from tests.support.builders import dump, make_agreement, play, release_at, sign
+from tests.support.outcomes import outcome_of
 from tests.support.session_harness import ending_early
 from tests.support.wait import LIMIT
 
@@ -57,9 +58,10 @@ def test_prices_are_those_of_the_vectors(case: dict[str, Any]) -> None:
     assert [bits(p.prices.current) for p in positions] == case["prices"]
     assert [p.chain_hash.hex() for p in positions] == case["heads"]
     assert [p.round for p in positions] == list(range(len(case["releases"]) + 1))
-    last = positions[-1]
-    assert bits(last.prices.current if last.best is None else last.best[1]) == case["final"]
-    assert bits(positions[-1].average_prices) == case["average"]
+    outcome = outcome_of(from_table(case["agreement"]), case["releases"])
+    best = outcome.best_dual
+    assert bits(outcome.last_prices if best is None else best[1]) == case["final"]
+    assert bits(outcome.average_prices) == case["average"]
 
 
 @every_case
@@ -179,20 +181,17 @@ def test_the_average_is_over_the_last_half_of_the_rounds(rounds: int, averaged: 
     agreement = make_agreement(
         members=2, rounds=rounds, resources=1, prices={"step": "constant", "step_size": 0.1}
     )
-    engine = RoundEngine(agreement)
-    state = engine.opening
     # Each round demands twice the capacity of 10: the price rises by 0.1 · 10 = 1.
-    for _ in range(rounds):
-        state = engine.advance(state, np.full((2, 1), 1 << 20))
-    assert state.average_prices.tolist() == [sum(averaged) / len(averaged)]
-    assert state.prices.current.tolist() == [float(rounds)]
+    outcome = outcome_of(agreement, np.full((rounds, 2, 1), 1 << 20))
+    assert outcome.average_prices.tolist() == [sum(averaged) / len(averaged)]
+    assert outcome.last_prices.tolist() == [float(rounds)]
 
 
 def test_before_the_last_half_the_average_is_the_present_price() -> None:
     """While there is nothing to average, the average is where the prices stand."""
-    engine = RoundEngine(make_agreement(members=2, rounds=9, resources=1))
-    state = engine.advance(engine.opening, np.full((2, 1), 1 << 20))
-    assert state.average_prices.tolist() == state.prices.current.tolist()
+    agreement = make_agreement(members=2, rounds=9, resources=1)
+    outcome = outcome_of(agreement, np.full((1, 2, 1), 1 << 20))
+    assert outcome.average_prices.tolist() == outcome.last_prices.tolist()
 
 
 def test_with_shared_objectives_the_best_noisy_prices_are_kept() -> None:
@@ -210,16 +209,12 @@ def test_with_shared_objectives_the_best_noisy_prices_are_kept() -> None:
             "objective_limit": 2.0**20,
         },
     )
-    engine = RoundEngine(agreement)
-    state = engine.opening
-    # λ = 0, 1, 2, worth 0, 10, 20 for the capacity of 10; the objectives add what is said.
-    for objective in (100, 40, 39):
-        rows = np.array([[1 << 20, objective], [1 << 20, 0]], dtype=np.int64)
-        state = engine.advance(state, rows)
-    assert state.prices.current.tolist() == [3.0]
-    assert state.best is not None
-    assert state.best[0] == 50.0
-    assert state.best[1].tolist() == [1.0]
+    # λ = 0, 1, 2, worth 0, 10, 20 for the capacity of 10; the released objectives are added.
+    outcome = outcome_of(agreement, [[[1 << 20, g], [1 << 20, 0]] for g in (100, 40, 39)])
+    assert outcome.last_prices.tolist() == [3.0]
+    assert outcome.best_dual is not None
+    assert outcome.best_dual[0] == 50.0
+    assert outcome.best_dual[1].tolist() == [1.0]
 
 
 # Files
@@ -371,12 +366,12 @@ def test_every_message_must_stand_in_its_place(agreement: Agreement, whole: Tran
         "round 0: the message of 'ada' is signed by 'ben'": swap(rows, 0, ben0, ada0),
         "round 1: 1 messages for 2 members": swap(rows, 1, ada1),
         "round 1: 3 messages for 2 members": swap(rows, 1, ada1, ben1, ben1),
-        "round 1, member 'ada': a message of another kind or round": swap(rows, 1, ada0, ben1),
-        "round 1, member 'ada': a message of another kind or": swap(rows, 1, seal, ben1),
+        "round 1, member 'ada': the message is of another kind or round": swap(rows, 1, ada0, ben1),
+        "round 1, member 'ada': the message is of another kind or": swap(rows, 1, seal, ben1),
         "the seals: 1 messages for 2 members": replace(whole, seals=(seal,)),
-        "round 2, member 'ada': a message of another kind": replace(whole, seals=(ada1, ben1)),
+        "round 2, member 'ada': the message is of another kind": replace(whole, seals=(ada1, ben1)),
         "sealed after 1 of 2 rounds": replace(whole, rounds=rows[:1]),
-        "3 rounds of releases, but the session was over after 2": Transcript((*rows, rows[1])),
+        "it has 3 rounds, but the session ended after 2": Transcript((*rows, rows[1])),
     }
     for text, transcript in cases.items():
         assert text in refused(agreement, transcript)
@@ -391,7 +386,7 @@ def test_rounds_after_an_early_end_are_refused() -> None:
     longer, _ = play(agreement, rounds=5)
     assert longer.rounds[:3] == whole.rounds
     text = refused(agreement, longer)
-    assert text == "5 rounds of releases, but the session was over after 3"
+    assert text == "it has 5 rounds, but the session ended after 3"
 
 
 def test_seals_before_an_early_end_are_refused() -> None:
@@ -413,7 +408,7 @@ def test_a_replaced_release_breaks_the_chain_after_it(
     engine = RoundEngine(agreement)
     other = release_at(agreement, "ada", engine.opening, values=(1, 2))
     transcript = swap(whole.rounds, 0, other, whole.rounds[0][1])
-    text = "round 1, member 'ada': it stands on another head than the rounds before it give"
+    text = "round 1, member 'ada': its chain hash is not that of the rounds before it"
     assert refused(agreement, transcript) == text
 
 
@@ -429,7 +424,7 @@ def test_a_seal_on_another_head_is_named(agreement: Agreement, whole: Transcript
         )
     )
     text = refused(agreement, replace(whole, seals=(whole.seals[0], wrong)))
-    assert text.startswith("round 2, member 'ben': it stands on another head")
+    assert text.startswith("round 2, member 'ben': its chain hash is not")
 
 
 # Every run

@@ -41,7 +41,7 @@ def session(parties: int, rounds: int, topology: str, seed: int, *more: str) -> 
     Without noise unless told: where there is noise the agreed pace decides how long a round takes,
     and not what is measured here.
     """
-    free = () if "--mode" in more else ("--mode", "exact", "--step", "dog")
+    free = () if "--mode" in more else ("--mode", "exact", "--step", "sqrt")
     options = demo_options(
         ["--parties", str(parties), "--rounds", str(rounds), "--topology", topology, *free, *more]
     )

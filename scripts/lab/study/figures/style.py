@@ -60,8 +60,6 @@ LOOKS = {
     "paper-momentum": Look(RED, "s", (0, (6, 2))),
     "paper-long": Look(PURPLE, "^"),
     "paper-long-momentum": Look(PURPLE, "v", (0, (6, 2))),
-    "dog": Look(SKY, "^"),
-    "dog-momentum": Look(SKY, "^", (0, (6, 2))),
     "default": Look(BLUE, "D"),
     "default-blind": Look(GREEN, "v", (0, (2, 1.5))),
 }

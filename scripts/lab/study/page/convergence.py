@@ -48,15 +48,19 @@ def ends(results: Results, variant: str) -> str:
 
 def findings(results: Results) -> Iterator[str]:
     helped = better(results, "paper-momentum", "paper", 284)
-    harmed = better(results, "dog", "dog-momentum", LAST)
+    long = "depends on the number of parties"
+    if better(results, "paper-long-momentum", "paper-long", LAST):
+        long = "is better too"
+    elif better(results, "paper-long", "paper-long-momentum", LAST):
+        long = "is worse"
     yield (
         f"Without noise the default, the centre rule, ends by itself after "
         f"{ended(results, 'default')} rounds, {ends(results, 'default')} from the optimum; the "
         f"rule in the paper's code is {both(results, 'paper', 790)} away after 790 (§1)."
     )
     yield (
-        f"Momentum {'helps' if helped else 'does not help'} the paper's short steps and "
-        f"{'harms' if harmed else 'does not harm'} steps that find their own length (§1)."
+        f"Momentum {'helps' if helped else 'does not help'} the paper's short steps; with steps "
+        f"‖c‖ times as long the result at round {LAST} {long} (§1)."
     )
 
 
@@ -82,7 +86,8 @@ def rounds_needed(results: Results) -> str:
     plain = " and ".join(f"{at(results, k, 'paper', 790):.1f} % (K = {k})" for k in PARTIES)
     reached = max(at(results, k, "default", LAST) for k in PARTIES)
     shaken, calm = (
-        max(at(results, k, variant, LAST) for k in PARTIES) for variant in ("dog-momentum", "dog")
+        max(at(results, k, variant, LAST) for k in PARTIES)
+        for variant in ("paper-long-momentum", "paper-long")
     )
     return section(
         "1. Convergence without noise: rounds until the mean gap is this small",
@@ -96,8 +101,8 @@ def rounds_needed(results: Results) -> str:
             f"give the step of its figure.",
             f"At round 284 the first has {both(results, 'paper', 284)}, and with momentum of "
             f"{MOMENTUM_HIDDEN:g} {both(results, 'paper-momentum', 284)}, where the text says "
-            f"15 %; steps that find their own length end at up to {shaken:.2f} % with it at round "
-            f"{LAST}, without it at {calm:.2f} %.",
+            f"15 %; the long steps end at up to {shaken:.2f} % with it at round {LAST}, without it "
+            f"at {calm:.2f} %.",
             f"The centre rule knows nothing but the public worth and ends by itself after "
             f"{ended(results, 'default')} rounds with a mean gap of {ends(results, 'default')}, "
             f"{'within' if reached <= WANTED else 'not within'} the {WANTED:g} % that its "
