@@ -66,7 +66,8 @@ def _plan(options: argparse.Namespace) -> None:
     agreement = read_agreement(options.agreement)
     figures = forecast(agreement)
     if options.html is not None:
-        from protocol.report.plan import plan_page, variants
+        from protocol.report.plan import plan_page
+        from protocol.report.plan_trials import variants
 
         page = plan_page(agreement, figures, variants(agreement, figures))
         _write(options.html, page, sparing=[options.agreement])
@@ -92,7 +93,7 @@ def _audit(options: argparse.Namespace) -> None:
 
 
 def _report(options: argparse.Namespace) -> None:
-    from protocol.report.csv_sheet import public_csv
+    from protocol.report.csv import public_csv
     from protocol.report.public import public_page
 
     known = _known(options)

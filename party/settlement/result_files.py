@@ -19,14 +19,15 @@ from party.ledger import budget
 from party.ledger.session_ledger import Ledger
 from party.model.best_response import USUAL, MipLimits
 from party.model.company_model import CompanyModel
-from party.settlement.private_report import Spending, private_page, private_parts
+from party.settlement.private_report import PrivateReport
 from party.settlement.settle import Settlement, own_part, settle
+from party.settlement.spending import Spending
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import amounts
 from protocol.errors import BadCommand, PeerError
 from protocol.outcome.outcome import Outcome, outcome
 from protocol.report.certificate import certificate_figures
-from protocol.report.csv_sheet import Rows, plain, public_csv
+from protocol.report.csv import Rows, plain, public_csv
 from protocol.runtime.files import replace_private
 from protocol.runtime.wait_times import WaitTimes
 from protocol.wire.messages import Seal
@@ -54,13 +55,20 @@ def write_result(
     spending = spent(ledger, known.agreement.digest)
     written = time.strftime("%d %B %Y")
     waits, unanswered = WaitTimes(known.agreement, ledger.waits()), ledger.unanswered()
-    told = known, member, data, settlement, spending
-    more: dict[str, Any] = {"waits": waits, "unanswered": unanswered, "written": written}
-    page = private_page(*told, **more)
-    on_report(private_parts(*told, **more))
+    report = PrivateReport(
+        outcome=known,
+        member=member,
+        data=data,
+        settlement=settlement,
+        spending=spending,
+        waits=waits,
+        unanswered=unanswered,
+        written=written,
+    )
+    on_report(report.parts)
     content = result(known, member, settlement, spending, waits=waits, unanswered=unanswered)
     try:
-        replace_private(folder / "report.html", page)
+        replace_private(folder / "report.html", report.html)
         replace_private(folder / "plan.csv", plan_csv(data, settlement))
         replace_private(folder / "result.json", json.dumps(content, indent=2) + "\n")
         (folder / "public.csv").write_text(public_csv(known), encoding="utf-8")

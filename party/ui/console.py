@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Protocol, TextIO
 
 from protocol.agreement.model import Agreement
-from protocol.report.certificate import certified, money
-from protocol.report.format import per
+from protocol.report.certificate import certified
+from protocol.report.format import money, per
 from protocol.rounds import RoundState, numbers, overrun
 from protocol.session.machine import Phase
 from protocol.wire.messages import Signed

@@ -21,8 +21,9 @@ from coordinator.live_page import LivePage
 from coordinator.progress import SessionProgress
 from protocol.agreement.model import Agreement
 from protocol.errors import BadCommand
-from protocol.report.html import figure
-from protocol.report.live import POINTS, SENTENCES, Live, Trail
+from protocol.report.format import figure
+from protocol.report.live import Live
+from protocol.report.live_sections import POINTS, SENTENCES, Trail
 from protocol.rounds import RoundEngine, RoundState, overrun
 from protocol.runtime.page_server import READERS, PageServer
 from protocol.wire.messages import MAX_ROUND, Signed
@@ -380,7 +381,7 @@ def test_coordinator_that_came_late_says_so() -> None:
         until(lambda: "Round 5 is closed" in get(watching.address)[1], "the rounds are shown")
         text = get(watching.address)[1]
         assert "How the prices move" not in text
-        assert "What is asked for" in text
+        assert "Total demand compared with the capacity" in text
         carry(watching, standing, *transcript.rounds[5], *transcript.seals, *complete(transcript))
         watching.look(standing)
         until(lambda: "protocol report" in get(watching.address)[1], "the end is said")

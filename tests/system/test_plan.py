@@ -13,7 +13,8 @@ import pytest
 from protocol.agreement.model import Agreement
 from protocol.agreement.render import written
 from protocol.planning.verdict import forecast
-from protocol.report.plan import plan_page, variants
+from protocol.report.plan import plan_page
+from protocol.report.plan_trials import variants
 from tests.support import ROOT
 from tests.support.browser import Browser
 from tests.support.builders import make_agreement, public_key
@@ -57,7 +58,7 @@ def test_page_says_what_is_revealed_without_noise() -> None:
     """Every other company sees the demands exactly, and the page warns of it."""
     text = text_of(page_of("exact"))
     assert "what it would take at the prices of every round, exactly" in text
-    assert "may tell much of a company’s data" in text
+    assert "may tell much about a company’s data" in text
     assert "What would be needed" not in text
     assert "noise has its true size" not in text
     assert agreed("exact").digest.hex() in text
@@ -70,7 +71,7 @@ def test_page_says_what_noise_hides_and_costs() -> None:
     assert "With it they guess right in at most 58 of 100." in text
     assert "factor" not in text
     assert "brings them nothing of that" in text
-    assert "With a placebo, of what there is to gain" in text
+    assert "With a placebo, of the possible gain" in text
     assert "What would be needed" in text
     assert "as agreed" in text
     assert "without noise" in text
@@ -86,8 +87,8 @@ def test_page_says_that_only_totals_are_seen() -> None:
     figures = forecast(agreement)
     text = text_of(plan_page(agreement, figures, variants(agreement, figures)))
     assert "what can be read is what all companies together would take" in text
-    assert "Sent to nobody the model, its plan, what it earns, its quota, its payment" in text
-    assert "may tell much of a company’s data, also where only totals can be read" in text
+    assert "Sent to nobody its model, its plan, what it earns, its quota, its payment" in text
+    assert "may tell much about a company’s data, also if only totals can be read" in text
     assert "A person who moves its payment what that is worth in money" in text
 
 
@@ -98,7 +99,7 @@ def test_page_names_no_figure_that_was_not_played() -> None:
     played = variants(agreement, figures)[:1]
     text = text_of(plan_page(agreement, figures, played))
     assert "too many rounds to play" in text
-    assert "Of what there is to gain" not in text
+    assert "Of the possible gain" not in text
 
 
 @pytest.mark.parametrize("mode", ["exact", "private"])
