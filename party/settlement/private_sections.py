@@ -11,7 +11,6 @@ from xml.etree.ElementTree import Element
 import numpy as np
 
 from party.model.company_model import CompanyModel
-from party.settlement.private_summary import no_promise
 from party.settlement.settle import Settlement
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import amounts
@@ -190,59 +189,28 @@ def _value(value: float, decimals: int | None) -> str:
     return fixed(round(Fraction(value) * 10**decimals), decimals)
 
 
-def certainty(outcome: Outcome, data: CompanyModel, settlement: Settlement) -> Element:
-    """What holds whatever the others do, what is proved, and what is not."""
-    agreement, certificate = outcome.agreement, outcome.certificate
+def certainty(outcome: Outcome, data: CompanyModel) -> Element:
+    """Whether the quota is available, what the session proves, and what that is about."""
     available = "What your quota allows is available if all companies stay within theirs."
     if outcome.quota_risk:
         available += (
             f" Even then there is a risk, of at most {100.0 * outcome.quota_risk:g} %, that all "
             "quotas together are more than some capacity."
         )
-    made = section(
-        "How certain that is",
-        paragraph(
-            f"The figures above are yours exactly: your own model was solved for them. {available}"
-        ),
-        paragraph(certified(agreement, certificate_figures(outcome), write=figure)),
-    )
-    if certificate is not None and data.whole is not None:
+    texts = [
+        f"The figures above are yours exactly: your own model was solved for them. {available}",
+        certified(outcome.agreement, certificate_figures(outcome), write=figure),
+    ]
+    if outcome.certificate is not None and data.whole is not None:
         # CERTIFICATE.md §7.
-        made.append(
-            paragraph(
-                "Your model has whole numbers. The certificate is then about mixtures of your "
-                "plans, each of them used for a part of the time. It bounds what all companies "
-                "could earn together, with or without whole numbers. It does not promise that your "
-                "own plan within your quota is as good as that, nor that you are better off than "
-                "alone. What you gain or lose is stated above, exactly."
-            )
+        texts.append(
+            "Your model has whole numbers. The certificate is then about mixtures of your plans, "
+            "each of them used for a part of the time. It bounds what all companies could earn "
+            "together, with or without whole numbers. It does not promise that your own plan "
+            "within your quota is as good as that, nor that you are better off than alone. What "
+            "you gain or lose is stated above, exactly."
         )
-    elif certificate is not None and certificate.fits:
-        # CERTIFICATE.md, Theorem 4.
-        made.append(
-            paragraph(
-                "So no company, whatever its data, is worse off than alone by more than that, ",
-                number(money(agreement, figure(certificate.bound))),
-                ", if all companies answered with best plans of their own.",
-            )
-        )
-    else:
-        made.append(
-            paragraph(
-                f"There is no promise that nobody loses by joining, because {no_promise(outcome)}. "
-                f"A company may well be worse off than alone.{_own_case(settlement)}"
-            )
-        )
-    return made
-
-
-def _own_case(settlement: Settlement) -> str:
-    """Whether this company is worse off than alone."""
-    if settlement.gain is None:
-        return ""
-    if settlement.alike:
-        return " You are not, except for rounding."
-    return " You are not." if settlement.gain >= 0.0 else " You are."
+    return section("How certain that is", *map(paragraph, texts))
 
 
 def price_plan(outcome: Outcome, data: CompanyModel, settlement: Settlement) -> list[Element]:

@@ -102,14 +102,17 @@ def summary_section(
     direction = "worse off" if account.gain is not None and account.gain < 0 else "better off"
     return section(
         "What the session is worth to you",
-        lead(*_gain(account, settlement), *_plans(account)),
+        lead(*_gain(account, settlement)),
         verdicts(
             ("Payment", element("span", *_payment(account))),
             ("Certainty", _certainty(outcome, data)),
             ("Privacy", _privacy(outcome, spending)),
         ),
         facts(
-            (f"Alone your best plan {account.earns}", account.value(account.alone)),
+            (
+                f"Alone, with what you bring, your plan {account.earns}",
+                account.value(account.alone),
+            ),
             (f"Within your quota it {account.earns}", account.value(account.within)),
             ("You get" if account.payment < 0 else "You pay", account.amount(account.payment)),
             (
@@ -128,28 +131,16 @@ def summary_section(
 def _gain(account: Account, settlement: Settlement) -> Iterator[Content]:
     """The answer for the case of this company."""
     if account.within is None:
-        yield "Within your quota no plan is possible; see below what is missing. "
+        yield "Within your quota no plan is possible; see below what is missing."
     elif account.gain is None:
-        yield "Without the others you have no plan; with your quota you have one. "
+        yield "Without the others you have no plan; with your quota you have one."
     elif account.gain and settlement.alike:
-        yield "Your quota is what you bring: except for rounding, you are as well off as alone. "
+        yield "Your quota is what you bring: except for rounding, you are as well off as alone."
     elif account.gain:
         yield f"You are {'worse' if account.gain < 0 else 'better'} off than alone by "
-        yield from (element("strong", number(account.gain_text)), ". ")
+        yield from (element("strong", number(account.gain_text)), ".")
     else:
-        yield "You are as well off as alone. "
-
-
-def _plans(account: Account) -> Iterator[Content]:
-    """The two plans that the answer compares."""
-    if account.alone is None:
-        yield "Alone, with what you bring, no plan is possible."
-    else:
-        yield f"Alone, with what you bring, your best plan {account.earns} "
-        yield from (number(account.value(account.alone)), ".")
-    if account.within is not None:
-        yield f" Within your quota it {account.earns} "
-        yield from (number(account.value(account.within)), ".")
+        yield "You are as well off as alone."
 
 
 def _payment(account: Account) -> Iterator[Content]:
@@ -173,18 +164,17 @@ def _certainty(outcome: Outcome, data: CompanyModel) -> Content:
         # CERTIFICATE.md, Theorem 4.
         return element(
             "span",
-            "Your figures are exact. It is proved that no company loses more than ",
+            "Your figures are exact. It is proved: no company, whatever its data, loses more than ",
             element("strong", number(money(outcome.agreement, figure(outcome.certificate.bound)))),
             " by joining, if all companies answered with best plans of their own.",
         )
     return (
         "Your own figures are exact. There is no promise that nobody loses by joining, because "
-        f"{no_promise(outcome)}."
+        f"{_no_promise(outcome)}. A company may well be worse off than alone."
     )
 
 
-def no_promise(outcome: Outcome) -> str:
-    """Why a company may be worse off than alone."""
+def _no_promise(outcome: Outcome) -> str:
     if outcome.agreement.privacy is not None:
         return "prices follow from numbers with noise"
     if outcome.certificate is not None:

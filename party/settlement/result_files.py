@@ -19,7 +19,7 @@ from party.ledger import budget
 from party.ledger.session_ledger import Ledger
 from party.model.best_response import USUAL, MipLimits
 from party.model.company_model import CompanyModel
-from party.settlement.private_report import PrivateReport
+from party.settlement.private_report import private_document, private_parts
 from party.settlement.settle import Settlement, own_part, settle
 from party.settlement.spending import Spending
 from protocol.agreement.model import Agreement
@@ -55,20 +55,20 @@ def write_result(
     spending = spent(ledger, known.agreement.digest)
     written = time.strftime("%d %B %Y")
     waits, unanswered = WaitTimes(known.agreement, ledger.waits()), ledger.unanswered()
-    report = PrivateReport(
-        outcome=known,
-        member=member,
-        data=data,
-        settlement=settlement,
-        spending=spending,
+    report = private_parts(
+        known,
+        member,
+        data,
+        settlement,
+        spending,
         waits=waits,
         unanswered=unanswered,
         written=written,
     )
-    on_report(report.parts)
+    on_report(report)
     content = result(known, member, settlement, spending, waits=waits, unanswered=unanswered)
     try:
-        replace_private(folder / "report.html", report.html)
+        replace_private(folder / "report.html", private_document(known, member, report))
         replace_private(folder / "plan.csv", plan_csv(data, settlement))
         replace_private(folder / "result.json", json.dumps(content, indent=2) + "\n")
         (folder / "public.csv").write_text(public_csv(known), encoding="utf-8")

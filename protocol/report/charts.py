@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from xml.etree.ElementTree import Element
 
 import numpy as np
@@ -159,11 +158,10 @@ def _average_note(outcome: Outcome, j: int) -> str:
 
 
 def _weighted_overrun(outcome: Outcome, j: int) -> float:
-    """A fraction of the capacity, exact until the last step: it may be very small."""
-    weights = outcome.certificate.weights if outcome.certificate is not None else ()
-    totals = outcome.released[:, :, j].sum(axis=1).tolist()
-    demand = sum(w * total for w, total in zip(weights, totals, strict=False))
-    return float(Fraction(demand, sum(weights) * outcome.agreement.ticks) - 1)
+    """Average demand above the capacity, as a fraction of it, with the weights of the quotas."""
+    total = sum(outcome.weights)
+    pairs = zip(outcome.weights, outcome.overrun[:, j].tolist(), strict=False)
+    return math.fsum(weight / total * overrun for weight, overrun in pairs)
 
 
 def trailing_mean(values: Floats, window: int) -> Floats:

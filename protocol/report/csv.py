@@ -4,7 +4,7 @@ Every number is that of the outcome, to the last digit. Public numbers only.
 """
 
 import csv
-from typing import Protocol
+from typing import TextIO
 
 from protocol.agreement.quantities import amounts
 from protocol.outcome.outcome import Outcome
@@ -40,10 +40,6 @@ def public_csv(outcome: Outcome) -> str:
     return "".join(lines)
 
 
-class _Sink(Protocol):
-    def write(self, line: str, /) -> object: ...
-
-
 class Rows:
     """Writes lines of CSV in which no spreadsheet finds more cells or lines.
 
@@ -51,7 +47,7 @@ class Rows:
     All cells of a line with one of these are quoted, which Python alone does not do.
     """
 
-    def __init__(self, sink: _Sink) -> None:
+    def __init__(self, sink: "TextIO | _Lines") -> None:
         self._usual = csv.writer(sink, lineterminator="\n")
         self._quoted = csv.writer(sink, lineterminator="\n", quoting=csv.QUOTE_ALL)
 

@@ -9,7 +9,6 @@ from typing import Any
 from xml.etree.ElementTree import Element
 
 from protocol.agreement.model import Agreement
-from protocol.outcome.payments import endowment
 from protocol.planning.forecast import CLEAR, FAINT
 from protocol.planning.privacy_statement import by_shares
 from protocol.planning.synthetic_market import Expected
@@ -21,7 +20,6 @@ from protocol.report.format import (
     left_out,
     money,
     percent,
-    percent_range,
     price_rule,
     sentence,
     titled,
@@ -41,7 +39,7 @@ from protocol.report.html import (
     table,
 )
 from protocol.report.plan_trials import Variant, gain_in_short, gain_percent, trials
-from protocol.report.public import NOT_HIDDEN, budget_text, guarantee
+from protocol.report.public import NOT_HIDDEN, budget_text, guarantee, members_table
 
 
 def plan_page(agreement: Agreement, figures: dict[str, Any], played: Sequence[Variant]) -> str:
@@ -49,7 +47,7 @@ def plan_page(agreement: Agreement, figures: dict[str, Any], played: Sequence[Va
     return page(
         f"{agreement.session}: before you sign",
         _top(agreement, figures, played[0].expected),
-        trials(agreement, played),
+        *trials(agreement, played),
         _revealed(agreement),
         _guarantee(agreement, figures),
         *_needed(figures),
@@ -220,17 +218,11 @@ def _terms(agreement: Agreement) -> Element:
         )
         for r in agreement.resources[:ROWS]
     ]
-    fractions = (endowment(agreement) / agreement.ticks).tolist()
-    members = [
-        (m.name, number(f"at most {percent_range(m.share)}"), number(percent_range(row)))
-        for m, row in zip(agreement.members[:ROWS], fractions, strict=False)
-    ]
     return section(
         "The capacities and the companies",
-        table(("Resource", "Capacity", "Estimated value of all of it"), rows),
+        table(("Resource", "Capacity", "Estimated value"), rows),
         *left_out(len(rows), len(agreement.resources), "resources", "the agreement"),
-        table(("Company", "May claim", "Brings, of each capacity"), members, kind="narrow"),
-        *left_out(len(members), len(agreement.members), "companies", "the agreement"),
+        members_table(agreement),
     )
 
 

@@ -73,15 +73,11 @@ def gain_in_short(found: Expected | None) -> str:
     return f"{text}This agreement brings them nothing of that: its noise hides too much."
 
 
-def trials(agreement: Agreement, played: Sequence[Variant]) -> Element:
-    """What the sessions gave, beside a placebo."""
+def trials(agreement: Agreement, played: Sequence[Variant]) -> list[Element]:
+    """What the sessions gave, beside a placebo; nothing if they take too long to play."""
     columns = [(variant.words, variant.expected) for variant in played if variant.expected]
-    heading = "What it might bring"
     if not columns:
-        return section(
-            heading,
-            paragraph("Nothing was tried: sessions with this many rounds take too long to play."),
-        )
+        return []
     found = [e for _, e in columns]
     rows: list[tuple[Content, ...]] = [
         (name, *(number(gain_percent(value(e))) for e in found)) for name, value in _MEASURES
@@ -92,8 +88,8 @@ def trials(agreement: Agreement, played: Sequence[Variant]) -> Element:
         worth = "one worth for all capacities, because the agreement states none"
     noise = "" if agreement.privacy is None else " The noise has its true size."
     sessions = found[0].sessions
-    return section(
-        heading,
+    made = section(
+        "What it might bring",
         paragraph(
             f"{counted(sessions, 'session was', 'sessions were')} played to the end with invented "
             "companies. There are as many as here, with the same shares, and with demands around "
@@ -109,3 +105,4 @@ def trials(agreement: Agreement, played: Sequence[Variant]) -> Element:
             "figures."
         ),
     )
+    return [made]

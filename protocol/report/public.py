@@ -6,11 +6,10 @@ Never here: a private number.
 
 from xml.etree.ElementTree import Element
 
-import numpy as np
-
 from protocol.agreement.model import Agreement, Resource
 from protocol.agreement.quantities import amounts
 from protocol.outcome.outcome import Outcome
+from protocol.outcome.payments import endowment
 from protocol.planning.privacy_statement import plain, statement, unprotected
 from protocol.planning.verdict import verdict
 from protocol.report.allocation import masked_allocation, payments, quotas
@@ -150,9 +149,7 @@ def _prices(outcome: Outcome) -> Element:
         ),
         table(("Resource", "Capacity", in_currency(agreement, "Price")), rows),
         *left_out(len(rows), len(agreement.resources), "resources"),
-        table(
-            ("Company", "May claim", "Brings, of each capacity"), _members(outcome), kind="narrow"
-        ),
+        members_table(agreement),
         small(_endowment_source(agreement)),
     )
 
@@ -180,22 +177,23 @@ def _price_source(outcome: Outcome) -> str:
     return "It is the price that the rounds have reached so far."
 
 
-def _members(outcome: Outcome) -> list[tuple[Content, ...]]:
-    agreement = outcome.agreement
+def members_table(agreement: Agreement) -> Element:
+    """What each company may claim and brings, in percent of the capacities."""
     rows = list[tuple[Content, ...]]()
-    for member, ticks in zip(agreement.members[:ROWS], outcome.endowment.tolist(), strict=False):
-        brings = percent_range([tick / agreement.ticks for tick in ticks])
+    for k, (member, ticks) in enumerate(
+        zip(agreement.members[:ROWS], endowment(agreement), strict=False)
+    ):
+        brings = (ticks / agreement.ticks).tolist()
         if agreement.banded:
-            own = amounts(agreement, np.array(ticks), agreement.place(member.name)).tolist()
-            pairs = zip(own, agreement.resources, strict=True)
-            brings = percent_range([amount / r.measure for amount, r in pairs])
+            pairs = zip(amounts(agreement, ticks, k).tolist(), agreement.resources, strict=True)
+            brings = [amount / resource.measure for amount, resource in pairs]
         claim: Content = number(f"at most {percent_range(member.share)}")
         if member.floor:
             claim = element("span", f"at least {percent_range(member.floor)}, ", claim)
-        rows.append((member.name, claim, brings))
+        rows.append((member.name, claim, percent_range(brings)))
     if len(agreement.members) > ROWS:
         rows.append((f"and {len(agreement.members) - ROWS} more", "", ""))
-    return rows
+    return table(("Company", "May claim", "Brings, of each capacity"), rows, kind="narrow")
 
 
 def _certificate(outcome: Outcome) -> Element:

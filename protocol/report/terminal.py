@@ -121,36 +121,25 @@ def _end(agreement: Agreement) -> list[str]:
     if reserve > RESERVE:
         lacking = "a company that needs all of it, with all others, may lack as much"
     earns = "" if agreement.objective_limit is None else ", and what its plan would earn"
-    revealed = [
-        "exactly what each company would take at the prices of",
-        f"every round{earns}. That may tell much about its data.",
-    ]
+    revealed = (
+        f"exactly what each company would take at the prices of every round{earns}: that may tell "
+        "much about its data"
+    )
     if agreement.masked:
-        revealed = [
-            "exactly what all companies together would take at the",
-            "prices of every round. With few companies, or in",
-            "several sessions, that may tell much of one of them.",
-        ]
-    ends = [
-        "when all companies together provably miss no more",
-        f"than {100.0 * tolerance:.4g} % of what all capacities are worth, and the",
-        f"reserve; after {agreement.rounds} rounds in any case",
-    ]
+        revealed = (
+            "exactly what all companies together would take at the prices of every round: with few "
+            "companies, or in several sessions, that may tell much of one of them"
+        )
+    ends = (
+        f"when all companies together provably miss no more than {100.0 * tolerance:.4g} % of what "
+        f"all capacities are worth, and the reserve; after {agreement.rounds} rounds in any case"
+    )
+    left = f"{100.0 * reserve:.4g} % of each capacity, which the quotas fill; {lacking}"
     return [
-        *_row("ends by itself", "  (tolerance)", ends),
-        *_row(
-            "the rounds leave",
-            "  (reserve)",
-            [f"{100.0 * reserve:.4g} % of each capacity, which the quotas fill;", lacking],
-        ),
-        *_row("revealed to all members", "", revealed),
+        f"ends by itself (tolerance)       {ends}",
+        f"the rounds leave (reserve)       {left}",
+        f"revealed to all members          {revealed}",
     ]
-
-
-def _row(name: str, second: str, texts: list[str]) -> list[str]:
-    """Lines of text beside a name, and beside a second one in the next line."""
-    names = [name, second, *[""] * len(texts)]
-    return [f"{left:33}{text}" for left, text in zip(names, texts, strict=False)]
 
 
 def _needed(figures: dict[str, Any]) -> list[str]:
@@ -232,6 +221,11 @@ def _masked(outcome: Outcome) -> list[str]:
     """What an audit can say if releases are masked, and what it cannot."""
     noise = "" if outcome.agreement.privacy is None else ", with noise"
     pairs = zip(outcome.agreement.resources, outcome.weighted_total.tolist(), strict=True)
+    unchecked = (
+        "every total was recomputed and is a possible one. Single releases are masked and cannot "
+        "be checked: an audit says neither whether one is true nor which quota and payment a "
+        "member has."
+    )
     return [
         f"totals     average demand of all companies together{noise}",
         *(
@@ -239,9 +233,7 @@ def _masked(outcome: Outcome) -> list[str]:
             for r, total in pairs
         ),
         *_margin(outcome),
-        "masked     every total was recomputed and is a possible one. Single releases are masked",
-        "           and cannot be checked. An audit cannot tell whether one is true, nor which",
-        "           quota and payment a member has.",
+        f"masked     {unchecked}",
     ]
 
 
@@ -249,14 +241,11 @@ def _margin(outcome: Outcome) -> list[str]:
     if outcome.quota_margin is None:
         return []
     if not outcome.quota_risk:
-        return [
-            "quota      by shares: too much of each capacity would have to be held back for noise"
-        ]
-    kept, risk = 100.0 * outcome.quota_margin.kept, 100.0 * outcome.quota_risk
-    return [
-        f"quota      about {kept:.3g} % of each capacity is held back for noise. The risk that all",
-        f"           quotas together exceed some capacity is at most {risk:.3g} %.",
-    ]
+        return ["quota      by shares: noise would hold back too much of each capacity"]
+    withheld, risk = 100.0 * outcome.quota_margin.kept, 100.0 * outcome.quota_risk
+    kept = f"about {withheld:.3g} % of each capacity is held back for noise"
+    risked = f"the risk that all quotas together exceed some capacity is at most {risk:.3g} %"
+    return [f"quota      {kept}; {risked}"]
 
 
 def _terms(agreement: Agreement) -> list[str]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from party.rehearsal.in_process import players, run
-from party.settlement.private_report import PrivateReport
+from party.settlement.private_report import private_document, private_parts
 from party.settlement.result_files import public_result
 from party.settlement.settle import own_part, settle
 from party.settlement.spending import Spending
@@ -79,9 +79,8 @@ def test_a_report_says_what_its_quota_and_payment_tell() -> None:
     spending = Spending(
         data_set="main", delta=1e-3, session=session, lifetime=session, colluders=(1,)
     )
-    text = PrivateReport(
-        outcome=known, member="party1", data=company, settlement=settlement, spending=spending
-    ).html
+    report = private_parts(known, "party1", company, settlement, spending)
+    text = private_document(known, "party1", report)
     assert all_others.epsilon(1e-3) > 3.0 * 16.0
     told = f"ε = {at_most(all_others.epsilon(1e-3))}"
     assert f"may learn more, and be right in 100 of 100 cases ({told})" in text

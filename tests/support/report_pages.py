@@ -19,7 +19,7 @@ import numpy as np
 
 from party.model.company_model import CompanyModel, dense
 from party.rehearsal.in_process import players, run
-from party.settlement.private_report import PrivateReport
+from party.settlement.private_report import private_document, private_parts
 from party.settlement.settle import Settlement, settle
 from party.settlement.spending import Spending
 from protocol.agreement.model import Agreement
@@ -62,15 +62,16 @@ class Played:
         return self.agreement.members[0].name
 
     def private(self, settlement: Settlement | None = None, **more: Any) -> str:
-        """The private page of the first member; `more` replaces fields of its report."""
+        """The private page of the first member; `more` replaces what it is made of."""
         fields: dict[str, Any] = {
             "outcome": self.outcome,
-            "member": self.member,
             "data": self.data,
             "settlement": settlement or self.settlement,
             "spending": SPENDING,
         }
-        return PrivateReport(**(fields | more)).html
+        fields |= more
+        parts = private_parts(member=self.member, **fields)
+        return private_document(fields["outcome"], self.member, parts)
 
     def public(self) -> str:
         return public_page(self.outcome)
