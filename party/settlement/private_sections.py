@@ -16,7 +16,7 @@ from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import amounts
 from protocol.numeric import Floats
 from protocol.outcome.outcome import Outcome
-from protocol.report.allocation import own_quota_texts, quota_texts
+from protocol.report.allocation import money_decimals, own_quota_texts, quota_texts
 from protocol.report.certificate import certificate_figures, certified
 from protocol.report.format import (
     ROWS,
@@ -32,6 +32,7 @@ from protocol.report.html import (
     Content,
     bar,
     callout,
+    code,
     facts,
     grid,
     number,
@@ -89,7 +90,9 @@ def unanswered_rounds(outcome: Outcome, rounds: int) -> list[Element]:
                 f"In {rounds} of {outcome.rounds} rounds your solver had no answer in time. Each "
                 "of them counted as no demand, so your quota may be smaller than you would have "
                 "asked for. Nobody else knows. For the next session agree on a longer pace, or "
-                "make the model smaller. `party check` tells which pace your model needs."
+                "make the model smaller. Which pace your model needs is told by ",
+                code("party check"),
+                ".",
             ),
         )
     ]
@@ -129,7 +132,7 @@ def quota_and_use(outcome: Outcome, member: str, settlement: Settlement) -> Elem
             [
                 line("You bring", "half", endowment, j),
                 line("Your quota", "full", quota, j),
-                line("Your plan uses", "full", within, j),
+                line("You use", "full", within, j),
                 line("At the prices", "open", wanted, j),
             ],
             caption=titled(resource),
@@ -219,9 +222,10 @@ def price_plan(outcome: Outcome, data: CompanyModel, settlement: Settlement) -> 
     if wanted is None or paid is None:
         return []
 
-    def value(utility: float) -> str:
-        own = -utility if data.minimises else utility
-        return money(outcome.agreement, figure(own, digits=6))
+    decimals, sign = money_decimals([wanted.utility, paid]), -1 if data.minimises else 1
+
+    def amount(value: float) -> str:
+        return money(outcome.agreement, fixed(round(Fraction(value) * 10**decimals), decimals))
 
     earns, left = ("costs", "Costs") if data.minimises else ("earns", "Left")
     return [
@@ -233,9 +237,9 @@ def price_plan(outcome: Outcome, data: CompanyModel, settlement: Settlement) -> 
                 "prices may together exceed a capacity."
             ),
             facts(
-                (f"Your price plan (not guaranteed) {earns}", value(wanted.utility)),
-                ("What it uses would cost", money(outcome.agreement, figure(paid, digits=6))),
-                (f"{left} after that", value(wanted.utility - paid)),
+                (f"Your price plan (not guaranteed) {earns}", amount(sign * wanted.utility)),
+                ("What it uses would cost", amount(paid)),
+                (f"{left} after that", amount(sign * (wanted.utility - paid))),
             ),
         )
     ]

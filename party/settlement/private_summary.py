@@ -110,7 +110,7 @@ def summary_section(
         ),
         facts(
             (
-                f"Alone, with what you bring, your plan {account.earns}",
+                f"Alone your plan {account.earns}",
                 account.value(account.alone),
             ),
             (f"Within your quota it {account.earns}", account.value(account.within)),
@@ -216,7 +216,7 @@ def _privacy(outcome: Outcome, spending: Spending) -> str:
 
 def _unit(agreement: Agreement) -> str:
     """The unit of the amounts, which nobody else can check."""
-    text = "What plans earn or cost is the value of your own objective."
+    text = "Alone means: with what you bring. What plans earn or cost is your own objective."
     if agreement.currency:
         return f"{text} It is taken to be in {agreement.currency}, as the prices are."
     return (

@@ -153,7 +153,7 @@ def _average_note(outcome: Outcome, j: int) -> str:
     mean, noise = outcome.average
     excess = math.fsum(mean[:, j]) / outcome.agreement.ticks - 1.0
     spread = math.sqrt(math.fsum(noise[:, j] ** 2)) / outcome.agreement.ticks
-    note = f"average of {counted(count, 'round', 'rounds')}: {percent(excess, signed=True)}"
+    note = f"mean of {counted(count, 'round', 'rounds')}: {percent(excess, signed=True)}"
     return f"{note}, noise ±{percent(spread)}" if spread else note
 
 

@@ -43,9 +43,9 @@ def fixed_percent(hundredths: int) -> str:
 
 
 def percent(fraction: float, *, digits: int = 2, signed: bool = False) -> str:
-    """A fraction as a percentage; `signed` puts a plus before it if it is above 0."""
+    """A fraction as a percentage on one line; `signed` puts a plus before it if it is above 0."""
     sign = "+" if signed and fraction > 0.0 else ""
-    return f"{sign}{figure(100.0 * fraction, digits=digits)} %"
+    return f"{sign}{figure(100.0 * fraction, digits=digits)}\u00a0%"
 
 
 def percent_range(fractions: Sequence[float]) -> str:

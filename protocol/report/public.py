@@ -230,8 +230,8 @@ def _privacy(outcome: Outcome) -> Element:
         what = "totals" if agreement.masked else "quotas"
         made.append(
             paragraph(
-                f"{NOT_HIDDEN} The prices and {what} on this page are computed from the noisy "
-                "numbers alone. Reading this page, or sending it on, costs no further privacy."
+                f"{NOT_HIDDEN} The prices and {what} of the public report are computed from the "
+                "noisy numbers alone. Reading it, or sending it on, costs no further privacy."
             )
         )
     made.append(paragraph(verdict(agreement)))

@@ -41,9 +41,8 @@ def _noise(figures: dict[str, Any]) -> list[str]:
         f"  its average over all rounds    {figures['party_average']:.4g}",
         f"  the total of one round         {figures['total_release']:.4g}",
         f"  its average over all rounds    {figures['total_average']:.4g}",
-        "an observer who knows everything else guesses which of two equally likely data sets",
-        "a company has",
-        "  is right without the session   50 of 100 times",
+        "an observer who knows all else guesses which of two equally likely data sets is yours",
+        "  right without the session      50 of 100 times",
         f"  and after it, at most          {in_guesses(figures['guessed'])} times",
     ]
 
