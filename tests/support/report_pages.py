@@ -167,7 +167,6 @@ def protocol(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]
 
 
 SEEN = """(() => {
-  const all = [...document.querySelectorAll('body, body *')];
   const box = e => { const r = e.getBoundingClientRect(); return [r.width, r.height]; };
   const seen = e => e.checkVisibility({opacityProperty: true, visibilityProperty: true});
   const banner = document.querySelector('.banner');
@@ -175,8 +174,6 @@ SEEN = """(() => {
   return {
     viewport: document.documentElement.clientWidth,
     scroll: document.documentElement.scrollWidth,
-    outside: all.filter(e => e.getBoundingClientRect().right > innerWidth + 0.5)
-      .map(e => e.tagName + ' ' + e.textContent.slice(0, 40)),
     headings: [...document.querySelectorAll('h1, h2')].filter(seen).map(e => e.textContent),
     charts: [...document.querySelectorAll('svg.chart')].map(box),
     lines: [...document.querySelectorAll('polyline')].map(box),

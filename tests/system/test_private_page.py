@@ -138,15 +138,11 @@ def test_unanswered_rounds_are_private() -> None:
 def test_printed_private_page_is_marked(browser: Browser) -> None:
     """Printed without colour, the banner is black on white in a frame."""
     browser.show(played().private(), width=794, height=1123, mobile=False)
-    browser.call("Emulation.setEmulatedMedia", media="print")
-    try:
+    with browser.on_paper() as size:
         banner = browser.measure(SEEN)["banner"]
-        paper = browser.call("Page.printToPDF", preferCSSPageSize=True)["data"]
-    finally:
-        browser.call("Emulation.setEmulatedMedia", media="")
     assert banner["colours"] == ["rgb(0, 0, 0)", "rgba(0, 0, 0, 0)"]
     assert banner["border"] >= 3
-    assert len(paper) > 20_000
+    assert size > 20_000
 
 
 def test_no_name_runs_as_a_script(browser: Browser) -> None:
@@ -305,7 +301,7 @@ def test_first_screen_answers_what_you_ask(browser: Browser, width: int, mobile:
         browser.show(it.private(), width=width, height=844, mobile=mobile)
         seen = browser.measure(SEEN)
         assert seen["scroll"] <= width
-        assert seen["outside"] == []
+        assert browser.outside() == []
         bottom = browser.measure(
             "document.querySelector('.verdicts').getBoundingClientRect().bottom"
         )

@@ -176,6 +176,14 @@ def files(tmp_path: Path) -> Files:
     return Files(tmp_path / "session.transcript", tmp_path / "agreement.toml")
 
 
+@pytest.mark.parametrize("command", ["plan", "audit", "report"])
+def test_help_teaches_the_command(command: str) -> None:
+    """The help of each command has an example and the exit codes."""
+    text = protocol(command, "--help").stdout
+    assert f"example:\n  protocol {command} " in text
+    assert "exit codes:\n  0 " in text
+
+
 def test_report_writes_the_page_beside_the_transcript(files: Files) -> None:
     """`protocol report` verifies, writes one page, and prints its path."""
     page = files.transcript.with_suffix(".html")
