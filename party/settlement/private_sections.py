@@ -16,7 +16,7 @@ from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import amounts
 from protocol.numeric import Floats
 from protocol.outcome.outcome import Outcome
-from protocol.report.allocation import money_decimals, own_quota_texts, quota_texts
+from protocol.report.allocation import money_decimals, quota_texts
 from protocol.report.certificate import certificate_figures, certified
 from protocol.report.format import (
     ROWS,
@@ -70,10 +70,8 @@ def shortfall(agreement: Agreement, settlement: Settlement) -> list[Element]:
         section(
             heading,
             warning,
-            paragraph(
-                "The smallest addition that is enough, in parts of the capacities. Nobody else "
-                "knows it. If you ask the others for it, you tell them something about your data."
-            ),
+            "The smallest addition that is enough, in parts of the capacities. Nobody else "
+            "knows it. If you ask the others for it, you tell them something about your data.",
             table(("Resource", "Addition", "Of the capacity"), rows),
         )
     ]
@@ -119,11 +117,7 @@ def quota_and_use(outcome: Outcome, member: str, settlement: Settlement) -> Elem
         uses_all = use is within and abs(amount - float(quota[j])) <= last_decimal
         if (use is quota or uses_all) and not agreement.banded:
             # A plan that uses all of its quota must not seem to use more.
-            texts = (
-                own_quota_texts(outcome, int(settlement.quota_ticks[j]), j)
-                if agreement.masked
-                else quota_texts(outcome, row, j)
-            )
+            texts = quota_texts(outcome, row, int(settlement.quota_ticks[j]), j)
         return name, bar(max(0.0, fraction / longest), kind), *map(number, texts)
 
     cards = [
@@ -141,10 +135,8 @@ def quota_and_use(outcome: Outcome, member: str, settlement: Settlement) -> Elem
     ]
     return section(
         "Your quota and how you use it",
-        paragraph(
-            "In units and in percent of the capacity; all bars have the same scale. What you would "
-            "take at the prices of the outcome is not guaranteed to be available."
-        ),
+        "In units and in percent of the capacity; all bars have the same scale. What you would "
+        "take at the prices of the outcome is not guaranteed to be available.",
         grid(cards),
         *left_out(len(cards), len(agreement.resources), "resources", "result.json"),
     )
@@ -155,7 +147,7 @@ def plan_table(data: CompanyModel, settlement: Settlement) -> Element:
     chosen = settlement.within_quota or settlement.at_prices
     heading = "Your plan"
     if chosen is None:
-        return section(heading, paragraph("There is no plan."))
+        return section(heading, "There is no plan.")
     order = np.argsort(-np.abs(chosen.values), kind="stable")[:VARIABLES].tolist()
     columns = [
         None if plan is None else plan.values.tolist()
@@ -171,7 +163,7 @@ def plan_table(data: CompanyModel, settlement: Settlement) -> Element:
         shown = f"All {data.columns} variables"
     return section(
         heading,
-        paragraph(f"{shown}, by size. plan.csv has all of them to the last digit."),
+        f"{shown}, by size. plan.csv has all of them to the last digit.",
         table(("Variable", "Within your quota", "At the prices (not guaranteed)"), rows),
     )
 
@@ -231,11 +223,9 @@ def price_plan(outcome: Outcome, data: CompanyModel, settlement: Settlement) -> 
     return [
         section(
             "If you could buy whatever you want",
-            paragraph(
-                "If you could buy all that you use at the prices of the outcome, you would choose "
-                "this plan. It is not guaranteed to be available: what all companies want at these "
-                "prices may together exceed a capacity."
-            ),
+            "If you could buy all that you use at the prices of the outcome, you would choose "
+            "this plan. It is not guaranteed to be available: what all companies want at these "
+            "prices may together exceed a capacity.",
             facts(
                 (f"Your price plan (not guaranteed) {earns}", amount(sign * wanted.utility)),
                 ("What it uses would cost", amount(paid)),
@@ -252,11 +242,9 @@ def waiting(waits: WaitTimes | None) -> list[Element]:
     return [
         section(
             "How long your party waited",
-            paragraph(f"Your party {waits.sentence}."),
-            paragraph(
-                "The time runs from when your release was sent until the other one arrived. A slow "
-                "network and a slow member look alike, and other parties may have seen something "
-                "else."
-            ),
+            f"Your party {waits.sentence}.",
+            "The time runs from when your release was sent until the other one arrived. A slow "
+            "network and a slow member look alike, and other parties may have seen something "
+            "else.",
         )
     ]

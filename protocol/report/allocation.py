@@ -25,7 +25,7 @@ from protocol.report.format import (
     left_out,
     titled,
 )
-from protocol.report.html import Content, bar, grid, number, paragraph, section, small, table
+from protocol.report.html import Content, bar, grid, number, section, small, table
 
 _HUNDREDTHS = 10_000  # hundredths of a percent in 100 %
 _QUOTA = "A quota is how much of a capacity a company may use. "
@@ -50,20 +50,16 @@ def masked_allocation(outcome: Outcome) -> Element:
     demand = "Average total demand" + ("" if agreement.privacy is None else ", with noise")
     return section(
         "The quotas and who pays whom",
-        paragraph(
-            f"{_QUOTA}In this session only totals can be read. Each company computes its own quota "
-            "and sends it to nobody. The quota follows from the company’s own demands and from the "
-            "totals, by a rule that is the same for all. " + _masked_rule(outcome)
-        ),
+        f"{_QUOTA}In this session only totals can be read. Each company computes its own quota "
+        "and sends it to nobody. The quota follows from the company’s own demands and from the "
+        "totals, by a rule that is the same for all. " + _masked_rule(outcome),
         table(("Resource", "Capacity", demand, "Of the capacity"), rows),
         *left_out(len(rows), len(agreement.resources), "resources"),
-        paragraph(
-            "A company pays if its quota is worth more than what it brings, at the prices of the "
-            "outcome. If it is worth less, the company is paid. Each company computes its own "
-            "payment and sends it to nobody; the person who moves the money sees it. All payments "
-            "together are zero, except for rounding: less than a hundred-millionth of what all "
-            "capacities are worth."  # at most K / UNITS
-        ),
+        "A company pays if its quota is worth more than what it brings, at the prices of the "
+        "outcome. If it is worth less, the company is paid. Each company computes its own "
+        "payment and sends it to nobody; the person who moves the money sees it. All payments "
+        "together are zero, except for rounding: less than a hundred-millionth of what all "
+        "capacities are worth.",
     )
 
 
@@ -89,27 +85,16 @@ def _masked_rule(outcome: Outcome) -> str:
     )
 
 
-def own_quota_texts(outcome: Outcome, ticks: int, j: int) -> tuple[str, str]:
-    """A quota that only its company knows, in units and as a percentage, never rounded up."""
-    resource, N = outcome.agreement.resources[j], outcome.agreement.ticks
-    units = ticks * capacity_count(resource) // N
-    return fixed(units, decimals_of(resource)), fixed_percent(ticks * _HUNDREDTHS // N)
-
-
 def quotas(outcome: Outcome) -> Element:
     count = len(outcome.agreement.resources)
     return section(
         "The quotas",
-        paragraph(
-            f"{_QUOTA}Every company computes all quotas itself, from the same public numbers, and "
-            f"gets the same result. {_quota_rule(outcome)} If all companies stay within their "
-            "quotas, no capacity is exceeded." + _floor_note(outcome)
-        ),
-        paragraph(
-            "A plan made at the prices alone is different. Each company makes its price plan by "
-            "itself, and all price plans together may exceed a capacity. Quotas never do. The mark "
-            "in a bar shows what the company brings."
-        ),
+        f"{_QUOTA}Every company computes all quotas itself, from the same public numbers, and "
+        f"gets the same result. {_quota_rule(outcome)} If all companies stay within their "
+        "quotas, no capacity is exceeded." + _floor_note(outcome),
+        "A plan made at the prices alone is different. Each company makes its price plan by "
+        "itself, and all price plans together may exceed a capacity. Quotas never do. The mark "
+        "in a bar shows what the company brings.",
         grid([_quota_card(outcome, j) for j in range(min(count, ROWS))]),
         *left_out(min(count, ROWS), count, "resources"),
         small(
@@ -184,11 +169,18 @@ def _summed_rows(
     return rows
 
 
-def quota_texts(outcome: Outcome, row: int, j: int) -> tuple[str, str]:
-    """A member's public quota as every page shows it: in units and as a percentage."""
-    units, percents = _quota_counts(outcome, j)
-    decimals = decimals_of(outcome.agreement.resources[j])
-    return fixed(units[row], decimals), fixed_percent(percents[row])
+def quota_texts(outcome: Outcome, row: int, ticks: int, j: int) -> tuple[str, str]:
+    """A member's quota as every page shows it, in units and as a percentage.
+
+    If only its company knows the quota, it is never rounded up.
+    """
+    agreement, resource = outcome.agreement, outcome.agreement.resources[j]
+    if agreement.masked:
+        units = ticks * capacity_count(resource) // agreement.ticks
+        hundredths = ticks * _HUNDREDTHS // agreement.ticks
+    else:
+        units, hundredths = (counts[row] for counts in _quota_counts(outcome, j))
+    return fixed(units, decimals_of(resource)), fixed_percent(hundredths)
 
 
 def _quota_counts(outcome: Outcome, j: int) -> tuple[list[int], list[int]]:
@@ -233,11 +225,9 @@ def payments(outcome: Outcome) -> Element:
     headings = ("What it brings is worth", "Its quota is worth", "It pays")
     return section(
         "Who pays whom",
-        paragraph(
-            "A company pays if its quota is worth more than what it brings, at the prices of the "
-            "outcome. If it is worth less, the company is paid: its payment is below 0. All "
-            "payments add up to zero."
-        ),
+        "A company pays if its quota is worth more than what it brings, at the prices of the "
+        "outcome. If it is worth less, the company is paid: its payment is below 0. All "
+        "payments add up to zero.",
         table(
             ("Company", *(in_currency(agreement, heading) for heading in headings)),
             [(name, *written(counts)) for name, counts in _summed_rows(outcome, columns)],

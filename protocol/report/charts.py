@@ -10,7 +10,7 @@ import numpy as np
 from protocol.numeric import Floats
 from protocol.outcome.outcome import Outcome
 from protocol.report.format import counted, figure, left_out, money, per, percent, price_rule
-from protocol.report.html import element, grid, paragraph, section
+from protocol.report.html import element, grid, section
 
 CHARTS = 8
 """Resources that are drawn. The tables name more of them."""
@@ -99,7 +99,7 @@ def round_sections(outcome: Outcome) -> list[Element]:
     """How prices and total demand moved from round to round."""
     agreement, rounds = outcome.agreement, len(outcome.overrun)
     if not rounds:
-        return [section("The rounds", paragraph("No round is closed yet."))]
+        return [section("The rounds", "No round is closed yet.")]
     shown = range(min(len(agreement.resources), CHARTS))
     more = left_out(len(shown), len(agreement.resources), "resources")
     noise, noisy = (", plus noise", "noisy total") if agreement.privacy else ("", "total")
@@ -108,19 +108,15 @@ def round_sections(outcome: Outcome) -> list[Element]:
     return [
         section(
             "How the prices moved",
-            paragraph(
-                f"In each round, every company answers the prices with what it would take{noise}. "
-                + price_rule(agreement)
-            ),
+            f"In each round, every company answers the prices with what it would take{noise}. "
+            + price_rule(agreement),
             grid([_price_chart(outcome, j) for j in shown]),
             *more,
         ),
         section(
             "Total demand compared with the capacity",
-            paragraph(
-                f"The {noisy} of all companies in each round, in percent above or below the "
-                "capacity." + (lines if window > 1 else "")
-            ),
+            f"The {noisy} of all companies in each round, in percent above or below the "
+            "capacity." + (lines if window > 1 else ""),
             grid([_demand_chart(outcome, j, window) for j in shown]),
             *more,
         ),

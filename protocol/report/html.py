@@ -59,7 +59,9 @@ def element(tag: str, *content: Content, **attributes: str) -> Element:
 
 
 def section(heading: str, *content: Content) -> Element:
-    return element("section", element("h2", heading), *content)
+    """A heading and what follows it; every text becomes a paragraph."""
+    elements = (paragraph(part) if isinstance(part, str) else part for part in content)
+    return element("section", element("h2", heading), *elements)
 
 
 def paragraph(*content: Content) -> Element:

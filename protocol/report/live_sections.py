@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from protocol.agreement.model import Agreement, Resource
+from protocol.agreement.model import Agreement
 from protocol.numeric import Floats
 from protocol.report.certificate import certified
 from protocol.report.charts import CHARTS, Line, chart
@@ -228,10 +228,8 @@ def _capacities(state: LiveState) -> list[Element]:
     return [
         section(
             "The capacities",
-            paragraph(
-                "What all companies together asked for in the last round. The mark in a bar is the "
-                f"capacity. {price_rule(agreement)}"
-            ),
+            "What all companies together asked for in the last round. The mark in a bar is the "
+            f"capacity. {price_rule(agreement)}",
             table(("Capacity", "", f"Total demand{state.noise}", "Next price"), rows),
             *left_out(len(rows), len(agreement.resources), "resources"),
         )
@@ -241,33 +239,22 @@ def _capacities(state: LiveState) -> list[Element]:
 def _charts(state: LiveState) -> list[Element]:
     each = max(trail.each for trail in state.overrun_trails)
     mean = [paragraph(f"Each point is the mean of {each} rounds.")] if each > 1 else []
+    last = state.round
     prices, demand = [], []
     for j, resource in enumerate(state.agreement.resources[:CHARTS]):
+        name = resource.name
         if values := state.price_trails[j].values():
             price = money(state.agreement, figure(state.prices[j]))
-            prices.append(_chart(state, resource, f"next price {price} {per(resource)}", values))
+            note = f"next price {price} {per(resource)}"
+            prices.append(chart(name, note, [Line(values)], first=1, last=last))
         if values := state.overrun_trails[j].values():
             note = f"last round {percent(state.overrun[j], digits=3, signed=True)}"
-            demand.append(_chart(state, resource, note, values, " %", "capacity"))
+            lines, level = [Line(values)], "capacity"
+            drawn = chart(name, note, lines, first=1, last=last, suffix=" %", level=level)
+            demand.append(drawn)
     more = left_out(len(demand), len(state.agreement.resources), "resources")
-    headings = {"How the prices move": prices, "Total demand compared with the capacity": demand}
-    return [
-        section(heading, *mean, grid(charts), *more)
-        for heading, charts in headings.items()
-        if charts
-    ]
-
-
-def _chart(
-    state: LiveState,
-    resource: Resource,
-    note: str,
-    values: list[float],
-    suffix: str = "",
-    level: str = "",
-) -> Element:
-    lines, name = [Line(values)], resource.name
-    return chart(name, note, lines, first=1, last=state.round, suffix=suffix, level=level)
+    groups = (("How the prices move", prices), ("Total demand compared with the capacity", demand))
+    return [section(heading, *mean, grid(charts), *more) for heading, charts in groups if charts]
 
 
 def _certificate(state: LiveState) -> list[Element]:
@@ -287,10 +274,8 @@ def _certificate(state: LiveState) -> list[Element]:
     return [
         section(
             "How the certificate falls",
-            paragraph(
-                "How much more any other plan for all companies together could earn, at most, in "
-                "percent of what all capacities are worth." + ends
-            ),
+            "How much more any other plan for all companies together could earn, at most, in "
+            "percent of what all capacities are worth." + ends,
             chart("Certificate", note, lines, first=1, last=state.round, write=written),
         )
     ]

@@ -9,7 +9,6 @@ from typing import Any
 from xml.etree.ElementTree import Element
 
 from protocol.agreement.model import Agreement
-from protocol.planning.forecast import CLEAR, FAINT
 from protocol.planning.privacy_statement import by_shares
 from protocol.planning.synthetic_market import Expected
 from protocol.report.format import (
@@ -40,6 +39,7 @@ from protocol.report.html import (
 )
 from protocol.report.plan_trials import Variant, gain_in_short, gain_percent, trials
 from protocol.report.public import NOT_HIDDEN, budget_text, guarantee, members_table
+from protocol.report.terminal import unmet
 
 
 def plan_page(agreement: Agreement, figures: dict[str, Any], played: Sequence[Variant]) -> str:
@@ -179,7 +179,6 @@ def _guarantee(agreement: Agreement, figures: dict[str, Any]) -> Element:
 
 def _needed(figures: dict[str, Any]) -> list[Element]:
     """Which ε, or how many members or rounds, would improve the verdict."""
-    limits = {"faint": FAINT, "clear": CLEAR}
     meaning = {
         "faint": "prices follow the data roughly",
         "clear": "prices follow the data closely",
@@ -191,19 +190,16 @@ def _needed(figures: dict[str, Any]) -> list[Element]:
             number(str(ways["members"] or "none")),
             number(str(ways["rounds"] or "none")),
         )
-        for word, ways in (figures["needed"] or {}).items()
-        if figures["total_average"] > limits[word]
+        for word, ways in unmet(figures).items()
     ]
     if not rows:
         return []
     return [
         section(
             "What would be needed",
-            paragraph(
-                "Each change alone, with everything else as it is. More members share the same "
-                "total of shares, so each may claim less and needs less noise. None: no number "
-                "that an agreement may state is enough."
-            ),
+            "Each change alone, with everything else as it is. More members share the same "
+            "total of shares, so each may claim less and needs less noise. None: no number "
+            "that an agreement may state is enough.",
             table(("For the noise to be", "a budget of", "or members", "or rounds"), rows),
         )
     ]
@@ -230,18 +226,14 @@ def _procedure(agreement: Agreement, figures: dict[str, Any]) -> Element:
     most = "at most " if agreement.pricing.step == "center" else ""
     return section(
         "How a session works",
-        paragraph(
-            f"In each of {most}{agreement.rounds} rounds, every company answers the prices. "
-            f"{price_rule(agreement)} A company sends {most}{figures['messages_per_party']} "
-            f"messages of {figures['release_bytes']} bytes. If a company is away, all others wait "
-            "for it, then stop, and name it. Run the same command to continue."
-        ),
+        f"In each of {most}{agreement.rounds} rounds, every company answers the prices. "
+        f"{price_rule(agreement)} A company sends {most}{figures['messages_per_party']} "
+        f"messages of {figures['release_bytes']} bytes. If a company is away, all others wait "
+        "for it, then stop, and name it. Run the same command to continue.",
         paragraph(sentence(figures["duration"])),
-        paragraph(
-            "In the end, each company has a quota of every capacity. It pays if the quota is worth "
-            "more than what the company brings, and is paid if it is worth less. All payments add "
-            "up to zero. Each company makes its own plan within its quota."
-        ),
+        "In the end, each company has a quota of every capacity. It pays if the quota is worth "
+        "more than what the company brings, and is paid if it is worth less. All payments add "
+        "up to zero. Each company makes its own plan within its quota.",
         *(callout(sentence(text)) for text in figures["warnings"]),
     )
 
@@ -249,10 +241,8 @@ def _procedure(agreement: Agreement, figures: dict[str, Any]) -> Element:
 def _before_signing(agreement: Agreement) -> Element:
     return section(
         "Before you sign",
-        paragraph(
-            "Compare this digest with that of your own copy of the agreement. Then check your "
-            "model with this command; it sends nothing:"
-        ),
+        "Compare this digest with that of your own copy of the agreement. Then check your "
+        "model with this command; it sends nothing:",
         element("pre", code("party check --agreement agreement.toml --data MODEL --as NAME")),
         element("h3", "Digest of the agreement"),
         paragraph(code(agreement.digest.hex())),

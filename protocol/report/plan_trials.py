@@ -10,10 +10,10 @@ from xml.etree.ElementTree import Element
 
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
-from protocol.planning.forecast import CLEAR, FAINT
 from protocol.planning.synthetic_market import SESSIONS, Expected, expected, without_noise
 from protocol.report.format import counted, percent
-from protocol.report.html import Content, number, paragraph, section, table
+from protocol.report.html import Content, number, section, table
+from protocol.report.terminal import unmet
 
 _MEASURES: tuple[tuple[str, Callable[[Expected], float]], ...] = (
     ("All together earn more than alone, by", lambda e: e.gain),
@@ -41,9 +41,8 @@ def variants(agreement: Agreement, figures: dict[str, Any]) -> list[Variant]:
     if agreement.privacy is None:
         return found
     sessions = SESSIONS if first is None else first.sessions
-    for word, limit in (("faint", FAINT), ("clear", CLEAR)):
-        epsilon = figures["needed"][word]["epsilon"]
-        if epsilon and figures["total_average"] > limit:
+    for word, ways in unmet(figures).items():
+        if epsilon := ways["epsilon"]:
             privacy = replace(agreement.privacy, epsilon=epsilon)
             other = replace(agreement, privacy=privacy)
             tried = expected(other, sessions=sessions, among=agreement)
@@ -90,19 +89,15 @@ def trials(agreement: Agreement, played: Sequence[Variant]) -> list[Element]:
     sessions = found[0].sessions
     made = section(
         "What it might bring",
-        paragraph(
-            f"{counted(sessions, 'session was', 'sessions were')} played to the end with invented "
-            "companies. There are as many as here, with the same shares, and with demands around "
-            f"{worth}. The rounds, the quotas and the payments are real.{noise} Real companies "
-            "differ. So this shows what an agreement lets through, not what you will earn."
-        ),
+        f"{counted(sessions, 'session was', 'sessions were')} played to the end with invented "
+        "companies. There are as many as here, with the same shares, and with demands around "
+        f"{worth}. The rounds, the quotas and the payments are real.{noise} Real companies "
+        "differ. So this shows what an agreement lets through, not what you will earn.",
         table(("", *(words for words, _ in columns)), rows),
-        paragraph(
-            "For the placebo, quotas and prices come from other companies’ sessions. A gain that "
-            "is not clearly above the placebo has nothing to do with anybody’s data. A company "
-            "counts as better off if it earns more than alone after its payment. The companies are "
-            "drawn from the digest of the agreement, so everybody who makes this page gets these "
-            "figures."
-        ),
+        "For the placebo, quotas and prices come from other companies’ sessions. A gain that "
+        "is not clearly above the placebo has nothing to do with anybody’s data. A company "
+        "counts as better off if it earns more than alone after its payment. The companies are "
+        "drawn from the digest of the agreement, so everybody who makes this page gets these "
+        "figures.",
     )
     return [made]

@@ -6,7 +6,7 @@ Never here: a private number.
 
 from xml.etree.ElementTree import Element
 
-from protocol.agreement.model import Agreement, Resource
+from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import amounts
 from protocol.outcome.outcome import Outcome
 from protocol.outcome.payments import endowment
@@ -140,22 +140,19 @@ def _prices(outcome: Outcome) -> Element:
     capacities = aligned([amount_text(r, r.capacity) for r in agreement.resources[:ROWS]])
     prices = aligned([figure(price) for price in outcome.prices[:ROWS].tolist()])
     shown = zip(agreement.resources, capacities, prices, strict=False)
-    rows = [(titled(r), number(amount), _price(r, price)) for r, amount, price in shown]
+    rows = [
+        (titled(r), number(amount), element("span", number(price), f" {per(r)}"))
+        for r, amount, price in shown
+    ]
     return section(
         "The capacities and their prices",
-        paragraph(
-            "A price says how scarce a capacity is: what one more unit would be worth to all "
-            f"companies together, as far as the session could find out. {_price_source(outcome)}"
-        ),
+        "A price says how scarce a capacity is: what one more unit would be worth to all "
+        f"companies together, as far as the session could find out. {_price_source(outcome)}",
         table(("Resource", "Capacity", in_currency(agreement, "Price")), rows),
         *left_out(len(rows), len(agreement.resources), "resources"),
         members_table(agreement),
         small(_endowment_source(agreement)),
     )
-
-
-def _price(resource: Resource, price: str) -> Element:
-    return element("span", number(price), f" {per(resource)}")
 
 
 def _endowment_source(agreement: Agreement) -> str:
@@ -248,11 +245,9 @@ def _check(outcome: Outcome) -> Element:
     what = "total and price" if outcome.agreement.masked else "price and quota"
     return section(
         "Check it yourself",
-        paragraph(
-            "This page proves nothing by itself. With the agreement and the transcript, anybody "
-            f"can check every signature and recompute every {what}. One changed byte is found. "
-            "This command must print the digest and the chain hash below:"
-        ),
+        "This page proves nothing by itself. With the agreement and the transcript, anybody "
+        f"can check every signature and recompute every {what}. One changed byte is found. "
+        "This command must print the digest and the chain hash below:",
         element(
             "pre", code("protocol audit session.transcript ", number("--agreement agreement.toml"))
         ),

@@ -141,13 +141,17 @@ def _end(agreement: Agreement) -> list[str]:
     ]
 
 
+def unmet(figures: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The better verdicts that an agreement misses, and what each of them would take."""
+    limits = {"faint": FAINT, "clear": CLEAR}
+    needed = figures["needed"] or {}
+    return {word: needed[word] for word in needed if figures["total_average"] > limits[word]}
+
+
 def _needed(figures: dict[str, Any]) -> list[str]:
     """What would improve the verdict."""
-    limits = {"faint": FAINT, "clear": CLEAR}
     lines = []
-    for word, ways in (figures["needed"] or {}).items():
-        if figures["total_average"] <= limits[word]:
-            continue
+    for word, ways in unmet(figures).items():
         found = [
             f"epsilon {ways['epsilon']:g}" if ways["epsilon"] else "",
             f"{ways['rounds']} rounds" if ways["rounds"] else "",
