@@ -106,7 +106,7 @@ def test_no_plan_seems_to_use_more_than_its_quota(
         page = (stay / "totals" / name / "out" / "report.html").read_text(encoding="utf-8")
         quotas, uses = (
             [float(text.replace("\u202f", "")) for text in re.findall(row.format(words), page)]
-            for words in ("Your quota", "Your plan uses")
+            for words in ("Your quota", "You use")
         )
         assert len(quotas) == len(uses) == len(companies.RESOURCES)
         assert all(use <= quota for use, quota in zip(uses, quotas, strict=True)), name
