@@ -216,7 +216,7 @@ def _privacy(outcome: Outcome, spending: Spending) -> str:
 
 def _unit(agreement: Agreement) -> str:
     """The unit of the amounts, which nobody else can check."""
-    text = "Alone means: with what you bring. What plans earn or cost is your own objective."
+    text = "Alone means: with what you bring. The value of a plan is that of your own objective."
     if agreement.currency:
         return f"{text} It is taken to be in {agreement.currency}, as the prices are."
     return (

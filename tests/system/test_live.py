@@ -345,7 +345,7 @@ def following(agreement: Agreement) -> Iterator[tuple[LivePage, SessionProgress]
         yield watching, SessionProgress(agreement, watching.also(lambda _: None), 0.0)
 
 
-def complete_seals(transcript: Transcript) -> tuple[Signed, ...]:
+def complete(transcript: Transcript) -> tuple[Signed, ...]:
     """Seals that say that their sender has all seals."""
     return tuple(lying(seal, complete=True) for seal in transcript.seals)
 
@@ -367,7 +367,7 @@ def test_coordinator_page_follows_the_rounds() -> None:
         price = positions[2].prices.current.tolist()[0]
         assert figure(price) in get(watching.address)[1]
         carry(watching, standing, *(s for r in transcript.rounds[2:] for s in r))
-        carry(watching, standing, *transcript.seals, *complete_seals(transcript))
+        carry(watching, standing, *transcript.seals, *complete(transcript))
         watching.look(standing)
         until(lambda: "sealed by all" in get(watching.address)[1], "the report is shown")
         assert positions[-1].chain_hash.hex() in get(watching.address)[1]
@@ -388,7 +388,7 @@ def test_late_coordinator_shows_totals_only() -> None:
             standing,
             *transcript.rounds[5],
             *transcript.seals,
-            *complete_seals(transcript),
+            *complete(transcript),
         )
         watching.look(standing)
         until(lambda: "protocol report" in get(watching.address)[1], "the end is said")
