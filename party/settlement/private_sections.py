@@ -244,7 +244,6 @@ def waiting(waits: WaitTimes | None) -> list[Element]:
             "How long your party waited",
             f"Your party {waits.sentence}.",
             "The time runs from when your release was sent until the other one arrived. A slow "
-            "network and a slow member look alike, and other parties may have seen something "
-            "else.",
+            "network and a slow member look alike, and other parties may have seen something else.",
         )
     ]
