@@ -1,4 +1,4 @@
-"""The `protocol` command: what anybody can know with public files alone."""
+"""The `protocol` command: what anybody can know from public files alone."""
 
 import argparse
 import json
@@ -12,51 +12,74 @@ from protocol.runtime.files import read_agreement, read_transcript
 if TYPE_CHECKING:  # each command imports what it needs, so that it starts fast
     from protocol.outcome.outcome import Outcome
 
+_PLAN = """\
+Say what an agreement means before you sign it: how much noise it needs, what the price rule
+guarantees, how much is sent, and whether the noise leaves anything of the data. Needs no
+private data.
+
+example:
+  protocol plan agreement.toml
+  protocol plan agreement.toml --html plan.html    a page to send to all companies
+
+exit codes:
+  0   the agreement is valid
+  2   the command line is wrong, or the page cannot be written
+  3   the agreement is not valid"""
+
+_AUDIT = """\
+Check every signature of a transcript, recompute every price, chain hash and quota, and print
+the outcome and the privacy statement. Compare the digest and the chain hash with those in
+your own report.
+
+example:
+  protocol audit session.transcript --agreement agreement.toml
+
+exit codes:
+  0   valid, complete and sealed by all members
+  9   not valid: the message says which byte or round
+  21  valid and complete, but seals of members are missing
+  22  valid, but it stops before the end of the session"""
+
+_REPORT = """\
+Verify a transcript as `protocol audit` does, and write its outcome as one HTML page. The page
+loads nothing from anywhere. It holds public numbers only: you can print it and send it on.
+
+example:
+  protocol report session.transcript --agreement agreement.toml --csv outcome.csv
+
+exit codes:
+  0   the page is written, also if the session is not finished (the page says so)
+  2   the command line is wrong, or a file cannot be written
+  9   the transcript is not valid"""
+
 
 def main() -> None:
     parser, commands = command_line(
         "protocol", "Plan, audit and report sessions from public files."
     )
-    plan = add_command(
-        commands,
-        "plan",
-        _plan,
-        "what an agreement means before anybody joins",
-        "Say how much noise an agreement asks for, what the theorem promises, how much is sent,\n"
-        "and whether the noise will drown what it hides. Needs no private data.",
-    )
+    plan = add_command(commands, "plan", _plan, "what an agreement means before you join", _PLAN)
     plan.add_argument("agreement", type=Path, metavar="AGREEMENT")
     plan.add_argument("--json", action="store_true", help="print the figures as JSON")
     plan.add_argument("--html", type=Path, metavar="FILE",
-        help="write a page to send around, with what sessions of invented companies "
-        "came to")  # fmt: skip
-    audit = add_command(
-        commands,
-        "audit",
-        _audit,
-        "verify the transcript of a session",
-        "Check every signature, recompute every price, head and quota, and print the privacy\n"
-        "statement. A single changed byte is found and located (exit code 9). Ends with 0 only if\n"
-        "all members have sealed the end of the session: with 22 if the transcript stops before\n"
-        "it, and with 21 if only the seals are missing.",
-    )
-    audit.add_argument("transcript", type=Path, metavar="TRANSCRIPT")
-    audit.add_argument("--agreement", type=Path, required=True, metavar="FILE")
+        help="write a page to send to all companies; it also tells what sessions of invented "
+        "companies gave")  # fmt: skip
+    audit = add_command(commands, "audit", _audit, "verify the transcript of a session", _AUDIT)
+    _add_session(audit)
     audit.add_argument("--json", action="store_true", help="print the figures as JSON")
-    report = add_command(
-        commands,
-        "report",
-        _report,
-        "a page for people about a session",
-        "Verify a transcript as `protocol audit` does and write what it came to as one HTML page,\n"
-        "which loads nothing from anywhere and can be read, printed and sent on by anybody.",
-    )
-    report.add_argument("transcript", type=Path, metavar="TRANSCRIPT")
-    report.add_argument("--agreement", type=Path, required=True, metavar="FILE")
-    report.add_argument("--out", type=Path, metavar="FILE", help="(TRANSCRIPT with .html)")
+    report = add_command(commands, "report", _report, "write a page about a session", _REPORT)
+    _add_session(report)
+    report.add_argument("--out", type=Path, metavar="FILE",
+        help="where to write the page (default: TRANSCRIPT with the ending .html)")  # fmt: skip
     report.add_argument("--csv", type=Path, metavar="FILE",
-        help="prices, quotas and payments for a spreadsheet as well")  # fmt: skip
+        help="also write prices, quotas and payments for a spreadsheet")  # fmt: skip
     run(parser)
+
+
+def _add_session(command: argparse.ArgumentParser) -> None:
+    command.add_argument("transcript", type=Path, metavar="TRANSCRIPT",
+        help="session.transcript of any member")  # fmt: skip
+    command.add_argument("--agreement", type=Path, required=True, metavar="FILE",
+        help="the agreement that the members signed")  # fmt: skip
 
 
 def _plan(options: argparse.Namespace) -> None:
@@ -66,10 +89,11 @@ def _plan(options: argparse.Namespace) -> None:
     agreement = read_agreement(options.agreement)
     figures = plan_figures(agreement)
     if options.html is not None:
-        from protocol.report.plan import plan_page, variants
+        from protocol.report.plan import plan_page
+        from protocol.report.plan_trials import variants
 
         page = plan_page(agreement, figures, variants(agreement, figures))
-        _write(options.html, page, sparing=[options.agreement])
+        _write(options.html, page, inputs=[options.agreement])
         return
     print(json.dumps(figures, indent=2) if options.json else plan_text(agreement, figures))
 
@@ -77,35 +101,35 @@ def _plan(options: argparse.Namespace) -> None:
 def _audit(options: argparse.Namespace) -> None:
     from protocol.report.terminal import audit_figures, audit_text
 
-    known = _known(options)
-    print(json.dumps(audit_figures(known), indent=2) if options.json else audit_text(known))
-    if not known.state.over:
+    outcome = _outcome(options)
+    print(json.dumps(audit_figures(outcome), indent=2) if options.json else audit_text(outcome))
+    if not outcome.state.over:
         raise Incomplete(
-            f"the transcript stops after {known.rounds} of {known.agreement.rounds} rounds, before "
-            "the end of the session; ask for a later copy"
+            f"the transcript stops after {outcome.rounds} of {outcome.agreement.rounds} rounds, "
+            "before the end of the session; ask a member for a later copy"
         )
-    if not known.sealed:
+    if not outcome.sealed:
         raise Unsealed(
-            "the members have not sealed the end of this session, so that it binds nobody; ask "
-            "one that has finished for its copy"
+            "seals of members are missing, so this outcome binds nobody; ask a member that has "
+            "finished for its copy"
         )
 
 
 def _report(options: argparse.Namespace) -> None:
-    from protocol.report.csv_sheet import public_csv
+    from protocol.report.csv import public_csv
     from protocol.report.public import public_page
 
-    known = _known(options)
+    outcome = _outcome(options)
     path = options.out or options.transcript.with_suffix(".html")
-    read = [options.transcript, options.agreement]
-    _write(path, public_page(known), sparing=read)
+    inputs = [options.transcript, options.agreement]
+    _write(path, public_page(outcome), inputs=inputs)
     if options.csv is not None:
-        _write(options.csv, public_csv(known), sparing=[*read, path])
+        _write(options.csv, public_csv(outcome), inputs=[*inputs, path])
 
 
-def _write(path: Path, text: str, *, sparing: list[Path]) -> None:
-    """Write a file, but never over what it was made of, and say where it is."""
-    if path.resolve() in [kept.resolve() for kept in sparing]:
+def _write(path: Path, text: str, *, inputs: list[Path]) -> None:
+    """Write a file, but never over an input of the command, and print its path."""
+    if path.resolve() in [file.resolve() for file in inputs]:
         raise BadCommand(f"this would overwrite {str(path)!r}; name another file")
     try:
         path.write_text(text, encoding="utf-8")
@@ -114,8 +138,8 @@ def _write(path: Path, text: str, *, sparing: list[Path]) -> None:
     print(path)
 
 
-def _known(options: argparse.Namespace) -> "Outcome":
-    """What the transcript that a command names came to, with every signature checked."""
+def _outcome(options: argparse.Namespace) -> "Outcome":
+    """The outcome of the transcript of a command, with every signature checked."""
     from protocol.outcome.outcome import outcome
     from protocol.wire.transcript import load
 

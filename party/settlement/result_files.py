@@ -18,15 +18,16 @@ from xml.etree.ElementTree import Element
 from party.ledger import budget
 from party.ledger.session_ledger import Ledger
 from party.model.company_model import CompanyModel
-from party.settlement.private_report import Spending, private_document, private_parts
+from party.settlement.private_report import private_document, private_parts
 from party.settlement.settle import Settlement
+from party.settlement.spending import Spending
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import amounts
 from protocol.errors import BadCommand, PeerError
 from protocol.outcome.outcome import Outcome
 from protocol.outcome.outcome import outcome as compute_outcome
 from protocol.report.certificate import certificate_figures
-from protocol.report.csv_sheet import Rows, plain, public_csv
+from protocol.report.csv import Rows, plain, public_csv
 from protocol.runtime.files import replace_private
 from protocol.runtime.wait_times import WaitTimes
 from protocol.wire.messages import Seal

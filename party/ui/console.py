@@ -14,8 +14,8 @@ from xml.etree.ElementTree import Element
 
 from protocol.agreement.model import Agreement
 from protocol.outcome.outcome import Outcome
-from protocol.report.certificate import certified, money
-from protocol.report.format import per
+from protocol.report.certificate import certified
+from protocol.report.format import money, per
 from protocol.rounds import RoundState, numbers, overrun
 from protocol.session.phases import Phase
 from protocol.wire.messages import Signed

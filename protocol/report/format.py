@@ -1,6 +1,6 @@
-"""Resources, amounts and counts as every page writes them.
+"""Numbers, amounts, resources and phrases as every page and terminal text writes them.
 
-Rounded so that columns still add up, and no longer than a person reads. Nothing is computed here.
+Figures are rounded so that columns still add up. Nothing is computed here.
 """
 
 import math
@@ -9,75 +9,131 @@ from collections.abc import Sequence
 from fractions import Fraction
 from xml.etree.ElementTree import Element
 
-from protocol.agreement.model import Resource
-from protocol.report.html import (
-    element,
-    fixed,
-)
+from protocol.agreement.model import Agreement, Resource
+from protocol.report.html import element, small
 
-_MANY = re.compile(r"([A-Za-z ]+(?:x|ss|ch|sh))es|([A-Za-z ]{2,}[^isu\W])s")  # not ms, gas, class
+_PLURAL = re.compile(r"([A-Za-z ]+(?:x|ss|ch|sh))es|([A-Za-z ]{2,}[^isu\W])s")  # not ms, gas, class
+_MINUS, _THIN = "\u2212", "\u202f"
+_POINT, _DIGIT = "\u2008", "\u2007"  # blanks as wide as a decimal point and as a digit
 
 ROWS = 40
-"""Rows of a table. What the others have is one more row, so that totals stay totals."""
+"""Rows of a table. All further rows are one row together, so that totals stay totals."""
+
+
+def figure(value: float, *, digits: int = 4) -> str:
+    """A number with `digits` significant digits, thousands apart, a true minus."""
+    if value == 0.0:
+        return "0"
+    size = math.floor(math.log10(abs(value)))
+    if not -5 <= size < 15:
+        return f"{value:.{digits - 1}e}".replace("-", _MINUS)
+    return fixed(round(value * 10.0 ** max(0, digits - 1 - size)), max(0, digits - 1 - size))
+
+
+def fixed(count: int, decimals: int) -> str:
+    """`count` units of the last decimal: 1234567 with two decimals is 12 345.67."""
+    integer, rest = divmod(abs(count), 10**decimals)
+    text = f"{integer:,}".replace(",", _THIN) + (f".{rest:0{decimals}}" if decimals else "")
+    return _MINUS + text if count < 0 else text
+
+
+def fixed_percent(hundredths: int) -> str:
+    """A percentage with two decimals, from hundredths of a percent."""
+    return f"{fixed(hundredths, 2)} %"
+
+
+def percent(fraction: float, *, digits: int = 2, signed: bool = False) -> str:
+    """A fraction as a percentage on one line; `signed` puts a plus before it if it is above 0."""
+    sign = "+" if signed and fraction > 0.0 else ""
+    return f"{sign}{figure(100.0 * fraction, digits=digits)}\u00a0%"
+
+
+def percent_range(fractions: Sequence[float]) -> str:
+    """The smallest and the largest of some fractions, in percent."""
+    least, most = (f"{100.0 * bound(fractions):.4g} %" for bound in (min, max))
+    return most if least == most else f"{least} to {most}"
+
+
+def aligned(texts: Sequence[str]) -> list[str]:
+    """The figures of a column, padded so that their decimal points are in line."""
+    lengths = [len(text) - text.index(".") if "." in text else 0 for text in texts]
+    most = max(lengths, default=0)
+    blanks = [
+        _DIGIT * (most - n) if n or not most else _POINT + _DIGIT * (most - 1) for n in lengths
+    ]
+    return [text + blank for text, blank in zip(texts, blanks, strict=True)]
+
+
+def money(agreement: Agreement, amount: str) -> str:
+    """An amount followed by the currency, if the agreement names one."""
+    return f"{amount} {agreement.currency}" if agreement.currency else amount
+
+
+def in_currency(agreement: Agreement, heading: str) -> str:
+    """The heading of a column of amounts, with the currency."""
+    return f"{heading}, {agreement.currency}" if agreement.currency else heading
 
 
 def titled(resource: Resource) -> Element:
-    """A resource and the unit that it is counted in."""
+    """A resource and its unit."""
     unit = element("span", f" in {resource.unit}") if resource.unit else ""
     return element("div", resource.name, unit)
 
 
 def amount_text(resource: Resource, amount: float) -> str:
-    """An amount of a resource, to as many decimals as its capacity."""
+    """An amount of a resource, with as many decimals as its capacity."""
     decimals = decimals_of(resource)
     return fixed(round(Fraction(amount) * 10**decimals), decimals)
 
 
 def capacity_text(resource: Resource) -> str:
-    """A whole capacity in its unit, without decimals where it has none."""
+    """A capacity in its unit, without decimals if it is an integer."""
     capacity = resource.capacity
-    whole = capacity == round(capacity)
-    amount = fixed(round(capacity), 0) if whole else amount_text(resource, capacity)
+    integer = capacity == round(capacity)
+    amount = fixed(round(capacity), 0) if integer else amount_text(resource, capacity)
     return f"{amount} {resource.unit or 'units'}"
 
 
 def per(resource: Resource) -> str:
-    """What a price is for: one of whatever the capacity is counted in."""
+    """What a price is for: one unit of the resource."""
     unit = resource.unit or "unit"
-    many = _MANY.fullmatch(unit)
-    return f"per {many[1] or many[2] if many else unit}"
+    plural = _PLURAL.fullmatch(unit)
+    return f"per {plural[1] or plural[2] if plural else unit}"
 
 
-def whole_units(resource: Resource) -> int:
+def capacity_count(resource: Resource) -> int:
     """A capacity, counted in the last decimal that is shown."""
     scale: int = 10 ** decimals_of(resource)
     return round(Fraction(resource.capacity) * scale)
 
 
 def decimals_of(resource: Resource) -> int:
-    """So many that the last one is at most a ten-thousandth of the capacity."""
+    """Enough decimals that the last one is at most a ten-thousandth of the capacity."""
     return max(0, 4 - math.floor(math.log10(resource.measure)))
-
-
-def percent(hundredths: int) -> str:
-    return f"{fixed(hundredths, 2)} %"
-
-
-def part_range(parts: Sequence[float]) -> str:
-    """The least and the largest of some parts of a whole, in percent."""
-    least, most = (f"{100.0 * bound(parts):.4g} %" for bound in (min, max))
-    return most if least == most else f"{least} to {most}"
 
 
 def counted(count: int, one: str, many: str) -> str:
     return f"{count} {one if count == 1 else many}"
 
 
+def sentence(text: str) -> str:
+    """A phrase of a terminal text as a sentence."""
+    return f"{text[0].upper()}{text[1:]}."
+
+
 def left_out(
     shown: int, count: int, what: str, where: str = "protocol audit --json"
 ) -> Sequence[Element]:
-    """Says so where not all are shown, and where the others are."""
+    """A note that not all are shown, and where the others are; nothing if all are shown."""
     if shown >= count:
         return ()
-    text = f"The first {shown} of {count} {what} are shown; {where} has all."
-    return (element("p", text, class_="small"),)
+    return (small(f"The first {shown} of {count} {what} are shown; {where} has all."),)
+
+
+def price_rule(agreement: Agreement) -> str:
+    """How the next prices follow from the answers."""
+    if agreement.pricing.step == "center":
+        return "The next prices are the centre of all prices that the answers so far leave open."
+    return (
+        "A price rises when the companies ask for too much, and falls when some capacity is left."
+    )

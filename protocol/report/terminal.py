@@ -1,4 +1,4 @@
-"""What `protocol plan` and `protocol audit` say: as text for people, as figures for machines.
+"""What `protocol plan` and `protocol audit` print: text for people, figures for machines.
 
 Makes texts and prints none. Public numbers only.
 """
@@ -10,25 +10,28 @@ from protocol.agreement.schema import MOST_EPSILON, RESERVE
 from protocol.outcome.outcome import Outcome
 from protocol.planning.forecast import CLEAR, FAINT
 from protocol.planning.privacy_statement import at_most, in_guesses, statement
-from protocol.report.certificate import certificate_figures, certified, money
-from protocol.report.format import per
+from protocol.report.certificate import certificate_figures, certified
+from protocol.report.format import money, per
 
 
 def plan_text(agreement: Agreement, figures: dict[str, Any]) -> str:
     """What the figures of a forecast mean."""
+    most = "at most " if agreement.pricing.step == "center" else ""
+    sent = f"{figures['messages_per_party']} messages of {figures['release_bytes']} bytes"
     lines = [
         *_terms(agreement),
         *(_noise(figures) if agreement.privacy is not None else []),
-        *_reveals(agreement, figures),
-        *_promise(agreement, figures),
+        *_reveal(agreement, figures),
+        *_theorem(agreement, figures),
         *_end(agreement),
+        f"each party sends {most}{sent} and receives {figures['messages_received']}",
+        figures["duration"],
+        *(f"warning: {text}" for text in figures["warnings"]),
+        *_needed(figures),
+        "",
+        figures["verdict"],
     ]
-    most = "at most " if agreement.pricing.step == "center" else ""
-    sent = f"{figures['messages_per_party']} messages of {figures['release_bytes']} bytes"
-    lines.append(f"each party sends {most}{sent} and receives {figures['messages_received']}")
-    lines.append(figures["duration"])
-    lines += [f"warning: {text}" for text in figures["warnings"]]
-    return "\n".join([*lines, *_needed(figures), "", figures["verdict"]])
+    return "\n".join(lines)
 
 
 def _noise(figures: dict[str, Any]) -> list[str]:
@@ -36,52 +39,51 @@ def _noise(figures: dict[str, Any]) -> list[str]:
         "noise (standard deviation, as a multiple of the capacity)",
         f"  one release of one party       {figures['party_release']:.4g}",
         f"  its average over all rounds    {figures['party_average']:.4g}",
-        f"  one round's total of all       {figures['total_release']:.4g}",
+        f"  the total of one round         {figures['total_release']:.4g}",
         f"  its average over all rounds    {figures['total_average']:.4g}",
-        "a guess between two data sets, equally likely, by one who knows everything else",
-        "  is right without the session   50 of 100 times",
+        "an observer who knows all else guesses which of two equally likely data sets is yours",
+        "  right without the session      50 of 100 times",
         f"  and after it, at most          {in_guesses(figures['guessed'])} times",
     ]
 
 
-def _reveals(agreement: Agreement, figures: dict[str, Any]) -> list[str]:
-    """What `each` and `totals` would come to beside each other, and which is better."""
+def _reveal(agreement: Agreement, figures: dict[str, Any]) -> list[str]:
+    """`each` and `totals` compared, and which is better."""
     each, totals, better = figures["each"], figures["totals"], figures["better"]
     if totals is None:
         return []
     if agreement.privacy is None:
-        reason = "the same prices, and single answers are masked; totals can still tell them"
+        reason = "same prices, and single answers are masked; totals can still tell them"
         return [f"reveal: better is                {better} ({reason})"]
-    against = [
+    by_shares = totals["quota_by_shares"] == 1.0
+    colluders = [
         f"epsilon {epsilon:.3g} against {count}" if epsilon else f"nothing against {count}"
         for count, epsilon in totals["epsilon_against"].items()
     ]
     quota = f"keep {100.0 * totals['quota_kept']:.0f} % of a capacity back for noise"
-    if totals["quota_by_shares"] == 1.0:
-        quota = "would be by shares: too much of a capacity had to be kept back"
+    if by_shares:
+        quota = "would be by shares: too much of a capacity would have to be held back"
     elif totals["quota_by_shares"]:
-        quota += f", and are by shares for {100.0 * totals['quota_by_shares']:.0f} %"
-    seen = "the average demand, without noise"
-    if totals["quota_by_shares"] == 1.0:
-        seen = "nothing more"
+        quota += f"; {100.0 * totals['quota_by_shares']:.0f} % of each follows the shares"
     reason = (
         f"{each['total_average'] / totals['total_average']:.2g} times less noise in totals"
         if better == "totals"
-        else "hardly more noise, and a promise that rests on nobody else"
+        else "hardly more noise, and the guarantee depends on no other member"
     )
     return [
-        f"reveal = 'each': total's average {each['total_average']:.4g}",
-        f"reveal = 'totals': the same      {totals['total_average']:.4g}",
-        f"  promised against colluders     {', '.join(against)}",
-        f"  to the one who moves a payment {_paid(agreement, totals)}",
-        f"  to the one who sees a quota    {seen}",
+        f"reveal = 'each': average total   {each['total_average']:.4g}",
+        f"reveal = 'totals': average total {totals['total_average']:.4g}",
+        f"  guarantee against colluders    {', '.join(colluders)}",
+        f"  to the one who moves a payment {_payment_tells(agreement, totals)}",
+        "  to the one who sees a quota    "
+        + ("nothing more" if by_shares else "the average demand, without noise"),
         f"  private quotas                 {quota}",
         f"reveal: better is                {better} ({reason})",
     ]
 
 
-def _paid(agreement: Agreement, totals: dict[str, Any]) -> str:
-    """What a payment tells, beside what was agreed."""
+def _payment_tells(agreement: Agreement, totals: dict[str, Any]) -> str:
+    """What a payment tells beyond the agreed guarantee."""
     if totals["quota_by_shares"] == 1.0:
         return "nothing more"
     if totals["payment_epsilon"] is None:
@@ -91,177 +93,162 @@ def _paid(agreement: Agreement, totals: dict[str, Any]) -> str:
     return f"up to epsilon {at_most(totals['payment_epsilon'])}{agreed}, {guesses}"
 
 
-def _promise(agreement: Agreement, figures: dict[str, Any]) -> list[str]:
-    """What the theorem says, beside what all is worth: a bound alone says nothing."""
+def _theorem(agreement: Agreement, figures: dict[str, Any]) -> list[str]:
+    """The bound of the theorem, compared with what all capacities are worth."""
     gap, step = figures["theorem_gap"], figures["theorem_step"]
-    part = figures["theorem_gap_over_worth"]
+    fraction = figures["theorem_gap_over_worth"]
     if gap is None:
         return []
     bound = money(agreement, f"{gap:.4g}")
     lines = [f"expected gap of the best round   at most {bound} (theorem)"]
     lines += [] if step is None else [f"  with the step                  {step:.4g}"]
-    if part is not None:
-        nothing = ", which promises nothing" if part >= 1.0 else ""
+    if fraction is not None:
+        nothing = ", which promises nothing" if fraction >= 1.0 else ""
         lines.append(
-            f"  that is                        at most {100.0 * part:.3g} % of what all "
+            f"  that is                        at most {100.0 * fraction:.3g} % of what all "
             f"capacities are worth{nothing}"
         )
     return lines
 
 
 def _end(agreement: Agreement) -> list[str]:
-    """When a session under the centre rule ends, what that leaves, and what is revealed."""
+    """When a session with the centre rule ends, what it leaves over, and what it reveals."""
     tolerance, reserve = agreement.pricing.tolerance, agreement.pricing.reserve
     if tolerance is None or reserve is None:
         return []
-    earned = "" if agreement.objective_limit is None else ", and what its plan would earn"
-    part, left = f"{100.0 * tolerance:.4g} %", f"{100.0 * reserve:.4g} %"
-    scarce = [
-        f"the rounds leave                 {left} of each capacity, which the quotas fill: less",
-        "  (reserve)                      than solvers can tell",
-    ]
+    lacking = "that is less than solvers can tell"
     if reserve > RESERVE:
-        scarce = [
-            f"the rounds leave                 {left} of each capacity, which the quotas fill; who",
-            "  (reserve)                      needs all of it, with all others, may lack as much",
-        ]
-    revealed = [
-        "revealed to all members          exactly what each company would take at the prices of",
-        f"                                 every round{earned}: that may tell much of its data",
-    ]
+        lacking = "a company that needs all of it, with all others, may lack as much"
+    earns = "" if agreement.objective_limit is None else ", and what its plan would earn"
+    revealed = (
+        f"exactly what each company would take at the prices of every round{earns}: that may tell "
+        "much about its data"
+    )
     if agreement.masked:
-        revealed = [
-            "revealed to all members          exactly what all companies together would take at",
-            "                                 the prices of every round: with few companies, or in",
-            "                                 several sessions, that may tell much of one of them",
-        ]
+        revealed = (
+            "exactly what all companies together would take at the prices of every round: with few "
+            "companies, or in several sessions, that may tell much of one of them"
+        )
+    ends = (
+        f"when all companies together provably miss no more than {100.0 * tolerance:.4g} % of what "
+        f"all capacities are worth, and the reserve; after {agreement.rounds} rounds in any case"
+    )
+    left = f"{100.0 * reserve:.4g} % of each capacity, which the quotas fill; {lacking}"
     return [
-        "ends by itself                   once all companies together are proved to miss no more",
-        f"  (tolerance)                    than {part} of what all capacities are worth, and the",
-        f"                                 reserve; after {agreement.rounds} rounds in any case",
-        *scarce,
-        *revealed,
+        f"ends by itself (tolerance)       {ends}",
+        f"the rounds leave (reserve)       {left}",
+        f"revealed to all members          {revealed}",
     ]
+
+
+def unmet(figures: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The better verdicts that an agreement misses, and what each of them would take."""
+    limits = {"faint": FAINT, "clear": CLEAR}
+    needed = figures["needed"] or {}
+    return {word: needed[word] for word in needed if figures["total_average"] > limits[word]}
 
 
 def _needed(figures: dict[str, Any]) -> list[str]:
-    """What would make the verdict better."""
-    limits = {"faint": FAINT, "clear": CLEAR}
+    """What would improve the verdict."""
     lines = []
-    for word, ways in (figures["needed"] or {}).items():
-        if figures["total_average"] <= limits[word]:
-            continue
+    for word, ways in unmet(figures).items():
         found = [
             f"epsilon {ways['epsilon']:g}" if ways["epsilon"] else "",
             f"{ways['rounds']} rounds" if ways["rounds"] else "",
-            f"{ways['members']} members with the same shares together" if ways["members"] else "",
+            f"{ways['members']} members with the same total of shares" if ways["members"] else "",
         ]
-        text = " or ".join(filter(None, found)) or "more than an agreement may say"
+        text = " or ".join(filter(None, found)) or "more than an agreement may state"
         lines.append(f"for {word!r} it would take {text}")
         if not ways["epsilon"]:
             lines.append(f"  no epsilon up to {MOST_EPSILON:g} would do")
         if not ways["rounds"]:
-            lines.append("  no number of rounds would do: the more, the more noise in each release")
+            lines.append("  no number of rounds would do: more rounds, more noise in each release")
     return lines
 
 
-def audit_text(known: Outcome) -> str:
-    """That a transcript was verified, and what it came to."""
-    agreement, done = known.agreement, known.rounds
+def audit_text(outcome: Outcome) -> str:
+    """That a transcript was verified, and what its outcome is."""
+    agreement, done = outcome.agreement, outcome.rounds
     count = done * len(agreement.members)
     lines = [
         *_terms(agreement),
-        f"{count} releases in {done} of {agreement.rounds} rounds: every signature fits",
-        "every price and head recomputed: all stand on the same chain",
-        *(["the session ended by itself"] if known.ended_by_itself else []),
-        _state(known),
-        f"head       {known.state.chain_hash.hex()}",
-        f"certified  {certified(agreement, certificate_figures(known))}",
+        f"{count} releases in {done} of {agreement.rounds} rounds: all signatures are valid",
+        "all prices and chain hashes recomputed: every member has the same history",
+        *(["the session ended by itself"] if outcome.ended_by_itself else []),
+        _state(outcome),
+        f"chain hash {outcome.state.chain_hash.hex()}",
+        f"certified  {certified(agreement, certificate_figures(outcome))}",
     ]
-    for resource, price in zip(agreement.resources, known.prices.tolist(), strict=True):
+    for resource, price in zip(agreement.resources, outcome.prices.tolist(), strict=True):
         amount = money(agreement, repr(price))
         lines.append(f"price      {resource.name}: {amount} {per(resource)}")
-    if agreement.masked:
-        return "\n".join([*lines, *_only_totals(known)])
-    exactly = "fill exactly" if known.certificate is None else "do not exceed"
-    currency = f" in {agreement.currency}" if agreement.currency else ""
-    return "\n".join(
-        [
-            *lines,
-            f"payments  {currency} for what the quota is above the endowment; together 0",
-            *_payments(known),
-            f"quota      in % of each capacity, which they {exactly}",
-            *_quotas(known),
-        ]
-    )
+    lines += _masked(outcome) if agreement.masked else [*_payments(outcome), *_quotas(outcome)]
+    return "\n".join(lines)
 
 
-def _state(known: Outcome) -> str:
-    if known.sealed:
+def _state(outcome: Outcome) -> str:
+    if outcome.sealed:
         return "sealed by all members"
-    if known.state.over:
-        return "not sealed: all rounds are there, and the seals of the members are not"
-    return "not sealed, and not complete: the session was still going on"
+    if outcome.state.over:
+        return "not sealed: all rounds are there, but the seals of the members are missing"
+    return "not sealed and not complete: the session was still running"
 
 
-def audit_figures(known: Outcome) -> dict[str, Any]:
-    """The same for machines; quotas and endowments in ticks."""
-    names = [member.name for member in known.agreement.members]
-    return {
-        "digest": known.agreement.digest.hex(),
-        "rounds": known.rounds,
-        "head": known.state.chain_hash.hex(),
-        "complete": known.state.over,
-        "sealed": known.sealed,
-        "ended_by_itself": known.ended_by_itself,
-        "currency": known.agreement.currency,
-        "certificate": certificate_figures(known),
-        "prices": known.prices.tolist(),
-        "ticks": known.agreement.ticks,
-        "reveal": known.agreement.reveal,
-        "totals": known.weighted_total.tolist(),
-        "quota_risk": known.quota_risk,
-        "endowment": dict(zip(names, known.endowment.tolist(), strict=True)),
-        "privacy": statement(known.agreement),
-        **({} if known.agreement.masked else _parts(known, names)),
+def audit_figures(outcome: Outcome) -> dict[str, Any]:
+    """The figures of an audit for machines; quotas and endowments in ticks."""
+    names = [member.name for member in outcome.agreement.members]
+    figures = {
+        "digest": outcome.agreement.digest.hex(),
+        "rounds": outcome.rounds,
+        "head": outcome.state.chain_hash.hex(),
+        "complete": outcome.state.over,
+        "sealed": outcome.sealed,
+        "ended_by_itself": outcome.ended_by_itself,
+        "currency": outcome.agreement.currency,
+        "certificate": certificate_figures(outcome),
+        "prices": outcome.prices.tolist(),
+        "ticks": outcome.agreement.ticks,
+        "reveal": outcome.agreement.reveal,
+        "totals": outcome.weighted_total.tolist(),
+        "quota_risk": outcome.quota_risk,
+        "endowment": dict(zip(names, outcome.endowment.tolist(), strict=True)),
+        "privacy": statement(outcome.agreement),
     }
+    if not outcome.agreement.masked:
+        figures["quota"] = dict(zip(names, outcome.quota.tolist(), strict=True))
+        figures["payments"] = dict(zip(names, outcome.payments.tolist(), strict=True))
+    return figures
 
 
-def _parts(known: Outcome, names: list[str]) -> dict[str, Any]:
-    """Everybody's quota and payment, where each release can be read."""
-    return {
-        "quota": dict(zip(names, known.quota.tolist(), strict=True)),
-        "payments": dict(zip(names, known.payments.tolist(), strict=True)),
-    }
-
-
-def _only_totals(known: Outcome) -> list[str]:
-    """What an audit can say where releases are masked, and what it cannot."""
-    noisy = "" if known.agreement.privacy is None else ", with noise"
-    pairs = zip(known.agreement.resources, known.weighted_total.tolist(), strict=True)
-    asked = (
-        f"  {r.name}: {total!r} {r.unit or 'units'}, {total / r.capacity:.3%}" for r, total in pairs
+def _masked(outcome: Outcome) -> list[str]:
+    """What an audit can say if releases are masked, and what it cannot."""
+    noise = "" if outcome.agreement.privacy is None else ", with noise"
+    pairs = zip(outcome.agreement.resources, outcome.weighted_total.tolist(), strict=True)
+    unchecked = (
+        "every total was recomputed and is a possible one. Single releases are masked and cannot "
+        "be checked: an audit says neither whether one is true nor which quota and payment a "
+        "member has."
     )
     return [
-        f"totals     asked for by all together, averaged{noisy}",
-        *asked,
-        *_risked(known),
-        "masked     every total was recomputed, and can be one. Single releases are masked, and",
-        "           cannot be checked: an audit says neither whether one is true nor which quota",
-        "           and payment a member has",
+        f"totals     average demand of all companies together{noise}",
+        *(
+            f"  {r.name}: {total!r} {r.unit or 'units'}, {total / r.capacity:.3%}"
+            for r, total in pairs
+        ),
+        *_margin(outcome),
+        f"masked     {unchecked}",
     ]
 
 
-def _risked(known: Outcome) -> list[str]:
-    if known.quota_margin is None:
+def _margin(outcome: Outcome) -> list[str]:
+    if outcome.quota_margin is None:
         return []
-    if not known.quota_risk:
-        return ["quota      by shares, as too much of each capacity had to be kept back for noise"]
-    part, risk = f"{100.0 * known.quota_margin.withheld:.3g} %", f"{100.0 * known.quota_risk:.3g} %"
-    return [
-        f"quota      about {part} of each capacity is kept back for noise; all quotas together",
-        f"           exceed some capacity with a risk of {risk} at most",
-    ]
+    if not outcome.quota_risk:
+        return ["quota      by shares: noise would hold back too much of each capacity"]
+    withheld, risk = 100.0 * outcome.quota_margin.withheld, 100.0 * outcome.quota_risk
+    kept = f"about {withheld:.3g} % of each capacity is held back for noise"
+    risked = f"the risk that all quotas together exceed some capacity is at most {risk:.3g} %"
+    return [f"quota      {kept}; {risked}"]
 
 
 def _terms(agreement: Agreement) -> list[str]:
@@ -276,19 +263,28 @@ def _terms(agreement: Agreement) -> list[str]:
     ]
 
 
-def _payments(known: Outcome) -> list[str]:
-    first = max(len(member.name) for member in known.agreement.members)
-    pairs = zip(known.agreement.members, known.payments.tolist(), strict=True)
-    return [f"  {member.name:{first}}  {payment!r}" for member, payment in pairs]
+def _payments(outcome: Outcome) -> list[str]:
+    members, currency = outcome.agreement.members, outcome.agreement.currency
+    width = max(len(member.name) for member in members)
+    unit = f"in {currency}, " if currency else ""
+    rows = zip(members, outcome.payments.tolist(), strict=True)
+    return [
+        f"payments   {unit}for the value of the quota above the endowment; they add up to 0",
+        *(f"  {member.name:{width}}  {payment!r}" for member, payment in rows),
+    ]
 
 
-def _quotas(known: Outcome) -> list[str]:
-    members, resources = known.agreement.members, known.agreement.resources
+def _quotas(outcome: Outcome) -> list[str]:
+    members, resources = outcome.agreement.members, outcome.agreement.resources
+    relation = "add up to it exactly" if outcome.certificate is None else "do not exceed it"
     first = max(len(member.name) for member in members)
     widths = [max(7, len(resource.name)) for resource in resources]
-    chain_hash = (f"{r.name:>{w}}" for r, w in zip(resources, widths, strict=True))
-    lines = [f"  {'':{first}}  {'  '.join(chain_hash)}"]
-    for member, row in zip(members, known.quota.tolist(), strict=True):
-        cells = (f"{q / known.agreement.ticks:{w}.3%}" for q, w in zip(row, widths, strict=True))
+    names = (f"{r.name:>{w}}" for r, w in zip(resources, widths, strict=True))
+    lines = [
+        f"quota      in % of each capacity; the quotas {relation}",
+        f"  {'':{first}}  {'  '.join(names)}",
+    ]
+    for member, row in zip(members, outcome.quota.tolist(), strict=True):
+        cells = (f"{q / outcome.agreement.ticks:{w}.3%}" for q, w in zip(row, widths, strict=True))
         lines.append(f"  {member.name:{first}}  {'  '.join(cells)}")
     return lines

@@ -138,7 +138,7 @@ def test_a_member_that_brings_capacity_is_paid(tmp_path: Path) -> None:
     assert abs(sum(result["private"]["payment"] for result in results.values())) <= 1e-6
     pages = {name: (tmp_path / name / "report.html").read_text() for name in results}
     words = {name: " ".join(re.sub("<[^>]*>", "", page).split()) for name, page in pages.items()}
-    assert re.search(r"You get 1[34]\.?\d* EUR for what your quota is worth below", words["dam"])
+    assert re.search(r"You get 1[34]\.?\d* EUR, because your quota is worth less", words["dam"])
     assert "You pay" in words["bolt"]
     assert "Your model has whole numbers" in words["cargo"]
     assert "at least -1" in words["bolt"], "what dam may bring is public"

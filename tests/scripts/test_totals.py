@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from party.rehearsal.in_process import players, run
-from party.settlement.private_report import Spending, private_page
+from party.settlement.private_report import private_document, private_parts
 from party.settlement.result_files import public_result
 from party.settlement.settle import own_allocation, settle
+from party.settlement.spending import Spending
 from protocol.agreement.model import Agreement
 from protocol.agreement.parse import from_table
 from protocol.agreement.quantities import amounts
@@ -60,8 +61,8 @@ def test_quotas_follow_demands_and_the_risk_is_told() -> None:
     assert known.quota_risk == 0.02
     assert public_result(known, "party1")["quota_risk"] == 0.02
     assert audit_figures(known)["quota_risk"] == 0.02
-    assert "with a risk of at most 2 %" in audit_text(known)
-    assert "with a risk of at most 2 %" in public_page(known)
+    assert "exceed some capacity is at most 2 %" in audit_text(known)
+    assert "exceed some capacity is at most 2 %" in public_page(known)
     assert abs(sum(part.payment for part in parts)) <= 1e-6 * known.worth
 
 
@@ -78,7 +79,8 @@ def test_a_report_says_what_its_quota_and_payment_tell() -> None:
     spending = Spending(
         data_set="main", delta=1e-3, session=session, lifetime=session, colluders=(1,)
     )
-    text = private_page(known, "party1", company, settlement, spending)
+    report = private_parts(known, "party1", company, settlement, spending)
+    text = private_document(known, "party1", report)
     assert all_others.epsilon(1e-3) > 3.0 * 16.0
     told = f"ε = {at_most(all_others.epsilon(1e-3))}"
     assert f"may learn more, and be right in 100 of 100 cases ({told})" in text

@@ -1,7 +1,7 @@
 """A headless Chromium for the tests, driven through its debugging pipe.
 
-Needs nothing but the standard library and the browser itself. It is ended with the
-`with` block, and whatever it does not answer in time is an error.
+Needs only the standard library and the browser. The browser ends with the `with` block. An
+answer that does not come in time is an error.
 """
 
 import base64
@@ -12,6 +12,8 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -28,14 +30,23 @@ _OPTIONS = (
 )  # fmt: skip
 
 
+_OUTSIDE = """[...document.querySelectorAll('body, body *')]
+  .filter(e => e.getBoundingClientRect().right > innerWidth + 0.5)
+  .map(e => e.tagName + ' ' + e.textContent.slice(0, 40))"""
+
+
 class Browser:
-    """One tab of a browser that was started for it."""
+    """One tab of a browser that is started for it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        #: Number of the last command.
         self._sent = 0
+        #: The session of the tab, as every command names it.
         self._tab: dict[str, str] = {}
+        #: Bytes of the next, incomplete answer.
         self._rest = b""
+        #: Events of the page that is shown.
         self._events: list[dict[str, Any]] = []
 
     def __enter__(self) -> "Browser":
@@ -65,7 +76,7 @@ class Browser:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        # The group is the session that was started for this browser, and nobody else's.
+        # The process group holds only this browser.
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait(timeout=LIMIT)
         for stream in (self._process.stdin, self._process.stdout):
@@ -73,7 +84,7 @@ class Browser:
                 stream.close()
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """Give a command and wait for its answer."""
+        """Send a command and wait for its answer."""
         self._sent += 1
         number = self._sent
         message = {"id": number, "method": method, "params": parameters, **self._tab}
@@ -107,16 +118,16 @@ class Browser:
         return message
 
     def show(self, page: str, *, width: int, height: int, mobile: bool) -> set[str]:
-        """Open a page as it would be on such a screen; returns every address it asked for."""
+        """Open a page on a screen of this size; returns every address that it requested."""
         path = self._folder / "page.html"
         path.write_text(page, encoding="utf-8")
         return self.visit(path.as_uri(), width=width, height=height, mobile=mobile)
 
     def visit(self, address: str, *, width: int, height: int, mobile: bool) -> set[str]:
-        """The same for a page that is there already."""
+        """Open an address on a screen of this size; returns every address that it requested."""
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": mobile}
         self.call("Emulation.setDeviceMetricsOverride", **size)
-        self._go("about:blank")  # what the last page still asks for is not this one's
+        self._go("about:blank")  # drops late requests of the last page
         self._go(address)
         return self.asked
 
@@ -129,7 +140,7 @@ class Browser:
 
     @property
     def asked(self) -> set[str]:
-        """Every address that the page has asked for until now."""
+        """Every address that the page has requested so far."""
         return {
             event["params"]["request"]["url"]
             for event in self._events
@@ -137,7 +148,7 @@ class Browser:
         }
 
     def picture(self, *, height: int | None = None) -> bytes:
-        """The page as it looks, all of it or so much from its top, as a WebP file."""
+        """The page as a WebP image: all of it, or `height` pixels from its top."""
         clip: dict[str, Any] = {}
         if height is not None:
             width = self.measure("innerWidth")
@@ -147,8 +158,22 @@ class Browser:
         return base64.b64decode(taken["data"])
 
     def measure(self, expression: str) -> Any:
-        """The value of a JavaScript expression on the page that is shown."""
+        """The value of a JavaScript expression on the page."""
         answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
         if "exceptionDetails" in answer:
             raise RuntimeError(answer["exceptionDetails"]["text"])
         return answer["result"].get("value")
+
+    def outside(self) -> list[str]:
+        """Elements that stick out of the window to the right."""
+        found: list[str] = self.measure(_OUTSIDE)
+        return found
+
+    @contextmanager
+    def on_paper(self) -> Iterator[int]:
+        """Show the page as it is printed; gives the size of the PDF."""
+        self.call("Emulation.setEmulatedMedia", media="print")
+        try:
+            yield len(self.call("Page.printToPDF", preferCSSPageSize=True)["data"])
+        finally:
+            self.call("Emulation.setEmulatedMedia", media="")

@@ -1,10 +1,10 @@
-"""Takes the picture of the page that README shows, from a session that was played:
+"""Takes the screenshot for the README from a session of `scripts/demo`:
 
     scripts/demo --dir valley
     scripts/environment python -m tests.support.screenshot valley/totals scripts/results/page.webp
 
-A page hears what the companies said in that session, up to a round in the middle. The page and
-the browser are the real ones, and the numbers are public.
+The real page receives the messages of that session up to a round, in a real browser. Public
+numbers only.
 """
 
 import argparse
@@ -24,14 +24,16 @@ WIDTH, HEIGHT = 1_030, 1_200
 
 
 def picture(folder: Path, *, round: int, width: int, height: int) -> bytes:  # noqa: A002
-    """The coordinator's page after a round of the session in a folder, as a WebP file."""
+    """The page of the coordinator after a round of the session in `folder`, as a WebP image."""
     agreement = read_agreement(folder / "agreement.toml")
     name = agreement.members[0].name
-    told = load(agreement, (folder / name / "out" / "session.transcript").read_bytes())
+    transcript = load(agreement, (folder / name / "out" / "session.transcript").read_bytes())
     collector = RoundCollector(agreement)
     with LivePage(agreement, 0, collector) as page, tempfile.TemporaryDirectory() as profile:
         progress = SessionProgress(agreement, collector, page.also(lambda _: None), now=0.0)
-        for signed in (s for exchange in (told.keys, *told.rounds[:round]) for s in exchange):
+        for signed in (
+            s for exchange in (transcript.keys, *transcript.rounds[:round]) for s in exchange
+        ):
             collected = collector.collect(signed, 0.0)
             progress.add(signed.message, signed.message.sender, collected, 0.0)
             page.add(collected.closed)
@@ -43,20 +45,20 @@ def picture(folder: Path, *, round: int, width: int, height: int) -> bytes:  # n
             return browser.picture(height=height)
 
 
-def _taken(options: argparse.Namespace) -> None:
-    taken = picture(options.folder, round=options.round, width=options.width, height=options.height)
-    options.file.write_bytes(taken)
-    print(f"{options.file}: {len(taken) // 1000} kB")
+def _take(options: argparse.Namespace) -> None:
+    image = picture(options.folder, round=options.round, width=options.width, height=options.height)
+    options.file.write_bytes(image)
+    print(f"{options.file}: {len(image) // 1000} kB")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.support.screenshot", description=__doc__)
-    parser.add_argument("folder", type=Path, help="of one session, as scripts/demo leaves it")
-    parser.add_argument("file", type=Path, help="where the picture goes")
+    parser.add_argument("folder", type=Path, help="folder of one session of scripts/demo --dir")
+    parser.add_argument("file", type=Path, help="where to write the image")
     parser.add_argument("--round", type=int, default=18, help="(%(default)s)")
     parser.add_argument("--width", type=int, default=WIDTH, help="(%(default)s)")
     parser.add_argument("--height", type=int, default=HEIGHT, help="(%(default)s)")
-    parser.set_defaults(run=_taken)
+    parser.set_defaults(run=_take)
     run(parser)
 
 

@@ -108,7 +108,7 @@ def test_no_report_shows_more_use_than_quota(
         page = (folder_kept / "totals" / name / "out" / "report.html").read_text(encoding="utf-8")
         quotas, uses = (
             [float(text.replace("\u202f", "")) for text in re.findall(row.format(words), page)]
-            for words in ("Your quota", "Your plan uses")
+            for words in ("Your quota", "You use")
         )
         assert len(quotas) == len(uses) == len(companies.RESOURCES)
         assert all(use <= quota for use, quota in zip(uses, quotas, strict=True)), name

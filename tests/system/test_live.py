@@ -1,4 +1,4 @@
-"""The page that moves with a session: what it shows, to whom, and that nobody is kept waiting."""
+"""The page of a running session: what it shows, to whom, and that it delays nothing."""
 
 import json
 import re
@@ -23,8 +23,9 @@ from coordinator.live_page import LivePage
 from coordinator.progress import SessionProgress
 from protocol.agreement.model import Agreement
 from protocol.errors import BadCommand
-from protocol.report.html import figure
-from protocol.report.live import POINTS, SENTENCES, Live, Trail
+from protocol.report.format import figure
+from protocol.report.live import Live
+from protocol.report.live_sections import POINTS, SENTENCES, Trail
 from protocol.rounds import RoundEngine, RoundState, overrun
 from protocol.runtime.page_server import READERS, PageServer
 from protocol.wire.messages import MAX_ROUND, Signed
@@ -47,8 +48,8 @@ WIDTHS = pytest.mark.parametrize(
 
 
 @cache
-def engine() -> tuple[Agreement, tuple[RoundState, ...], tuple[Any, ...]]:
-    """A session under the centre rule, whose members want too much at first."""
+def rounds_with_excess() -> tuple[Agreement, tuple[RoundState, ...], tuple[Any, ...]]:
+    """A session under the centre rule whose members ask for too much at first."""
     agreement = make_agreement(
         rounds=40,
         currency="EUR",
@@ -68,9 +69,9 @@ def engine() -> tuple[Agreement, tuple[RoundState, ...], tuple[Any, ...]]:
     return agreement, tuple(positions), tuple(rounds)
 
 
-def advance(live: Live, first: int, last: int) -> None:
-    """Close these rounds of `course`."""
-    agreement, positions, rounds = engine()
+def close_rounds(live: Live, first: int, last: int) -> None:
+    """Close these rounds of `rounds_with_excess` on the page."""
+    agreement, positions, rounds = rounds_with_excess()
     live.here(m.name for m in agreement.members)
     for number in range(first, last):
         live.closed(number + 1, overrun(agreement, rounds[number]), positions[number + 1])
@@ -93,10 +94,10 @@ def get(address: str, **headers: str) -> tuple[int, str]:
 
 
 class Reader:
-    """Reads the news of a page in a thread, to the end."""
+    """Reads all updates of a page in a thread."""
 
     def __init__(self, address: str) -> None:
-        self.told: list[dict[str, Any]] = []
+        self.updates: list[dict[str, Any]] = []
         self._stream = urllib.request.urlopen(f"{address}events", timeout=LIMIT)  # noqa: S310
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
@@ -105,98 +106,96 @@ class Reader:
         with self._stream:
             for line in self._stream:
                 if line.startswith(b"data: "):
-                    self.told.append(json.loads(line[6:]))
+                    self.updates.append(json.loads(line[6:]))
 
     def wait(self) -> dict[str, Any]:
-        """What was told last, once nothing more will be."""
+        """The last update, once the stream has ended."""
         self._thread.join(LIMIT)
         assert not self._thread.is_alive()
-        return self.told[-1]
+        return self.updates[-1]
 
 
-def shown(browser: Browser, text: str) -> Callable[[], bool]:
+def shows(browser: Browser, text: str) -> Callable[[], bool]:
     """Whether this text is on the page now."""
     words = json.dumps(text)
     return lambda: bool(browser.measure(f"document.body.innerText.includes({words})"))
 
 
-def counted(browser: Browser, which: str) -> int:
-    """How many such elements the page has now."""
+def count_elements(browser: Browser, which: str) -> int:
+    """How many elements of the page match a selector now."""
     return int(browser.measure(f"document.querySelectorAll({json.dumps(which)}).length"))
 
 
-STICKS_OUT = """[...document.querySelectorAll('body, body *')]
-  .filter(e => e.getBoundingClientRect().right > innerWidth + 0.5).map(e => e.tagName)"""
-
-
 @WIDTHS
-def test_page_moves_with_the_session(browser: Browser, width: int, mobile: bool) -> None:
-    """Who comes, rounds, prices, certificate and troubles appear without another look."""
-    agreement, positions, rounds = engine()
+def test_page_follows_the_session(browser: Browser, width: int, mobile: bool) -> None:
+    """Arrivals, rounds, prices, certificate and troubles appear without a reload."""
+    agreement, positions, rounds = rounds_with_excess()
     live = Live(agreement)
     with opened(live) as window:
         asked = browser.visit(window.address, width=width, height=844, mobile=mobile)
-        until(shown(browser, "Waiting for ada, ben and cyd."), "the page says who is missing")
+        until(shows(browser, "Waiting for ada, ben and cyd."), "the page says who is missing")
         browser.measure("window.kept = 1")
         live.here(["ada"])
-        until(shown(browser, "Waiting for ben and cyd."), "the page says who is here")
-        assert counted(browser, ".people .here") == 1
-        assert counted(browser, ".people .away") == 2
-        advance(live, 0, 6)
-        until(shown(browser, "Round 6 is closed."), "the rounds are on the page")
-        assert counted(browser, "svg.chart") == 5, "certificate, two prices, two totals"
+        until(shows(browser, "Waiting for ben and cyd."), "the page says who is here")
+        assert count_elements(browser, ".people .here") == 1
+        assert count_elements(browser, ".people .away") == 2
+        close_rounds(live, 0, 6)
+        until(shows(browser, "Round 6 is closed."), "the rounds are on the page")
+        assert count_elements(browser, "svg.chart") == 5, "certificate, two prices, two totals"
         live.trouble("Waiting for ben.")
-        until(shown(browser, "Waiting for ben."), "the trouble is on the page")
-        advance(live, 6, 9)
-        until(shown(browser, "Round 9 is closed."), "the rounds go on")
-        assert not shown(browser, "Waiting for ben.")()
+        until(shows(browser, "Waiting for ben."), "the trouble is on the page")
+        close_rounds(live, 6, 9)
+        until(shows(browser, "Round 9 is closed."), "the rounds go on")
+        assert not shows(browser, "Waiting for ben.")()
         asked_for = overrun(agreement, rounds[8])
-        assert counted(browser, ".bar .above") == int((asked_for > 0.0).sum())
+        assert count_elements(browser, ".bar .above") == int((asked_for > 0.0).sum())
         price = positions[9].prices.current.tolist()[1]
-        assert shown(browser, f"{figure(price)} EUR")()
-        assert browser.measure(STICKS_OUT) == []
+        assert shows(browser, f"{figure(price)} EUR")()
+        assert browser.outside() == []
         assert browser.measure("window.kept") == 1, "the page was loaded anew"
-        assert shown(browser, SCRIPT)()
+        assert shows(browser, SCRIPT)()
         assert browser.measure("document.querySelectorAll('script').length") == 1
         asked |= browser.asked
     assert asked == {window.address, f"{window.address}events"}
 
 
-def test_page_can_be_printed_as_it_stands(browser: Browser) -> None:
-    """On paper are the charts as they stood, and no word of a connection."""
-    live = Live(engine()[0])
-    advance(live, 0, 5)
+def test_running_page_can_be_printed(browser: Browser) -> None:
+    """A print has the charts, and no warning of a lost connection."""
+    live = Live(rounds_with_excess()[0])
+    close_rounds(live, 0, 5)
     with opened(live) as window:
         browser.visit(window.address, width=794, height=1123, mobile=False)
-        browser.call("Emulation.setEmulatedMedia", media="print")
-        try:
-            paper = browser.call("Page.printToPDF", preferCSSPageSize=True)["data"]
+        with browser.on_paper() as size:
             lost = browser.measure("document.getElementById('lost').checkVisibility()")
-        finally:
-            browser.call("Emulation.setEmulatedMedia", media="")
-    assert len(paper) > 20_000
+    assert size > 20_000
     assert not lost
 
 
+def test_warning_of_a_lost_connection_is_hidden_at_first() -> None:
+    """A page that is just opened does not say that the connection is lost."""
+    page = Live(rounds_with_excess()[0]).page()
+    assert re.search(r'<p class="callout"[^>]* hidden[ >=]', page)
+
+
 def test_page_survives_a_lost_connection(browser: Browser) -> None:
-    """While the process is away the page says so and keeps what it has; then it catches up."""
-    live = Live(engine()[0])
-    advance(live, 0, 2)
+    """Without its process the page says so and keeps its content; later it catches up."""
+    live = Live(rounds_with_excess()[0])
+    close_rounds(live, 0, 2)
     with opened(live) as window:
         port = int(window.address.split(":")[2].rstrip("/"))
         browser.visit(window.address, width=1280, height=844, mobile=False)
-        until(shown(browser, "Round 2 is closed."), "the page is up to date")
-    until(shown(browser, "is lost"), "the page says that the connection is lost")
-    assert shown(browser, "Round 2 is closed.")()
-    advance(live, 2, 7)
+        until(shows(browser, "Round 2 is closed."), "the page is up to date")
+    until(shows(browser, "is lost"), "the page says that the connection is lost")
+    assert shows(browser, "Round 2 is closed.")()
+    close_rounds(live, 2, 7)
     with opened(live, port=port):
-        until(shown(browser, "Round 7 is closed."), "the page catches up")
-        assert not shown(browser, "is lost")()
+        until(shows(browser, "Round 7 is closed."), "the page catches up")
+        assert not shows(browser, "is lost")()
 
 
-def test_page_is_shown_at_its_secret_address_only() -> None:
-    """Without the secret, with a part of it or with more, there is nothing."""
-    live = Live(engine()[0], member="ada")
+def test_page_has_a_secret_address() -> None:
+    """Without the exact secret in the address there is nothing."""
+    live = Live(rounds_with_excess()[0], member="ada")
     with opened(live, secret=PLACE) as window:
         root = window.address.removesuffix(f"{PLACE}/")
         assert get(window.address)[0] == 200
@@ -208,17 +207,17 @@ def test_page_is_shown_at_its_secret_address_only() -> None:
 @pytest.mark.parametrize(
     "name", ["evil.example", "evil.example:{port}", "127.0.0.1", "localhost:1"]
 )
-def test_nobody_is_led_to_the_page_under_another_name(name: str) -> None:
-    """A name that somebody else lets point to this machine shows nothing."""
-    with opened(Live(engine()[0])) as window:
+def test_other_host_names_show_nothing(name: str) -> None:
+    """A foreign host name that points to this machine shows nothing."""
+    with opened(Live(rounds_with_excess()[0])) as window:
         port = window.address.split(":")[2].rstrip("/")
         assert get(window.address, Host=name.format(port=port))[0] == 404
         assert get(window.address, Host=f"localhost:{port}")[0] == 200
 
 
 def test_page_is_for_this_machine_only() -> None:
-    """It listens on loopback, answers no other method, and is embedded nowhere."""
-    with opened(Live(engine()[0])) as window:
+    """The page listens on loopback, answers only GET, and cannot be embedded."""
+    with opened(Live(rounds_with_excess()[0])) as window:
         assert window.address.startswith("http://127.0.0.1:")
         request = urllib.request.Request(window.address, method="POST", data=b"x")  # noqa: S310
         with pytest.raises(urllib.error.HTTPError) as refused:
@@ -237,19 +236,19 @@ def test_page_is_for_this_machine_only() -> None:
     assert "connect-src 'self'" in policy[0]
 
 
-def test_a_port_that_is_taken_is_said() -> None:
-    """No page can be opened twice in one place, nor where there is no port."""
-    with opened(Live(engine()[0])) as window:
+def test_unusable_port_is_an_error() -> None:
+    """A port that is taken or does not exist is refused with the name of the option."""
+    with opened(Live(rounds_with_excess()[0])) as window:
         port = int(window.address.split(":")[2].rstrip("/"))
         with pytest.raises(BadCommand, match=f"--page {port}"):
-            PageServer(Live(engine()[0]), port=port)
+            PageServer(Live(rounds_with_excess()[0]), port=port)
     with pytest.raises(BadCommand, match="no such port"):
-        PageServer(Live(engine()[0]), port=70_000)
+        PageServer(Live(rounds_with_excess()[0]), port=70_000)
 
 
-def test_a_reader_that_takes_nothing_is_dropped() -> None:
-    """Changes are made at once however many wait, and who does not read is let go."""
-    live = Live(engine()[0])
+def test_reader_that_takes_nothing_is_dropped() -> None:
+    """A reader that does not read is dropped and delays no change."""
+    live = Live(rounds_with_excess()[0])
     with opened(live) as window:
         port = int(window.address.split(":")[2].rstrip("/"))
         with socket.socket() as lazy:
@@ -267,7 +266,7 @@ def test_a_reader_that_takes_nothing_is_dropped() -> None:
 
 @contextmanager
 def connections(window: PageServer, count: int, says: bytes = b"") -> Iterator[list[socket.socket]]:
-    """So many connections to a page, which say something and then nothing more."""
+    """Connections to a page that send some bytes and then nothing more."""
     port = int(window.address.split(":")[2].split("/")[0])
     with ExitStack() as stack:
         held = [
@@ -284,42 +283,45 @@ STREAM = "GET /events HTTP/1.1\r\nHost: localhost:{port}\r\n\r\n"
 
 
 @pytest.mark.parametrize("says", ["", "GET / HTTP/1.1\r\nHost:", STREAM], ids=["", "half", "all"])
-def test_idle_connections_keep_nobody_out(says: str) -> None:
-    """Beside any number that say nothing, say half of it, or read on, the page opens at once."""
-    with opened(Live(engine()[0])) as window:
+def test_idle_connections_keep_no_reader_out(says: str) -> None:
+    """Idle, half-open and reading connections do not stop a new reader."""
+    with opened(Live(rounds_with_excess()[0])) as window:
         port = window.address.split(":")[2].rstrip("/")
         with connections(window, 5 * READERS, says.format(port=port).encode()):
             for _ in range(3):
                 assert get(window.address)[0] == 200
                 assert window.readers <= READERS
             reader = Reader(window.address)
-            until(lambda: reader.told, "a newcomer is told the news")
+            until(lambda: reader.updates, "a new reader gets updates")
 
 
 def test_idle_connections_do_not_end_a_stream() -> None:
-    """Who has asked for the news keeps its place before any number that have asked for nothing."""
-    live = Live(engine()[0])
+    """A reader of the stream keeps its connection when many idle ones arrive."""
+    live = Live(rounds_with_excess()[0])
     with opened(live, secret=PLACE) as window:
         reader = Reader(window.address)
-        until(lambda: reader.told, "the reader is told")
+        until(lambda: reader.updates, "the reader gets an update")
         with connections(window, 5 * READERS):
             live.trouble("beside idle connections")
-            until(lambda: "beside idle" in "".join(reader.told[-1]["parts"]), "it is told more")
+            until(
+                lambda: "beside idle" in "".join(reader.updates[-1]["parts"]),
+                "it gets another update",
+            )
 
 
-def test_the_last_news_is_told_before_the_end() -> None:
-    """Who listens when the page is closed has heard how the session ended."""
-    live = Live(engine()[0])
+def test_last_update_is_sent_before_the_end() -> None:
+    """A reader receives the last change before the page is closed."""
+    live = Live(rounds_with_excess()[0])
     with opened(live) as window:
         reader = Reader(window.address)
-        until(lambda: reader.told, "the reader is told")
+        until(lambda: reader.updates, "the reader gets an update")
         live.trouble("the very last thing")
     assert "the very last thing" in "".join(reader.wait()["parts"])
 
 
 @pytest.mark.parametrize("count", [1, POINTS - 1, POINTS, POINTS + 1, 10 * POINTS + 7])
-def test_any_number_of_rounds_takes_little_room(count: int) -> None:
-    """A course keeps few values, which are the means of as many rounds each, and loses none."""
+def test_trail_has_a_fixed_size(count: int) -> None:
+    """A trail keeps few values, each the mean of equally many rounds, and loses no round."""
     trail = Trail()
     for value in range(count):
         trail.add(float(value))
@@ -329,9 +331,9 @@ def test_any_number_of_rounds_takes_little_room(count: int) -> None:
     assert values == pytest.approx(means)
 
 
-def test_only_the_newest_sentences_are_kept() -> None:
-    """Whatever happens how often, the page stays short, with the newest first."""
-    live = Live(engine()[0])
+def test_only_the_newest_events_are_shown() -> None:
+    """The page shows a fixed number of events, the newest first."""
+    live = Live(rounds_with_excess()[0])
     for number in range(100):
         live.say(f"number {number}.", "12:00:00")
     text = live.page()
@@ -368,12 +370,12 @@ def following(agreement: Agreement) -> Iterator[Carrier]:
 
 
 def complete(transcript: Transcript) -> tuple[Signed, ...]:
-    """What members say once they have the seals of all."""
+    """Seals that say that their sender has all seals."""
     return tuple(lying(seal, has_all_seals=True) for seal in transcript.seals)
 
 
-def test_coordinator_follows_the_rounds_that_it_carries() -> None:
-    """Its page has the prices of every round, and in the end the public report."""
+def test_coordinator_page_follows_the_rounds() -> None:
+    """The page of the coordinator has the prices of every round, then the public report."""
     agreement = make_agreement(rounds=4)
     transcript, positions = play(agreement)
     with following(agreement) as session:
@@ -387,8 +389,8 @@ def test_coordinator_follows_the_rounds_that_it_carries() -> None:
         assert positions[-1].chain_hash.hex() in get(session.address)[1]
 
 
-def test_coordinator_that_came_late_says_so() -> None:
-    """Without the first rounds there are totals but no prices, and the page says who has them."""
+def test_late_coordinator_shows_totals_only() -> None:
+    """Without the first rounds the page has totals but no prices, and names who has them."""
     agreement = make_agreement(rounds=6)
     transcript, _ = play(agreement)
     with following(agreement) as session:
@@ -396,13 +398,13 @@ def test_coordinator_that_came_late_says_so() -> None:
         until(lambda: "Round 5 is closed" in get(session.address)[1], "the rounds are shown")
         text = get(session.address)[1]
         assert "How the prices move" not in text
-        assert "What is asked for" in text
+        assert "Total demand compared with the capacity" in text
         session.carry(*transcript.rounds[5], *transcript.seals, *complete(transcript))
         until(lambda: "protocol report" in get(session.address)[1], "the end is said")
 
 
 def test_one_member_cannot_move_the_page() -> None:
-    """Releases of impossible rounds that one member signs neither stop the page nor move it."""
+    """Releases of impossible rounds that one member signs neither stop nor move the page."""
     agreement = make_agreement(rounds=9)
     transcript, positions = play(agreement)
     first = transcript.rounds[0][0]
@@ -418,12 +420,12 @@ def test_one_member_cannot_move_the_page() -> None:
 
 
 def address_of(session: Play, name: str) -> str:
-    """Where a process says that its session can be watched."""
+    """The address of its page that a process prints."""
     return until(lambda: session.cast.page(name), f"{name} says where its page is")
 
 
-def test_demonstration_can_be_watched() -> None:
-    """`scripts/demo --page` says where, and the page is there before the companies are."""
+def test_demo_has_a_page() -> None:
+    """`scripts/demo --page` prints an address that works before the companies start."""
     command = [
         sys.executable,
         "-m",
@@ -448,16 +450,14 @@ def test_demonstration_can_be_watched() -> None:
         reader = Reader(said.split()[-1])
         demo.communicate(timeout=LIMIT)
     assert demo.returncode == 0
-    assert reader.told[0]["title"].startswith("demo-1: ")
+    assert reader.updates[0]["title"].startswith("demo-1: ")
     assert "sealed by all" in "".join(reader.wait()["parts"])
 
 
 @pytest.mark.parametrize(
     ("topology", "reveal"), [("relay", "each"), ("relay", "totals"), ("mesh", "each")]
 )
-def test_watched_session_ends_as_it_would_unwatched(
-    tmp_path: Path, topology: str, reveal: str
-) -> None:
+def test_pages_do_not_change_a_session(tmp_path: Path, topology: str, reveal: str) -> None:
     """With readers at both pages every price is the same, and each page ends with its report."""
     arguments = ("--mode", "exact", "--no-demands", "--reveal", reveal)
     with prepared(tmp_path / "s", options(*arguments, "--topology", topology)) as session:
@@ -476,10 +476,10 @@ def test_watched_session_ends_as_it_would_unwatched(
     assert mine["kind"] == "private"
     assert "What the session is worth to you" in "".join(mine["parts"])
     assert all(part in report for part in mine["parts"])
-    seen = json.dumps(public.told, ensure_ascii=False)
+    seen = json.dumps(public.updates, ensure_ascii=False)
     assert "worth to you" not in seen
     assert "PRIVATE" not in seen
-    assert all(told["kind"] == "public" for told in private.told[:-1])
+    assert all(update["kind"] == "public" for update in private.updates[:-1])
     if topology == "relay":
         assert "sealed by all" in "".join(everybodys["parts"])
     assert len(secret) >= 32
@@ -487,8 +487,8 @@ def test_watched_session_ends_as_it_would_unwatched(
     assert secret not in report
 
 
-def test_party_that_fails_says_why_on_its_page(tmp_path: Path) -> None:
-    """A party that gives up tells the reader of its page who was missing."""
+def test_failed_party_says_why_on_its_page(tmp_path: Path) -> None:
+    """A party that stops names the missing member on its page."""
     chosen = options("--patience", "1")
     with prepared(tmp_path / "s", chosen) as session:
         cast = session.cast

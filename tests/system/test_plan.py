@@ -1,9 +1,5 @@
-"""The page that is sent around before anybody signs: what it says, and how it looks."""
+"""The page for companies before they sign: what it says, and how it looks."""
 
-import os
-import re
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,11 +9,11 @@ import pytest
 from protocol.agreement.model import Agreement
 from protocol.agreement.render import written
 from protocol.planning.verdict import plan_figures
-from protocol.report.plan import plan_page, variants
-from tests.support import ROOT
+from protocol.report.plan import plan_page
+from protocol.report.plan_trials import variants
 from tests.support.browser import Browser
 from tests.support.builders import make_agreement, public_key
-from tests.support.wait import LIMIT
+from tests.support.report_pages import Page, protocol
 
 
 def agreed(mode: str, **more: Any) -> Agreement:
@@ -48,29 +44,24 @@ def page_of(mode: str) -> str:
     return plan_page(agreement, figures, variants(agreement, figures))
 
 
-def text_of(page: str) -> str:
-    body = re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL)
-    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", body))
-
-
-def test_page_says_what_is_revealed_without_noise() -> None:
-    """Every other company sees the demands exactly, and the page warns of it."""
-    text = text_of(page_of("exact"))
+def test_exact_demand_is_named_and_warned_of() -> None:
+    """Without noise every other company sees exact demands, and the page warns of it."""
+    text = Page(page_of("exact")).text
     assert "what it would take at the prices of every round, exactly" in text
-    assert "may tell much of a company’s data" in text
+    assert "may tell much about a company’s data" in text
     assert "What would be needed" not in text
     assert "noise has its true size" not in text
     assert agreed("exact").digest.hex() in text
 
 
-def test_page_says_what_noise_hides_and_costs() -> None:
-    """The guarantee in words, what is left of the gain beside its placebo, and what would help."""
-    text = text_of(page_of("private"))
+def test_noise_page_states_guarantee_and_gain() -> None:
+    """With noise the page has the guarantee, the gain beside its placebo, and what would help."""
+    text = Page(page_of("private")).text
     assert "what it would take at the prices of every round, with noise" in text
     assert "With it they guess right in at most 58 of 100." in text
     assert "factor" not in text
     assert "brings them nothing of that" in text
-    assert "With a placebo, of what there is to gain" in text
+    assert "With a placebo, of the possible gain" in text
     assert "What would be needed" in text
     assert "as agreed" in text
     assert "without noise" in text
@@ -80,25 +71,27 @@ def test_page_says_what_noise_hides_and_costs() -> None:
     assert f"{figures['needed']['faint']['members']}" in text
 
 
-def test_page_says_that_only_totals_are_seen() -> None:
-    """Answers are masked; what totals, quotas and payments tell all the same is said."""
+def test_masked_page_states_what_totals_tell() -> None:
+    """Masked answers: the page says what totals, quotas and payments still tell."""
     agreement = agreed("exact", reveal="totals")
     figures = plan_figures(agreement)
-    text = text_of(plan_page(agreement, figures, variants(agreement, figures)))
+    page = Page(plan_page(agreement, figures, variants(agreement, figures)))
+    text, seen = page.text, dict(row for table in page.tables for row in table if len(row) == 2)
     assert "what can be read is what all companies together would take" in text
-    assert "Sent to nobody the model, its plan, what it earns, its quota, its payment" in text
-    assert "may tell much of a company’s data, also where only totals can be read" in text
-    assert "A person who moves its payment what that is worth in money" in text
+    kept = "its model, its plan, what it earns, its quota, its payment"
+    assert seen["Sent to nobody"].startswith(kept)
+    assert "may tell much about a company’s data, also if only totals can be read" in text
+    assert seen["A person who moves its payment"] == "what that is worth in money"
 
 
-def test_page_names_no_figure_that_was_not_played() -> None:
-    """Sessions that are too long to play are said to be, and nothing is made up."""
+def test_unplayed_sessions_give_no_figures() -> None:
+    """If sessions take too long to play, the page says so and shows no gain."""
     agreement = agreed("private", rounds=100_000)
     figures = plan_figures(agreement)
     played = variants(agreement, figures)[:1]
-    text = text_of(plan_page(agreement, figures, played))
+    text = Page(plan_page(agreement, figures, played)).text
     assert "too many rounds to play" in text
-    assert "Of what there is to gain" not in text
+    assert "Of the possible gain" not in text
 
 
 @pytest.mark.parametrize("mode", ["exact", "private"])
@@ -109,38 +102,19 @@ def test_page_is_readable_on_a_screen(
     """Nothing sticks out, nothing is fetched, and the gain is on the first screen."""
     asked = browser.show(page_of(mode), width=width, height=844, mobile=mobile)
     assert len(asked) == 1
-    outside = """[...document.querySelectorAll('body, body *')]
-      .filter(e => e.getBoundingClientRect().right > innerWidth + 0.5).map(e => e.textContent)"""
-    assert browser.measure(outside) == []
+    assert browser.outside() == []
     bottom = browser.measure("document.querySelector('.facts').getBoundingClientRect().bottom")
     assert 0.0 < bottom < 844.0
-    browser.call("Emulation.setEmulatedMedia", media="print")
-    try:
-        assert len(browser.call("Page.printToPDF", preferCSSPageSize=True)["data"]) > 20_000
-    finally:
-        browser.call("Emulation.setEmulatedMedia", media="")
-
-
-def plan(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "protocol", "plan", *arguments],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        check=False,
-    )
-    assert done.returncode == code, done.stderr
-    return done
+    with browser.on_paper() as size:
+        assert size > 20_000
 
 
 def test_plan_writes_the_page(tmp_path: Path) -> None:
-    """`protocol plan --html` writes one page and says where, but never over the agreement."""
+    """`protocol plan --html` writes one page and prints its path, but never over the agreement."""
     file, page = tmp_path / "agreement.toml", tmp_path / "plan.html"
     file.write_text(written(agreed("exact")))
-    assert plan(str(file), "--html", str(page)).stdout == f"{page}\n"
+    assert protocol("plan", str(file), "--html", str(page)).stdout == f"{page}\n"
     assert page.read_text(encoding="utf-8") == page_of("exact")
-    assert "would overwrite" in plan(str(file), "--html", str(file), code=2).stderr
+    assert "would overwrite" in protocol("plan", str(file), "--html", str(file), code=2).stderr
     missing = tmp_path / "nowhere" / "plan.html"
-    assert "cannot be written" in plan(str(file), "--html", str(missing), code=2).stderr
+    assert "cannot be written" in protocol("plan", str(file), "--html", str(missing), code=2).stderr

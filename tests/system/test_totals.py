@@ -182,7 +182,7 @@ def test_what_everybody_can_know_of_it(tmp_path: Path) -> None:
         shared = (out / "session.transcript", "--agreement", folder / "agreement.toml")
         audit = command("protocol", "audit", *shared)
         assert audit.returncode == 0
-        assert "Single releases are masked, and" in audit.stdout
+        assert "Single releases are masked and" in audit.stdout
         assert "only totals" in audit.stdout
         assert "quota      in %" not in audit.stdout
         figures = json.loads(command("protocol", "audit", *shared, "--json").stdout)
@@ -196,7 +196,7 @@ def test_what_everybody_can_know_of_it(tmp_path: Path) -> None:
         assert (together <= agreement.ticks).all()
         page = tmp_path / "public.html"
         assert command("protocol", "report", *shared, "--out", page).returncode == 0
-        assert "works out its own quota and sends it to nobody" in page.read_text()
+        assert "computes its own quota and sends it to nobody" in page.read_text()
         private = (out / "report.html").read_text()
         assert "Your quota" in private
         assert "PRIVATE" in private

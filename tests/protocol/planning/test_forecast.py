@@ -233,7 +233,7 @@ def test_plan_prefers_each_if_totals_gain_nothing() -> None:
     agreement = crowd(6, shares=[1.0, *[0.01] * 5], reveal="totals", privacy=budget(1.0))
     figures = plan_figures(agreement)
     assert figures["better"] == "each"
-    assert "hardly more noise, and a promise that rests on nobody else" in plan_text(
+    assert "hardly more noise, and the guarantee depends on no other member" in plan_text(
         agreement, figures
     )
 

@@ -10,7 +10,7 @@ from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
 from protocol.planning.synthetic_market import MOST_ROUNDS, Companies, expected, without_noise
 from protocol.planning.verdict import plan_figures
-from protocol.report.plan import variants
+from protocol.report.plan_trials import variants
 from tests.support.builders import make_agreement, public_key
 
 

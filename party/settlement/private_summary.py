@@ -1,0 +1,225 @@
+"""The first section of the private report: gain, payment, certainty and privacy at a glance.
+
+All of it is un-noised and secret: for the company's own report only.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from xml.etree.ElementTree import Element
+
+from party.model.company_model import CompanyModel
+from party.settlement.settle import Settlement
+from party.settlement.spending import Spending
+from protocol.agreement.model import Agreement
+from protocol.outcome.outcome import Outcome
+from protocol.planning.privacy_statement import (
+    WEAK,
+    at_most,
+    in_guesses,
+    others,
+    payment_cost,
+    totals_tell,
+)
+from protocol.report.allocation import money_decimals, payment_counts
+from protocol.report.format import counted, figure, fixed, money, percent
+from protocol.report.html import Content, element, facts, lead, number, section, small, verdicts
+
+
+@dataclass(frozen=True)
+class Account:
+    """The company's money: alone, within its quota, payment and gain, as the page shows them.
+
+    In units of the last decimal, so that the figures add up: each is off by less than two.
+    """
+
+    agreement: Agreement
+    minimises: bool
+    alone: int | None
+    within: int | None
+    payment: int
+    decimals: int
+
+    @classmethod
+    def of(
+        cls, outcome: Outcome, member: str, data: CompanyModel, settlement: Settlement
+    ) -> "Account":
+        payment, least = _shown_payment(outcome, member, settlement)
+        plans = [settlement.alone, settlement.within_quota]
+        utilities = [plan.utility for plan in plans if plan is not None]
+        decimals = max(least, money_decimals([0.0, *utilities]) if not payment else 0)
+        alone, within = (
+            None if plan is None else round(Fraction(plan.utility) * 10**decimals) for plan in plans
+        )
+        payment *= 10 ** (decimals - least)
+        return cls(outcome.agreement, data.minimises, alone, within, payment, decimals)
+
+    @property
+    def left(self) -> int | None:
+        return None if self.within is None else self.within - self.payment
+
+    @property
+    def gain(self) -> int | None:
+        return None if self.left is None or self.alone is None else self.left - self.alone
+
+    @property
+    def earns(self) -> str:
+        return "costs" if self.minimises else "earns"
+
+    def amount(self, count: int) -> str:
+        """An amount of money without its sign."""
+        return money(self.agreement, fixed(abs(count), self.decimals))
+
+    def value(self, utility: int | None) -> str:
+        """What a plan earns or costs."""
+        if utility is None:
+            return "no plan"
+        own = -utility if self.minimises else utility
+        return money(self.agreement, fixed(own, self.decimals))
+
+    @property
+    def gain_text(self) -> str:
+        """The gain or loss in money, and in percent of what the plan alone earns."""
+        if not self.gain or not self.alone:
+            return self.amount(self.gain or 0)
+        return f"{self.amount(self.gain)} ({percent(abs(self.gain / self.alone), digits=3)})"
+
+
+def _shown_payment(outcome: Outcome, member: str, settlement: Settlement) -> tuple[int, int]:
+    """The payment as every page shows it, in units of the last decimal, and the decimals."""
+    if outcome.agreement.masked:
+        decimals = money_decimals([settlement.payment])
+        return round(Fraction(settlement.payment) * 10**decimals), decimals
+    _, paid, decimals = payment_counts(outcome)
+    return paid[outcome.agreement.place(member)], decimals
+
+
+def summary_section(
+    outcome: Outcome, member: str, data: CompanyModel, settlement: Settlement, spending: Spending
+) -> Element:
+    """Is it worth it, what do you pay, how certain is that, and what did you reveal for it."""
+    account = Account.of(outcome, member, data, settlement)
+    direction = "worse off" if account.gain is not None and account.gain < 0 else "better off"
+    return section(
+        "What the session is worth to you",
+        lead(*_gain(account, settlement)),
+        verdicts(
+            ("Payment", element("span", *_payment(account))),
+            ("Certainty", _certainty(outcome, data)),
+            ("Privacy", _privacy(outcome, spending)),
+        ),
+        facts(
+            (
+                f"Alone your plan {account.earns}",
+                account.value(account.alone),
+            ),
+            (f"Within your quota it {account.earns}", account.value(account.within)),
+            ("You get" if account.payment < 0 else "You pay", account.amount(account.payment)),
+            (
+                "Costs after payment" if account.minimises else "Left after payment",
+                account.value(account.left),
+            ),
+            (
+                f"You are {direction} by",
+                "no two plans to compare" if account.gain is None else account.gain_text,
+            ),
+        ),
+        small(_unit(outcome.agreement)),
+    )
+
+
+def _gain(account: Account, settlement: Settlement) -> Iterator[Content]:
+    """The answer for the case of this company."""
+    if account.within is None:
+        yield "Within your quota no plan is possible; see below what is missing."
+    elif account.gain is None:
+        yield "Without the others you have no plan; with your quota you have one."
+    elif account.gain and settlement.alike:
+        yield "Your quota is what you bring: except for rounding, you are as well off as alone."
+    elif account.gain:
+        yield f"You are {'worse' if account.gain < 0 else 'better'} off than alone by "
+        yield from (element("strong", number(account.gain_text)), ".")
+    else:
+        yield "You are as well off as alone."
+
+
+def _payment(account: Account) -> Iterator[Content]:
+    if not account.payment:
+        yield "You pay nothing and get nothing."
+        return
+    verb, relation = ("get", "less") if account.payment < 0 else ("pay", "more")
+    yield f"You {verb} "
+    yield element("strong", number(account.amount(account.payment)))
+    yield f", because your quota is worth {relation} than what you bring."
+
+
+def _certainty(outcome: Outcome, data: CompanyModel) -> Content:
+    """How far you can rely on it, in two sentences."""
+    if data.integer is not None and outcome.certificate is not None:
+        return (
+            "Your figures are those of your plan. Your model has whole numbers, so what the "
+            "session proves is about the models without that condition, not about your gain."
+        )
+    if outcome.certificate is not None and outcome.certificate.fits:
+        # CERTIFICATE.md, Theorem 4.
+        return element(
+            "span",
+            "Your figures are exact. It is proved: no company, whatever its data, loses more than ",
+            element("strong", number(money(outcome.agreement, figure(outcome.certificate.bound)))),
+            " by joining, if all companies answered with best plans of their own.",
+        )
+    return (
+        "Your own figures are exact. There is no promise that nobody loses by joining, because "
+        f"{_no_promise(outcome)}. A company may well be worse off than alone."
+    )
+
+
+def _no_promise(outcome: Outcome) -> str:
+    if outcome.agreement.privacy is not None:
+        return "prices follow from numbers with noise"
+    if outcome.certificate is not None:
+        return "quotas were cut, and may be less than what a company asked for"
+    return "the price rule of this session gives no certificate"
+
+
+def _privacy(outcome: Outcome, spending: Spending) -> str:
+    """What the session told others, in a few sentences."""
+    agreement, rounds = outcome.agreement, counted(outcome.rounds, "round", "rounds")
+    if agreement.masked and agreement.privacy is None:
+        return (
+            "The others can read what all companies together would take, exactly, at the prices of "
+            f"{rounds}. {totals_tell(agreement)} Your quota and payment are exact too: a person "
+            "who sees them learns what you would take on average."
+        )
+    if agreement.privacy is None or agreement.rehearsal:
+        noise = "repeatable noise hides nothing" if agreement.privacy is not None else "no noise"
+        return (
+            f"There is no guarantee ({noise}): the others can know what you would take at the "
+            f"prices of {rounds}, and what follows from that."
+        )
+    cost = spending.session
+    weak = " That promises next to nothing." if cost.guessed > WEAK else ""
+    text = (
+        f"Suppose that you have one of two data sets, both equally likely. Then {others(agreement)}"
+        f" guess right in at most {in_guesses(cost.guessed)} cases instead of 50, whatever else "
+        f"they know.{weak}"
+    )
+    payment = payment_cost(agreement)
+    if payment is not None:
+        text += (
+            " The person who moves your payment may learn more, and be right in "
+            f"{in_guesses(payment.guessed)} cases (ε = {at_most(payment.epsilon(spending.delta))})."
+            " Your quota follows from your demands without noise: show it only where you must."
+        )
+    return text
+
+
+def _unit(agreement: Agreement) -> str:
+    """The unit of the amounts, which nobody else can check."""
+    text = "Alone means: with what you bring. The value of a plan is that of your own objective."
+    if agreement.currency:
+        return f"{text} It is taken to be in {agreement.currency}, as the prices are."
+    return (
+        f"{text} The agreement names no currency: prices and payments are taken to be in the unit "
+        "of that objective."
+    )
