@@ -81,7 +81,8 @@ def _masked_rule(outcome: Outcome) -> str:
     return (
         f"It follows the company’s average demand{partly}. Because the totals have noise, about "
         f"{100.0 * outcome.quota_margin.withheld:.0f} % of each capacity is held back. The risk "
-        f"that all quotas together exceed some capacity is at most {100.0 * outcome.quota_risk:g} %."
+        "that all quotas together exceed some capacity is at most "
+        f"{100.0 * outcome.quota_risk:g} %."
     )
 
 

@@ -108,7 +108,7 @@ def test_mask_keys_and_seals_are_held() -> None:
     masked = make_agreement(members=4, rounds=20, reveal="totals")
     for agreement, kind, fields in (
         (masked, MaskKey, {"key": bytes(32), "proof": bytes(64)}),
-        (AGREEMENT, Seal, {"complete": False}),
+        (AGREEMENT, Seal, {"has_all_seals": False}),
     ):
         message: Message = kind(
             sender="ada", agreement=agreement.digest, chain_hash=bytes(32), round=0, **fields

@@ -1,4 +1,4 @@
-"""`party budget`, and sessions that `party join` refuses because of the budget."""
+"""The budget on the command line: what `party budget` shows, and which sessions are refused."""
 
 import json
 import math
@@ -33,7 +33,7 @@ from tests.support.wait import LIMIT, until
 
 
 def party(*arguments: Any) -> subprocess.CompletedProcess[str]:
-    """Run the real command, on a terminal as wide as its tables."""
+    """Run the real command, on a terminal that is wide enough for its tables."""
     return subprocess.run(
         [sys.executable, "-m", "party", *map(str, arguments)],
         cwd=ROOT,
@@ -47,9 +47,9 @@ def party(*arguments: Any) -> subprocess.CompletedProcess[str]:
 
 def budget(ledger: Path, *arguments: Any) -> Any:
     """The output of `party budget --json`."""
-    told = party("budget", ledger, "--json", *arguments)
-    assert (told.returncode, told.stderr) == (0, "")
-    return json.loads(told.stdout)
+    done = party("budget", ledger, "--json", *arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    return json.loads(done.stdout)
 
 
 def real(*arguments: str, rounds: int) -> Any:
@@ -61,7 +61,7 @@ def real(*arguments: str, rounds: int) -> Any:
 
 @dataclass(frozen=True)
 class Session:
-    """A real session in which a party was killed, and its budget at that time."""
+    """A real session in which a party was killed, and its budget at that moment."""
 
     agreement: Agreement
     ledger: Path
@@ -71,7 +71,7 @@ class Session:
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
-    """Two parties; one is killed during the session, and started again."""
+    """Two parties; one is killed during the session, its budget is read, and it is resumed."""
     folder = tmp_path_factory.mktemp("budget") / "s"
     chosen = real("--epsilon", "8", rounds=150)
     with play(folder, chosen) as playing, pytest.MonkeyPatch.context() as patch:
@@ -80,17 +80,17 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
         cast.start()
         brake.reached()
         kill(playing, "party1")
-        told = budget(ledger)
+        output = budget(ledger)
         with closing(sqlite3.connect(ledger)) as base:
             recorded = base.execute("SELECT count(*) FROM releases").fetchone()[0]
         cast.start_party("party1")
         brake.let_go()
         cast.wait(LIMIT)
-        return Session(playing.agreement, ledger, recorded, told)
+        return Session(playing.agreement, ledger, recorded, output)
 
 
 def test_a_killed_party_has_spent_its_recorded_releases(session: Session) -> None:
-    """After kill -9 `party budget` counts exactly the recorded releases."""
+    """After kill -9 `party budget` counts exactly the releases in the ledger."""
     (data_set,) = session.budget
     (row,) = data_set["sessions"]
     assert 9 <= row["releases"] == session.recorded < 150
@@ -99,7 +99,7 @@ def test_a_killed_party_has_spent_its_recorded_releases(session: Session) -> Non
     assert data_set["spent_epsilon"] == pytest.approx(composed(mu), rel=0.01)
 
 
-def test_a_resumed_party_has_spent_the_agreed_budget(session: Session) -> None:
+def test_a_resumed_session_costs_what_was_agreed(session: Session) -> None:
     """An interruption does not change the cost of a session."""
     (data_set,) = budget(session.ledger)
     assert data_set == {
@@ -126,37 +126,37 @@ def test_a_resumed_party_has_spent_the_agreed_budget(session: Session) -> None:
             "room_epsilon": pytest.approx(0.0, abs=1e-3),
         },
         "covered_by": {"epsilon": 8.0, "delta": DELTA},
-        "statement": "Its limit was set to what the first session may spend before anything was "
-        "released: all that is ever released of the data set 'main' is covered by epsilon 8 at "
-        "delta 0.001, however later sessions are chosen.",
+        "statement": "The limit of the data set 'main' was set to the budget of the first session "
+        "before its first release: epsilon 8 at delta 0.001 covers all its releases, however you "
+        "choose later sessions.",
     }
 
 
-def test_the_table_shows_sessions_and_limit(session: Session) -> None:
-    """The table has session, agreed budget, releases and ε; the limit follows."""
-    told = party("budget", session.ledger)
-    assert (told.returncode, told.stderr) == (0, "")
-    cells = [re.split(r"\s*[│┃]\s*", line.strip("│┃ ")) for line in told.stdout.splitlines()]
-    assert told.stdout.startswith("data set main: what its sessions have spent")
+def test_the_table_shows_sessions_costs_and_limit(session: Session) -> None:
+    """Without --json there is a table of sessions, then the limit and the statement."""
+    done = party("budget", session.ledger)
+    assert (done.returncode, done.stderr) == (0, "")
+    cells = [re.split(r"\s*[│┃]\s*", line.strip("│┃ ")) for line in done.stdout.splitlines()]
+    assert done.stdout.startswith("data set main: what its sessions have spent")
     assert [session.agreement.session, "ε = 8, δ = 0.001", "150 of 150", "8"] in cells
     assert ["all together", "", "", "8"] in cells
-    assert "limit ε = 8 at δ = 0.001; room for one more session of ε = " in told.stdout
-    assert "is covered by epsilon 8 at delta 0.001" in " ".join(told.stdout.split())
+    assert "limit ε = 8 at δ = 0.001; room for one more session of ε = " in done.stdout
+    assert "epsilon 8 at delta 0.001 covers all its releases" in " ".join(done.stdout.split())
 
 
-def test_the_table_shows_any_name_of_a_data_set(tmp_path: Path) -> None:
-    """Markup in a name is shown literally, and releases without noise are named."""
+def test_a_data_set_may_have_any_name(tmp_path: Path) -> None:
+    """The table shows brackets in the name as they are."""
     record(tmp_path / "ledger", exact_agreement(), data_set="[/b] spring [1]")
-    told = party("budget", tmp_path / "ledger")
-    assert (told.returncode, told.stderr) == (0, "")
-    assert told.stdout.startswith("data set [/b] spring [1]: what its sessions have spent")
-    assert re.search(r"bare +│ +no privacy │ +3 of 3 │ +no guarantee", told.stdout)
-    assert "no limit is set\n" in told.stdout
-    assert "Something of the data set '[/b] spring [1]' was released without noise" in told.stdout
+    done = party("budget", tmp_path / "ledger")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("data set [/b] spring [1]: what its sessions have spent")
+    assert re.search(r"bare +│ +no privacy │ +3 of 3 │ +no guarantee", done.stdout)
+    assert "no limit is set\n" in done.stdout
+    assert "Something of the data set '[/b] spring [1]' was released without noise" in done.stdout
 
 
-def test_no_limit_is_set_after_a_release_without_noise(tmp_path: Path) -> None:
-    """Such a limit would refuse every session."""
+def test_no_limit_is_set_after_releases_without_noise(tmp_path: Path) -> None:
+    """Such a limit would refuse every session; another data set may have one."""
     ledger = tmp_path / "ledger"
     record(ledger, exact_agreement())
     refused = party("budget", ledger, "--max-epsilon", "20")
@@ -166,30 +166,27 @@ def test_no_limit_is_set_after_a_release_without_noise(tmp_path: Path) -> None:
     assert party("budget", ledger, "--max-epsilon", "20", "--data-set", "spring").returncode == 0
 
 
-def test_delta_chooses_the_epsilon_shown(session: Session) -> None:
-    """`--delta` shows ε at this δ."""
+def test_the_budget_can_be_shown_at_another_delta(session: Session) -> None:
+    """`--delta` shows the ε at that δ."""
     (data_set,) = budget(session.ledger, "--delta", "1e-6")
     expected = composed(multiplier(session.agreement), delta=1e-6)
     assert data_set["delta"] == 1e-6
     assert data_set["spent_epsilon"] == pytest.approx(expected, rel=0.01)
 
 
-def test_party_budget_sets_a_limit(session: Session, tmp_path: Path) -> None:
-    """`party budget` shows a new limit with the room it leaves, now and later.
-
-    This limit is set after releases and is above the fixed one: the output says what still holds.
-    """
+def test_a_limit_set_after_releases_says_what_it_covers(session: Session, tmp_path: Path) -> None:
+    """`party budget --max-epsilon` shows the room that is left, and that no guarantee is fixed."""
     ledger = tmp_path / "ledger"
     shutil.copy(session.ledger, ledger)
-    told = party("budget", ledger, "--max-epsilon", "10")
-    assert "limit ε = 10 at δ = 0.001; room for one more session of ε = " in told.stdout
+    done = party("budget", ledger, "--max-epsilon", "10")
+    assert "limit ε = 10 at δ = 0.001; room for one more session of ε = " in done.stdout
     (data_set,) = budget(ledger)
     assert data_set["limit"]["epsilon"] == 10.0
     assert data_set["limit"]["delta"] == DELTA
     assert data_set["covered_by"] is None
-    assert "The limit was set or raised after, not fixed before the first" in told.stdout
+    assert "The limit was set or raised after the first release of" in done.stdout
     left = data_set["limit"]["room_epsilon"]
-    assert f"session of ε = {left:.4g} at that δ" in told.stdout
+    assert f"session of ε = {left:.4g} at that δ" in done.stdout
     again = agreed(left, session="more")
     together = composed(multiplier(session.agreement), multiplier(again))
     assert together == pytest.approx(10.0, rel=0.01)
@@ -203,18 +200,18 @@ def test_party_budget_sets_a_limit(session: Session, tmp_path: Path) -> None:
         (("--delta", "1"), 2, "--delta must be between 0 and 1"),
     ],
 )
-def test_wrong_options_are_refused(
+def test_bad_options_are_refused(
     session: Session, arguments: tuple[str, ...], code: int, text: str
 ) -> None:
-    """A wrong option ends with its exit code and a reason."""
+    """The command ends with its exit code and says why."""
     refused = party("budget", session.ledger, *arguments)
     assert refused.returncode == code
     assert text in refused.stderr
     assert refused.stdout == ""
 
 
-def test_a_missing_ledger_is_not_made(tmp_path: Path) -> None:
-    """`party budget` refuses a file that does not exist."""
+def test_a_missing_ledger_is_not_created(tmp_path: Path) -> None:
+    """`party budget` of a missing ledger fails and creates no file."""
     refused = party("budget", tmp_path / "ada.ledger")
     assert refused.returncode == 6
     assert "there is no ledger" in refused.stderr
@@ -222,8 +219,8 @@ def test_a_missing_ledger_is_not_made(tmp_path: Path) -> None:
 
 
 @dataclass(frozen=True)
-class CountedPorts:
-    """A session without members, and coordinator ports that only count connections."""
+class Unplayed:
+    """A session without a coordinator, and listeners on its ports that notice connections."""
 
     play: Play
     listeners: tuple[socket.socket, ...]
@@ -239,8 +236,8 @@ class CountedPorts:
     def refused(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return party(*self.join(*arguments)[3:])
 
-    def knocked(self) -> bool:
-        """Whether anybody has connected since this was last asked."""
+    def connected(self) -> bool:
+        """Whether there was a connection since the last call."""
         for listener in self.listeners:
             try:
                 listener.accept()[0].close()
@@ -251,8 +248,8 @@ class CountedPorts:
 
 
 @pytest.fixture
-def ports(tmp_path: Path) -> Iterator[CountedPorts]:
-    """A session of ε = 1 with counted connections."""
+def unplayed(tmp_path: Path) -> Iterator[Unplayed]:
+    """A session of ε = 1 that nobody plays."""
     with ExitStack() as stack:
         playing = stack.enter_context(play(tmp_path / "s", real("--epsilon", "1", rounds=5)))
         port = int(playing.agreement.transport.coordinator.rpartition(":")[2])
@@ -261,35 +258,35 @@ def ports(tmp_path: Path) -> Iterator[CountedPorts]:
             listener = stack.enter_context(socket.create_server(("127.0.0.1", number)))
             listener.setblocking(False)
             listeners.append(listener)
-        yield CountedPorts(playing, tuple(listeners))
+        yield Unplayed(playing, tuple(listeners))
 
 
-def test_a_session_past_the_limit_is_refused_before_anything_is_sent(ports: CountedPorts) -> None:
-    """It ends with exit code 7, also when it is tried again, and opens no connection."""
-    first = ports.refused("--max-epsilon", "0.5")
-    again = ports.refused()
+def test_joining_over_the_limit_ends_before_anything_is_sent(unplayed: Unplayed) -> None:
+    """Every attempt ends with exit code 7 and without a connection."""
+    first = unplayed.refused("--max-epsilon", "0.5")
+    again = unplayed.refused()
     for attempt in (first, again):
         assert attempt.returncode == 7
         assert "the data set 'main' would have spent epsilon 1 at delta 0.001" in attempt.stderr
         assert "its limit is epsilon 0.5" in attempt.stderr
-        assert "so far it has spent nothing" in attempt.stderr
-    assert not ports.knocked()
-    (data_set,) = budget(ports.ledger)
+        assert "So far it has spent nothing" in attempt.stderr
+    assert not unplayed.connected()
+    (data_set,) = budget(unplayed.ledger)
     assert data_set["limit"]["epsilon"] == 0.5
     assert [row["releases"] for row in data_set["sessions"]] == [0]
 
 
-def test_a_raised_limit_lets_the_party_connect(ports: CountedPorts) -> None:
-    """With the raised limit the party connects, and its ledger is in use."""
-    with closing(Ledger(ports.ledger, ports.play.agreement, "party1")) as ledger:
+def test_joining_with_a_raised_limit_connects(unplayed: Unplayed) -> None:
+    """After --max-epsilon the party connects, and its ledger is in use."""
+    with closing(Ledger(unplayed.ledger, unplayed.play.agreement, "party1")) as ledger:
         ledger.fix_limit(Limit(0.5, DELTA))
     waiting = subprocess.Popen(
-        ports.join("--max-epsilon", "1"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        unplayed.join("--max-epsilon", "1"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
-        until(lambda: waiting.poll() is not None or ports.knocked(), "somebody comes")
+        until(lambda: waiting.poll() is not None or unplayed.connected(), "the party connects")
         assert waiting.poll() is None
-        asked = party("budget", ports.ledger)
+        asked = party("budget", unplayed.ledger)
         assert asked.returncode == 6
         assert "is in use by another process" in asked.stderr
         waiting.send_signal(signal.SIGTERM)
@@ -297,46 +294,48 @@ def test_a_raised_limit_lets_the_party_connect(ports: CountedPorts) -> None:
     finally:
         waiting.kill()
         waiting.wait()
-    limit = accounts(ports.ledger)[1]["main"]
+    limit = accounts(unplayed.ledger)[1]["main"]
     assert (limit.epsilon, limit.delta, limit.fixed) == (1.0, DELTA, (1.0, DELTA))
 
 
-def test_max_delta_without_max_epsilon_is_refused(ports: CountedPorts) -> None:
-    """It is refused before the ledger is made."""
-    refused = ports.refused("--max-delta", "0.1")
+def test_a_delta_without_an_epsilon_is_refused(unplayed: Unplayed) -> None:
+    """The command fails before it creates the ledger."""
+    refused = unplayed.refused("--max-delta", "0.1")
     assert refused.returncode == 2
     assert "--max-delta needs --max-epsilon" in refused.stderr
-    assert not ports.ledger.exists()
+    assert not unplayed.ledger.exists()
 
 
-def test_a_second_ledger_is_refused_before_it_is_made(ports: CountedPorts, tmp_path: Path) -> None:
-    """The key remembers which ledger counts, even if that is moved."""
-    assert ports.refused("--max-epsilon", "0.5").returncode == 7
-    second, mark = tmp_path / "second.ledger", ports.ledger.with_suffix(".budget")
-    assert stat.S_IMODE(mark.stat().st_mode) == 0o600
-    for made in (False, True):
-        if made:
-            Ledger(second, ports.play.agreement, "party1").close()
-        other = ports.refused("--ledger", str(second), "--max-epsilon", "1")
+def test_a_second_ledger_is_refused_and_not_created(unplayed: Unplayed, tmp_path: Path) -> None:
+    """The marker beside the key names the ledger that counts, even after it was moved."""
+    assert unplayed.refused("--max-epsilon", "0.5").returncode == 7
+    second, marker = tmp_path / "second.ledger", unplayed.ledger.with_suffix(".budget")
+    assert stat.S_IMODE(marker.stat().st_mode) == 0o600
+    for exists in (False, True):
+        if exists:
+            Ledger(second, unplayed.play.agreement, "party1").close()
+        other = unplayed.refused("--ledger", str(second), "--max-epsilon", "1")
         assert other.returncode == 6
-        assert (
-            f"that was last at {str(ports.ledger)!r}. Two ledgers are two budgets" in other.stderr
-        )
-        assert second.exists() == made
-    assert not ports.knocked()
-    moved = ports.ledger.replace(tmp_path / "moved.ledger")
-    assert ports.refused().returncode == 6, "the first one is gone, and would be made anew"
-    assert not ports.ledger.exists()
-    assert ports.refused("--ledger", str(moved)).returncode == 7, "the same one, with its limit"
-    assert repr(str(moved)) in ports.refused().stderr
+        assert f"that one was last at {str(unplayed.ledger)!r}. Two ledgers are" in other.stderr
+        assert second.exists() == exists
+    assert not unplayed.connected()
+    moved = unplayed.ledger.replace(tmp_path / "moved.ledger")
+    assert unplayed.refused().returncode == 6, "the ledger is gone, and a new one would be created"
+    assert not unplayed.ledger.exists()
+    assert unplayed.refused("--ledger", str(moved)).returncode == 7, (
+        "the marked ledger with its limit"
+    )
+    assert repr(str(moved)) in unplayed.refused().stderr
 
 
-def test_a_session_cannot_change_its_data_set(ports: CountedPorts) -> None:
-    """Resuming with another data set is refused before anything is sent."""
-    with closing(Ledger(ports.ledger, ports.play.agreement, "party1", data_set="spring")) as ledger:
-        ledger.record_release(release(ports.play.agreement, 0, member="party1"))
-    other = ports.refused("--data-set", "autumn")
+def test_resuming_with_another_data_set_is_refused(unplayed: Unplayed) -> None:
+    """The command fails without a connection, and the ledger stays as it was."""
+    with closing(
+        Ledger(unplayed.ledger, unplayed.play.agreement, "party1", data_set="spring")
+    ) as ledger:
+        ledger.record_release(release(unplayed.play.agreement, 0, member="party1"))
+    other = unplayed.refused("--data-set", "autumn")
     assert other.returncode == 6
     assert "was begun with the data set 'spring', not with 'autumn'" in other.stderr
-    assert not ports.knocked()
-    assert [account.data_set for account in accounts(ports.ledger)[0]] == ["spring"]
+    assert not unplayed.connected()
+    assert [account.data_set for account in accounts(unplayed.ledger)[0]] == ["spring"]

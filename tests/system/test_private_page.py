@@ -349,7 +349,7 @@ def test_privacy_answer_fits_the_agreement() -> None:
     known = replace(certain().outcome, agreement=masked)
     only = Page(certain().private(outcome=known)).text
     assert "The others can read what all companies together would take, exactly" in only
-    assert "Totals without noise can tell one company’s answers" in only
+    assert "Totals without noise can tell one company’s demands" in only
     assert "There is no guarantee" not in only
     it = played()
     real = replace(
