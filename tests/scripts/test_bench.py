@@ -16,8 +16,6 @@ from scripts.lab.bench import time_to_accuracy
 from scripts.lab.bench.__main__ import BENCHES, command_line
 from scripts.lab.bench.baselines.disropt_prices import best_in_hindsight, prices
 from scripts.lab.bench.baselines.mpi import Mpi, found
-from scripts.lab.bench.measure.fit import Power, line, power, upper
-from scripts.lab.bench.measure.growth import exponents
 from scripts.lab.bench.measure.interleave import in_turns, plain, ratio, spread
 from scripts.lab.bench.measure.points import alone
 from scripts.lab.bench.measure.profile import PARTS, PLACES
@@ -25,7 +23,7 @@ from scripts.lab.bench.measure.sessions import prepared, session
 from scripts.lab.bench.measure.single_party import WIRELESS, Setting
 from scripts.lab.bench.measure.traffic import MESSAGES, Frames
 from scripts.lab.bench.rounds import Size, measure
-from scripts.lab.bench.scale_page import page
+from scripts.lab.bench.scale_tables import page
 from scripts.lab.bench.solver import Size as ModelSize
 from scripts.lab.bench.solver import measure as measure_solver
 from scripts.lab.bench.start import Role, imports, role
@@ -53,47 +51,6 @@ def test_a_spread_hides_nothing() -> None:
     """The file has every value beside the median."""
     figures = plain({"row": [spread([3.0, 1.0, 2.0])]})["row"][0]
     assert figures == {"median": 2.0, "low": 1.0, "high": 3.0, "values": [3.0, 1.0, 2.0]}
-
-
-def test_an_exact_power_is_found() -> None:
-    """y = 3·x² has the exponent 2, and no doubt about it."""
-    x = [1.0, 2.0, 5.0, 10.0]
-    fit = power(x, [3.0 * v * v for v in x])
-    assert fit.exponent == pytest.approx(2.0)
-    assert fit.factor == pytest.approx(3.0)
-    assert fit.low == pytest.approx(2.0)
-    assert fit.high == pytest.approx(2.0)
-
-
-@pytest.mark.parametrize(
-    ("exponent", "reach", "told"),
-    [
-        (1.0, 0.1, "1.00 (0.90 to 1.10)"),
-        (1.0, 0.001, "1.00"),
-        (-0.01, 0.05, "0"),
-        (0.33, 0.53, "–"),
-        (2.0, 0.7, "–"),
-    ],
-)
-def test_an_interval_that_says_nothing_is_not_shown(
-    exponent: float, reach: float, told: str
-) -> None:
-    """No growth is 0, what the points do not tell is –, and what is sure has no interval."""
-    assert Power(1.0, exponent, exponent - reach, exponent + reach, 5).shown() == told
-
-
-def test_the_upper_half_shows_what_a_fixed_cost_hides() -> None:
-    """A thousand and one for each: in proportion in the end, and hardly growing before."""
-    x = [1.0, 10.0, 100.0, 1e4, 1e5, 1e6]
-    y = [1_000.0 + v for v in x]
-    assert power(x, y).exponent < 0.7 < upper(x, y).exponent
-
-
-def test_a_line_is_found_whatever_its_scale() -> None:
-    """The smallest point counts as much as the largest."""
-    fit = line([1.0, 10.0, 1e4], [3.0 + 2.0 * v for v in (1.0, 10.0, 1e4)])
-    assert fit.fixed == pytest.approx(3.0)
-    assert fit.each == pytest.approx(2.0)
 
 
 def test_every_bench_can_be_called() -> None:
@@ -252,9 +209,10 @@ def figures_of_a_run() -> dict[str, Any]:
         "party_memory_bytes": 80_000_000,
         "party_open_files": 18,
         "coordinator_memory_bytes": 30_000_000,
+        "coordinator_open_files": 18,
         "rounds_per_second": 100.0,
     }
-    figures: dict[str, Any] = {
+    return {
         "parties": [measured(k) for k in (5, 10, 20, 1_000)],
         "resources": [measured(10, m) for m in (1, 10, 1_000)],
         "columns": [measured(5) | {"columns": n} for n in (15, 100, 1_000)],
@@ -306,50 +264,36 @@ def figures_of_a_run() -> dict[str, Any]:
                 "memory_bytes": 12_000_000_000,
             }
         ],
-        "curve_microseconds": {"217": 20.0, "8178": 40.0},
     }
-    return figures | {"exponents": exponents(figures)}
 
 
-def test_the_page_extrapolates_what_was_measured() -> None:
-    """A relay that takes 5 µs for each of K² messages takes 5 seconds for a thousand parties."""
+def table_cells(text: str, title: str) -> list[list[str]]:
+    """The rows of one table of the page, without its heading."""
+    [section] = [part for part in text.split("\n## ") if part.startswith(title)]
+    lines = [line for line in section.splitlines() if line.startswith("| ")]
+    return [line.strip("| ").split(" | ") for line in lines[2:]]
+
+
+def test_the_page_of_scale_has_the_measured_points() -> None:
+    """Every measured size is one row, with the numbers of that size."""
     text = page(figures_of_a_run())
-    cells = {
-        row.split(" | ")[0].strip("| "): row.strip("| ").split(" | ")[1:]
-        for row in text.splitlines()
-        if row.startswith("| ")
-    }
-    assert cells["the relay's CPU, a round"][0] == "5 s"
-    assert cells["the relay sends, a round"][0] == "221 MB"
-    assert cells["K: messages out of the relay"][1].startswith("1.00")
-    assert cells["K: bytes of the greeting, all"][1].startswith("2.00")
-    assert "200 real parties" in text
-    assert cells["a party computes, a round"] == ["100 ms", "1 s", "1 ms", "100 ms"]
-    assert cells["K: the coordinator"][1].startswith("2.00")
-    assert "503 parties" in text
-    assert "7. **The largest message.**" in text
+    rows = table_cells(text, "One party with simulated peers")
+    assert [row[0] for row in rows[:4]] == ["5", "10", "20", "1,000"]
+    assert rows[3][3] == "100 ms"
+    assert [row[:2] for row in rows[-2:]] == [["10,000", "5"], ["1,000", "1,000"]]
+    relay = table_cells(text, "Sessions of real processes")[0]
+    assert relay[:5] == ["relay", "5", "100", "750 µs", "125 µs"]
+    assert table_cells(text, "Bytes")[0] == ["5", "252 B", "1.14 kB", "5", "18.4 kB"]
+    assert "200 of 200 parties finished 40 rounds" in text
     assert "nan" not in text
 
 
-def test_what_was_not_measured_is_not_told() -> None:
-    """Without meshes nothing is said about open files, and without far sizes nothing of them."""
+def test_the_page_of_scale_marks_what_was_not_measured() -> None:
+    """A missing number is a dash, and an empty table is left out."""
     figures = figures_of_a_run()
-    text = page(figures | {"meshes": []})
-    assert "Open files" not in text
-    assert "6. **The largest message.**" in text
-    near = {key: [measured(k) for k in (5, 10, 20)] for key in ("parties", "resources", "columns")}
-    text = page(figures | near | {"far": []})
-    assert "Late rounds" in text
-    assert "Beyond this machine" not in text
-
-
-def test_growth_is_fitted_to_every_sweep() -> None:
-    """What is in proportion to K has the exponent 1, with K² 2, and T none."""
-    fitted = figures_of_a_run()["exponents"]
-    assert fitted["K: what a party computes"]["all"]["exponent"] == pytest.approx(1.0)
-    assert fitted["K: greeting, a party"]["all"]["exponent"] == pytest.approx(2.0)
-    assert fitted["T: a round"]["all"]["exponent"] == pytest.approx(0.0)
-    assert all(math.isfinite(fit["all"]["high"]) for fit in fitted.values())
+    rows = table_cells(page(figures), "One party with simulated peers")
+    assert rows[-2][-1] == "–"
+    assert "Bytes between" not in page(figures | {"bytes": []})
 
 
 def test_messages_on_a_connection_are_counted_by_length() -> None:

@@ -63,7 +63,7 @@ def command_line() -> argparse.ArgumentParser:
                 "--out",
                 type=Path,
                 metavar="DIR",
-                help="write SCALE.md and its figure here (nowhere unless told)",
+                help="write the tables to SCALE.md in this folder (default: only print them)",
             )
     return parser
 
