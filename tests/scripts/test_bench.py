@@ -18,9 +18,9 @@ from scripts.lab.bench.baselines.disropt_prices import best_in_hindsight, prices
 from scripts.lab.bench.baselines.mpi import Mpi, found
 from scripts.lab.bench.measure.interleave import in_turns, plain, ratio, spread
 from scripts.lab.bench.measure.points import alone
-from scripts.lab.bench.measure.profile import PARTS, PLACES
+from scripts.lab.bench.measure.profile import COMPONENT_CALLS, PARTS
 from scripts.lab.bench.measure.sessions import prepared, session
-from scripts.lab.bench.measure.single_party import WIRELESS, Setting
+from scripts.lab.bench.measure.single_party import OFFLINE, Setting
 from scripts.lab.bench.measure.traffic import MESSAGES, Frames
 from scripts.lab.bench.rounds import Size, measure
 from scripts.lab.bench.scale_tables import page
@@ -60,10 +60,10 @@ def test_every_bench_can_be_called() -> None:
         assert callable(getattr(importlib.import_module(f"scripts.lab.bench.{name}"), name))
 
 
-@pytest.mark.parametrize("place", [place for places in PLACES.values() for place in places])
-def test_clocks_are_put_where_the_product_still_is(place: str) -> None:
+@pytest.mark.parametrize("call", [call for calls in COMPONENT_CALLS.values() for call in calls])
+def test_clocks_are_put_where_the_product_still_is(call: str) -> None:
     """A part that was renamed would otherwise count as rest."""
-    module, _, path = place.partition(":")
+    module, _, path = call.partition(":")
     thing: Any = importlib.import_module(module)
     for name in path.split("."):
         thing = getattr(thing, name)
@@ -135,7 +135,7 @@ def test_the_rival_in_one_process_has_the_prices_of_the_real_one(tmp_path: Path)
 def test_one_party_among_keys() -> None:
     """The party closes all rounds, and its parts are all of what it computes but a rest."""
     figures = alone(Setting(parties=4, rounds=6, skipped=2))
-    assert set(figures["parts"]) == set(WIRELESS)
+    assert set(figures["parts"]) == set(OFFLINE)
     assert 0.0 < sum(figures["parts"].values()) <= 1.1 * figures["cpu_microseconds"]
     assert figures["release_bytes"] * 5 <= figures["ledger_bytes_per_round"] + 4_096
 
@@ -193,7 +193,7 @@ def measured(parties: int, resources: int = 5) -> dict[str, Any]:
         "resources": resources,
         "columns": 15,
         "cpu_microseconds": 100.0 * parties,
-        "parts": dict.fromkeys(WIRELESS, 10.0 * parties),
+        "parts": dict.fromkeys(OFFLINE, 10.0 * parties),
         "release_bytes": 177 + 8 * resources,
         "hello_bytes": 246,
         "agreement_bytes": 100 * parties,

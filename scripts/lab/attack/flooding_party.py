@@ -1,8 +1,7 @@
-"""A party that plays its part and floods the others over its own connection, when it is told to.
+"""A party that takes part in a session and floods its peers over its own connection on command.
 
-For attacks and tests only: `python -m scripts.lab.attack.flooding_party ORDER join ...` is
-`party join`, and the file ORDER says what to send and how often. While
-there is no such file it sends nothing more.
+For attacks and tests only: `python -m scripts.lab.attack.flooding_party ORDER join ...` is `party
+join`. The file ORDER says what to send and how often. Without the file it only takes part.
 """
 
 import itertools
@@ -30,7 +29,7 @@ LOOK_SECONDS = 0.05
 
 
 class Flood:
-    """What one party sends beside its part."""
+    """What one party sends besides its regular messages."""
 
     def __init__(self, order: Path, agreement: Agreement, identity: Identity) -> None:
         self._order = order
@@ -44,10 +43,10 @@ class Flood:
         self._look_at = self._sent_at = 0.0
 
     def hears(self, heard: list[Heard]) -> None:
-        """Remember some valid messages of others, to send them again.
+        """Remember some valid messages of peers, to send them again.
 
-        Its own, which a relay brings back, would use up the limit for its part in the rounds: then
-        it keeps the session waiting for itself, as a silent member does.
+        Its own messages, which a relay returns, are left out: they would use up its limit, and the
+        session would wait for it as for a silent member.
         """
         others = [data for _, data in heard if claimed_key(data) != self._own_key]
         self._said = (self._said + others)[-50:]
@@ -77,7 +76,7 @@ class Flood:
         self._rate = float(order["rate"])
 
     def forged(self) -> Iterator[list[bytes]]:
-        """Releases in the names of the others, all different."""
+        """Releases in the names of the peers, all different."""
         unsigned = [
             pack(
                 Release(
@@ -98,9 +97,9 @@ class Flood:
             yield [data + os.urandom(64)]
 
     def hellos(self) -> Iterator[list[bytes]]:
-        """Its own Hellos, signed, which ask for an answer: more than any reader remembers.
+        """Its own signed Hellos that ask for an answer: more than any reader remembers.
 
-        They are signed beforehand, so that the flooder does not keep itself from its rounds.
+        They are signed in advance, so that the flooder does not delay its own rounds.
         """
         said = [
             Hello(
@@ -118,18 +117,18 @@ class Flood:
         yield from itertools.cycle([self._identity.pack(hello).data] for hello in said)
 
     def again(self) -> Iterator[list[bytes]]:
-        """Valid messages of others, again and again."""
+        """Valid messages of peers, repeatedly."""
         for number in itertools.count():
             yield [self._said[number % len(self._said)] if self._said else b""]
 
     def mixed(self) -> Iterator[list[bytes]]:
-        """Valid messages of others and forgeries, in turn."""
+        """Valid messages of peers and forgeries, alternately."""
         for one, other in zip(self.again(), self.forged(), strict=False):
             yield one
             yield other
 
     def huge(self) -> Iterator[list[bytes]]:
-        """As long as a message can be on the wire, and none."""
+        """Invalid messages of the greatest length."""
         length = max_message_bytes(self._agreement) - 60
         for parts in self.forged():
             yield [parts[0] + bytes(length - len(parts[0]))]
@@ -139,7 +138,7 @@ class Flood:
             yield [b""]
 
     def parts(self) -> Iterator[list[bytes]]:
-        """Messages of three parts."""
+        """Messages of three frames."""
         while True:
             yield [b"part"] * 3
 

@@ -9,11 +9,11 @@ from scripts.lab.study.grid import EPSILONS, PAPER_EPSILONS, PAPER_VARIANTS, VAR
 from scripts.lab.study.page.layout import grid, market, meaning, section
 from scripts.lab.study.tables import (
     Results,
-    best_part,
+    best_fraction,
     informed,
     mean,
-    part,
     percent,
+    rate,
     settings,
     where,
 )
@@ -46,7 +46,7 @@ def hindsight(results: Results) -> Hindsight:
     ]
     near = 0
     for table in cells:
-        own, placebo = (mean(best_part(table[f"{kind}_best"])) for kind in ("gap", "placebo"))
+        own, placebo = (mean(best_fraction(table[f"{kind}_best"])) for kind in ("gap", "placebo"))
         near += placebo - own <= NEAR * placebo
     falls = {"gap_best": 0, "placebo_best": 0}
     for setting in settings("privacy"):
@@ -157,7 +157,7 @@ def markets(results: Results) -> str:
 
     def leads(share: float) -> str:
         chosen = [leading for setting, leading in first.items() if setting.share_first == share]
-        return part(np.concatenate(chosen))
+        return rate(np.concatenate(chosen))
 
     small = max(size for s, size in most.items() if s.share_first == 0.15)
     return section(
@@ -182,7 +182,7 @@ def paper_measure(results: Results) -> str:
         line = [market(setting), f"{epsilon:g}"]
         for variant in HINDSIGHT_VARIANTS:
             table = results.cell(setting, epsilon, variant, "privacy")
-            own, placebo = (best_part(table[f"{kind}_best"]) for kind in ("gap", "placebo"))
+            own, placebo = (best_fraction(table[f"{kind}_best"]) for kind in ("gap", "placebo"))
             line.append(f"{percent(own)} / {percent(placebo)}")
         rows.append(line)
     found = hindsight(results)
@@ -219,7 +219,7 @@ def known_measure(results: Results) -> str:
             rows.append(
                 [market(setting), f"{epsilon:g}"]
                 + [f"{percent(t['gap_average'])} / {percent(t['placebo_average'])}" for t in tables]
-                + [percent(best_part(ours["gap_average"])), percent(ours["gap_start"])]
+                + [percent(best_fraction(ours["gap_average"])), percent(ours["gap_start"])]
             )
     header = [
         "market", "ε", *(VARIANTS[v].label for v in variants),

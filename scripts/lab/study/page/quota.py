@@ -14,8 +14,8 @@ from scripts.lab.study.tables import (
     Results,
     error,
     mean,
-    part,
     percent,
+    rate,
     where,
 )
 
@@ -96,7 +96,7 @@ def quotas(results: Results) -> str:
         columns = [table[c] for c in ("quota", "prorata", "placebo_quota")]
         columns.append(table["quota"] - table["prorata"])
         totals = where(results.sessions, experiment="quota", epsilon=epsilon, variant="totals")
-        over = part(totals["quota_over"] > EXCEEDED)
+        over = rate(totals["quota_over"] > EXCEEDED)
         rows.append([budget(epsilon), *map(percent, columns), percent(totals["quota"]), over])
     header = [
         "ε", "quota", "pro rata", "placebo's quota", "quota above pro rata",
@@ -136,7 +136,7 @@ def quotas_with_demands(results: Results) -> str:
                     budget(epsilon),
                     percent(table["quota_lacking"]),
                     percent(table["prorata_lacking"]),
-                    part(~np.isnan(table["quota"])),
+                    rate(~np.isnan(table["quota"])),
                     percent(table["quota"]),
                 ]
             )

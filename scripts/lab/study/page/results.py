@@ -44,8 +44,8 @@ def text(results: Results) -> str:
     """The whole page; of experiments that were not played nothing is said."""
     found = [line for name, lines in FINDINGS if results.has(name) for line in lines(results)]
     sections = [section(results) for name, section in SECTIONS if results.has(name)]
-    chain_hash = "# What the study found\n\n" + "\n".join(f"- {line}" for line in found) + "\n"
-    return "\n".join([chain_hash, reading(results), *sections])
+    heading = "# What the study found\n\n" + "\n".join(f"- {line}" for line in found) + "\n"
+    return "\n".join([heading, reading(results), *sections])
 
 
 def reading(results: Results) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 
 from scripts.lab.study.grid import TOTALS_EPSILONS
 from scripts.lab.study.page.layout import budget, grid, meaning, section
-from scripts.lab.study.tables import EXCEEDED, Columns, Results, mean, part, percent, settings
+from scripts.lab.study.tables import EXCEEDED, Columns, Results, mean, percent, rate, settings
 
 SETTINGS = tuple(settings("totals"))
 
@@ -57,7 +57,7 @@ def cells(results: Results) -> list[Gained]:
 def over(found: list[Gained]) -> str:
     """How many sessions have private quotas that exceed a capacity, of those that can."""
     able = [c.totals["quota_over"] for c in found if not c.by_shares]
-    return part(np.concatenate(able or [np.zeros(0)]) > EXCEEDED)
+    return rate(np.concatenate(able or [np.zeros(0)]) > EXCEEDED)
 
 
 def findings(results: Results) -> Iterator[str]:
@@ -103,7 +103,7 @@ def gained(results: Results) -> str:
                 percent(c.totals["quota"]),
                 percent(c.totals["placebo_quota"]),
                 percent(c.totals["prorata"]),
-                part(c.totals["quota_over"] > EXCEEDED),
+                rate(c.totals["quota_over"] > EXCEEDED),
             ]
         )
     header = [
