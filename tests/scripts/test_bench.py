@@ -1,4 +1,4 @@
-"""The benchmarks measure what they say. How fast anything is, is never asserted."""
+"""The benchmarks measure what they claim. No test asserts a speed."""
 
 import importlib
 import json
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.timeout(900)
 
 
 def test_every_turn_begins_with_another_contestant() -> None:
-    """Nobody is always the first, who finds the machine cold."""
+    """No contestant always runs first, on a cold machine."""
     order: list[str] = []
     ways = {name: lambda name=name: order.append(name) for name in "abc"}
     in_turns(ways, 3)
@@ -43,26 +43,26 @@ def test_every_turn_begins_with_another_contestant() -> None:
 
 
 def test_ratios_are_taken_turn_by_turn() -> None:
-    """A machine that is slow for one turn slows both, and the ratio does not see it."""
+    """A machine that is slow for one turn slows both values, and the ratio stays."""
     assert ratio([10.0, 1.0, 10.0], [20.0, 2.0, 20.0]).values == (0.5, 0.5, 0.5)
 
 
 def test_a_spread_hides_nothing() -> None:
-    """The file has every value beside the median."""
+    """The file has every value besides the median."""
     figures = plain({"row": [spread([3.0, 1.0, 2.0])]})["row"][0]
     assert figures == {"median": 2.0, "low": 1.0, "high": 3.0, "values": [3.0, 1.0, 2.0]}
 
 
-def test_every_bench_can_be_called() -> None:
-    """The command line names functions that exist."""
+def test_every_benchmark_can_be_called() -> None:
+    """Every command names a function that exists."""
     for name in BENCHES:
         assert command_line().parse_args([name, "--quick"]).quick
         assert callable(getattr(importlib.import_module(f"scripts.lab.bench.{name}"), name))
 
 
 @pytest.mark.parametrize("call", [call for calls in COMPONENT_CALLS.values() for call in calls])
-def test_clocks_are_put_where_the_product_still_is(call: str) -> None:
-    """A part that was renamed would otherwise count as rest."""
+def test_timers_wrap_calls_that_exist(call: str) -> None:
+    """A renamed call would otherwise count as `rest`."""
     module, _, path = call.partition(":")
     thing: Any = importlib.import_module(module)
     for name in path.split("."):
@@ -70,15 +70,15 @@ def test_clocks_are_put_where_the_product_still_is(call: str) -> None:
     assert callable(thing)
 
 
-def test_missing_peers_are_named() -> None:
-    """What is not installed is left out with a word."""
+def test_missing_baselines_are_listed() -> None:
+    """What is not installed is listed."""
     mpi = found(sys.executable)
     assert mpi.allgather or mpi.missing
     assert mpi.disropt or mpi.missing
 
 
 def test_rounds_of_two_parties() -> None:
-    """A session of two, its bare loop and its parts give every figure, and each is a number."""
+    """A session of two, its bare loop and its components give every figure as a number."""
     size = Size(2, rounds=1_500, turns=1, topologies=("relay",))
     [row] = plain(measure(size, 1, Mpi(sys.executable, False, False, ())))
     assert set(row["parts"]) == set(PARTS)
@@ -89,8 +89,8 @@ def test_rounds_of_two_parties() -> None:
     json.dumps(row, allow_nan=False)
 
 
-def test_a_session_of_two_comes_near() -> None:
-    """A real session is within 1 % first and within 0.1 % then, and the launch takes time too."""
+def test_a_session_of_two_reaches_every_level() -> None:
+    """A real session reaches 1 % before 0.1 %, and the launch takes time too."""
     size = time_to_accuracy.Size(2, turns=1, pace_rounds=1, topologies=("relay",))
     [row] = time_to_accuracy.measure(size, 1, Mpi(sys.executable, False, False, ()))
     near, nearer = row["0.01"], row["0.001"]
@@ -99,8 +99,8 @@ def test_a_session_of_two_comes_near() -> None:
     json.dumps(plain(row), allow_nan=False)
 
 
-def test_hindsight_finds_the_step_that_is_first() -> None:
-    """With it the dual value is within the level in that round, and in none before."""
+def test_hindsight_finds_the_fastest_step() -> None:
+    """With this step the dual value is within the level in that round, and in none before."""
     instance = draw(2, parties=3)
     optimum = central(instance).utility
     found = best_in_hindsight(instance, (0.05,), limit=300)[0.05]
@@ -113,8 +113,8 @@ def test_hindsight_finds_the_step_that_is_first() -> None:
     assert min(away[:-1], default=1.0) > 0.05
 
 
-def test_hindsight_says_where_no_step_is_enough() -> None:
-    """Nobody is exact after three rounds."""
+def test_hindsight_finds_no_step_where_none_suffices() -> None:
+    """No step is exact after three rounds."""
     assert best_in_hindsight(draw(2, parties=3), (1e-12,), limit=3)[1e-12].rounds is None
 
 
@@ -122,18 +122,18 @@ MPI = found(os.environ.get("MPI_PYTHON", sys.executable))
 
 
 @pytest.mark.skipif(not MPI.disropt, reason=f"not installed: {', '.join(MPI.missing)}")
-def test_the_rival_in_one_process_has_the_prices_of_the_real_one(tmp_path: Path) -> None:
-    """DISROPT under mpirun comes to the same prices after as many rounds of the same step."""
+def test_disropt_in_one_process_has_the_prices_of_disropt_under_mpi(tmp_path: Path) -> None:
+    """DISROPT under mpirun has these prices after as many rounds of the same step."""
     options = session(2, 10, "relay", 1, "--mode", "exact")
     prepared(tmp_path, options)
     told = MPI.run("disropt_session.py", 2, tmp_path, 10)
     path = prices(Companies(drawn(options)), lambda _: 0.1)
-    last, _ = next(islice(path, 40 + 10, None))  # after those that warm it up
+    last, _ = next(islice(path, 40 + 10, None))  # after the warm-up rounds
     assert np.array(told["prices"]) == pytest.approx(last, rel=1e-5, abs=1e-7)
 
 
-def test_one_party_among_keys() -> None:
-    """The party closes all rounds, and its parts are all of what it computes but a rest."""
+def test_the_components_of_a_party_add_up() -> None:
+    """The party closes all rounds, and its components add up to its CPU, except a rest."""
     figures = alone(Setting(parties=4, rounds=6, skipped=2))
     assert set(figures["parts"]) == set(OFFLINE)
     assert 0.0 < sum(figures["parts"].values()) <= 1.1 * figures["cpu_microseconds"]
@@ -142,7 +142,7 @@ def test_one_party_among_keys() -> None:
 
 @pytest.mark.parametrize("noisy", [False, True])
 def test_solvers_agree_and_are_measured(noisy: bool) -> None:
-    """All contestants find the same optima, or there is no race."""
+    """All contestants find the same optima."""
     size = ModelSize("paper", None, prices=6, passes=2, slow_prices=2)
     figures = measure_solver(size, 1, noisy=noisy)
     assert all(len(times.values) == 2 for times in figures["microseconds"].values())
@@ -155,9 +155,9 @@ def roles() -> dict[str, Role]:
 
 
 def test_the_coordinator_loads_no_mathematics(roles: dict[str, Role]) -> None:
-    """A real coordinator, from start to end, needs neither solver nor noise nor arrays.
+    """A real coordinator, from start to end, loads neither solver nor noise nor arrays.
 
-    It loads what verifies signatures, but only once a seal or a halt has come.
+    It loads signature verification, but only after a seal or a halt.
     """
     needless = {"highspy", "opendp", "numpy", "scipy", "sqlite3", "rich", "party"}
     assert not needless & set(roles["coordinator"].packages)
@@ -166,14 +166,14 @@ def test_the_coordinator_loads_no_mathematics(roles: dict[str, Role]) -> None:
 
 @pytest.mark.parametrize("kind", ["party, for people", "party, JSON log"])
 def test_a_party_loads_no_plots(roles: dict[str, Role], kind: str) -> None:
-    """A real party, from start to end, needs neither plots nor tables of a researcher."""
+    """A real party, from start to end, loads neither plots nor data frames."""
     needless = {"matplotlib", "scipy", "pandas", "polars", "sklearn", "coordinator", "scripts"}
     assert not needless & set(roles[kind].packages)
     assert {"highspy", "opendp", "zmq"} <= set(roles[kind].packages)
 
 
 def test_import_times_are_read() -> None:
-    """Lines of `-X importtime` among others: each package's own time, without what it loads."""
+    """Lines of `-X importtime` give each package's own time, without what it imports."""
     lines = [
         "import time: self [us] | cumulative | imported package",
         "import time:       100 |        100 |   zmq.error",
@@ -187,7 +187,7 @@ def test_import_times_are_read() -> None:
 
 
 def measured(parties: int, resources: int = 5) -> dict[str, Any]:
-    """Figures of one party that computes 100 µs for each other one."""
+    """Figures of one party that computes 100 µs for each peer."""
     return {
         "parties": parties,
         "resources": resources,
@@ -297,7 +297,7 @@ def test_the_page_of_scale_marks_what_was_not_measured() -> None:
 
 
 def test_messages_on_a_connection_are_counted_by_length() -> None:
-    """However the stream is cut: the greeting and commands are none, long frames are."""
+    """In chunks of any size, greeting and commands do not count, and long frames do."""
     MESSAGES.clear()
     short, long = 217 + 33, 5_000 + 33
     stream = bytes(64) + b"\x04\x05READY" + bytes([0, short]) + bytes(short)

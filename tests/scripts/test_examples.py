@@ -1,4 +1,4 @@
-"""The examples for modelling tools: what arrives is what the tool holds, names, sense and all."""
+"""The examples for modelling tools: a party reads exactly the tool's model, with its names."""
 
 import csv
 import os
@@ -80,7 +80,7 @@ def solved_by_pulp() -> Outcome:
 
 
 def solved_by_scipy() -> Outcome:
-    """The courier's problem once more: HiGHS itself would only be asked what it was told."""
+    """The courier's problem solved by another solver than the example's HiGHS."""
     result = linprog(
         [-410.0, -260.0, -150.0],
         A_ub=[[5.0, 3.0, 1.5], [1.0, 0.5, 1.0], [2.5, 2.0, 0.5]],
@@ -97,7 +97,7 @@ SOLVED: dict[str, tuple[Callable[[], Outcome], tuple[float, float]]] = {
     "pulp": (solved_by_pulp, (90.0, 26.0)),
     "highs": (solved_by_scipy, (120.0, 25.0)),
 }
-"""For each tool its own answer, and the limits of the shared resources that it holds."""
+"""For each tool its own answer, and the limits of the shared resources in its model."""
 
 
 def read_back(tool: str, folder: Path) -> company_model.CompanyModel:
@@ -109,7 +109,7 @@ def read_back(tool: str, folder: Path) -> company_model.CompanyModel:
 
 @pytest.mark.parametrize("tool", TOOLS)
 def test_the_file_has_the_optimum_of_the_tool(tool: str, tmp_path: Path) -> None:
-    """A party that reads the file plans the same, for the same names, and earns the same."""
+    """A party that reads the file finds the tool's plan, names and profit."""
     data = read_back(tool, tmp_path)
     solve, limits = SOLVED[tool]
     optimum, plan = solve()
@@ -124,8 +124,8 @@ def test_the_file_has_the_optimum_of_the_tool(tool: str, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_in_memory_a_model_is_the_same(tool: str, tmp_path: Path) -> None:
-    """What a tool holds is read as from its file: names, sense, numbers, and nothing rounded."""
+def test_a_model_object_is_read_as_its_file(tool: str, tmp_path: Path) -> None:
+    """A model object is read as its file: names, sense and unrounded numbers."""
     held, written = company_model.read(TOOLS[tool].build(), AGREEMENT), read_back(tool, tmp_path)
     assert held.minimises == written.minimises
     assert sorted(held.names) == sorted(written.names)
@@ -138,8 +138,8 @@ def test_in_memory_a_model_is_the_same(tool: str, tmp_path: Path) -> None:
         assert answers[0].objective == pytest.approx(answers[1].objective, rel=1e-12)
 
 
-def test_whole_numbers_come_from_every_tool() -> None:
-    """An integer variable is one, whichever tool it is from, and so is the best plan."""
+def test_integer_variables_are_read_from_every_tool() -> None:
+    """An integer variable of every tool stays integer, and so does the best plan."""
     linear = linopy.Model()
     x = linear.add_variables(lower=0, upper=9, integer=True, name="x")
     y = linear.add_variables(lower=0, upper=1, name="y")
@@ -174,13 +174,13 @@ def test_whole_numbers_come_from_every_tool() -> None:
         assert dict(zip(data.names, data.whole.tolist(), strict=True)) == {"x": True, "y": False}
         plan = plan_within(data, np.array([5.5, 4.0]))
         assert plan is not None
-        # 2 whole x and a whole y beside them: the relaxed plan would make 2.25 x and as much y.
+        # 2 x and 1 y as integers; the relaxed plan would make 2.25 x and as much y.
         assert dict(zip(data.names, plan.values.tolist(), strict=True)) == {"x": 2.0, "y": 1.0}
         assert plan.utility == 12.0 + constant
 
 
-def test_concave_objectives_come_from_tools_that_have_them() -> None:
-    """linopy, Pyomo and HiGHS: 12x − x² is best at 6, and convex ones are refused."""
+def test_concave_objectives_are_read_from_tools_that_support_them() -> None:
+    """linopy, Pyomo and HiGHS: 12x − x² is best at 6, and convex objectives are refused."""
 
     def linear(sign: float) -> linopy.Model:
         model = linopy.Model()
@@ -208,15 +208,15 @@ def test_concave_objectives_come_from_tools_that_have_them() -> None:
             company_model.read(build(1.0), AGREEMENT)
 
 
-def test_what_is_no_model_is_said() -> None:
-    """Anything else is refused with what can be read."""
+def test_an_unsupported_object_is_refused() -> None:
+    """The error lists the supported kinds of models."""
     with pytest.raises(BadData, match=r"a dict is no model; give a file or one of highspy\.Highs"):
         company_model.read({"x": 1.0}, AGREEMENT)
 
 
 @pytest.mark.parametrize("tool", TOOLS)
 def test_shared_and_private_limits_both_matter(tool: str, tmp_path: Path) -> None:
-    """With more of each shared resource a company earns more, and not without end."""
+    """With more of each shared resource a company earns more, up to its private limits."""
     data = read_back(tool, tmp_path)
     limits = np.array(SOLVED[tool][1])
 
@@ -230,8 +230,8 @@ def test_shared_and_private_limits_both_matter(tool: str, tmp_path: Path) -> Non
     assert earned(limits * 100.0) == pytest.approx(earned(limits * 1000.0))
 
 
-def test_a_tool_that_hides_the_sense_is_found_out(tmp_path: Path) -> None:
-    """PuLP's MPS has the sense in a comment only, which is refused, unless PuLP is asked for it."""
+def test_a_file_without_a_readable_sense_is_refused(tmp_path: Path) -> None:
+    """PuLP's MPS has the sense in a comment only: it is refused unless PuLP writes the sense."""
     model = with_pulp.build()
     plain, asked = tmp_path / "plain.mps", tmp_path / "asked.mps"
     model.writeMPS(str(plain))
@@ -242,8 +242,8 @@ def test_a_tool_that_hides_the_sense_is_found_out(tmp_path: Path) -> None:
         company_model.read(plain, AGREEMENT)
 
 
-def test_rows_as_the_tools_spell_them(tmp_path: Path) -> None:
-    """What Pyomo and linopy write by themselves is read as well, whatever is put around a name."""
+def test_row_names_are_read_as_tools_write_them(tmp_path: Path) -> None:
+    """Row names are read as Pyomo and linopy write them, with their additions."""
     with_pyomo.build().write(
         str(tmp_path / "pyomo.lp"), io_options={"symbolic_solver_labels": True}
     )
@@ -258,8 +258,8 @@ def test_rows_as_the_tools_spell_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("names", [("deliver[old town]", "x"), ("x", "x"), ("", "x")])
-def test_names_that_do_not_fit_are_refused(names: tuple[str, str], tmp_path: Path) -> None:
-    """A name that HiGHS would change on the way to the file is an error, and leaves no file."""
+def test_names_that_highs_would_change_are_refused(names: tuple[str, str], tmp_path: Path) -> None:
+    """A name that HiGHS would change in the file is an error, and leaves no file."""
     model = highspy.Highs()
     model.silent()
     for label in ("first", "second"):
@@ -279,10 +279,10 @@ def test_names_that_do_not_fit_are_refused(names: tuple[str, str], tmp_path: Pat
         (["model.lp"], "must end in .mps"),
     ],
 )
-def test_half_a_command_writes_nothing(
+def test_an_incomplete_command_is_refused(
     arguments: list[str], told: str, monkeypatch: Any, capsys: Any
 ) -> None:
-    """An example either writes a model or joins, and says so."""
+    """An example either writes a model or joins; half a command is refused."""
     monkeypatch.setattr(sys, "argv", ["with_highs", *arguments])
     with pytest.raises(SystemExit, match="2"):
         join_or_write.run(
@@ -293,8 +293,8 @@ def test_half_a_command_writes_nothing(
     assert told in capsys.readouterr().err
 
 
-def test_joining_ends_as_party_join_ends(tmp_path: Path) -> None:
-    """The exit code of an example that joins is that of `party join`, and no file is left."""
+def test_an_example_ends_with_the_exit_code_of_party_join(tmp_path: Path) -> None:
+    """An example that joins ends with the exit code of `party join`, and leaves no file."""
     command = [sys.executable, "-m", "scripts.examples.with_highs"]
     command += ["--agreement", "missing.toml", "--key", "courier.key", "--out", "result"]
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Units do not matter: litres or barrels, the companies get the same parts for the same money."""
+"""Units do not matter: in litres or barrels, companies get equal quotas for equal money."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,7 +26,7 @@ FACTORS = [
 
 
 def in_units(instance: Instance, factors: Floats) -> Instance:
-    """The same companies with so many of the new units to an old one of each resource."""
+    """These companies with each resource in another unit."""
     return replace(
         instance,
         capacity=instance.capacity * factors,
@@ -36,7 +36,7 @@ def in_units(instance: Instance, factors: Floats) -> Instance:
 
 @dataclass(frozen=True)
 class Played:
-    """A session and what the companies make of it."""
+    """A session and the companies' settlements."""
 
     known: Outcome
     figures: dict[str, Any]
@@ -52,7 +52,7 @@ class Played:
 
 
 def play(instance: Instance, mode: str, **prices: Any) -> Played:
-    """The session of this mode as it comes, with seeded noise where there is any."""
+    """Run a session of this mode with its defaults, and with seeded noise if there is any."""
     count = len(instance.data)
     privacy = {} if mode == "exact" else {"epsilon": 64.0, "delta": 1e-3}
     agreement = from_table(
@@ -81,7 +81,7 @@ def play(instance: Instance, mode: str, **prices: Any) -> Played:
 def test_the_outcome_is_the_same_in_other_units(
     seed: int, mode: str, step: str, factors: list[float]
 ) -> None:
-    """By the default rules prices in money, quotas in parts, payments and utilities agree."""
+    """With default rules, prices in money, quotas in fractions, payments and utilities agree."""
     instance = draw(seed, parties=8, resources=3, demands=False)
     one, other = play(instance, mode), play(in_units(instance, np.array(factors)), mode)
     assert one.known.agreement.pricing.step == step
@@ -95,8 +95,8 @@ def test_the_outcome_is_the_same_in_other_units(
         assert other.figures[name] == pytest.approx(one.figures[name], rel=1e-6)
 
 
-def test_the_step_of_the_paper_does_depend_on_units() -> None:
-    """What the test above holds of the default steps is not so of `theorem`, as it is printed."""
+def test_the_step_of_the_paper_depends_on_units() -> None:
+    """The test above would fail with the step `theorem`, as the paper defines it."""
     instance = draw(1, parties=8, resources=3, demands=False)
     one = play(instance, "private", step="theorem")
     other = play(in_units(instance, np.array([1e-3, 7.0, 1e6])), "private", step="theorem")

@@ -127,11 +127,11 @@ class Flooded:
         ordinary = re.compile(r"\S+ (is here|listens at) ")
         lines = [
             line
-            for line in self.running.complained("coordinator").splitlines()
+            for line in self.running.stderr("coordinator").splitlines()
             if not ordinary.match(line)
         ]
         for name in self.running.names[:-1]:
-            lines += self.running.complained(name).splitlines()
+            lines += self.running.stderr(name).splitlines()
             lines += [
                 f"{name}: {event['event']} {event.get('text', event.get('why', ''))}"
                 for event in self.running.events[name]

@@ -184,7 +184,7 @@ def _medians(
         for name, arguments in parties.items():
             processes.launch(name, [*run, *arguments])
         processes.done(*parties)
-        told = [json.loads(processes.said(name)) for name in parties]
+        told = [json.loads(processes.stdout(name)) for name in parties]
     return {key: float(statistics.median(each[key] for each in told)) for key in told[0]}
 
 

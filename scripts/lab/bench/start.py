@@ -180,9 +180,7 @@ def imports(seed: int) -> list[Role]:
             "party, for people": text,
             "party, JSON log": machine,
         }
-        return [
-            role(title, running.complained(party).splitlines()) for title, party in roles.items()
-        ]
+        return [role(title, running.stderr(party).splitlines()) for title, party in roles.items()]
 
 
 def role(name: str, lines: Iterable[str]) -> Role:

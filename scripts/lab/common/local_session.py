@@ -116,11 +116,11 @@ class Processes:
                 command, cwd=within, env=environment(), stdout=stdout, stderr=stderr
             )
 
-    def said(self, name: str) -> str:
+    def stdout(self, name: str) -> str:
         """The standard output of a process so far."""
         return self._log(name, "out").read_text()
 
-    def complained(self, name: str) -> str:
+    def stderr(self, name: str) -> str:
         """The standard error of a process so far."""
         return self._log(name, "err").read_text()
 
@@ -148,7 +148,7 @@ class Processes:
             # A company without a plan has still finished its session.
             code = self.processes[name].returncode
             if code and code != QuotaTooSmall.exit_code:
-                error = self.complained(name)[-2_000:].strip()
+                error = self.stderr(name)[-2_000:].strip()
                 raise RuntimeError(f"{name} ended with {code}: {error}")
 
     def stop(self, *names: str) -> None:
@@ -199,7 +199,7 @@ class LocalSession(Processes):
 
     def page(self, name: str = "coordinator") -> str:
         """The address of the page of a process; empty until it is printed."""
-        found = re.search(r"http://\S+", self.complained(name))
+        found = re.search(r"http://\S+", self.stderr(name))
         return found[0] if found else ""
 
     def _invite(self) -> None:

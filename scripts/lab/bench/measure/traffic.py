@@ -99,7 +99,7 @@ def relayed(parties: int, rounds: int, seed: int) -> dict[str, Any]:
             running.done(*running.names)
             running.stop("coordinator")
             running.stop("counter")
-            counted: dict[str, Any] = json.loads(running.said("counter"))
+            counted: dict[str, Any] = json.loads(running.stdout("counter"))
             lengths = {int(length): count for length, count in counted["messages"].items()}
             return counted | {"messages": lengths, "release_bytes": release_bytes(agreement)}
 
