@@ -138,20 +138,20 @@ def show(console: Console, figures: dict[str, Any]) -> None:
         show_header=False,
     )
     for label, text in (
-        ("optimum (all data in one place)", f"{figures['optimum']:.6g}"),
+        ("optimum (from all data)", f"{figures['optimum']:.6g}"),
         ("gap at the prices of the outcome", f"{figures['dual_gap_weighted']:.4%}"),
-        ("  at most, as everybody can prove", _certified(figures)),
+        ("  upper bound by the certificate", _certified(figures)),
         ("gap at the last prices", f"{figures['dual_gap_last']:.4%}"),
-        ("gap at the best round (an oracle)", f"{figures['dual_gap_best']:.4%}"),
+        ("gap at the best round (in hindsight)", f"{figures['dual_gap_best']:.4%}"),
         ("utility within the quotas", _plans(figures, "quota")),
-        ("utility if split by shares", _plans(figures, "prorata")),
-        ("too small quotas lack / capacity", f"{figures['shortfall']:.3%}"),
-        ("better off than alone, after payment", _better_off(figures)),
-        ("plans at these prices over capacity", f"{figures['price_plan_overrun']:.3%}"),
+        ("utility with a pro rata split", _plans(figures, "prorata")),
+        ("shortfall of too small quotas / capacity", f"{figures['shortfall']:.3%}"),
+        ("companies with a gain, after payment", _better_off(figures)),
+        ("overrun of plans at these prices / capacity", f"{figures['price_plan_overrun']:.3%}"),
         ("noise of one release / capacity", f"{figures['noise_std_over_capacity']:.4g}"),
         ("releases of each party", str(figures["releases_per_party"])),
         ("prices", "  ".join(f"{p:.4g}" for p in figures["prices"])),
-        ("head", figures["head"][:16] + "…"),
+        ("chain hash", figures["head"][:16] + "…"),
     ):
         table.add_row(label, text)
     console.print(table)
@@ -160,7 +160,7 @@ def show(console: Console, figures: dict[str, Any]) -> None:
 
 def _certified(figures: dict[str, Any]) -> str:
     bound = figures["certificate"]
-    return "nothing is proved with noise" if bound is None else f"{bound:.4%}"
+    return "none: there is noise" if bound is None else f"{bound:.4%}"
 
 
 def _better_off(figures: dict[str, Any]) -> str:
@@ -200,7 +200,7 @@ def play(
         run(members)
         heads = {m.finished and m.finished.chain_hash for m in members}
         if len(heads) != 1:
-            raise AssertionError("the parties ended at different heads")
+            raise AssertionError("the parties ended with different chain hashes")
         result = outcome(agreement, members[0].ledger.transcript())
         allocations = [own_part(result, m.session.me, m.ledger) for m in members]
     return summary(result, instance, optimum, allocations)
@@ -244,14 +244,14 @@ def shown(options: argparse.Namespace) -> None:
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("rounds", total=options.rounds)
 
-        def tell(done: int) -> None:
+        def advance(done: int) -> None:
             progress.update(task, completed=done)
 
         if options.models:
             _refuse_drawing(options)
-            figures = play(*read_set(options.models), options, tell)
+            figures = play(*read_set(options.models), options, advance)
         else:
-            figures = simulate(options, tell)
+            figures = simulate(options, advance)
     show(console, figures)
     if options.json:
         options.json.write_text(json.dumps(figures, indent=2) + "\n")
@@ -260,7 +260,7 @@ def shown(options: argparse.Namespace) -> None:
 def _refuse_drawing(options: argparse.Namespace) -> None:
     for name, flag in DRAWN.items():
         if getattr(options, name) != command_line().get_default(name):
-            raise BadCommand(f"{flag} says what to draw: leave it out, or --models")
+            raise BadCommand(f"{flag} describes a drawn problem; remove it, or --models")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

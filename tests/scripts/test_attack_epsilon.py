@@ -112,17 +112,17 @@ def test_the_units_of_work_add_up_to_all_sessions() -> None:
 
 def test_bounds_of_clopper_and_pearson() -> None:
     """Known values; without sessions nothing is proved."""
-    for told, least, most in (
+    for counts, least, most in (
         (Seen(20, 20, (2,), (18,)), 0.68302, 0.31698),
         (Seen(10, 10, (0,), (10,)), 0.69150, 0.30850),
     ):
-        assert list(told.bounds()) == [pytest.approx((least, most), abs=1e-5)]
+        assert list(counts.bounds()) == [pytest.approx((least, most), abs=1e-5)]
     more = list(Seen(20, 20, (2, 2), (18, 18)).bounds())
     assert more[0] == more[1]
     assert more[0][0] < 0.683, "who tries twice proves less by each"
     assert more[0][1] > 0.317
-    for told in (Seen(), Seen(10, 10, (10,), (0,)), Seen(10, 10, (5,), (5,))):
-        assert told.epsilon(DELTA) == told.gaussian_epsilon(DELTA) == 0.0
+    for counts in (Seen(), Seen(10, 10, (10,), (0,)), Seen(10, 10, (5,), (5,))):
+        assert counts.epsilon(DELTA) == counts.gaussian_epsilon(DELTA) == 0.0
 
 
 def test_a_page_keeps_the_sections_of_others(tmp_path: Path) -> None:

@@ -126,10 +126,10 @@ def test_disropt_in_one_process_has_the_prices_of_disropt_under_mpi(tmp_path: Pa
     """DISROPT under mpirun has these prices after as many rounds of the same step."""
     options = session(2, 10, "relay", 1, "--mode", "exact")
     prepared(tmp_path, options)
-    told = MPI.run("disropt_session.py", 2, tmp_path, 10)
+    figures = MPI.run("disropt_session.py", 2, tmp_path, 10)
     path = prices(Companies(drawn(options)), lambda _: 0.1)
     last, _ = next(islice(path, 40 + 10, None))  # after the warm-up rounds
-    assert np.array(told["prices"]) == pytest.approx(last, rel=1e-5, abs=1e-7)
+    assert np.array(figures["prices"]) == pytest.approx(last, rel=1e-5, abs=1e-7)
 
 
 def test_the_components_of_a_party_add_up() -> None:

@@ -271,7 +271,7 @@ def test_names_that_highs_would_change_are_refused(names: tuple[str, str], tmp_p
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "error"),
     [
         ([], "either MODEL_FILE"),
         (["model.mps", "--out", "result"], "either MODEL_FILE"),
@@ -280,7 +280,7 @@ def test_names_that_highs_would_change_are_refused(names: tuple[str, str], tmp_p
     ],
 )
 def test_an_incomplete_command_is_refused(
-    arguments: list[str], told: str, monkeypatch: Any, capsys: Any
+    arguments: list[str], error: str, monkeypatch: Any, capsys: Any
 ) -> None:
     """An example either writes a model or joins; half a command is refused."""
     monkeypatch.setattr(sys, "argv", ["with_highs", *arguments])
@@ -290,7 +290,7 @@ def test_an_incomplete_command_is_refused(
             lambda _: pytest.fail("it has written a model"),
             ".mps",
         )
-    assert told in capsys.readouterr().err
+    assert error in capsys.readouterr().err
 
 
 def test_an_example_ends_with_the_exit_code_of_party_join(tmp_path: Path) -> None:

@@ -59,12 +59,12 @@ def written(folder: Path, companies: list[str], optimum: float, **capacity: floa
     files = [f"company{k + 1}.mps" for k in range(len(companies))]
     for file, text in zip(files, companies, strict=True):
         (folder / file).write_text(text)
-    said = {
+    description = {
         "resources": [{"name": name, "capacity": c} for name, c in capacity.items()],
         "companies": [{"file": file} for file in files],
         "optimum": {"utility": optimum},
     }
-    (folder / "set.json").write_text(json.dumps(said))
+    (folder / "set.json").write_text(json.dumps(description))
     return folder
 
 
@@ -123,7 +123,7 @@ def test_options_for_drawing_are_refused_with_models(tmp_path: Path) -> None:
     """An option that describes a drawn problem is refused: exit code 2, and no figures."""
     done = simulated("--models", str(earning(tmp_path)), "--parties", "3")
     assert done.returncode == 2
-    assert "--parties says what to draw" in done.stderr
+    assert "--parties describes a drawn problem" in done.stderr
 
 
 @pytest.mark.parametrize("capacity", [0.0, -5.0])
@@ -185,9 +185,9 @@ def test_a_company_that_brings_is_paid(
     """
     companies = [BRINGS, WANTS.format(cost=-5, most=4), WANTS.format(cost=-3, most=4)]
     folder = written(tmp_path, companies, optimum, r1=capacity)
-    said: dict[str, Any] = json.loads((folder / "set.json").read_text())
-    said["floors"] = [[-7.0], [0.0], [0.0]]
-    (folder / "set.json").write_text(json.dumps(said))
+    description: dict[str, Any] = json.loads((folder / "set.json").read_text())
+    description["floors"] = [[-7.0], [0.0], [0.0]]
+    (folder / "set.json").write_text(json.dumps(description))
     figures = play(*read_set(folder), options("--tolerance", "1e-6"))
     assert figures["dual_gap_weighted"] <= 1e-4
     assert figures["prices"] == pytest.approx([price], rel=1e-2)
@@ -200,9 +200,9 @@ def test_a_company_that_brings_is_paid(
 
 def formed(folder: Path, form: str) -> Path:
     """Give the first resource of a set another form."""
-    said: dict[str, Any] = json.loads((folder / "set.json").read_text())
-    said["resources"][0]["form"] = form
-    (folder / "set.json").write_text(json.dumps(said))
+    description: dict[str, Any] = json.loads((folder / "set.json").read_text())
+    description["resources"][0]["form"] = form
+    (folder / "set.json").write_text(json.dumps(description))
     return folder
 
 

@@ -72,13 +72,13 @@ def test_the_source_has_what_its_tests_need(distribution: dict[str, Path]) -> No
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_the_wheel_runs_alone(distribution: dict[str, Path], program: str, tmp_path: Path) -> None:
     """Every command prints its version from the wheel alone."""
-    said = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", program, "--version"],
         cwd=tmp_path, env={"PYTHONPATH": str(distribution[".whl"])},
         capture_output=True, text=True, timeout=LIMIT,
     )  # fmt: skip
-    assert (said.returncode, said.stdout) == (0, f"{program} of sotto {__version__}\n")
-    assert not said.stderr
+    assert (result.returncode, result.stdout) == (0, f"{program} of sotto {__version__}\n")
+    assert not result.stderr
 
 
 @pytest.mark.skipif("SOTTO_LOWEST" not in os.environ, reason="SOTTO_LOWEST=1 downloads 150 MB")

@@ -247,9 +247,9 @@ def test_a_study_needs_no_git(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     monkeypatch.setenv("PATH", str(tmp_path))
     options = argparse.Namespace(arguments=[], processes=1, dask=None)
     terms = {"replications": 3, "seed": 1}
-    made = json.loads(manifest(options, terms, seconds=1.0, cpu_seconds=2.0))
-    assert made["commit"] is None
-    assert made["commit_changed"] is None
+    content = json.loads(manifest(options, terms, seconds=1.0, cpu_seconds=2.0))
+    assert content["commit"] is None
+    assert content["commit_changed"] is None
 
 
 def _says(log: Path, text: str) -> bool:
@@ -358,13 +358,13 @@ def test_verdicts_follow_the_tables() -> None:
     sessions["gap_best"] = sessions["placebo_best"] / 2
     sessions["quota"] = sessions["prorata"] - 0.01
     sessions["quota_over"] = np.where(np.isnan(sessions["quota_over"]), np.nan, 0.02)
-    said = results.text(changed)
-    assert "are better than a placebo beyond chance in 0 of 32 cells" in said
-    assert "within a twentieth of the own data in 0 of 128 cells" in said
-    assert "hardly what they learn" not in said
-    assert "the quota is better at no ε here and at worst 1.00 points below" in said
-    assert "a placebo's gap is 1.0 to 1.0 times the own one" in said
-    assert "100 % of the sessions exceed a capacity" in said
+    page = results.text(changed)
+    assert "are better than a placebo beyond chance in 0 of 32 cells" in page
+    assert "within a twentieth of the own data in 0 of 128 cells" in page
+    assert "hardly what they learn" not in page
+    assert "the quota is better at no ε here and at worst 1.00 points below" in page
+    assert "a placebo's gap is 1.0 to 1.0 times the own one" in page
+    assert "100 % of the sessions exceed a capacity" in page
 
 
 @pytest.mark.parametrize("parties", [5, 10])

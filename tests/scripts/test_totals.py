@@ -80,10 +80,10 @@ def test_reports_state_what_quota_and_payment_reveal() -> None:
     )
     text = private_page(known, "party1", company, settlement, spending)
     assert all_others.epsilon(1e-3) > 3.0 * 16.0
-    told = f"ε = {at_most(all_others.epsilon(1e-3))}"
-    assert f"may learn more, and be right in 100 of 100 cases ({told})" in text
-    assert f"up to {told} instead of 16" in text
-    assert f"up to {told} instead of 16" in public_page(known)
+    text_of_epsilon = f"ε = {at_most(all_others.epsilon(1e-3))}"
+    assert f"may learn more, and be right in 100 of 100 cases ({text_of_epsilon})" in text
+    assert f"up to {text_of_epsilon} instead of 16" in text
+    assert f"up to {text_of_epsilon} instead of 16" in public_page(known)
     assert "Your quota follows from your demands without noise" in text
     assert "at most 1 other member tells what they know" in text
 

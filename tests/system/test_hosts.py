@@ -144,11 +144,11 @@ def test_a_host_cut_off_in_mid_session_holds_the_others_up_and_comes_back(
         place_on_hosts(session, net, monkeypatch)
         session.start()
         brake.reached()
-        told = len(session.events[CUT_OFF])
+        reported = len(session.events[CUT_OFF])
         turn(net, CUT_OFF, "down")
         brake.let_go()
         # Wait until its connections are closed, so that they must be made again.
-        until_reported(session, CUT_OFF, "cannot reach", since=told)
+        until_reported(session, CUT_OFF, "cannot reach", since=reported)
         for name in session.names:
             if name != CUT_OFF:
                 until_waiting_for(session, name, CUT_OFF)

@@ -133,11 +133,11 @@ def test_a_session_survives_two_kills_of_the_relay(
         for following in (30, 61):
             brake.reached()
             before = brake.furthest
-            told = {name: len(session.events[name]) for name in session.names}
+            reported = {name: len(session.events[name]) for name in session.names}
             kill(session, "coordinator")
             brake.move(following)
             for name in session.names:
-                until_reported(session, name, "nobody answers there", since=told[name])
+                until_reported(session, name, "nobody answers there", since=reported[name])
                 closed = rounds_closed(session, name)
                 assert closed <= before + IN_FLIGHT, "rounds went on without a relay"
             session.start_coordinator()

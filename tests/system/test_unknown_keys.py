@@ -126,7 +126,7 @@ class Attack:
         self, port: Port, keys: Keys | None, says: list[bytes], kind: int | None = None
     ) -> list[bytes]:
         """Connect as a member would, send messages once let in, and return what was received."""
-        heard: list[bytes] = []
+        received: list[bytes] = []
         with self._context.socket(kind or port.kind) as client:
             client.linger = 1_000  # so that sent messages leave
             if keys is not None:
@@ -143,9 +143,9 @@ class Attack:
             for data in says if client.type != zmq.SUB else ():
                 with suppress(zmq.Again):
                     client.send(data, zmq.NOBLOCK)
-            while client.type != zmq.XPUB and client.poll(100) and len(heard) < 20:
-                heard.append(client.recv())
-        return heard
+            while client.type != zmq.XPUB and client.poll(100) and len(received) < 20:
+                received.append(client.recv())
+        return received
 
     def _wait(self, socket: zmq.Socket[bytes]) -> None:
         """Wait until there is something at a socket, or the attack is over."""
@@ -249,14 +249,14 @@ def earlier_session(session: RunningSession) -> list[bytes]:
     path.write_text(text.replace(rounds, "rounds = 5 ").replace("demo-", "earlier-"))
     earlier = local_session.LocalSession(session.folder, session.options)
     try:
-        with recording(session) as heard:
+        with recording(session) as recorded:
             earlier.start()
             earlier.wait(LIMIT)
-            until(lambda: len(heard) > 20, "the earlier session is recorded")
+            until(lambda: len(recorded) > 20, "the earlier session is recorded")
     finally:
         earlier.stop()
         path.write_text(text)
-    return heard
+    return recorded
 
 
 def resident_bytes(process: "subprocess.Popen[bytes]") -> int:
@@ -452,13 +452,13 @@ def test_a_party_that_cannot_reach_the_coordinator_gives_the_reason(
             identity.save(replace(known, transport_key=public, transport_secret=secret), key)
             text = text.replace(known.transport_key.decode(), public.decode())
         beginning = f"cannot reach the coordinator at {transport.coordinator}: "
-        with joining(session, "party1", text, key) as said:
+        with joining(session, "party1", text, key) as output:
 
-            def told() -> list[str]:
-                return [line for line in said().splitlines() if beginning in line]
+            def lines() -> list[str]:
+                return [line for line in output().splitlines() if beginning in line]
 
-            until(lambda: any(REASONS[trouble] in line for line in told()), REASONS[trouble])
-            assert "nobody answers" not in said() or trouble == "nobody there"
+            until(lambda: any(REASONS[trouble] in line for line in lines()), REASONS[trouble])
+            assert "nobody answers" not in output() or trouble == "nobody there"
 
 
 def test_failed_connections_do_not_shorten_a_wait(tmp_path: Path) -> None:
@@ -469,7 +469,7 @@ def test_failed_connections_do_not_shorten_a_wait(tmp_path: Path) -> None:
     ):
         place = session.agreement.transport.coordinator
         link = RelayLink(session.agreement, identity.load(key_file(session, "party1")))
-        heard = pool.submit(link.receive, LIMIT)
+        received = pool.submit(link.receive, LIMIT)
         for offset in (0, 1):
             host, port = address(place, offset).removeprefix("tcp://").rsplit(":", 1)
             with socket.create_server((host, int(port))) as server:
@@ -477,12 +477,12 @@ def test_failed_connections_do_not_shorten_a_wait(tmp_path: Path) -> None:
                 for _ in range(3):  # close every connection
                     server.accept()[0].close()
         session.start_coordinator()
-        said = hello(session, "party2")
+        message = hello(session, "party2")
         with speaking(session, "party2") as out:
-            while not heard.done():
-                out.send(said)
+            while not received.done():
+                out.send(message)
                 time.sleep(0.05)
-        assert set(heard.result()) == {Heard("", said)}
+        assert set(received.result()) == {Heard("", message)}
         assert link.troubles()
         link.close()
 

@@ -36,20 +36,20 @@ class Flood:
         self._agreement = agreement
         self._identity = identity
         self._own_key = agreement.members[agreement.place(identity.name)].signing_key
-        self._said: list[bytes] = []
+        self._remembered: list[bytes] = []
         self._messages: Iterator[list[bytes]] = iter(())
         self._rate = 0.0
         self._kind = ""
         self._look_at = self._sent_at = 0.0
 
-    def hears(self, heard: list[Heard]) -> None:
+    def remember(self, received: list[Heard]) -> None:
         """Remember some valid messages of peers, to send them again.
 
         Its own messages, which a relay returns, are left out: they would use up its limit, and the
         session would wait for it as for a silent member.
         """
-        others = [data for _, data in heard if claimed_key(data) != self._own_key]
-        self._said = (self._said + others)[-50:]
+        others = [data for _, data in received if claimed_key(data) != self._own_key]
+        self._remembered = (self._remembered + others)[-50:]
 
     def send(self, out: "zmq.Socket[bytes]") -> None:
         """Send what is due."""
@@ -101,7 +101,7 @@ class Flood:
 
         They are signed in advance, so that the flooder does not delay its own rounds.
         """
-        said = [
+        hellos = [
             Hello(
                 sender=self._identity.name,
                 agreement=self._agreement.digest,
@@ -114,12 +114,12 @@ class Flood:
             )
             for _ in range(10 * REMEMBERED)
         ]
-        yield from itertools.cycle([self._identity.pack(hello).data] for hello in said)
+        yield from itertools.cycle([self._identity.pack(hello).data] for hello in hellos)
 
     def again(self) -> Iterator[list[bytes]]:
         """Valid messages of peers, repeatedly."""
         for number in itertools.count():
-            yield [self._said[number % len(self._said)] if self._said else b""]
+            yield [self._remembered[number % len(self._remembered)] if self._remembered else b""]
 
     def mixed(self) -> Iterator[list[bytes]]:
         """Valid messages of peers and forgeries, alternately."""
@@ -159,23 +159,23 @@ def main() -> None:
     plain: Callable[..., Link] = loop._link
 
     def link(agreement: Agreement, identity: Identity, *more: Any) -> Link:
-        made = plain(agreement, identity, *more)
-        if not isinstance(made, RelayLink | MeshLink):
+        connection = plain(agreement, identity, *more)
+        if not isinstance(connection, RelayLink | MeshLink):
             raise TypeError("a link of another kind")
-        flood, quiet, out = Flood(order, agreement, identity), made.receive, made._out
+        flood, quiet, out = Flood(order, agreement, identity), connection.receive, connection._out
 
         def receive(seconds: float) -> list[Heard]:
             end = time.monotonic() + seconds
             while True:
                 flood.send(out)
                 left = end - time.monotonic()
-                heard = quiet(max(0.0, min(SLICE_SECONDS, left)))
-                flood.hears(heard)
-                if heard or left <= 0.0:
-                    return heard
+                received = quiet(max(0.0, min(SLICE_SECONDS, left)))
+                flood.remember(received)
+                if received or left <= 0.0:
+                    return received
 
-        made.receive = receive  # type: ignore[method-assign]
-        return made
+        connection.receive = receive  # type: ignore[method-assign]
+        return connection
 
     loop._link = link  # type: ignore[assignment]
     __main__.main()

@@ -281,16 +281,16 @@ class Attackers:
         state = member.asked
         if state is None:
             return
-        said = member.messages_of(state)
+        messages = member.messages_of(state)
         if state.unpaired:
-            owner = said.get(self._case.copies[member.name])
+            owner = messages.get(self._case.copies[member.name])
             if owner is not None and isinstance(owner.message, MaskKey):
                 member.announce(owner.message, flipped=self._case.flipped)
             return
         last = member is next(iter(self._members.values()))
         others = set(self._case.roster) - (set() if last else self._members.keys()) - {member.name}
-        if others <= said.keys():
-            member.release(numbers(tuple(said[name] for name in others)) if last else None)
+        if others <= messages.keys():
+            member.release(numbers(tuple(messages[name] for name in others)) if last else None)
 
 
 class Attacker:
@@ -320,7 +320,7 @@ class Attacker:
             now=time.monotonic(),
         )
         self._session._reader._require_owned = lambda *_, **__: None
-        self._heard: dict[tuple[str, int], Signed] = {}
+        self._received: dict[tuple[str, int], Signed] = {}
         self._opened: dict[int, RoundState] = {}
 
     def close(self) -> None:
@@ -340,7 +340,7 @@ class Attacker:
             message = signed.message
             if isinstance(message, Release | MaskKey):
                 number = message.round if isinstance(message, Release) else -1
-                self._heard[message.sender, number] = signed
+                self._received[message.sender, number] = signed
             self._carry(self._session.receive(signed, time.monotonic()))
         if time.monotonic() >= self._session.deadline:
             self._carry(self._session.tick(time.monotonic()))
@@ -348,7 +348,7 @@ class Attacker:
     def messages_of(self, state: RoundState) -> dict[str, Signed]:
         """The messages of members in the open exchange."""
         number = -1 if state.unpaired else state.round
-        return {sender: said for (sender, at), said in self._heard.items() if at == number}
+        return {sender: signed for (sender, at), signed in self._received.items() if at == number}
 
     def announce(self, owner: MaskKey, *, flipped: bool) -> None:
         """Sign another member's key as the attacker's own."""
@@ -365,7 +365,7 @@ class Attacker:
         values = np.zeros(RESOURCES, dtype=np.int64)
         if others is not None:
             values = self._agreement.ticks - others.sum(axis=0)  # wraps
-        said = Release(
+        release = Release(
             sender=self.name,
             agreement=self._agreement.digest,
             round=state.round,
@@ -373,13 +373,13 @@ class Attacker:
             values=tuple(values.tolist()),
             masked=True,
         )
-        self._submit(self._who.pack(said))
+        self._submit(self._who.pack(release))
 
     def _submit(self, signed: Signed) -> None:
         self.asked = None
         message = signed.message
         number = message.round if isinstance(message, Release) else -1
-        self._heard[message.sender, number] = signed
+        self._received[message.sender, number] = signed
         self._carry(self._session.submit(signed, time.monotonic()))
 
     def _carry(self, effects: Sequence[Effect]) -> None:

@@ -27,7 +27,7 @@ from scripts.lab.bench.baselines.mpi import Mpi, found
 from scripts.lab.bench.measure.interleave import in_turns, plain, ratio, spread
 from scripts.lab.bench.measure.process_usage import Watch
 from scripts.lab.bench.measure.profile import PARTS
-from scripts.lab.bench.measure.sessions import play, prepared, session
+from scripts.lab.bench.measure.sessions import prepared, run_session, session
 from scripts.lab.common.agreements import party_name
 from scripts.lab.common.local_session import Processes
 from scripts.lab.common.ports import reserve
@@ -91,13 +91,13 @@ class Bench:
         options = session(self._size.parties, self._size.rounds, topology, self._seed, *more)
         watch = Watch()
         with tempfile.TemporaryDirectory(prefix="sotto-bench-") as folder:
-            played = play(Path(folder) / "session", options, watch=watch)
-        cpu = watch.cpu_per_round(played.closed_at)
+            timing = run_session(Path(folder) / "session", options, watch=watch)
+        cpu = watch.cpu_per_round(timing.closed_at)
         if len(cpu) < 2 or "coordinator" not in cpu:
             raise RuntimeError("the session ended before its CPU was sampled twice")
         coordinator = cpu.pop("coordinator")
         return {
-            "rounds_per_second": played.rounds_per_second,
+            "rounds_per_second": timing.rounds_per_second,
             "cpu_seconds_per_round": statistics.median(cpu.values()),
             "coordinator_cpu_seconds_per_round": coordinator,
         }
@@ -107,7 +107,7 @@ class Bench:
         options = session(self._size.parties, self._size.rounds, topology, self._seed, *reveal)
         with tempfile.TemporaryDirectory(prefix="sotto-bench-") as folder:
             file = Path(folder) / "parts.json"
-            play(
+            run_session(
                 Path(folder) / "session",
                 options,
                 first=("-m", "scripts.lab.bench.measure.profile", str(file)),
@@ -184,8 +184,8 @@ def _medians(
         for name, arguments in parties.items():
             processes.launch(name, [*run, *arguments])
         processes.done(*parties)
-        told = [json.loads(processes.stdout(name)) for name in parties]
-    return {key: float(statistics.median(each[key] for each in told)) for key in told[0]}
+        figures = [json.loads(processes.stdout(name)) for name in parties]
+    return {key: float(statistics.median(each[key] for each in figures)) for key in figures[0]}
 
 
 def measure(size: Size, seed: int, mpi: Mpi, *, masked: bool = False) -> list[dict[str, Any]]:

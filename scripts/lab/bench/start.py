@@ -23,7 +23,7 @@ from rich.table import Table
 
 from protocol.agreement.schema import TOPOLOGIES
 from scripts.lab.bench.measure.interleave import in_turns, plain, ratio, spread
-from scripts.lab.bench.measure.sessions import Played, play, prepared, session
+from scripts.lab.bench.measure.sessions import SessionTiming, prepared, run_session, session
 from scripts.lab.common.local_session import (
     COORDINATOR,
     PARTY,
@@ -79,23 +79,23 @@ def sessions(size: Size, seed: int) -> list[dict[str, Any]]:
             "parties": size.parties,
             "topology": topology,
             "rounds": ROUNDS,
-            "first_round_seconds": spread(played.closed[0] for played in results[topology]),
-            "session_seconds": spread(played.seconds for played in results[topology]),
+            "first_round_seconds": spread(timing.closed[0] for timing in results[topology]),
+            "session_seconds": spread(timing.seconds for timing in results[topology]),
             "imports_seconds": spread(results["imports"]),
             "first_round_over_imports": ratio(
-                [played.closed[0] for played in results[topology]], results["imports"]
+                [timing.closed[0] for timing in results[topology]], results["imports"]
             ),
             "session_over_imports": ratio(
-                [played.seconds for played in results[topology]], results["imports"]
+                [timing.seconds for timing in results[topology]], results["imports"]
             ),
         }
         for topology in TOPOLOGIES
     ]
 
 
-def _session(size: Size, topology: str, seed: int) -> Played:
+def _session(size: Size, topology: str, seed: int) -> SessionTiming:
     with tempfile.TemporaryDirectory(prefix="sotto-bench-") as folder:
-        return play(Path(folder) / "session", session(size.parties, ROUNDS, topology, seed))
+        return run_session(Path(folder) / "session", session(size.parties, ROUNDS, topology, seed))
 
 
 def _bare_imports(count: int) -> float:

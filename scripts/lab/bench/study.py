@@ -101,21 +101,21 @@ def study(options: argparse.Namespace, console: Console) -> list[dict[str, Any]]
 def _measure(parties: int, seed: int, *, passes: int) -> dict[str, Any]:
     setting = Setting(parties, None, 2.0)
     instance, draws = setting.instance(seed), setting.draws(seed, ROUNDS)
-    ways: dict[str, Callable[[], Companies]] = {
+    contestants: dict[str, Callable[[], Companies]] = {
         "study": lambda: Companies(instance),
         "arrays": lambda: Rebuilt(instance, from_arrays),
         "expressions": lambda: Rebuilt(instance, by_expressions),
     }
-    times: dict[str, list[float]] = {way: [] for way in ways}
+    times: dict[str, list[float]] = {way: [] for way in contestants}
     for _ in range(passes):
         ends = {}
-        for way, made in ways.items():
+        for way, make in contestants.items():
             rounds = ROUNDS if way == "study" else SLOW_ROUNDS
             agreement = agree(
                 VARIANTS["recommended"], instance, rounds=rounds, epsilon=4.0, buffer=2.0
             )
             begin = time.process_time()
-            ends[way] = session(agreement, made(), draws).dual
+            ends[way] = session(agreement, make(), draws).dual
             times[way].append((time.process_time() - begin) / (rounds * parties) * 1e6)
         if not math.isclose(ends["arrays"][-1], ends["expressions"][-1], rel_tol=1e-6):
             raise ValueError("the contestants find different optima")

@@ -23,7 +23,7 @@ from protocol.wire.transcript import load
 from scripts.lab.bench.baselines.disropt_prices import LIMIT, Hindsight, best_in_hindsight
 from scripts.lab.bench.baselines.mpi import Mpi
 from scripts.lab.bench.measure.interleave import Spread, in_turns, spread
-from scripts.lab.bench.measure.sessions import Played, play, prepared, session
+from scripts.lab.bench.measure.sessions import SessionTiming, prepared, run_session, session
 from scripts.lab.common.agreements import drawn, party_name
 from scripts.lab.common.convergence import first_below, gaps
 from scripts.lab.common.instances import central
@@ -65,25 +65,25 @@ def ours(parties: int, topology: str, seed: int) -> tuple[Levels, int]:
     instance = drawn(options)
     with tempfile.TemporaryDirectory(prefix="sotto-bench-") as name:
         folder = Path(name) / "session"
-        played = play(folder, options)
+        timing = run_session(folder, options)
         agreement = read_agreement(folder / "agreement.toml")
         file = folder / party_name(0) / "out" / "session.transcript"
         result = outcome(agreement, load(agreement, file.read_bytes()))
     by_round = gaps(result, instance, central(instance).utility)
     return {
-        level: _reached(first_below(by_round, level), played) for level in LEVELS
+        level: _reached(first_below(by_round, level), timing) for level in LEVELS
     }, result.rounds
 
 
-def _reached(rounds: int | None, played: Played) -> Reached | None:
+def _reached(rounds: int | None, timing: SessionTiming) -> Reached | None:
     """No event marks the opening of the first round, so it counts as long as the average of the
     others. The launch is all time before."""
     if rounds is None:
         return None
     if rounds < 2:
-        return Reached(rounds, rounds / played.rounds_per_second, played.closed[0])
-    between = played.closed[rounds - 1] - played.closed[0]
-    return Reached(rounds, between * rounds / (rounds - 1), played.closed[rounds - 1])
+        return Reached(rounds, rounds / timing.rounds_per_second, timing.closed[0])
+    between = timing.closed[rounds - 1] - timing.closed[0]
+    return Reached(rounds, between * rounds / (rounds - 1), timing.closed[rounds - 1])
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ def names() -> list[str]:
 @contextmanager
 def progress(console: Console, total: float, done: float) -> Iterator[Any]:
     """Shows progress and the time left; prints lines where there is no terminal."""
-    begin, advanced, told = time.monotonic(), 0.0, -1
+    begin, advanced, printed = time.monotonic(), 0.0, -1
 
     def left() -> str:
         if not advanced:
@@ -62,12 +62,12 @@ def progress(console: Console, total: float, done: float) -> Iterator[Any]:
     bar.update(task, completed=done)
 
     def advance(amount: float) -> None:
-        nonlocal advanced, told
+        nonlocal advanced, printed
         advanced += amount
         bar.update(task, advance=amount, left=left())
         tenth = int(10.0 * (done + advanced) / total + 1e-9)
-        if not console.is_terminal and tenth > told:
-            told = tenth
+        if not console.is_terminal and tenth > printed:
+            printed = tenth
             console.print(f"{(done + advanced) / total:.0%} done, {left()}")
 
     with bar:
@@ -77,7 +77,7 @@ def progress(console: Console, total: float, done: float) -> Iterator[Any]:
 def manifest(
     options: argparse.Namespace, terms: Mapping[str, Any], *, seconds: float, cpu_seconds: float
 ) -> str:
-    """How the results were made. The seconds are the sum over all starts."""
+    """How the results were content. The seconds are the sum over all starts."""
     commit, changed = git("rev-parse", "HEAD"), git("status", "--porcelain")
     content = {
         "command": " ".join(["scripts/study", *options.arguments]),
@@ -145,8 +145,8 @@ def _play(options: argparse.Namespace, console: Console) -> None:
     finished = [(unit, work.get(unit)) for unit in order]
     tables.write(options.out, finished)
     cpu_seconds = sum(rows.cpu_seconds for _, rows in finished)
-    made = manifest(options, terms, seconds=clock.seconds, cpu_seconds=cpu_seconds)
-    write(options.out / "manifest.json", made)
+    content = manifest(options, terms, seconds=clock.seconds, cpu_seconds=cpu_seconds)
+    write(options.out / "manifest.json", content)
     work.remove()
 
 
@@ -171,7 +171,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "  privacy      the paper's grid of market shares and budgets, and larger budgets\n"
         "  parties      equal shares of 2/K, from 5 to 100 parties\n"
         "  quota        what the feasible split is worth, without minimum demands\n"
-        "  totals       releases that nobody can read one by one, from 10 to 100 parties\n\n"
+        "  totals       masked releases, from 10 to 100 parties\n\n"
         "A study that was stopped goes on where it was when the same command is given again;\n"
         "until it is finished, its parts are in DIR/.work. The same seed gives the same tables.\n\n"
         "on more than one machine, with this project on each:\n"

@@ -60,7 +60,7 @@ class Variant:
 
 _PAPER = {"accountant": "paper", "noise": "component"}
 _THEOREM = {"step": "theorem"}
-_RESERVE = {"reserve": 1e-6}  # of the committed tables; an agreement says less unless told
+_RESERVE = {"reserve": 1e-6}  # of the committed tables; the default of an agreement is smaller
 
 VARIANTS: Mapping[str, Variant] = {
     "standard": Variant("standard", "private", privacy=_PAPER, prices=_THEOREM),

@@ -208,9 +208,9 @@ def _bands(rows: dict[str, Row]) -> Iterator[str]:
             continue
         noise, own, other = (_mean([r[n] for r in played]) for n in ("noise", "own", "placebo"))
         removed = None if own is None or not other else 1.0 - own / other
-        told = "–" if noise is None else f"{noise:.3g}"
+        noise_text = "–" if noise is None else f"{noise:.3g}"
         yield (
-            f"| {reveal} | {epsilon:g} | {width:g} | {told} | {_percent(own)} | "
+            f"| {reveal} | {epsilon:g} | {width:g} | {noise_text} | {_percent(own)} | "
             f"{_percent(other)} | {_percent(removed)} |"
         )
 
@@ -247,12 +247,12 @@ def _written(options: argparse.Namespace) -> None:
     rows: dict[str, Row] = json.loads(kept.read_text()) if kept.exists() else {}
     folders = sorted(path.parent for path in options.sets.glob("*/set.json"))
     todo = [
-        (key, made)
-        for key, made in work(folders, options.quick)
+        (key, make_row)
+        for key, make_row in work(folders, options.quick)
         if key not in rows and (not options.only or any(map(key.startswith, options.only)))
     ]
-    for key, made in track(todo, "played", console=Console(stderr=True)):
-        rows[key] = made()
+    for key, make_row in track(todo, "rows", console=Console(stderr=True)):
+        rows[key] = make_row()
         kept.write_text(json.dumps(rows, indent=1, sort_keys=True) + "\n")
     (options.out / "REAL.md").write_text(page(rows))
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from scripts.lab.bench.measure.process_usage import Together, Watch, cpu_per_round
-from scripts.lab.bench.measure.sessions import Played, play, session
+from scripts.lab.bench.measure.sessions import SessionTiming, run_session, session
 from scripts.lab.bench.measure.single_party import Setting
 from scripts.lab.bench.measure.traffic import relayed
 from scripts.lab.common.local_session import LIMIT_SECONDS, environment
@@ -46,13 +46,13 @@ def alone(setting: Setting) -> dict[str, Any]:
 def network(parties: int, seed: int) -> dict[str, Any]:
     """A session over the relay: CPU per round of a party and of the coordinator, memory, files."""
     rounds = 4_000 // parties
-    played, watch = _watched(parties, rounds, "relay", seed)
-    rates = watch.cpu_per_round(played.closed_at)
+    timing, watch = _watched(parties, rounds, "relay", seed)
+    rates = watch.cpu_per_round(timing.closed_at)
     coordinator = rates.pop("coordinator")
     return {
         "parties": parties,
         "rounds": rounds,
-        "rounds_per_second": played.rounds_per_second,
+        "rounds_per_second": timing.rounds_per_second,
         "party_cpu_microseconds": statistics.mean(rates.values()) * 1e6,
         "coordinator_cpu_microseconds": coordinator * 1e6,
         **_peak_usage(watch),
@@ -69,35 +69,35 @@ def crowd(parties: int, rounds: int, seed: int) -> dict[str, Any]:
             str(CROWD_LIMIT_SECONDS / 2.0),
         )  # a slow start
         options = session(parties, rounds, "relay", seed, *patience)
-        played = play(folder, options, watch=together, limit_seconds=CROWD_LIMIT_SECONDS)
+        timing = run_session(folder, options, watch=together, limit_seconds=CROWD_LIMIT_SECONDS)
         results = [json.loads(path.read_text()) for path in folder.glob("*/out/result.json")]
     return {
         "parties": parties,
-        "rounds": len(played.closed),
+        "rounds": len(timing.closed),
         "finished": len(results),
         "heads": len({result["head"] for result in results}),
-        "start_seconds": played.closed[0],
-        "rounds_per_second": played.rounds_per_second,
-        "seconds": played.seconds,
+        "start_seconds": timing.closed[0],
+        "rounds_per_second": timing.rounds_per_second,
+        "seconds": timing.seconds,
         "memory_bytes": together.memory_bytes,
     }
 
 
 def mesh(parties: int, seed: int) -> dict[str, Any]:
     """A short session of a mesh: memory and open files of its parties."""
-    played, watch = _watched(parties, 40, "mesh", seed)
+    timing, watch = _watched(parties, 40, "mesh", seed)
     return {
         "parties": parties,
-        "rounds_per_second": played.rounds_per_second,
+        "rounds_per_second": timing.rounds_per_second,
         **_peak_usage(watch),
     }
 
 
-def _watched(parties: int, rounds: int, topology: str, seed: int) -> tuple[Played, Watch]:
+def _watched(parties: int, rounds: int, topology: str, seed: int) -> tuple[SessionTiming, Watch]:
     watch = Watch()
     with tempfile.TemporaryDirectory(prefix="sotto-bench-") as folder:
         options = session(parties, rounds, topology, seed)
-        return play(Path(folder) / "session", options, watch=watch), watch
+        return run_session(Path(folder) / "session", options, watch=watch), watch
 
 
 def _peak_usage(watch: Watch) -> dict[str, Any]:
@@ -111,8 +111,8 @@ def _peak_usage(watch: Watch) -> dict[str, Any]:
 
 def endurance(rounds: int, seed: int) -> dict[str, Any]:
     """A long session of three: time, CPU and memory of early and late rounds."""
-    played, watch = _watched(3, rounds, "relay", seed)
-    closed = played.closed_at
+    timing, watch = _watched(3, rounds, "relay", seed)
+    closed = timing.closed_at
     seen = watch.samples.get("party2", [])
     windows = []
     for w in range(WINDOWS):
@@ -134,11 +134,11 @@ def endurance(rounds: int, seed: int) -> dict[str, Any]:
 
 def wire_bytes(parties: int, seed: int) -> dict[str, Any]:
     """Bytes per round between one party and the relay, messages per round out of the relay, and
-    the bytes of all hellos that the relay sent. All are counted on the sockets."""
+    the bytes of all hellos that the relay sent. All are counts on the sockets."""
     few, many = 20, 60
     short, long = relayed(parties, few, seed), relayed(parties, many, seed)
     hellos = (HELLO_BYTES, HELLO_BYTES + parties)
-    greeting = [_sent(counted["messages"], *hellos)["bytes"] for counted in (short, long)]
+    greeting = [_sent(counts["messages"], *hellos)["bytes"] for counts in (short, long)]
     releases = _sent(long["messages"], long["release_bytes"])
     return {
         "parties": parties,

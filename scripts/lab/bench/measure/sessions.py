@@ -17,8 +17,9 @@ from scripts.lab.demo.__main__ import demo_options
 
 
 @dataclass(frozen=True)
-class Played:
-    """Times of one session: launch by the wall clock, and closed rounds in seconds since then."""
+class SessionTiming:
+    """Launch of a session by the wall clock, and seconds from then to each closed round and the
+    end."""
 
     launched: float
     closed: tuple[float, ...]
@@ -55,14 +56,14 @@ def prepared(folder: Path, options: argparse.Namespace) -> LocalSession:
     return LocalSession(folder, options)
 
 
-def play(
+def run_session(
     folder: Path,
     options: argparse.Namespace,
     *,
     first: Sequence[str] = PARTY,
     watch: Callable[[Mapping[str, int]], None] = lambda _: None,
     limit_seconds: float = LIMIT_SECONDS,
-) -> Played:
+) -> SessionTiming:
     """Prepare and run one session in a new folder.
 
     `first` is how the first party is run, so that it can be profiled. `watch` is called with all
@@ -80,4 +81,4 @@ def play(
         seconds = time.time() - launched
         events = running.events[running.names[0]]
     closed = [event["at"] - launched for event in events if event["event"] == "round"]
-    return Played(launched, tuple(closed), seconds)
+    return SessionTiming(launched, tuple(closed), seconds)

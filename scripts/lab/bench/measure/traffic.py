@@ -99,9 +99,9 @@ def relayed(parties: int, rounds: int, seed: int) -> dict[str, Any]:
             running.done(*running.names)
             running.stop("coordinator")
             running.stop("counter")
-            counted: dict[str, Any] = json.loads(running.stdout("counter"))
-            lengths = {int(length): count for length, count in counted["messages"].items()}
-            return counted | {"messages": lengths, "release_bytes": release_bytes(agreement)}
+            counts: dict[str, Any] = json.loads(running.stdout("counter"))
+            lengths = {int(length): count for length, count in counts["messages"].items()}
+            return counts | {"messages": lengths, "release_bytes": release_bytes(agreement)}
 
 
 if __name__ == "__main__":
