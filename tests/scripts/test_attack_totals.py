@@ -50,13 +50,13 @@ def test_the_last_member_to_answer_knows_the_demand_of_all_others() -> None:
     agreement = replace(terms(instance, 3, "center"), rehearsal=True)  # it is only played
     with players(agreement, instance.subproblems(), 1) as members:
         run(members)
-        known = outcome(agreement, members[0].ledger.transcript())
+        result = outcome(agreement, members[0].ledger.transcript())
         demands = [member.ledger.demands()[1] for member in members]
-    masks = known.released[:, 0] - demands[0]
-    others = known.released[:, 1:].sum(axis=1) + masks
-    assert known.rounds > 5
+    masks = result.released[:, 0] - demands[0]
+    others = result.released[:, 1:].sum(axis=1) + masks
+    assert result.rounds > 5
     np.testing.assert_array_equal(others, demands[1] + demands[2])
-    assert not (known.released[:, 1:] == np.stack(demands[1:], axis=1)).any(), "they are masked"
+    assert not (result.released[:, 1:] == np.stack(demands[1:], axis=1)).any(), "they are masked"
 
 
 def test_steps_of_a_known_demand() -> None:

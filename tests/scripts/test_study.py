@@ -80,10 +80,10 @@ def test_sessions_equal_those_of_real_gates(name: str) -> None:
     path = play_gates(agreement, instance.subproblems(), Drawn(agreement, draws))
     played = session(agreement, Companies(instance), draws)
     if agreement.masked:
-        assert (played.known.state.released == path[-1].released).all()
+        assert (played.outcome.state.released == path[-1].released).all()
     else:
-        assert played.known.state.chain_hash == path[-1].chain_hash
-    assert (played.known.path == [state.prices.current for state in path]).all()
+        assert played.outcome.state.chain_hash == path[-1].chain_hash
+    assert (played.outcome.path == [state.prices.current for state in path]).all()
 
 
 def test_private_quotas_equal_those_of_parties() -> None:
@@ -95,7 +95,7 @@ def test_private_quotas_equal_those_of_parties() -> None:
     play_gates(agreement, instance.subproblems(), Drawn(agreement, draws), ledgers)
     played = session(agreement, Companies(instance), draws)
     for member, ledger, quota in zip(agreement.members, ledgers, played.quota, strict=True):
-        own = own_part(played.known, member.name, ledger)
+        own = own_part(played.outcome, member.name, ledger)
         assert own is not None
         assert own.quota.tolist() == quota.tolist()
     assert len({tuple(row) for row in played.quota.tolist()}) > 1
@@ -110,7 +110,7 @@ def test_a_session_does_not_depend_on_earlier_sessions() -> None:
         agreement = agree(VARIANTS["recommended"], instance, rounds=60, epsilon=epsilon, buffer=2.0)
         again = session(agreement, used, draws)
         fresh = session(agreement, Companies(instance), draws)
-        assert again.known.state.chain_hash == fresh.known.state.chain_hash
+        assert again.outcome.state.chain_hash == fresh.outcome.state.chain_hash
 
 
 @pytest.mark.parametrize("name", VARIANTS)

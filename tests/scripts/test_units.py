@@ -35,23 +35,23 @@ def in_units(instance: Instance, factors: Floats) -> Instance:
 
 
 @dataclass(frozen=True)
-class Played:
+class SettledSession:
     """A session and the companies' settlements."""
 
-    known: Outcome
+    result: Outcome
     figures: dict[str, Any]
 
     @property
     def money(self) -> Floats:
         """The prices of the outcome for each whole capacity."""
-        return self.known.prices * quantities(self.known.agreement).capacity
+        return self.result.prices * quantities(self.result.agreement).capacity
 
     @property
     def parts(self) -> Floats:
-        return self.known.quota / self.known.agreement.ticks
+        return self.result.quota / self.result.agreement.ticks
 
 
-def play(instance: Instance, mode: str, **prices: Any) -> Played:
+def play(instance: Instance, mode: str, **prices: Any) -> SettledSession:
     """Run a session of this mode with its defaults, and with seeded noise if there is any."""
     count = len(instance.data)
     privacy = {} if mode == "exact" else {"epsilon": 64.0, "delta": 1e-3}
@@ -71,8 +71,8 @@ def play(instance: Instance, mode: str, **prices: Any) -> Played:
     )
     with players(agreement, instance.subproblems(), 3) as members:
         run(members)
-        known = outcome(agreement, members[0].ledger.transcript())
-    return Played(known, settled(known, instance, central(instance).utility))
+        result = outcome(agreement, members[0].ledger.transcript())
+    return SettledSession(result, settled(result, instance, central(instance).utility))
 
 
 @pytest.mark.parametrize("factors", FACTORS)
@@ -84,13 +84,13 @@ def test_the_outcome_is_the_same_in_other_units(
     """With default rules, prices in money, quotas in fractions, payments and utilities agree."""
     instance = draw(seed, parties=8, resources=3, demands=False)
     one, other = play(instance, mode), play(in_units(instance, np.array(factors)), mode)
-    assert one.known.agreement.pricing.step == step
-    assert one.known.rounds == other.known.rounds
+    assert one.result.agreement.pricing.step == step
+    assert one.result.rounds == other.result.rounds
     worth = one.money.sum()
     assert worth > 0.0
     assert other.money == pytest.approx(one.money, abs=1e-6 * worth)
     assert other.parts == pytest.approx(one.parts, abs=1e-6)
-    assert other.known.payments == pytest.approx(one.known.payments, abs=1e-6 * worth)
+    assert other.result.payments == pytest.approx(one.result.payments, abs=1e-6 * worth)
     for name in ("quota_utility", "prorata_utility"):
         assert other.figures[name] == pytest.approx(one.figures[name], rel=1e-6)
 

@@ -60,7 +60,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Played:
+class SimulatedSession:
     """The outcome of a session, and dual values by round.
 
     `dual` is at the prices of the round. `outcome_dual` is at the prices of the outcome if the
@@ -69,7 +69,7 @@ class Played:
     session.
     """
 
-    known: Outcome
+    outcome: Outcome
     dual: Floats
     outcome_dual: Floats
     asked: Ticks
@@ -77,9 +77,9 @@ class Played:
     @property
     def quota(self) -> Ticks:
         """What each party may use, from public or from private quotas."""
-        if not self.known.agreement.masked:
-            return self.known.quota
-        caps, rule = quantities(self.known.agreement).share_ticks, self.known.rule
+        if not self.outcome.agreement.masked:
+            return self.outcome.quota
+        caps, rule = quantities(self.outcome.agreement).share_ticks, self.outcome.rule
         weights = np.array(rule.weights)
         own = np.tensordot(weights, self.asked, 1)  # integers, far below 2^63
         whole = int(weights.sum())
@@ -148,7 +148,7 @@ class Companies:
         return max(0.0, float(total.max()) - 1.0)
 
 
-def session(agreement: Agreement, companies: Companies, draws: Floats) -> Played:
+def session(agreement: Agreement, companies: Companies, draws: Floats) -> SimulatedSession:
     """Run a session; `draws` is the noise in units of σ, rounds by parties by numbers."""
     engine, calibration = RoundEngine(agreement), Calibration(agreement)
     state = engine.opening
@@ -168,14 +168,16 @@ def session(agreement: Agreement, companies: Companies, draws: Floats) -> Played
             companies.dual(outcome_prices(state, companies.capacity)) if proved else dual[-1]
         )
         if state.over:
-            known = Outcome(
+            outcome = Outcome(
                 agreement=agreement,
                 state=state,
                 released=np.array(released),
                 path=np.array(path),
                 sealed=True,
             )
-            return Played(known, np.array(dual), np.array(outcome_dual), np.array(asked))
+            return SimulatedSession(
+                outcome, np.array(dual), np.array(outcome_dual), np.array(asked)
+            )
         if adaptive:
             scales = calibration.scales(state.caps)
         noise = np.rint(draws[state.round] * scales).astype(np.int64)
@@ -209,7 +211,7 @@ def _convergence(unit: Unit) -> Rows:
         curves[name] = gap.tolist()
         rows.append(
             {"parties": unit.setting.parties, "variant": name, "seed": unit.seed}
-            | {"rounds_played": played.known.rounds}
+            | {"rounds_played": played.outcome.rounds}
             | {f"gap_{mark}": gap[mark] for mark in MARKS}
             | {f"rounds_{level:g}": first_below(gap, level / 100.0) for level in LEVELS}
         )
@@ -243,7 +245,7 @@ def _sessions(unit: Unit) -> list[Row]:
             buffer=setting.buffer,
         )
         own, other = (session(agreement, t, draws) for t in (companies, others))
-        average = own.known.prices
+        average = own.outcome.prices
         row: dict[str, Any] = {
             "experiment": unit.experiment,
             "parties": setting.parties,
@@ -256,15 +258,15 @@ def _sessions(unit: Unit) -> list[Row]:
             "gap_last": gap(own.dual[-1]),
             "gap_average": gap(companies.dual(average)),
             "gap_best": gap(own.dual.min()),
-            "placebo_last": gap(companies.dual(other.known.last_prices)),
-            "placebo_average": gap(companies.dual(other.known.prices)),
-            "overrun_last": companies.overrun(own.known.last_prices),
+            "placebo_last": gap(companies.dual(other.outcome.last_prices)),
+            "placebo_average": gap(companies.dual(other.outcome.prices)),
+            "overrun_last": companies.overrun(own.outcome.last_prices),
             "overrun_average": companies.overrun(average),
         }
         if experiment.hindsight:
-            row["placebo_best"] = gap(min(companies.dual(prices) for prices in other.known.path))
+            row["placebo_best"] = gap(min(companies.dual(prices) for prices in other.outcome.path))
         if experiment.quota and VARIANTS[name].caps:
-            equal = equal or splits.within(agreement, own.known.prorata, "prorata")
+            equal = equal or splits.within(agreement, own.outcome.prorata, "prorata")
             row |= equal | splits.within(agreement, own.quota, "quota")
             row["quota_over"] = _over(agreement, own.quota)
         if experiment.quota and not setting.demands:
