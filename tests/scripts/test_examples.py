@@ -1,8 +1,6 @@
 """The examples for modelling tools: a party reads exactly the tool's model, with its names."""
 
 import csv
-import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -29,9 +27,9 @@ from scripts.examples import (
     with_pulp,
     with_pyomo,
 )
-from scripts.lab.common.local_session import Processes, environment
+from scripts.lab.common.local_session import Processes
 from scripts.lab.common.ports import reserve
-from tests.support import ROOT
+from tests.support.commands import run_module
 from tests.support.wait import LIMIT
 
 TOOLS = {"linopy": with_linopy, "pyomo": with_pyomo, "pulp": with_pulp, "highs": with_highs}
@@ -295,12 +293,8 @@ def test_an_incomplete_command_is_refused(
 
 def test_an_example_ends_with_the_exit_code_of_party_join(tmp_path: Path) -> None:
     """An example that joins ends with the exit code of `party join`, and leaves no file."""
-    command = [sys.executable, "-m", "scripts.examples.with_highs"]
-    command += ["--agreement", "missing.toml", "--key", "courier.key", "--out", "result"]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True, timeout=LIMIT, check=False,
-    )  # fmt: skip
+    command = ["scripts.examples.with_highs", "--agreement", "missing.toml"]
+    done = run_module(*command, "--key", "courier.key", "--out", "result", folder=tmp_path)
     assert done.returncode == BadAgreement.exit_code
     assert "missing.toml" in done.stderr
     assert not list(tmp_path.iterdir())
@@ -310,30 +304,25 @@ def test_an_example_ends_with_the_exit_code_of_party_join(tmp_path: Path) -> Non
 def test_four_companies_with_four_tools_share_a_session(tmp_path: Path) -> None:
     """Each example joins with its own command, and finds its plan under its own names."""
 
-    def command(*arguments: str) -> list[str]:
-        return [sys.executable, "-m", *arguments]
-
-    def finish(words: list[str]) -> None:
-        subprocess.run(words, cwd=tmp_path, env=environment(), check=True, timeout=LIMIT)
-
     for tool in TOOLS:
-        finish(command("party", "keygen", tool))
-    new = command("coordinator", "new", "--session", "examples", "--rounds", "8")
+        run_module("party", "keygen", tool, folder=tmp_path, check=True)
+    new = ["coordinator", "new", "--session", "examples", "--rounds", "8"]
     new += ["--resource", "truck_hours=300:15000", "--resource", "dock_slots=75:6000"]
     new += [word for tool in TOOLS for word in ("--member", f"{tool}.member.toml:0.5")]
     new += ["--mode", "private", "--epsilon", "8", "--start", "worth", "--key", "coordinator.key"]
     new += ["--address", f"tcp://127.0.0.1:{reserve(2)}", "--patience", "600"]
-    finish(new)
+    run_module(*new, folder=tmp_path, check=True)
 
     with Processes(tmp_path) as processes:
 
-        def started(name: str, *arguments: str) -> None:
+        def start(name: str, *arguments: str) -> None:
             shared = ["--agreement", "agreement.toml", "--key", f"{name}.key"]
-            processes.launch(name, command(*arguments, *shared), within=tmp_path)
+            command = [sys.executable, "-m", *arguments, *shared]
+            processes.launch(name, command, within=tmp_path)
 
-        started("coordinator", "coordinator", "serve")
+        start("coordinator", "coordinator", "serve")
         for tool in TOOLS:
-            started(tool, f"scripts.examples.with_{tool}", "--out", f"out/{tool}")
+            start(tool, f"scripts.examples.with_{tool}", "--out", f"out/{tool}")
         processes.done(*TOOLS, seconds=LIMIT)
 
     for tool, (solve, _) in SOLVED.items():

@@ -3,8 +3,6 @@
 import argparse
 import json
 import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,11 +10,10 @@ from typing import Any
 import pytest
 
 from protocol.errors import BadCommand
-from scripts.lab.common.local_session import environment
 from scripts.lab.common.model_sets import read_set
 from scripts.lab.simulate import command_line, play
 from tests.support import ROOT
-from tests.support.wait import LIMIT
+from tests.support.commands import run_module
 
 PUBLIC = Path(os.environ.get("INSTANCES", ROOT.parent / "shared" / "instances"))
 
@@ -102,26 +99,22 @@ def test_a_set_that_only_costs_has_gaps_above_its_optimum(tmp_path: Path) -> Non
     assert figures["without_plan"] == 0
 
 
+SIMULATE = ("scripts.lab.simulate", "--mode", "exact")
+
+
 def test_the_command_runs_a_set(tmp_path: Path) -> None:
     """The command ends with exit code 0, prints a table and writes the figures."""
     file = tmp_path / "figures.json"
-    done = simulated("--models", str(earning(tmp_path)), "--json", str(file))
+    done = run_module(*SIMULATE, "--models", earning(tmp_path), "--json", file)
     assert done.returncode == 0, done.stderr
     assert "2 parties" in done.stdout
     figures = json.loads(file.read_text())
     assert figures["optimum"] == pytest.approx(14.0)
 
 
-def simulated(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "scripts.lab.simulate", "--mode", "exact", *arguments]
-    return subprocess.run(
-        command, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=LIMIT
-    )
-
-
 def test_options_for_drawing_are_refused_with_models(tmp_path: Path) -> None:
     """An option that describes a drawn problem is refused: exit code 2, and no figures."""
-    done = simulated("--models", str(earning(tmp_path)), "--parties", "3")
+    done = run_module(*SIMULATE, "--models", earning(tmp_path), "--parties", "3")
     assert done.returncode == 2
     assert "--parties describes a drawn problem" in done.stderr
 

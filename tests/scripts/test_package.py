@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from protocol import __version__
-from scripts.lab.common.local_session import environment
 from tests.support import ROOT
+from tests.support.commands import run_command
 from tests.support.wait import LIMIT
 
 PROGRAMS = ("coordinator", "party", "protocol")
@@ -81,6 +81,9 @@ def test_the_wheel_runs_alone(distribution: dict[str, Path], program: str, tmp_p
     assert not result.stderr
 
 
+DEMO = ("-m", "scripts.lab.demo", "--parties", "3")
+
+
 @pytest.mark.skipif("SOTTO_LOWEST" not in os.environ, reason="SOTTO_LOWEST=1 downloads 150 MB")
 @pytest.mark.timeout(900)
 def test_the_lowest_versions_suffice(tmp_path: Path) -> None:
@@ -92,30 +95,8 @@ def test_the_lowest_versions_suffice(tmp_path: Path) -> None:
     python = str(tmp_path / "venv" / "bin" / "python")
     for command in (
         [python, "-m", "pip", "install", "--quiet", *lowest],
-        [
-            python,
-            "-m",
-            "scripts.lab.demo",
-            "--mode",
-            "exact",
-            "--parties",
-            "3",
-            "--rounds",
-            "40",
-        ],
-        [
-            python,
-            "-m",
-            "scripts.lab.demo",
-            "--epsilon",
-            "8",
-            "--parties",
-            "3",
-            "--rounds",
-            "5",
-        ],
+        [python, *DEMO, "--mode", "exact", "--rounds", "40"],
+        [python, *DEMO, "--epsilon", "8", "--rounds", "5"],
     ):
-        done = subprocess.run(
-            command, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=600
-        )
+        done = run_command(command, seconds=600.0)
         assert done.returncode == 0, done.stdout + done.stderr

@@ -11,16 +11,20 @@ from tests.support.wait import LIMIT
 
 
 def run_command(
-    command: Sequence[object], *, folder: Path = ROOT, check: bool = False
+    command: Sequence[object],
+    *,
+    folder: Path = ROOT,
+    check: bool = False,
+    seconds: float = LIMIT,
 ) -> "subprocess.CompletedProcess[str]":
-    """Run a command to its end in `folder`. With `check`, raise if it fails."""
+    """Run a command in `folder` for at most `seconds`. With `check`, raise if it fails."""
     return subprocess.run(
         [str(word) for word in command],
         cwd=folder,
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=LIMIT,
+        timeout=seconds,
         check=check,
     )
 
