@@ -1,4 +1,4 @@
-"""From 5 to 100 parties: when prices hold information, and how far plans at them overrun."""
+"""From 5 to 100 parties: when prices have information, and how far plans exceed capacities."""
 
 from collections.abc import Iterator
 
@@ -31,13 +31,13 @@ def removed_at(results: Results, epsilon: float) -> tuple[float, float]:
 
 
 def _range(results: Results, epsilon: float) -> str:
-    """The same where only totals can be read."""
+    """The range of what own data remove where only totals can be read."""
     parts = [removed(results.cell(s, epsilon, "totals", "parties")) for s in SETTINGS]
     return f"{max(0.0, min(parts)):.0f} to {max(parts):.0f} %"
 
 
 def over(results: Results, variant: str) -> Columns:
-    """By how much plans at the last prices overrun, with this variant."""
+    """By how much plans at the last prices exceed capacities, with this variant."""
     overrun = where(results.sessions, experiment="parties", variant=variant)["overrun_last"]
     return {"all": overrun > EXCEEDED, "by": overrun[overrun > EXCEEDED]}
 

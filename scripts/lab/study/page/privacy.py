@@ -1,4 +1,4 @@
-"""The paper's grid of market shares and budgets: as the paper measures, and as can be known."""
+"""The paper's grid of market shares and budgets: by its own measure, and at known prices."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ CELLS = tuple((setting, epsilon) for setting in settings("privacy") for epsilon 
 
 HINDSIGHT_VARIANTS = (*PAPER_VARIANTS, "tuned")
 NEAR = 0.05
-"""A placebo whose gap is at most this part above the own data's does as well."""
+"""A placebo does as well if its gap exceeds that of the own data by at most this fraction."""
 
 
 @dataclass(frozen=True)
@@ -69,18 +69,18 @@ def hindsight(results: Results) -> Hindsight:
 
 @dataclass(frozen=True)
 class Known:
-    """The recommendation over the paper's grid, at prices that can be known."""
+    """The recommendation over the paper's grid, at prices that a session knows."""
 
     cells: int
     lost: tuple[str, ...]
     """The comparisons in which a variant of the paper is nearer to the optimum."""
 
     ahead: float
-    """By how much it is nearer than the best of them, on average, in percentage points."""
+    """How much nearer it is than the best of them, on average, in percentage points."""
 
     informed: int
     gains: tuple[float, ...]
-    """By how much it is nearer than its placebo, in percentage points."""
+    """How much nearer it is than its placebo, in percentage points."""
 
     start_better: int
 

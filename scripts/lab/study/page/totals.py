@@ -1,4 +1,4 @@
-"""What is gained where only totals can be read: prices, and private quotas, beside `each`."""
+"""Gains where only totals can be read: prices and private quotas, compared with `each`."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ SETTINGS = tuple(settings("totals"))
 
 
 def ratio(table: Columns) -> float:
-    """How many times the own gap the placebo's is."""
+    """The placebo's gap as a multiple of the own gap."""
     return mean(table["placebo_average"]) / mean(table["gap_average"])
 
 
 @dataclass(frozen=True)
 class Gained:
-    """A cell of the experiment, with releases that can be read and with totals alone."""
+    """A cell of the experiment, with single releases and with totals alone."""
 
     setting: Any
     epsilon: float
@@ -33,12 +33,12 @@ class Gained:
 
     @property
     def above(self) -> float:
-        """What private quotas earn above a split by shares, in points of the optimum."""
+        """What private quotas earn above a pro rata split, in points of the optimum."""
         return 100 * mean(self.totals["quota"] - self.totals["prorata"])
 
     @property
     def by_shares(self) -> bool:
-        """Whether private quotas are the split by shares, which exceeds nothing."""
+        """Whether private quotas are the pro rata split, which exceeds no capacity."""
         return float(np.abs(self.totals["quota"] - self.totals["prorata"]).max()) < 1e-4
 
 
