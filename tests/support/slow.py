@@ -9,8 +9,10 @@ SLOW = (
     "tests/coordinator/test_next_session.py",
     "tests/coordinator/test_relay.py",
     "tests/coordinator/test_serving.py",
+    "tests/party/test_api.py",
     "tests/party/test_budget_command.py",
     "tests/protocol/test_paper.py",
+    "tests/protocol/test_reference.py",
     "tests/scripts",
     "tests/system",
 )
