@@ -241,9 +241,9 @@ def _row(size: Size, topology: str, got: dict[str, list[Any]]) -> dict[str, Any]
 
 
 def rounds(options: argparse.Namespace, console: Console) -> dict[str, Any]:
-    """Compare the secured session with a bare loop of the same necessary work (baselines/bare.py
-    lists it), with loops that only carry the bytes, and with DISROPT's dual subgradient if it is
-    installed: per round, and until prices are near the optimum."""
+    """Compare the secured session with a bare loop of the same necessary work (baselines/bare.py).
+    Also compare it with loops that only carry the bytes, and with DISROPT if it is installed: per
+    round, and until prices are near the optimum."""
     mpi = found(options.mpi_python)
     rows: list[dict[str, Any]] = []
     for size in _chosen(options, "pace", QUICK, SIZES):

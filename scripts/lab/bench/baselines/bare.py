@@ -1,14 +1,18 @@
 """A bare lock-step loop with only the work that every session needs.
 
-`scripts/bench rounds` compares the real session with it. Each party does in each round: one warm
-solve in HiGHS (change the costs, run, read), one draw of OpenDP's discrete Gaussian, one Ed25519
-signature, one durable append (the K releases of the previous round and its own new release, one
-write, one fdatasync), one message to all peers over CURVE, K−1 verifications, the sum and the next
-prices. Messages are as long as those of a session, and prices move by the same step. The noise of
-the next round is drawn after the message has left. Left out: state machine, hash chain, agreement
-checks, unknown keys, logs, recovery. With a relay all bytes pass one more process, `relay`, which
-forwards from one socket to the other. (libzmq's own proxy polls both sockets for each message, and
-is slower.)
+`scripts/bench rounds` compares the real session with it. Each party does in each round:
+
+- one warm solve in HiGHS (change the costs, run, read), and one draw of OpenDP's discrete Gaussian,
+- one Ed25519 signature, and one message to all peers over CURVE,
+- one durable append: the K releases of the previous round and its own new release, one write, one
+  fdatasync,
+- K−1 verifications, the sum and the next prices.
+
+Messages are as long as those of a session, and prices move by the same step. The noise of the next
+round is drawn after the message has left. Left out: state machine, hash chain, agreement checks,
+unknown keys, logs, recovery. With a relay all bytes pass one more process, `relay`, which forwards
+from one socket to the other. (libzmq's own proxy polls both sockets for each message, and is
+slower.)
 """
 
 import json
