@@ -1,1 +1,1 @@
-"""Demonstration, simulation, study and benchmarks. May import anything."""
+"""Demonstration, simulation, study, benchmarks and attacks. Nothing in the product imports them."""

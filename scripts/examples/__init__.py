@@ -1,1 +1,1 @@
-"""A company's model from the modelling tool it already has, one example for each tool."""
+"""A company's model from the modelling tool that it uses, one example for each tool."""

@@ -1,7 +1,6 @@
 """The command line of every example: write the model to a file, or join a session with it.
 
-Nothing here knows a model or a tool. Joining is `party.api.join`, with the model as the tool
-holds it.
+Independent of models and tools. `party.api.join` takes the tool's own model object.
 """
 
 import argparse
@@ -15,7 +14,7 @@ from protocol.runtime.cli import run as start
 
 
 def run(build: Callable[[], Any], write: Callable[[Path], None], suffix: str) -> None:
-    """Have `write` write the model, or join with what `build` builds if an agreement is given."""
+    """Write the model with `write`; or, with an agreement, join with the model of `build`."""
     parser = argparse.ArgumentParser(
         description="Write a company's model to MODEL_FILE; or, with the other three options, "
         "join a session with it."
@@ -23,8 +22,8 @@ def run(build: Callable[[], Any], write: Callable[[Path], None], suffix: str) ->
     add = parser.add_argument
     add("model", nargs="?", type=Path, metavar="MODEL_FILE", help=f"ends in {suffix}")
     add("--agreement", type=Path, metavar="FILE")
-    add("--key", type=Path, metavar="FILE", help="from `party keygen`")
-    add("--out", type=Path, metavar="DIR", help="for report, plan and result")
+    add("--key", type=Path, metavar="FILE", help="key file from `party keygen`")
+    add("--out", type=Path, metavar="DIR", help="folder for report, plan and result")
     parser.set_defaults(run=lambda options: _chosen(options, build, write, suffix))
     start(parser)
 
@@ -46,7 +45,7 @@ def _chosen(
         raise BadCommand(f"{str(path)!r} must end in {suffix}: the tool writes this format")
     path.parent.mkdir(parents=True, exist_ok=True)
     write(path)
-    print(f"{path}: written; it stays here. Before joining with it, say")
+    print(f"{path}: written. Check it before you join:")
     print(f"    party check --agreement agreement.toml --data {path} --as NAME")
 
 

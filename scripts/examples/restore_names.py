@@ -1,6 +1,6 @@
-"""Names that a tool changes on the way to a file, put right by HiGHS.
+"""Restores names that a tool changes when it writes a file.
 
-Only names change here: coefficients, bounds and the sense of the objective stay as they are.
+Only names change: coefficients, bounds and the sense of the objective stay.
 """
 
 from collections.abc import Callable
@@ -17,5 +17,5 @@ def save(model: highspy.Highs, path: Path, name: Callable[[str], str] = str) -> 
     program.row_names_ = [name(label) for label in program.row_names_]
     done = model.passModel(program), model.writeModel(str(path))
     if any(status != highspy.HighsStatus.kOk for status in done):
-        path.unlink(missing_ok=True)  # it would be read, under other names
-        raise ValueError("HiGHS cannot write these names: none may be empty, twice or have spaces")
+        path.unlink(missing_ok=True)  # the file would be readable, but with other names
+        raise ValueError("HiGHS cannot write these names: each must be unique and without spaces")

@@ -36,7 +36,7 @@ def build() -> highspy.Highs:
         name: model.addVariable(lb=0.0, ub=s.orders, obj=s.profit, name=f"carry[{name}]")
         for name, s in SERVICES.items()
     }
-    model.setMaximize()  # HiGHS minimises unless it is told
+    model.setMaximize()  # HiGHS minimises by default
 
     # Shared: rows named as in the agreement. The limits are today's; the session replaces them.
     truck_hours = sum(s.truck_hours * carry[name] for name, s in SERVICES.items())
@@ -44,14 +44,14 @@ def build() -> highspy.Highs:
     model.addConstr(truck_hours <= 120.0, name="truck_hours")
     model.addConstr(dock_slots <= 25.0, name="dock_slots")
 
-    # Private: nobody learns how much the sorting hall can do, nor that there is one.
+    # Private: no other company learns that there is a sorting hall, or how much it can do.
     sorting = sum(s.sorting_hours * carry[name] for name, s in SERVICES.items())
     model.addConstr(sorting <= 65.0, name="sorting_hall")
     return model
 
 
 def write(path: Path) -> None:
-    """As MPS, which keeps every name; HiGHS's LP writer drops all that have brackets."""
+    """Write MPS, which keeps every name; HiGHS's LP writer drops names with brackets."""
     restore_names.save(build(), path)
 
 

@@ -23,7 +23,7 @@ MILK = xr.DataArray([22.0, 28.0, 25.0], coords=[DAY])
 def build() -> linopy.Model:
     model = linopy.Model()
     deliver = model.add_variables(lower=0.0, upper=ORDERS, coords=[DEPOT, DAY], name="deliver")
-    model.add_objective((PROFIT * deliver).sum(), sense="max")  # linopy minimises unless it is told
+    model.add_objective((PROFIT * deliver).sum(), sense="max")  # linopy minimises by default
 
     # Shared: summed over everything, because one resource is one row. The limits are today's;
     # the session replaces them.
@@ -36,7 +36,7 @@ def build() -> linopy.Model:
 
 
 def write(path: Path) -> None:
-    """linopy puts `#` and a number behind every name in a file; here they are cut off again."""
+    """Write the file without the `#` and number that linopy appends to every name."""
     model = build().to_highspy(explicit_coordinate_names=True, set_names=True)
     restore_names.save(model, path, lambda label: label.rpartition("#")[0])
 

@@ -17,7 +17,7 @@ ORDERS = {"pubs": 25.0, "shops": 40.0, "stadium": 12.0}
 
 def build() -> pulp.LpProblem:
     model = pulp.LpProblem("brewery", pulp.LpMaximize)
-    # With `%s` the index stands where one wants it. PuLP makes `_` of spaces and of - + [ ] > /
+    # `%s` sets the position of the index. PuLP replaces spaces and - + [ ] > / by `_`.
     deliver = model.add_variable_dicts("deliver(%s)", CUSTOMERS, lowBound=0.0)
     fetch = model.add_variable("fetch_empties", lowBound=0.0)
     model += pulp.lpSum(PROFIT[c] * deliver[c] for c in CUSTOMERS) - 4.0 * fetch, "profit"
@@ -38,7 +38,7 @@ def build() -> pulp.LpProblem:
 
 
 def write(path: Path) -> None:
-    """As LP, which says `Maximize`. PuLP's MPS does so only if asked with `with_objsense=True`."""
+    """Write LP, which states `Maximize`. PuLP's MPS does only with `with_objsense=True`."""
     build().writeLP(str(path))
 
 

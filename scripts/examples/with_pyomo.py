@@ -26,7 +26,7 @@ def build() -> pyo.ConcreteModel:
     crates = list(model.deliver.items())
     model.profit = pyo.Objective(
         expr=sum(PROFIT[to] * x for to, x in crates),
-        sense=pyo.maximize,  # Pyomo minimises unless it is told
+        sense=pyo.maximize,  # Pyomo minimises by default
     )
 
     # Shared: constraints named as in the agreement. The limits are today's; the session
@@ -45,7 +45,7 @@ def build() -> pyo.ConcreteModel:
 
 
 def write(path: Path) -> None:
-    """Pyomo calls the row `truck_hours` `c_u_truck_hours_`; its symbol map knows the true names."""
+    """Restore names: Pyomo writes `truck_hours` as `c_u_truck_hours_`, and has a symbol map."""
     pyomo_model, model = build(), highspy.Highs()
     model.silent()
     with tempfile.TemporaryDirectory() as folder:

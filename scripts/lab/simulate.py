@@ -1,7 +1,7 @@
-"""A whole session in one process, compared with the optimum that only an owner of all data knows.
+"""A session in one process, compared with the optimum that only an owner of all data knows.
 
-What is played is the real session, gate and ledger of every party (`party.rehearsal.in_process`).
-Noise is seeded, so that a run can be repeated.
+Every party has the real session, gate and ledger (`party.rehearsal.in_process`). Noise is seeded,
+so that a run can be repeated.
 """
 
 import argparse
@@ -37,92 +37,94 @@ from scripts.lab.common.model_sets import read_set
 
 
 def summary(
-    known: Outcome, instance: Instance, optimum: Optimum, parts: Sequence[Allocation | None]
+    result: Outcome, instance: Instance, optimum: Optimum, allocations: Sequence[Allocation | None]
 ) -> dict[str, Any]:
     """The figures of one session. Gaps are fractions of the optimum: 0.01 is 1 %.
 
-    `parts` has what each company may use and pays, where nobody else knows that.
+    `allocations` has each company's quota and payment where these are private.
     """
-    agreement = known.agreement
+    agreement = result.agreement
     problems = instance.subproblems()
 
     def gap(prices: Floats) -> float:
         return relative(dual_value(instance, problems, prices), optimum.utility)
 
-    by_round = gaps(known, instance, optimum.utility)
+    by_round = gaps(result, instance, optimum.utility)
     digest = hashlib.sha256()
-    # Masks differ in every session: what can be repeated is what can be read.
-    said = known.totals[:, None, :] if agreement.masked else known.released
-    for values, prices in zip(said, known.path[1:], strict=True):
+    # Masks differ in every session, so the digest covers what can be read.
+    released = result.totals[:, None, :] if agreement.masked else result.released
+    for values, prices in zip(released, result.path[1:], strict=True):
         digest.update(values.astype(">i8").tobytes() + prices.astype(">f8").tobytes())
     calibration = Calibration(agreement)
     return {
         "parties": len(agreement.members),
         "rounds": agreement.rounds,
-        "rounds_played": known.rounds,
+        "rounds_played": result.rounds,
         "mode": agreement.mode,
         "reveal": agreement.reveal,
         "step": agreement.pricing.step,
         "optimum": optimum.utility,
-        "dual_gap_last": gap(known.last_prices),
-        "dual_gap_average": gap(known.average_prices),
-        "dual_gap_weighted": gap(known.prices),
-        "dual_gap_best": min(gap(prices) for prices in known.path),
+        "dual_gap_last": gap(result.last_prices),
+        "dual_gap_average": gap(result.average_prices),
+        "dual_gap_weighted": gap(result.prices),
+        "dual_gap_best": min(gap(prices) for prices in result.path),
         "dual_gap_best_note": "an oracle: nobody can know which round was best",
         "rounds_to_gap": {f"{level:g}": first_below(by_round, level) for level in LEVELS},
-        "certificate": known.certificate and known.certificate.bound / abs(optimum.utility),
-        "prices": known.prices.tolist(),
-        "head": known.state.chain_hash.hex(),
+        "certificate": result.certificate and result.certificate.bound / abs(optimum.utility),
+        "prices": result.prices.tolist(),
+        "head": result.state.chain_hash.hex(),
         "releases_digest": digest.hexdigest(),
-        "releases_per_party": known.rounds,
+        "releases_per_party": result.rounds,
         "noise_std_over_capacity": (
             calibration.scales(first_caps(agreement))[:, : len(agreement.resources)].max()
             / agreement.ticks
         ),
-        **settled(known, instance, optimum.utility, parts),
+        **settled(result, instance, optimum.utility, allocations),
         "verdict": verdict(agreement),
     }
 
 
 def settled(
-    known: Outcome,
+    result: Outcome,
     instance: Instance,
     optimum: float,
-    owns: Sequence[Allocation | None] | None = None,
+    allocations: Sequence[Allocation | None] | None = None,
 ) -> dict[str, Any]:
-    """What the companies together get out of the quota, of a split by shares, and of the prices.
+    """What the companies together earn within their quotas, with a pro rata split, and at prices.
 
-    Utilities are sums over the companies that have a plan at all, and `quota_loss` what they
-    miss of the optimum, None where not all have one; `shortfall` is what the others
-    need above their quotas, and `price_plan_overrun` what the plans at the prices of the outcome
-    take above the capacity: each a part of the capacity, the largest of all resources. `gains`
-    is how much better off each company is than alone, after its payment.
+    Utilities are sums over the companies that have a plan. `quota_loss` is their loss against the
+    optimum, or None where some company has no plan. `shortfall` is what companies need above their
+    quotas, and `price_plan_overrun` what the plans at the prices of the outcome use above the
+    capacity: each a fraction of the capacity, the largest of all resources. `gains` is how much
+    more each company has than alone, after its payment.
     """
-    agreement = known.agreement
-    owns = owns or [None] * len(agreement.members)
-    parts = [
-        settle(data, known, member.name, own)
-        for data, member, own in zip(instance.data, agreement.members, owns, strict=True)
+    agreement = result.agreement
+    allocations = allocations or [None] * len(agreement.members)
+    settlements = [
+        settle(data, result, member.name, allocation)
+        for data, member, allocation in zip(
+            instance.data, agreement.members, allocations, strict=True
+        )
     ]
-    used = np.sum([p.quota_ticks for p in parts], axis=0)
+    used = np.sum([p.quota_ticks for p in settlements], axis=0)
     equal = [
         plan_within(data, amounts(agreement, row, k), floor=quantities(agreement).floor[k])
-        for k, (data, row) in enumerate(zip(instance.data, known.prorata, strict=True))
+        for k, (data, row) in enumerate(zip(instance.data, result.prorata, strict=True))
     ]
-    quota = [p.within_quota.utility for p in parts if p.within_quota is not None]
-    all_plan = len(quota) == len(parts)
+    quota = [p.within_quota.utility for p in settlements if p.within_quota is not None]
+    all_plan = len(quota) == len(settlements)
     prorata = [plan.utility for plan in equal if plan is not None]
-    uses = np.sum([p.at_prices.uses for p in parts if p.at_prices is not None], axis=0)
+    uses = np.sum([p.at_prices.uses for p in settlements if p.at_prices is not None], axis=0)
     above = uses - quantities(agreement).floor.sum(axis=0)
-    extra = np.sum([p.extra_ticks for p in parts if p.extra_ticks is not None], axis=0)
+    extra = np.sum([p.extra_ticks for p in settlements if p.extra_ticks is not None], axis=0)
     return {
         "quota_utility": math.fsum(quota),
         "quota_loss": (optimum - math.fsum(quota)) / abs(optimum) if all_plan else None,
         "quota_plans": len(quota),
-        "without_plan": len(parts) - len(quota),
+        "without_plan": len(settlements) - len(quota),
         "quota_overrun": max(0.0, float(used.max()) / agreement.ticks - 1.0),
-        "payments": [p.payment for p in parts],
-        "gains": [p.gain for p in parts],
+        "payments": [p.payment for p in settlements],
+        "gains": [p.gain for p in settlements],
         "prorata_utility": math.fsum(prorata),
         "prorata_plans": len(prorata),
         "price_plan_overrun": max(0.0, float((above / quantities(agreement).capacity).max()) - 1.0),
@@ -136,20 +138,20 @@ def show(console: Console, figures: dict[str, Any]) -> None:
         show_header=False,
     )
     for label, text in (
-        ("optimum (all data in one place)", f"{figures['optimum']:.6g}"),
+        ("optimum (from all data)", f"{figures['optimum']:.6g}"),
         ("gap at the prices of the outcome", f"{figures['dual_gap_weighted']:.4%}"),
-        ("  at most, as everybody can prove", _certified(figures)),
+        ("  upper bound by the certificate", _certified(figures)),
         ("gap at the last prices", f"{figures['dual_gap_last']:.4%}"),
-        ("gap at the best round (an oracle)", f"{figures['dual_gap_best']:.4%}"),
+        ("gap at the best round (in hindsight)", f"{figures['dual_gap_best']:.4%}"),
         ("utility within the quotas", _plans(figures, "quota")),
-        ("utility if split by shares", _plans(figures, "prorata")),
-        ("too small quotas lack / capacity", f"{figures['shortfall']:.3%}"),
-        ("better off than alone, after payment", _better_off(figures)),
-        ("plans at these prices over capacity", f"{figures['price_plan_overrun']:.3%}"),
+        ("utility with a pro rata split", _plans(figures, "prorata")),
+        ("shortfall of too small quotas / capacity", f"{figures['shortfall']:.3%}"),
+        ("companies with a gain, after payment", _better_off(figures)),
+        ("overrun of plans at these prices / capacity", f"{figures['price_plan_overrun']:.3%}"),
         ("noise of one release / capacity", f"{figures['noise_std_over_capacity']:.4g}"),
         ("releases of each party", str(figures["releases_per_party"])),
         ("prices", "  ".join(f"{p:.4g}" for p in figures["prices"])),
-        ("head", figures["head"][:16] + "…"),
+        ("chain hash", figures["head"][:16] + "…"),
     ):
         table.add_row(label, text)
     console.print(table)
@@ -158,14 +160,14 @@ def show(console: Console, figures: dict[str, Any]) -> None:
 
 def _certified(figures: dict[str, Any]) -> str:
     bound = figures["certificate"]
-    return "nothing is proved with noise" if bound is None else f"{bound:.4%}"
+    return "none: there is noise" if bound is None else f"{bound:.4%}"
 
 
 def _better_off(figures: dict[str, Any]) -> str:
-    known = [gain for gain in figures["gains"] if gain is not None]
-    better = sum(gain > 0.0 for gain in known)
-    without = len(figures["gains"]) - len(known)
-    return f"{better} of {len(known)}" + (f", {without} have no plan alone" if without else "")
+    gains = [gain for gain in figures["gains"] if gain is not None]
+    better = sum(gain > 0.0 for gain in gains)
+    without = len(figures["gains"]) - len(gains)
+    return f"{better} of {len(gains)}" + (f", {without} have no plan alone" if without else "")
 
 
 def _plans(figures: dict[str, Any], kind: str) -> str:
@@ -173,7 +175,7 @@ def _plans(figures: dict[str, Any], kind: str) -> str:
     without = figures["parties"] - figures[f"{kind}_plans"]
     if optimum > 0.0:
         text = f"{utility / optimum:.2%} of the optimum"
-    elif without:  # what the others cost is no part of what all cost
+    elif without:  # the sum lacks some companies
         return f"{without} without a plan"
     else:
         text = f"{(optimum - utility) / abs(optimum):.4%} below the optimum"
@@ -181,7 +183,7 @@ def _plans(figures: dict[str, Any], kind: str) -> str:
 
 
 def simulate(options: argparse.Namespace, on_round: Callable[[int], None]) -> dict[str, Any]:
-    """Draw an instance, play a session, and measure it."""
+    """Draw an instance, run a session, and measure it."""
     instance = drawn(options)
     return play(instance, central(instance), options, on_round)
 
@@ -192,16 +194,16 @@ def play(
     options: argparse.Namespace,
     on_round: Callable[[int], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """The figures of one session among these companies, as the options say."""
+    """The figures of one session among these companies, as the options describe it."""
     agreement = from_table(agreement_table(instance, options))
     with players(agreement, instance.subproblems(), options.seed, on_round) as members:
         run(members)
         heads = {m.finished and m.finished.chain_hash for m in members}
         if len(heads) != 1:
-            raise AssertionError("the parties ended at different heads")
-        known = outcome(agreement, members[0].ledger.transcript())
-        parts = [own_allocation(known, m.session.me, m.ledger) for m in members]
-    return summary(known, instance, optimum, parts)
+            raise AssertionError("the parties ended with different chain hashes")
+        result = outcome(agreement, members[0].ledger.transcript())
+        allocations = [own_allocation(result, m.session.me, m.ledger) for m in members]
+    return summary(result, instance, optimum, allocations)
 
 
 DRAWN = {
@@ -212,13 +214,13 @@ DRAWN = {
     "share_total": "--share-total",
     "demands": "--no-demands",
 }
-"""Options that say what to draw, and nothing where models are read."""
+"""Options that describe what to draw. They are refused where models are read."""
 
 
 def command_line() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="scripts/simulate",
-        description="Play a whole session in one process on a problem drawn as in the paper, or "
+        description="Run a session in one process on a problem drawn as in the paper, or "
         "on models from files, and compare it with the optimum that only an owner of all data "
         "could find.",
     )
@@ -228,28 +230,28 @@ def command_line() -> argparse.ArgumentParser:
         type=Path,
         metavar="DIR",
         help="instead of drawing: a folder with set.json and the companies' models; nothing is "
-        "said about worth then unless --worth does",
+        "assumed about worth then, unless --worth is given",
     )
     parser.set_defaults(rehearsal=True, seed=1, worth=None, run=shown)
     return parser
 
 
 def shown(options: argparse.Namespace) -> None:
-    """Play what the options say, and show the figures."""
+    """Run the session of the options, and show its figures."""
     if options.worth is None:
         options.worth = 0.0 if options.models else WORTH
     console = Console()
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("rounds", total=options.rounds)
 
-        def tell(done: int) -> None:
+        def advance(done: int) -> None:
             progress.update(task, completed=done)
 
         if options.models:
             _refuse_drawing(options)
-            figures = play(*read_set(options.models), options, tell)
+            figures = play(*read_set(options.models), options, advance)
         else:
-            figures = simulate(options, tell)
+            figures = simulate(options, advance)
     show(console, figures)
     if options.json:
         options.json.write_text(json.dumps(figures, indent=2) + "\n")
@@ -258,7 +260,7 @@ def shown(options: argparse.Namespace) -> None:
 def _refuse_drawing(options: argparse.Namespace) -> None:
     for name, flag in DRAWN.items():
         if getattr(options, name) != command_line().get_default(name):
-            raise BadCommand(f"{flag} says what to draw: leave it out, or --models")
+            raise BadCommand(f"{flag} describes a drawn problem; remove it, or --models")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

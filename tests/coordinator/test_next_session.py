@@ -27,7 +27,7 @@ from scripts.lab.common.local_session import LocalSession
 from tests.support import ROOT
 from tests.support.builders import dump, make_agreement, public_key, release_at
 from tests.support.builders import play as whole_session
-from tests.support.local_sessions import options, play
+from tests.support.local_sessions import RunningSession, options
 from tests.support.wait import LIMIT
 
 STEP, MOMENTUM, ROUNDS = 0.05, 0.25, 6
@@ -82,11 +82,11 @@ def earlier(tmp_path_factory: pytest.TempPathFactory) -> Earlier:
     )  # fmt: skip
     chosen.rehearsal = False
     folder = tmp_path_factory.mktemp("next") / "s"
-    with play(folder, chosen) as session:
-        session.cast.start()
-        session.cast.wait(LIMIT)
-        rounds = {e["round"]: e["prices"] for e in session.cast.events["party1"] if "round" in e}
-        prices = session.cast.result("party1")["prices"]
+    with RunningSession(folder, chosen) as session:
+        session.start()
+        session.wait(LIMIT)
+        rounds = {e["round"]: e["prices"] for e in session.events["party1"] if "round" in e}
+        prices = session.result("party1")["prices"]
     return Earlier(chosen, session.agreement, folder, prices, rounds)
 
 

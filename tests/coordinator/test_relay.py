@@ -4,20 +4,20 @@ import time
 from pathlib import Path
 
 from protocol.runtime.cli import INTERRUPTED
-from tests.support.local_sessions import Play, options, play
+from tests.support.local_sessions import RunningSession, options
 from tests.support.relay_client import forged, hello, recording, speaking
 from tests.support.wait import LIMIT, until
 
 
-def named(session: Play, name: str) -> bool:
+def named(session: RunningSession, name: str) -> bool:
     """Whether the log names this member for what its connection has sent."""
-    return f"{name}: its connection sent" in session.cast.complained("coordinator")
+    return f"{name}: its connection sent" in session.stderr("coordinator")
 
 
 def test_only_valid_messages_are_passed_on(tmp_path: Path) -> None:
     """The relay drops all others, and names the member that sent them."""
-    with play(tmp_path / "s", options(rounds=5)) as session:
-        session.cast.start_coordinator()
+    with RunningSession(tmp_path / "s", options(rounds=5)) as session:
+        session.start_coordinator()
         alone, batched = hello(session, "party1"), hello(session, "party1", number=1)
         batch = b"\0" + len(batched).to_bytes(4, "big") + batched
         with recording(session) as received, speaking(session) as publisher:
@@ -35,14 +35,14 @@ def test_only_valid_messages_are_passed_on(tmp_path: Path) -> None:
         assert set(received) == {alone, batched}
         assert named(session, "party1")
         assert not named(session, "party2")
-        assert "party2 is here" not in session.cast.complained("coordinator")
+        assert "party2 is here" not in session.stderr("coordinator")
 
 
 def test_a_flooded_relay_stops_on_the_first_signal(tmp_path: Path) -> None:
     """A member that floods cannot keep it running."""
-    with play(tmp_path / "s", options(rounds=5)) as session:
-        session.cast.start_coordinator()
-        coordinator = session.cast.processes["coordinator"]
+    with RunningSession(tmp_path / "s", options(rounds=5)) as session:
+        session.start_coordinator()
+        coordinator = session.processes["coordinator"]
         with speaking(session) as publisher:
 
             def ended_in_a_flood() -> bool:

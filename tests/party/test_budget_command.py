@@ -27,7 +27,7 @@ from scripts.lab.common.local_session import party_command
 from tests.support import ROOT
 from tests.support.budgets import DELTA, agreed, composed, exact_agreement, multiplier, record
 from tests.support.ledgers import release
-from tests.support.local_sessions import Play, options, play
+from tests.support.local_sessions import RunningSession, options
 from tests.support.process_control import Brake, kill
 from tests.support.wait import LIMIT, until
 
@@ -74,18 +74,18 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
     """Two parties; one is killed during the session, its budget is read, and it is resumed."""
     folder = tmp_path_factory.mktemp("budget") / "s"
     chosen = real("--epsilon", "8", rounds=150)
-    with play(folder, chosen) as playing, pytest.MonkeyPatch.context() as patch:
-        cast, ledger = playing.cast, folder / "party1" / "party1.ledger"
+    with RunningSession(folder, chosen) as playing, pytest.MonkeyPatch.context() as patch:
+        ledger = folder / "party1" / "party1.ledger"
         brake = Brake(playing, patch, name="party2", furthest=9)
-        cast.start()
+        playing.start()
         brake.reached()
         kill(playing, "party1")
         output = budget(ledger)
         with closing(sqlite3.connect(ledger)) as base:
             recorded = base.execute("SELECT count(*) FROM releases").fetchone()[0]
-        cast.start_party("party1")
+        playing.start_party("party1")
         brake.let_go()
-        cast.wait(LIMIT)
+        playing.wait(LIMIT)
         return Session(playing.agreement, ledger, recorded, output)
 
 
@@ -222,16 +222,16 @@ def test_a_missing_ledger_is_not_created(tmp_path: Path) -> None:
 class Unplayed:
     """A session without a coordinator, and listeners on its ports that notice connections."""
 
-    play: Play
+    play: RunningSession
     listeners: tuple[socket.socket, ...]
 
     @property
     def ledger(self) -> Path:
-        return self.play.cast.folder / "party1" / "party1.ledger"
+        return self.play.folder / "party1" / "party1.ledger"
 
     def join(self, *arguments: str) -> list[str]:
         """The command with which the first party joins."""
-        return [*party_command(self.play.cast.folder, "party1", self.play.options), *arguments]
+        return [*party_command(self.play.folder, "party1", self.play.options), *arguments]
 
     def refused(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return party(*self.join(*arguments)[3:])
@@ -251,7 +251,9 @@ class Unplayed:
 def unplayed(tmp_path: Path) -> Iterator[Unplayed]:
     """A session of ε = 1 that nobody plays."""
     with ExitStack() as stack:
-        playing = stack.enter_context(play(tmp_path / "s", real("--epsilon", "1", rounds=5)))
+        playing = stack.enter_context(
+            RunningSession(tmp_path / "s", real("--epsilon", "1", rounds=5))
+        )
         port = int(playing.agreement.transport.coordinator.rpartition(":")[2])
         listeners = []
         for number in (port, port + 1):

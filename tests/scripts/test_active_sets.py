@@ -1,4 +1,4 @@
-"""Remembered corners: the answers of a party's own subproblem, and seldom a solver."""
+"""Remembered corners: they give the answers of a party's subproblem, with few solver calls."""
 
 import math
 from collections.abc import Callable
@@ -31,7 +31,7 @@ from tests.support.problems import (
 
 
 class Counting(Remembering):
-    """A subproblem that counts how often it had to ask the solver."""
+    """A subproblem that counts its solver calls."""
 
     solved = 0
 
@@ -41,7 +41,7 @@ class Counting(Remembering):
 
 
 def price_walk(rng: np.random.Generator, steps: int) -> list[Floats]:
-    """Prices about the worth of a resource that wander, stop at 0 and now and then jump."""
+    """Prices near the worth of a resource that drift, stop at 0 and sometimes jump."""
     path = [rng.uniform(0.0, 20.0, RESOURCES)]
     for _ in range(steps):
         moved = path[-1] + rng.normal(0.0, 2.0, RESOURCES)
@@ -51,18 +51,17 @@ def price_walk(rng: np.random.Generator, steps: int) -> list[Floats]:
 
 
 def released(instance: Instance, answer: Answer) -> Ticks:
-    """What a gate would make of an answer before it adds noise."""
+    """What a gate makes of an answer before it adds noise."""
     agreement = agree(VARIANTS["recommended"], instance, rounds=1, epsilon=4.0, buffer=None)
     caps = np.full(RESOURCES, TICKS)
     return clamped(agreement, answer.demand, np.array(answer.objective), caps)
 
 
 @pytest.mark.parametrize("first", range(0, 24, 6))
-def test_in_ticks_the_answer_is_the_one_that_a_gate_gets(first: int) -> None:
-    """Over many drawn problems and prices: to the tick, and to the bit for all but rounding.
+def test_answers_in_ticks_equal_those_of_a_gate(first: int) -> None:
+    """Over many drawn problems and prices answers agree to the tick, and mostly to the bit.
 
-    Bits can differ where the solver comes to a corner by another way, by ten digits less
-    than a tick.
+    Bits can differ where the solver reaches a corner by another path, by far less than a tick.
     """
     asked = same_bits = solved = 0
     for seed in range(first, first + 6):
@@ -87,7 +86,7 @@ def test_in_ticks_the_answer_is_the_one_that_a_gate_gets(first: int) -> None:
 
 @pytest.mark.parametrize("model", [small, drawn, degenerate, free, mixed_units])
 def test_answers_are_those_of_a_solver_without_memory(model: Callable[[int], CompanyModel]) -> None:
-    """Where several corners are equally good, the answer is feasible and as good as any."""
+    """Where several corners are equally good, the answer is feasible and optimal."""
     asked = solved = 0
     for seed in range(60, 68):
         data = model(seed)
@@ -102,7 +101,7 @@ def test_answers_are_those_of_a_solver_without_memory(model: Callable[[int], Com
 
 @pytest.mark.parametrize("seed", range(4))
 def test_another_solver_agrees(seed: int) -> None:
-    """Remembered answers are worth what scipy finds."""
+    """Remembered answers have the objective that scipy finds."""
     data = small(seed)
     problem = Counting(data, LIMIT)
     path = walk(np.random.default_rng(seed), 20)
@@ -115,8 +114,8 @@ def test_another_solver_agrees(seed: int) -> None:
     assert problem.solved - before < len(path[::-2])
 
 
-def test_price_path_of_a_session_needs_the_solver_a_few_times() -> None:
-    """Prices that rise, fall and settle as in a session meet the same corners again and again."""
+def test_the_price_path_of_a_session_needs_few_solver_calls() -> None:
+    """Prices that rise, fall and settle as in a session meet few different corners."""
     instance, path = draw(1, parties=4), price_path(1, parties=4, rounds=60)
     for data in instance.data:
         problem = Counting(data, instance.capacity)
@@ -128,7 +127,7 @@ def test_price_path_of_a_session_needs_the_solver_a_few_times() -> None:
 
 
 def test_prices_seen_before_need_no_solver() -> None:
-    """At prices seen before, in any order, the answer is known and has not changed."""
+    """At prices seen before, in any order, the answer is known and unchanged."""
     instance = draw(2, parties=2)
     problem = Counting(instance.data[0], instance.capacity)
     path = price_path(2, parties=2, rounds=12)
@@ -140,19 +139,19 @@ def test_prices_seen_before_need_no_solver() -> None:
     assert problem.solved == before
 
 
-def test_what_was_paid_for_is_not_hoarded_when_it_is_free() -> None:
-    """A corner found below a price of 0, where all is taken, asks at 0 for what it consumes."""
+def test_a_corner_learned_at_a_negative_price_demands_only_its_use() -> None:
+    """A corner learned at a negative price demands at price 0 only what it uses."""
     problem = Remembering(one_column(), np.array([12.0]))
     demands = [answered(problem, np.array([price])).demand.tolist() for price in (-1.0, 0.0, 1.0)]
     assert demands == [[12.0], [3.0], [3.0]]
 
 
 def test_memory_is_bounded() -> None:
-    """However many corners there are, no more than so many are kept, and all answers are right."""
+    """The number of remembered corners is limited, and all answers stay right."""
     data = dense(
         A=np.ones((1, 60)),
         B=np.ones((0, 60)),
-        u=np.arange(1.0, 61.0),  # pay one after the other as the price falls
+        u=np.arange(1.0, 61.0),  # become profitable one after the other as the price falls
         row_lower=np.zeros(0),
         row_upper=np.zeros(0),
         lower=np.zeros(60),
@@ -170,7 +169,7 @@ def test_memory_is_bounded() -> None:
 
 
 def test_remembered_answers_cannot_be_changed() -> None:
-    """Nobody who got an answer can change what is remembered."""
+    """A caller cannot change what is remembered."""
     problem = Remembering(small(1), LIMIT)
     answered(problem, np.ones(3))
     assert problem.region is not None

@@ -1,4 +1,4 @@
-"""The empirical audit: it proves most of ε, never more, and finds noise that is too small."""
+"""The empirical audit: it proves most of ε, never more, and detects noise that is too small."""
 
 import math
 from pathlib import Path
@@ -17,24 +17,24 @@ from scripts.lab.attack.epsilon import play, units
 
 TWINS, SESSIONS = 400_000, 120
 TOO_LITTLE = 0.8
-"""A twin that draws so much of the noise it should is found, for certain: it can be repeated."""
+"""The fraction of the agreed noise at which the twin must be detected; repeatable."""
 
 FAR_TOO_LITTLE = 0.5
-"""A gate that does is found in few sessions, though they are others each time."""
+"""The fraction at which a gate is detected in few sessions, which differ each time."""
 
 
 class Quieter(DiscreteGaussian):
-    """Noise that is smaller than it is said to be."""
+    """Noise that is smaller than agreed."""
 
     def add(self, values: Ticks, scales: Floats, *, member: str, round: int) -> Ticks:  # noqa: A002
         return super().add(values, FAR_TOO_LITTLE * scales, member=member, round=round)
 
     def prefetch(self, scales: Floats) -> None:
-        """What was drawn ahead would have been drawn with the other scale."""
+        """Noise drawn in advance would have the agreed scale, so none is."""
 
 
 def audited(case: Case, *, scale: float = 1.0) -> float:
-    """The part of ε that the twin proves, with this part of its noise."""
+    """The fraction of ε that the twin proves, with this fraction of its noise."""
     agreement, rng = case.agreement(), np.random.default_rng(7)
     tried = thresholds(Calibration(agreement).mu, DELTA, TWINS // 2)
     nothing, everything = (
@@ -46,7 +46,7 @@ def audited(case: Case, *, scale: float = 1.0) -> float:
 
 
 def test_all_shapes_accountants_and_modes_are_audited() -> None:
-    """Each with ε = 1 and 4, once."""
+    """Each combination occurs once with ε = 1 and once with ε = 4."""
     assert len(set(cases())) == len(cases()) == 2 * 2 * 3 * 2
     assert {(case.mode, case.reveal) for case in cases()} == set(KINDS)
 
@@ -54,29 +54,30 @@ def test_all_shapes_accountants_and_modes_are_audited() -> None:
 @pytest.mark.parametrize("noise", ["component", "norm"])
 @pytest.mark.parametrize("reveal", ["each", "totals"])
 def test_the_twin_proves_most_of_epsilon_and_not_more(reveal: str, noise: str) -> None:
-    """With the exact accountant there is hardly more noise than ε asks for, and never less."""
+    """The exact accountant's noise is hardly more than ε requires, and never less."""
     for epsilon in (1.0, 4.0):
         part = audited(Case(epsilon, "private", reveal, noise, "exact"))
         assert 0.85 <= part <= 1.0, f"{part:.3f} of an epsilon of {epsilon:g} was proved"
 
 
-def test_too_little_noise_is_found() -> None:
-    """A fifth of the noise left out shows in the audit as a promise that is broken."""
+def test_too_little_noise_is_detected() -> None:
+    """A fifth less noise shows in the audit as a broken guarantee."""
     for reveal in ("each", "totals"):
         part = audited(Case(4.0, "private", reveal, "norm", "exact"), scale=TOO_LITTLE)
         assert part > 1.1
 
 
 def test_the_papers_accountant_has_more_noise_than_it_needs() -> None:
-    """What the audit proves stays well below ε, though it is sharp."""
+    """The proved ε stays well below the agreed one."""
     assert 0.5 < audited(Case(4.0, "private", "each", "norm", "paper")) < 0.75
 
 
 @pytest.mark.parametrize(("mode", "reveal"), KINDS)
 def test_few_sessions_of_the_gate_prove_too_little_noise(mode: str, reveal: str) -> None:
-    """Noise that is too small is found in the real gate, and as it is it proves no more than ε.
+    """Noise that is too small is detected in the real gate; with its real noise it proves at most
+    ε.
 
-    Nobody can repeat its noise: all that is asserted holds but for five deviations.
+    Its noise cannot be repeated: the assertions allow for five standard deviations.
     """
     case = Case(4.0, mode, reveal, "norm", "exact")
     mu = Calibration(case.agreement()).mu
@@ -96,8 +97,8 @@ def test_few_sessions_of_the_gate_prove_too_little_noise(mode: str, reveal: str)
         assert part > 1.0 if size < 1.0 else 0.2 < part < 1.1
 
 
-def test_units_are_all_sessions_and_can_be_played_anywhere() -> None:
-    """The work is cut into parts; what they see adds up, half of it for each data set."""
+def test_the_units_of_work_add_up_to_all_sessions() -> None:
+    """The units together have all sessions, half with each data set."""
     case = Case(4.0, "clipped", "each", "component", "exact")
     work = list(units(case, sessions=30, twins=2_000, seed=1))
     assert sum(u.sessions for u in work if u.twin) == 2_000
@@ -110,22 +111,22 @@ def test_units_are_all_sessions_and_can_be_played_anywhere() -> None:
 
 
 def test_bounds_of_clopper_and_pearson() -> None:
-    """Known values; and where nothing was seen nothing is proved."""
-    for told, least, most in (
+    """Known values; without sessions nothing is proved."""
+    for counts, least, most in (
         (Seen(20, 20, (2,), (18,)), 0.68302, 0.31698),
         (Seen(10, 10, (0,), (10,)), 0.69150, 0.30850),
     ):
-        assert list(told.bounds()) == [pytest.approx((least, most), abs=1e-5)]
+        assert list(counts.bounds()) == [pytest.approx((least, most), abs=1e-5)]
     more = list(Seen(20, 20, (2, 2), (18, 18)).bounds())
     assert more[0] == more[1]
     assert more[0][0] < 0.683, "who tries twice proves less by each"
     assert more[0][1] > 0.317
-    for told in (Seen(), Seen(10, 10, (10,), (0,)), Seen(10, 10, (5,), (5,))):
-        assert told.epsilon(DELTA) == told.gaussian_epsilon(DELTA) == 0.0
+    for counts in (Seen(), Seen(10, 10, (10,), (0,)), Seen(10, 10, (5,), (5,))):
+        assert counts.epsilon(DELTA) == counts.gaussian_epsilon(DELTA) == 0.0
 
 
 def test_a_page_keeps_the_sections_of_others(tmp_path: Path) -> None:
-    """Each attack writes its own section, again and again, and no other."""
+    """Each attack replaces its own section, and no other."""
     path = tmp_path / "ATTACK.md"
     page.put(path, "One", ["first"])
     page.put(path, "Two", ["second"])

@@ -1,4 +1,4 @@
-"""The attack on exact totals: it finds steps of one company, and what it claims is so."""
+"""The attack on exact totals: it finds steps of one company, and its claims are true."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from scripts.lab.common.instances import draw
 
 @pytest.mark.parametrize(("rule", "sessions"), [("center", 10), ("worth", 1)])
 def test_three_members_do_not_hide_one(rule: str, sessions: int) -> None:
-    """Ten sessions of the centre rule, or one with small steps, tell most of another's steps."""
+    """Ten sessions of the centre rule, or one with small steps, reveal most steps of a company."""
     found = [attacked(s, members=3, rule=rule, sessions=sessions) for s in (1, 2, 3)]
     assert sum(f["found"] for f in found) >= 0.7 * sum(f["steps"] for f in found)
     assert max(error for f in found for error in f["errors"]) < 0.01
@@ -23,7 +23,7 @@ def test_three_members_do_not_hide_one(rule: str, sessions: int) -> None:
 
 
 def test_claims_are_steps_of_one_company() -> None:
-    """Companies that are asked anew change their demand as claimed, one of them at a time."""
+    """Companies asked again change their demand as claimed, one company at a time."""
     instance = draw(4, parties=3, demands=False)
     agreement = terms(instance, 3, "worth")
     _, *others = (answering(p, agreement) for p in instance.subproblems())
@@ -41,26 +41,26 @@ def test_claims_are_steps_of_one_company() -> None:
         np.testing.assert_allclose(changed[0], claim.size, atol=1e-5)
 
 
-def test_the_last_to_answer_knows_what_all_others_ask_for() -> None:
-    """In a real session: the masked releases of the others and the own masks add up to it.
+def test_the_last_member_to_answer_knows_the_demand_of_all_others() -> None:
+    """In a real session, masked releases of the others and the own masks add up to their demand.
 
-    A mask does not depend on what it hides, so that this is known before the own answer is made.
+    A mask does not depend on what it hides, so this is known before the own answer is made.
     """
     instance = draw(1, parties=3, demands=False)
     agreement = replace(terms(instance, 3, "center"), rehearsal=True)  # it is only played
     with players(agreement, instance.subproblems(), 1) as members:
         run(members)
-        known = outcome(agreement, members[0].ledger.transcript())
-        said = [member.ledger.demands()[1] for member in members]
-    masks = known.released[:, 0] - said[0]
-    others = known.released[:, 1:].sum(axis=1) + masks
-    assert known.rounds > 5
-    np.testing.assert_array_equal(others, said[1] + said[2])
-    assert not (known.released[:, 1:] == np.stack(said[1:], axis=1)).any(), "they are masked"
+        result = outcome(agreement, members[0].ledger.transcript())
+        demands = [member.ledger.demands()[1] for member in members]
+    masks = result.released[:, 0] - demands[0]
+    others = result.released[:, 1:].sum(axis=1) + masks
+    assert result.rounds > 5
+    np.testing.assert_array_equal(others, demands[1] + demands[2])
+    assert not (result.released[:, 1:] == np.stack(demands[1:], axis=1)).any(), "they are masked"
 
 
 def test_steps_of_a_known_demand() -> None:
-    """A demand with two steps has these two, with their prices and sizes."""
+    """Two steps of a demand are found, with their prices and sizes."""
 
     def asked(price: float) -> np.ndarray:
         return np.array([0.5 * (price < 30.0) + 0.25 * (price < 70.0), 0.125 * (price < 70.0)])

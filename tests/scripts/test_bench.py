@@ -1,4 +1,4 @@
-"""The benchmarks measure what they say. How fast anything is, is never asserted."""
+"""The benchmarks measure what they claim. No test asserts a speed."""
 
 import importlib
 import json
@@ -16,16 +16,14 @@ from scripts.lab.bench import time_to_accuracy
 from scripts.lab.bench.__main__ import BENCHES, command_line
 from scripts.lab.bench.baselines.disropt_prices import best_in_hindsight, prices
 from scripts.lab.bench.baselines.mpi import Mpi, found
-from scripts.lab.bench.measure.fit import Power, line, power, upper
-from scripts.lab.bench.measure.growth import exponents
 from scripts.lab.bench.measure.interleave import in_turns, plain, ratio, spread
 from scripts.lab.bench.measure.points import alone
-from scripts.lab.bench.measure.profile import PARTS, PLACES
+from scripts.lab.bench.measure.profile import COMPONENT_CALLS, PARTS
 from scripts.lab.bench.measure.sessions import prepared, session
-from scripts.lab.bench.measure.single_party import WIRELESS, Setting
+from scripts.lab.bench.measure.single_party import OFFLINE, Setting
 from scripts.lab.bench.measure.traffic import MESSAGES, Frames
 from scripts.lab.bench.rounds import Size, measure
-from scripts.lab.bench.scale_page import page
+from scripts.lab.bench.scale_tables import page
 from scripts.lab.bench.solver import Size as ModelSize
 from scripts.lab.bench.solver import measure as measure_solver
 from scripts.lab.bench.start import Role, imports, role
@@ -37,7 +35,7 @@ pytestmark = pytest.mark.timeout(900)
 
 
 def test_every_turn_begins_with_another_contestant() -> None:
-    """Nobody is always the first, who finds the machine cold."""
+    """No contestant always runs first, on a cold machine."""
     order: list[str] = []
     ways = {name: lambda name=name: order.append(name) for name in "abc"}
     in_turns(ways, 3)
@@ -45,83 +43,42 @@ def test_every_turn_begins_with_another_contestant() -> None:
 
 
 def test_ratios_are_taken_turn_by_turn() -> None:
-    """A machine that is slow for one turn slows both, and the ratio does not see it."""
+    """A machine that is slow for one turn slows both values, and the ratio stays."""
     assert ratio([10.0, 1.0, 10.0], [20.0, 2.0, 20.0]).values == (0.5, 0.5, 0.5)
 
 
 def test_a_spread_hides_nothing() -> None:
-    """The file has every value beside the median."""
+    """The file has every value besides the median."""
     figures = plain({"row": [spread([3.0, 1.0, 2.0])]})["row"][0]
     assert figures == {"median": 2.0, "low": 1.0, "high": 3.0, "values": [3.0, 1.0, 2.0]}
 
 
-def test_an_exact_power_is_found() -> None:
-    """y = 3·x² has the exponent 2, and no doubt about it."""
-    x = [1.0, 2.0, 5.0, 10.0]
-    fit = power(x, [3.0 * v * v for v in x])
-    assert fit.exponent == pytest.approx(2.0)
-    assert fit.factor == pytest.approx(3.0)
-    assert fit.low == pytest.approx(2.0)
-    assert fit.high == pytest.approx(2.0)
-
-
-@pytest.mark.parametrize(
-    ("exponent", "reach", "told"),
-    [
-        (1.0, 0.1, "1.00 (0.90 to 1.10)"),
-        (1.0, 0.001, "1.00"),
-        (-0.01, 0.05, "0"),
-        (0.33, 0.53, "–"),
-        (2.0, 0.7, "–"),
-    ],
-)
-def test_an_interval_that_says_nothing_is_not_shown(
-    exponent: float, reach: float, told: str
-) -> None:
-    """No growth is 0, what the points do not tell is –, and what is sure has no interval."""
-    assert Power(1.0, exponent, exponent - reach, exponent + reach, 5).shown() == told
-
-
-def test_the_upper_half_shows_what_a_fixed_cost_hides() -> None:
-    """A thousand and one for each: in proportion in the end, and hardly growing before."""
-    x = [1.0, 10.0, 100.0, 1e4, 1e5, 1e6]
-    y = [1_000.0 + v for v in x]
-    assert power(x, y).exponent < 0.7 < upper(x, y).exponent
-
-
-def test_a_line_is_found_whatever_its_scale() -> None:
-    """The smallest point counts as much as the largest."""
-    fit = line([1.0, 10.0, 1e4], [3.0 + 2.0 * v for v in (1.0, 10.0, 1e4)])
-    assert fit.fixed == pytest.approx(3.0)
-    assert fit.each == pytest.approx(2.0)
-
-
-def test_every_bench_can_be_called() -> None:
-    """The command line names functions that exist."""
+def test_every_benchmark_can_be_called() -> None:
+    """Every command names a function that exists."""
     for name in BENCHES:
         assert command_line().parse_args([name, "--quick"]).quick
         assert callable(getattr(importlib.import_module(f"scripts.lab.bench.{name}"), name))
 
 
-@pytest.mark.parametrize("place", [place for places in PLACES.values() for place in places])
-def test_clocks_are_put_where_the_product_still_is(place: str) -> None:
-    """A part that was renamed would otherwise count as rest."""
-    module, _, path = place.partition(":")
+@pytest.mark.parametrize("call", [call for calls in COMPONENT_CALLS.values() for call in calls])
+def test_timers_wrap_calls_that_exist(call: str) -> None:
+    """A renamed call would otherwise count as `rest`."""
+    module, _, path = call.partition(":")
     thing: Any = importlib.import_module(module)
     for name in path.split("."):
         thing = getattr(thing, name)
     assert callable(thing)
 
 
-def test_missing_peers_are_named() -> None:
-    """What is not installed is left out with a word."""
+def test_missing_baselines_are_listed() -> None:
+    """What is not installed is listed."""
     mpi = found(sys.executable)
     assert mpi.allgather or mpi.missing
     assert mpi.disropt or mpi.missing
 
 
 def test_rounds_of_two_parties() -> None:
-    """A session of two, its bare loop and its parts give every figure, and each is a number."""
+    """A session of two, its bare loop and its components give every figure as a number."""
     size = Size(2, rounds=1_500, turns=1, topologies=("relay",))
     [row] = plain(measure(size, 1, Mpi(sys.executable, False, False, ())))
     assert set(row["parts"]) == set(PARTS)
@@ -132,8 +89,8 @@ def test_rounds_of_two_parties() -> None:
     json.dumps(row, allow_nan=False)
 
 
-def test_a_session_of_two_comes_near() -> None:
-    """A real session is within 1 % first and within 0.1 % then, and the launch takes time too."""
+def test_a_session_of_two_reaches_every_level() -> None:
+    """A real session reaches 1 % before 0.1 %, and the launch takes time too."""
     size = time_to_accuracy.Size(2, turns=1, pace_rounds=1, topologies=("relay",))
     [row] = time_to_accuracy.measure(size, 1, Mpi(sys.executable, False, False, ()))
     near, nearer = row["0.01"], row["0.001"]
@@ -142,8 +99,8 @@ def test_a_session_of_two_comes_near() -> None:
     json.dumps(plain(row), allow_nan=False)
 
 
-def test_hindsight_finds_the_step_that_is_first() -> None:
-    """With it the dual value is within the level in that round, and in none before."""
+def test_hindsight_finds_the_fastest_step() -> None:
+    """With this step the dual value is within the level in that round, and in none before."""
     instance = draw(2, parties=3)
     optimum = central(instance).utility
     found = best_in_hindsight(instance, (0.05,), limit=300)[0.05]
@@ -156,8 +113,8 @@ def test_hindsight_finds_the_step_that_is_first() -> None:
     assert min(away[:-1], default=1.0) > 0.05
 
 
-def test_hindsight_says_where_no_step_is_enough() -> None:
-    """Nobody is exact after three rounds."""
+def test_hindsight_finds_no_step_where_none_suffices() -> None:
+    """No step is exact after three rounds."""
     assert best_in_hindsight(draw(2, parties=3), (1e-12,), limit=3)[1e-12].rounds is None
 
 
@@ -165,27 +122,27 @@ MPI = found(os.environ.get("MPI_PYTHON", sys.executable))
 
 
 @pytest.mark.skipif(not MPI.disropt, reason=f"not installed: {', '.join(MPI.missing)}")
-def test_the_rival_in_one_process_has_the_prices_of_the_real_one(tmp_path: Path) -> None:
-    """DISROPT under mpirun comes to the same prices after as many rounds of the same step."""
+def test_disropt_in_one_process_has_the_prices_of_disropt_under_mpi(tmp_path: Path) -> None:
+    """DISROPT under mpirun has these prices after as many rounds of the same step."""
     options = session(2, 10, "relay", 1, "--mode", "exact")
     prepared(tmp_path, options)
-    told = MPI.run("disropt_session.py", 2, tmp_path, 10)
+    figures = MPI.run("disropt_session.py", 2, tmp_path, 10)
     path = prices(Companies(drawn(options)), lambda _: 0.1)
-    last, _ = next(islice(path, 40 + 10, None))  # after those that warm it up
-    assert np.array(told["prices"]) == pytest.approx(last, rel=1e-5, abs=1e-7)
+    last, _ = next(islice(path, 40 + 10, None))  # after the warm-up rounds
+    assert np.array(figures["prices"]) == pytest.approx(last, rel=1e-5, abs=1e-7)
 
 
-def test_one_party_among_keys() -> None:
-    """The party closes all rounds, and its parts are all of what it computes but a rest."""
+def test_the_components_of_a_party_add_up() -> None:
+    """The party closes all rounds, and its components add up to its CPU, except a rest."""
     figures = alone(Setting(parties=4, rounds=6, skipped=2))
-    assert set(figures["parts"]) == set(WIRELESS)
+    assert set(figures["parts"]) == set(OFFLINE)
     assert 0.0 < sum(figures["parts"].values()) <= 1.1 * figures["cpu_microseconds"]
     assert figures["release_bytes"] * 5 <= figures["ledger_bytes_per_round"] + 4_096
 
 
 @pytest.mark.parametrize("noisy", [False, True])
 def test_solvers_agree_and_are_measured(noisy: bool) -> None:
-    """All contestants find the same optima, or there is no race."""
+    """All contestants find the same optima."""
     size = ModelSize("paper", None, prices=6, passes=2, slow_prices=2)
     figures = measure_solver(size, 1, noisy=noisy)
     assert all(len(times.values) == 2 for times in figures["microseconds"].values())
@@ -198,9 +155,9 @@ def roles() -> dict[str, Role]:
 
 
 def test_the_coordinator_loads_no_mathematics(roles: dict[str, Role]) -> None:
-    """A real coordinator, from start to end, needs neither solver nor noise nor arrays.
+    """A real coordinator, from start to end, loads neither solver nor noise nor arrays.
 
-    It loads what verifies signatures, but only once a seal or a halt has come.
+    It loads signature verification, but only after a seal or a halt.
     """
     needless = {"highspy", "opendp", "numpy", "scipy", "sqlite3", "rich", "party"}
     assert not needless & set(roles["coordinator"].packages)
@@ -209,14 +166,14 @@ def test_the_coordinator_loads_no_mathematics(roles: dict[str, Role]) -> None:
 
 @pytest.mark.parametrize("kind", ["party, for people", "party, JSON log"])
 def test_a_party_loads_no_plots(roles: dict[str, Role], kind: str) -> None:
-    """A real party, from start to end, needs neither plots nor tables of a researcher."""
+    """A real party, from start to end, loads neither plots nor data frames."""
     needless = {"matplotlib", "scipy", "pandas", "polars", "sklearn", "coordinator", "scripts"}
     assert not needless & set(roles[kind].packages)
     assert {"highspy", "opendp", "zmq"} <= set(roles[kind].packages)
 
 
 def test_import_times_are_read() -> None:
-    """Lines of `-X importtime` among others: each package's own time, without what it loads."""
+    """Lines of `-X importtime` give each package's own time, without what it imports."""
     lines = [
         "import time: self [us] | cumulative | imported package",
         "import time:       100 |        100 |   zmq.error",
@@ -230,13 +187,13 @@ def test_import_times_are_read() -> None:
 
 
 def measured(parties: int, resources: int = 5) -> dict[str, Any]:
-    """Figures of one party that computes 100 µs for each other one."""
+    """Figures of one party that computes 100 µs for each peer."""
     return {
         "parties": parties,
         "resources": resources,
         "columns": 15,
         "cpu_microseconds": 100.0 * parties,
-        "parts": dict.fromkeys(WIRELESS, 10.0 * parties),
+        "parts": dict.fromkeys(OFFLINE, 10.0 * parties),
         "release_bytes": 177 + 8 * resources,
         "hello_bytes": 246,
         "agreement_bytes": 100 * parties,
@@ -252,9 +209,10 @@ def figures_of_a_run() -> dict[str, Any]:
         "party_memory_bytes": 80_000_000,
         "party_open_files": 18,
         "coordinator_memory_bytes": 30_000_000,
+        "coordinator_open_files": 18,
         "rounds_per_second": 100.0,
     }
-    figures: dict[str, Any] = {
+    return {
         "parties": [measured(k) for k in (5, 10, 20, 1_000)],
         "resources": [measured(10, m) for m in (1, 10, 1_000)],
         "columns": [measured(5) | {"columns": n} for n in (15, 100, 1_000)],
@@ -306,54 +264,40 @@ def figures_of_a_run() -> dict[str, Any]:
                 "memory_bytes": 12_000_000_000,
             }
         ],
-        "curve_microseconds": {"217": 20.0, "8178": 40.0},
     }
-    return figures | {"exponents": exponents(figures)}
 
 
-def test_the_page_extrapolates_what_was_measured() -> None:
-    """A relay that takes 5 µs for each of K² messages takes 5 seconds for a thousand parties."""
+def table_cells(text: str, title: str) -> list[list[str]]:
+    """The rows of one table of the page, without its heading."""
+    [section] = [part for part in text.split("\n## ") if part.startswith(title)]
+    lines = [line for line in section.splitlines() if line.startswith("| ")]
+    return [line.strip("| ").split(" | ") for line in lines[2:]]
+
+
+def test_the_page_of_scale_has_the_measured_points() -> None:
+    """Every measured size is one row, with the numbers of that size."""
     text = page(figures_of_a_run())
-    cells = {
-        row.split(" | ")[0].strip("| "): row.strip("| ").split(" | ")[1:]
-        for row in text.splitlines()
-        if row.startswith("| ")
-    }
-    assert cells["the relay's CPU, a round"][0] == "5 s"
-    assert cells["the relay sends, a round"][0] == "221 MB"
-    assert cells["K: messages out of the relay"][1].startswith("1.00")
-    assert cells["K: bytes of the greeting, all"][1].startswith("2.00")
-    assert "200 real parties" in text
-    assert cells["a party computes, a round"] == ["100 ms", "1 s", "1 ms", "100 ms"]
-    assert cells["K: the coordinator"][1].startswith("2.00")
-    assert "503 parties" in text
-    assert "7. **The largest message.**" in text
+    rows = table_cells(text, "One party with simulated peers")
+    assert [row[0] for row in rows[:4]] == ["5", "10", "20", "1,000"]
+    assert rows[3][3] == "100 ms"
+    assert [row[:2] for row in rows[-2:]] == [["10,000", "5"], ["1,000", "1,000"]]
+    relay = table_cells(text, "Sessions of real processes")[0]
+    assert relay[:5] == ["relay", "5", "100", "750 µs", "125 µs"]
+    assert table_cells(text, "Bytes")[0] == ["5", "252 B", "1.14 kB", "5", "18.4 kB"]
+    assert "200 of 200 parties finished 40 rounds" in text
     assert "nan" not in text
 
 
-def test_what_was_not_measured_is_not_told() -> None:
-    """Without meshes nothing is said about open files, and without far sizes nothing of them."""
+def test_the_page_of_scale_marks_what_was_not_measured() -> None:
+    """A missing number is a dash, and an empty table is left out."""
     figures = figures_of_a_run()
-    text = page(figures | {"meshes": []})
-    assert "Open files" not in text
-    assert "6. **The largest message.**" in text
-    near = {key: [measured(k) for k in (5, 10, 20)] for key in ("parties", "resources", "columns")}
-    text = page(figures | near | {"far": []})
-    assert "Late rounds" in text
-    assert "Beyond this machine" not in text
-
-
-def test_growth_is_fitted_to_every_sweep() -> None:
-    """What is in proportion to K has the exponent 1, with K² 2, and T none."""
-    fitted = figures_of_a_run()["exponents"]
-    assert fitted["K: what a party computes"]["all"]["exponent"] == pytest.approx(1.0)
-    assert fitted["K: greeting, a party"]["all"]["exponent"] == pytest.approx(2.0)
-    assert fitted["T: a round"]["all"]["exponent"] == pytest.approx(0.0)
-    assert all(math.isfinite(fit["all"]["high"]) for fit in fitted.values())
+    rows = table_cells(page(figures), "One party with simulated peers")
+    assert rows[-2][-1] == "–"
+    assert "Bytes between" not in page(figures | {"bytes": []})
 
 
 def test_messages_on_a_connection_are_counted_by_length() -> None:
-    """However the stream is cut: the greeting and commands are none, long frames are."""
+    """In chunks of any size, greeting and commands do not count, and long frames do."""
     MESSAGES.clear()
     short, long = 217 + 33, 5_000 + 33
     stream = bytes(64) + b"\x04\x05READY" + bytes([0, short]) + bytes(short)

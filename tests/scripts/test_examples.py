@@ -1,8 +1,6 @@
-"""The examples for modelling tools: what arrives is what the tool holds, names, sense and all."""
+"""The examples for modelling tools: a party reads exactly the tool's model, with its names."""
 
 import csv
-import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -29,9 +27,9 @@ from scripts.examples import (
     with_pulp,
     with_pyomo,
 )
-from scripts.lab.common.local_session import Processes, environment
+from scripts.lab.common.local_session import Processes
 from scripts.lab.common.ports import reserve
-from tests.support import ROOT
+from tests.support.commands import run_module
 from tests.support.wait import LIMIT
 
 TOOLS = {"linopy": with_linopy, "pyomo": with_pyomo, "pulp": with_pulp, "highs": with_highs}
@@ -80,7 +78,7 @@ def solved_by_pulp() -> Outcome:
 
 
 def solved_by_scipy() -> Outcome:
-    """The courier's problem once more: HiGHS itself would only be asked what it was told."""
+    """The courier's problem solved by another solver than the example's HiGHS."""
     result = linprog(
         [-410.0, -260.0, -150.0],
         A_ub=[[5.0, 3.0, 1.5], [1.0, 0.5, 1.0], [2.5, 2.0, 0.5]],
@@ -97,7 +95,7 @@ SOLVED: dict[str, tuple[Callable[[], Outcome], tuple[float, float]]] = {
     "pulp": (solved_by_pulp, (90.0, 26.0)),
     "highs": (solved_by_scipy, (120.0, 25.0)),
 }
-"""For each tool its own answer, and the limits of the shared resources that it holds."""
+"""For each tool its own answer, and the limits of the shared resources in its model."""
 
 
 def read_back(tool: str, folder: Path) -> company_model.CompanyModel:
@@ -109,7 +107,7 @@ def read_back(tool: str, folder: Path) -> company_model.CompanyModel:
 
 @pytest.mark.parametrize("tool", TOOLS)
 def test_the_file_has_the_optimum_of_the_tool(tool: str, tmp_path: Path) -> None:
-    """A party that reads the file plans the same, for the same names, and earns the same."""
+    """A party that reads the file finds the tool's plan, names and profit."""
     data = read_back(tool, tmp_path)
     solve, limits = SOLVED[tool]
     optimum, plan = solve()
@@ -124,8 +122,8 @@ def test_the_file_has_the_optimum_of_the_tool(tool: str, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_in_memory_a_model_is_the_same(tool: str, tmp_path: Path) -> None:
-    """What a tool holds is read as from its file: names, sense, numbers, and nothing rounded."""
+def test_a_model_object_is_read_as_its_file(tool: str, tmp_path: Path) -> None:
+    """A model object is read as its file: names, sense and unrounded numbers."""
     held, written = company_model.read(TOOLS[tool].build(), AGREEMENT), read_back(tool, tmp_path)
     assert held.minimises == written.minimises
     assert sorted(held.names) == sorted(written.names)
@@ -138,8 +136,8 @@ def test_in_memory_a_model_is_the_same(tool: str, tmp_path: Path) -> None:
         assert answers[0].objective == pytest.approx(answers[1].objective, rel=1e-12)
 
 
-def test_whole_numbers_come_from_every_tool() -> None:
-    """An integer variable is one, whichever tool it is from, and so is the best plan."""
+def test_integer_variables_are_read_from_every_tool() -> None:
+    """An integer variable of every tool stays integer, and so does the best plan."""
     linear = linopy.Model()
     x = linear.add_variables(lower=0, upper=9, integer=True, name="x")
     y = linear.add_variables(lower=0, upper=1, name="y")
@@ -174,13 +172,13 @@ def test_whole_numbers_come_from_every_tool() -> None:
         assert dict(zip(data.names, data.integer.tolist(), strict=True)) == {"x": True, "y": False}
         plan = plan_within(data, np.array([5.5, 4.0]))
         assert plan is not None
-        # 2 whole x and a whole y beside them: the relaxed plan would make 2.25 x and as much y.
+        # 2 x and 1 y as integers; the relaxed plan would make 2.25 x and as much y.
         assert dict(zip(data.names, plan.values.tolist(), strict=True)) == {"x": 2.0, "y": 1.0}
         assert plan.utility == 12.0 + constant
 
 
-def test_concave_objectives_come_from_tools_that_have_them() -> None:
-    """linopy, Pyomo and HiGHS: 12x − x² is best at 6, and convex ones are refused."""
+def test_concave_objectives_are_read_from_tools_that_support_them() -> None:
+    """linopy, Pyomo and HiGHS: 12x − x² is best at 6, and convex objectives are refused."""
 
     def linear(sign: float) -> linopy.Model:
         model = linopy.Model()
@@ -208,15 +206,15 @@ def test_concave_objectives_come_from_tools_that_have_them() -> None:
             company_model.read(build(1.0), AGREEMENT)
 
 
-def test_what_is_no_model_is_said() -> None:
-    """Anything else is refused with what can be read."""
+def test_an_unsupported_object_is_refused() -> None:
+    """The error lists the supported kinds of models."""
     with pytest.raises(BadData, match=r"a dict is not a model; give a file or one of highspy"):
         company_model.read({"x": 1.0}, AGREEMENT)
 
 
 @pytest.mark.parametrize("tool", TOOLS)
 def test_shared_and_private_limits_both_matter(tool: str, tmp_path: Path) -> None:
-    """With more of each shared resource a company earns more, and not without end."""
+    """With more of each shared resource a company earns more, up to its private limits."""
     data = read_back(tool, tmp_path)
     limits = np.array(SOLVED[tool][1])
 
@@ -230,8 +228,8 @@ def test_shared_and_private_limits_both_matter(tool: str, tmp_path: Path) -> Non
     assert earned(limits * 100.0) == pytest.approx(earned(limits * 1000.0))
 
 
-def test_a_tool_that_hides_the_sense_is_found_out(tmp_path: Path) -> None:
-    """PuLP's MPS has the sense in a comment only, which is refused, unless PuLP is asked for it."""
+def test_a_file_without_a_readable_sense_is_refused(tmp_path: Path) -> None:
+    """PuLP's MPS has the sense in a comment only: it is refused unless PuLP writes the sense."""
     model = with_pulp.build()
     plain, asked = tmp_path / "plain.mps", tmp_path / "asked.mps"
     model.writeMPS(str(plain))
@@ -242,8 +240,8 @@ def test_a_tool_that_hides_the_sense_is_found_out(tmp_path: Path) -> None:
         company_model.read(plain, AGREEMENT)
 
 
-def test_rows_as_the_tools_spell_them(tmp_path: Path) -> None:
-    """What Pyomo and linopy write by themselves is read as well, whatever is put around a name."""
+def test_row_names_are_read_as_tools_write_them(tmp_path: Path) -> None:
+    """Row names are read as Pyomo and linopy write them, with their additions."""
     with_pyomo.build().write(
         str(tmp_path / "pyomo.lp"), io_options={"symbolic_solver_labels": True}
     )
@@ -258,8 +256,8 @@ def test_rows_as_the_tools_spell_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("names", [("deliver[old town]", "x"), ("x", "x"), ("", "x")])
-def test_names_that_do_not_fit_are_refused(names: tuple[str, str], tmp_path: Path) -> None:
-    """A name that HiGHS would change on the way to the file is an error, and leaves no file."""
+def test_names_that_highs_would_change_are_refused(names: tuple[str, str], tmp_path: Path) -> None:
+    """A name that HiGHS would change in the file is an error, and leaves no file."""
     model = highspy.Highs()
     model.silent()
     for label in ("first", "second"):
@@ -271,7 +269,7 @@ def test_names_that_do_not_fit_are_refused(names: tuple[str, str], tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "error"),
     [
         ([], "either MODEL_FILE"),
         (["model.mps", "--out", "result"], "either MODEL_FILE"),
@@ -279,10 +277,10 @@ def test_names_that_do_not_fit_are_refused(names: tuple[str, str], tmp_path: Pat
         (["model.lp"], "must end in .mps"),
     ],
 )
-def test_half_a_command_writes_nothing(
-    arguments: list[str], told: str, monkeypatch: Any, capsys: Any
+def test_an_incomplete_command_is_refused(
+    arguments: list[str], error: str, monkeypatch: Any, capsys: Any
 ) -> None:
-    """An example either writes a model or joins, and says so."""
+    """An example either writes a model or joins; half a command is refused."""
     monkeypatch.setattr(sys, "argv", ["with_highs", *arguments])
     with pytest.raises(SystemExit, match="2"):
         join_or_write.run(
@@ -290,17 +288,13 @@ def test_half_a_command_writes_nothing(
             lambda _: pytest.fail("it has written a model"),
             ".mps",
         )
-    assert told in capsys.readouterr().err
+    assert error in capsys.readouterr().err
 
 
-def test_joining_ends_as_party_join_ends(tmp_path: Path) -> None:
-    """The exit code of an example that joins is that of `party join`, and no file is left."""
-    command = [sys.executable, "-m", "scripts.examples.with_highs"]
-    command += ["--agreement", "missing.toml", "--key", "courier.key", "--out", "result"]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True, timeout=LIMIT, check=False,
-    )  # fmt: skip
+def test_an_example_ends_with_the_exit_code_of_party_join(tmp_path: Path) -> None:
+    """An example that joins ends with the exit code of `party join`, and leaves no file."""
+    command = ["scripts.examples.with_highs", "--agreement", "missing.toml"]
+    done = run_module(*command, "--key", "courier.key", "--out", "result", folder=tmp_path)
     assert done.returncode == BadAgreement.exit_code
     assert "missing.toml" in done.stderr
     assert not list(tmp_path.iterdir())
@@ -310,30 +304,25 @@ def test_joining_ends_as_party_join_ends(tmp_path: Path) -> None:
 def test_four_companies_with_four_tools_share_a_session(tmp_path: Path) -> None:
     """Each example joins with its own command, and finds its plan under its own names."""
 
-    def command(*arguments: str) -> list[str]:
-        return [sys.executable, "-m", *arguments]
-
-    def finish(words: list[str]) -> None:
-        subprocess.run(words, cwd=tmp_path, env=environment(), check=True, timeout=LIMIT)
-
     for tool in TOOLS:
-        finish(command("party", "keygen", tool))
-    new = command("coordinator", "new", "--session", "examples", "--rounds", "8")
+        run_module("party", "keygen", tool, folder=tmp_path, check=True)
+    new = ["coordinator", "new", "--session", "examples", "--rounds", "8"]
     new += ["--resource", "truck_hours=300:15000", "--resource", "dock_slots=75:6000"]
     new += [word for tool in TOOLS for word in ("--member", f"{tool}.member.toml:0.5")]
     new += ["--mode", "private", "--epsilon", "8", "--start", "worth", "--key", "coordinator.key"]
     new += ["--address", f"tcp://127.0.0.1:{reserve(2)}", "--patience", "600"]
-    finish(new)
+    run_module(*new, folder=tmp_path, check=True)
 
     with Processes(tmp_path) as processes:
 
-        def started(name: str, *arguments: str) -> None:
+        def start(name: str, *arguments: str) -> None:
             shared = ["--agreement", "agreement.toml", "--key", f"{name}.key"]
-            processes.launch(name, command(*arguments, *shared), within=tmp_path)
+            command = [sys.executable, "-m", *arguments, *shared]
+            processes.launch(name, command, within=tmp_path)
 
-        started("coordinator", "coordinator", "serve")
+        start("coordinator", "coordinator", "serve")
         for tool in TOOLS:
-            started(tool, f"scripts.examples.with_{tool}", "--out", f"out/{tool}")
+            start(tool, f"scripts.examples.with_{tool}", "--out", f"out/{tool}")
         processes.done(*TOOLS, seconds=LIMIT)
 
     for tool, (solve, _) in SOLVED.items():

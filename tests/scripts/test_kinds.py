@@ -1,4 +1,4 @@
-"""Whole sessions of companies that are not linear, beside the joint problem solved in one place."""
+"""Sessions of companies that are not linear, compared with the joint problem."""
 
 import math
 
@@ -15,20 +15,20 @@ def played(instance: Instance, *arguments: str) -> dict[str, object]:
 
 
 def test_knapsacks_come_near_to_the_joint_optimum() -> None:
-    """Ten companies with whole things: all have plans, on average less than 5 % below."""
+    """Ten companies with indivisible items: all have plans, on average less than 5 % below."""
     lost = []
     for seed in (1, 2, 3):
         figures = played(knapsacks(seed, parties=10, resources=2, things=12))
         assert figures["without_plan"] == 0
         assert isinstance(figures["quota_loss"], float)
-        assert figures["quota_loss"] >= -1e-9  # the optimum is a bound, proved by the joint solver
+        assert figures["quota_loss"] >= -1e-9  # the optimum is a proved bound
         lost.append(figures["quota_loss"])
     assert math.fsum(lost) / len(lost) < 0.05
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_concave_objectives_come_to_the_joint_optimum(seed: int) -> None:
-    """As near as linear ones: prices, certificate and quotas know no difference."""
+    """Prices, certificate and quotas are as near as for linear companies."""
     figures = played(curved(seed, parties=4, resources=3))
     gap, bound, lost = (figures[k] for k in ("dual_gap_weighted", "certificate", "quota_loss"))
     assert isinstance(gap, float)
@@ -39,8 +39,8 @@ def test_concave_objectives_come_to_the_joint_optimum(seed: int) -> None:
     assert figures["without_plan"] == 0
 
 
-def test_the_joint_optimum_of_whole_things_is_that_of_trying_all() -> None:
-    """The yardstick itself: two companies with four things each, every choice tried."""
+def test_the_joint_optimum_of_knapsacks_is_that_of_enumeration() -> None:
+    """The reference itself: two companies with four items each, every choice tried."""
     instance = knapsacks(5, parties=2, resources=1, things=4)
     best = 0.0
     weight = np.concatenate([d.value for d in instance.data])

@@ -1,10 +1,8 @@
-"""Sessions on models from files: sets of our own whose optimum is known, and public ones."""
+"""Sessions on models from files: own sets whose optimum is known, and public ones."""
 
 import argparse
 import json
 import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,11 +10,10 @@ from typing import Any
 import pytest
 
 from protocol.errors import BadCommand
-from scripts.lab.common.local_session import environment
 from scripts.lab.common.model_sets import read_set
 from scripts.lab.simulate import command_line, play
 from tests.support import ROOT
-from tests.support.wait import LIMIT
+from tests.support.commands import run_module
 
 PUBLIC = Path(os.environ.get("INSTANCES", ROOT.parent / "shared" / "instances"))
 
@@ -35,7 +32,7 @@ BOUNDS
  UP limit x {most}
 ENDATA
 """
-"""Earns a profit with each x, which takes of r1 and 1 of r2."""
+"""Earns a profit with each x, which uses r1, and 1 of r2."""
 
 SERVES = """\
 NAME {name}
@@ -51,25 +48,25 @@ RHS
  rhs r1 1000 demand 3
 ENDATA
 """
-"""Must make 3, cheaply with the shared r1 or dearly without it."""
+"""Must make 3, cheaply with the shared r1 or at high cost without it."""
 
 
 def written(folder: Path, companies: list[str], optimum: float, **capacity: float) -> Path:
-    """A set of these models."""
+    """Write a set of these models."""
     files = [f"company{k + 1}.mps" for k in range(len(companies))]
     for file, text in zip(files, companies, strict=True):
         (folder / file).write_text(text)
-    said = {
+    description = {
         "resources": [{"name": name, "capacity": c} for name, c in capacity.items()],
         "companies": [{"file": file} for file in files],
         "optimum": {"utility": optimum},
     }
-    (folder / "set.json").write_text(json.dumps(said))
+    (folder / "set.json").write_text(json.dumps(description))
     return folder
 
 
 def earning(folder: Path, optimum: float = 14.0, **capacity: float) -> Path:
-    """Of 6 of r1 the first takes 4 and earns 12, the second takes what is left and earns 2."""
+    """Of 6 of r1 the first company uses 4 and earns 12; the second uses the rest and earns 2."""
     companies = [
         EARNS.format(name="first", profit=-3, takes=1, most=4),
         EARNS.format(name="second", profit=-2, takes=2, most=5),
@@ -81,8 +78,8 @@ def options(*arguments: str) -> argparse.Namespace:
     return command_line().parse_args(["--mode", "exact", "--worth", "0", *arguments])
 
 
-def test_a_set_that_earns_comes_to_its_optimum(tmp_path: Path) -> None:
-    """The price of a unit of r1 is 1, of r2 nothing, and everybody has a plan."""
+def test_a_set_with_profits_reaches_its_optimum(tmp_path: Path) -> None:
+    """The price of a unit of r1 is 1, that of r2 is 0, and all companies have a plan."""
     figures = play(*read_set(earning(tmp_path)), options())
     assert figures["optimum"] == pytest.approx(14.0)
     assert 0.0 <= figures["dual_gap_weighted"] <= 1e-4
@@ -93,7 +90,7 @@ def test_a_set_that_earns_comes_to_its_optimum(tmp_path: Path) -> None:
 
 
 def test_a_set_that_only_costs_has_gaps_above_its_optimum(tmp_path: Path) -> None:
-    """Of 4 of the cheap plant the one that has it dearer elsewhere gets its 3: all cost 8."""
+    """The company with the higher cost elsewhere gets 3 of 4 cheap units; the total cost is 8."""
     companies = [SERVES.format(name=f"c{dear}", dear=dear) for dear in (3, 2)]
     figures = play(*read_set(written(tmp_path, companies, -8.0, r1=4.0)), options())
     assert figures["optimum"] == pytest.approx(-8.0)
@@ -102,39 +99,35 @@ def test_a_set_that_only_costs_has_gaps_above_its_optimum(tmp_path: Path) -> Non
     assert figures["without_plan"] == 0
 
 
-def test_the_command_plays_a_set(tmp_path: Path) -> None:
-    """As an operator gives it: exit code 0, a table, and the figures in a file."""
+SIMULATE = ("scripts.lab.simulate", "--mode", "exact")
+
+
+def test_the_command_runs_a_set(tmp_path: Path) -> None:
+    """The command ends with exit code 0, prints a table and writes the figures."""
     file = tmp_path / "figures.json"
-    done = simulated("--models", str(earning(tmp_path)), "--json", str(file))
+    done = run_module(*SIMULATE, "--models", earning(tmp_path), "--json", file)
     assert done.returncode == 0, done.stderr
     assert "2 parties" in done.stdout
     figures = json.loads(file.read_text())
     assert figures["optimum"] == pytest.approx(14.0)
 
 
-def simulated(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "scripts.lab.simulate", "--mode", "exact", *arguments]
-    return subprocess.run(
-        command, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=LIMIT
-    )
-
-
-def test_what_would_be_drawn_is_not_read(tmp_path: Path) -> None:
-    """How many companies there are is in the set: exit code 2, and no figures."""
-    done = simulated("--models", str(earning(tmp_path)), "--parties", "3")
+def test_options_for_drawing_are_refused_with_models(tmp_path: Path) -> None:
+    """An option that describes a drawn problem is refused: exit code 2, and no figures."""
+    done = run_module(*SIMULATE, "--models", earning(tmp_path), "--parties", "3")
     assert done.returncode == 2
-    assert "--parties says what to draw" in done.stderr
+    assert "--parties describes a drawn problem" in done.stderr
 
 
 @pytest.mark.parametrize("capacity", [0.0, -5.0])
-def test_a_joint_obligation_is_refused(tmp_path: Path, capacity: float) -> None:
-    """Where nobody is said to bring any there is nothing to divide, and the sentence names it."""
-    with pytest.raises(BadCommand, match=r"resource 'r2' has the capacity .*must bring more"):
+def test_a_resource_with_nothing_to_divide_is_refused(tmp_path: Path, capacity: float) -> None:
+    """A resource with nothing to divide is refused by name."""
+    with pytest.raises(BadCommand, match=r"resource 'r2' has capacity .*do not bring enough"):
         read_set(earning(tmp_path, r2=capacity))
 
 
-def test_signed_consumption_is_refused(tmp_path: Path) -> None:
-    """So is a company that brings some where the set does not say how much."""
+def test_negative_consumption_without_floors_is_refused(tmp_path: Path) -> None:
+    """A company that brings capacity is refused if the set has no floors."""
     folder = earning(tmp_path)
     first = EARNS.format(name="first", profit=-3, takes=1, most=4)
     (folder / "company1.mps").write_text(first.replace("x r2 1", "x r2 -1\n y r2 1"))
@@ -179,15 +172,15 @@ ENDATA
 def test_a_company_that_brings_is_paid(
     tmp_path: Path, capacity: float, optimum: float, price: float
 ) -> None:
-    """What there is not, one makes and the others pay for, at the price of the last unit.
+    """One company makes what is missing, and the others pay the price of the last unit.
 
-    With none there, all 7 are wanted at 3 and more; with 2 there, 6 more are enough, at cost.
+    With none given, all 7 are wanted at 3 and more; with 2 given, 6 more are enough, at cost.
     """
     companies = [BRINGS, WANTS.format(cost=-5, most=4), WANTS.format(cost=-3, most=4)]
     folder = written(tmp_path, companies, optimum, r1=capacity)
-    said: dict[str, Any] = json.loads((folder / "set.json").read_text())
-    said["floors"] = [[-7.0], [0.0], [0.0]]
-    (folder / "set.json").write_text(json.dumps(said))
+    description: dict[str, Any] = json.loads((folder / "set.json").read_text())
+    description["floors"] = [[-7.0], [0.0], [0.0]]
+    (folder / "set.json").write_text(json.dumps(description))
     figures = play(*read_set(folder), options("--tolerance", "1e-6"))
     assert figures["dual_gap_weighted"] <= 1e-4
     assert figures["prices"] == pytest.approx([price], rel=1e-2)
@@ -199,23 +192,23 @@ def test_a_company_that_brings_is_paid(
 
 
 def formed(folder: Path, form: str) -> Path:
-    """The first resource of a set in another form."""
-    said: dict[str, Any] = json.loads((folder / "set.json").read_text())
-    said["resources"][0]["form"] = form
-    (folder / "set.json").write_text(json.dumps(said))
+    """Give the first resource of a set another form."""
+    description: dict[str, Any] = json.loads((folder / "set.json").read_text())
+    description["resources"][0]["form"] = form
+    (folder / "set.json").write_text(json.dumps(description))
     return folder
 
 
-def test_what_is_shared_from_below_is_refused(tmp_path: Path) -> None:
-    """Only capacities, and what must be used exactly."""
-    with pytest.raises(BadCommand, match=r"resource 'r1' is shared by '>='"):
+def test_lower_bounds_on_shared_resources_are_refused(tmp_path: Path) -> None:
+    """Only capacities and equalities are supported."""
+    with pytest.raises(BadCommand, match=r"resource 'r1' has the form '>='"):
         read_set(formed(earning(tmp_path), ">="))
 
 
-def test_an_equality_may_have_a_price_below_nothing(tmp_path: Path) -> None:
-    """10 that must be used, where the second loses 2 on each of its: they cost as much to place.
+def test_an_equality_may_have_a_negative_price(tmp_path: Path) -> None:
+    """All 10 units must be used, and the second company loses 2 on each unit: the price is -2.
 
-    The first is glad of 4; the second takes the other 6 only if it is paid for that.
+    The first wants 4; the second takes the other 6 only if it is paid.
     """
     companies = [
         WANTS.format(cost=-3, most=4).replace(" L r1", " E r1"),
@@ -231,15 +224,15 @@ def test_an_equality_may_have_a_price_below_nothing(tmp_path: Path) -> None:
     assert sum(figures["payments"]) == 0.0
 
 
-def test_a_wrong_optimum_judges_nothing(tmp_path: Path) -> None:
-    """The optimum of a set is found again before it is used."""
-    with pytest.raises(BadCommand, match=r"earn 14 at best, where set\.json says 15"):
+def test_a_wrong_optimum_is_refused(tmp_path: Path) -> None:
+    """The optimum of a set is computed again before it is used."""
+    with pytest.raises(BadCommand, match=r"joint optimum is 14, but set\.json has 15"):
         read_set(earning(tmp_path, optimum=15.0))
 
 
-def test_a_folder_without_a_set_is_named(tmp_path: Path) -> None:
-    """What is missing is said."""
-    with pytest.raises(BadCommand, match=r"is no set of models: it needs a set\.json"):
+def test_a_folder_without_a_set_is_refused(tmp_path: Path) -> None:
+    """The error names the missing set.json."""
+    with pytest.raises(BadCommand, match=r"is not a set of models: it needs a set\.json"):
         read_set(tmp_path)
 
 
@@ -250,17 +243,17 @@ def test_a_folder_without_a_set_is_named(tmp_path: Path) -> None:
         ("netlib-mix-1", ()),
         ("netlib-mix-2", ()),
         ("gap8-4", ()),
-        ("ran10x10a", ()),  # all supplies are needed to the last unit
+        ("ran10x10a", ()),  # all supplies are used up
         ("ran4x64", ()),
-        ("p12345", ()),  # from here on some companies bring what others use
+        ("p12345", ()),  # in these sets some companies bring capacity
         ("disp3", ()),
         ("p2756", ()),
     ],
 )
 def test_public_sets_are_solved(name: str, arguments: tuple[str, ...]) -> None:
-    """Without any worth: 0.1 % in 100 rounds, 0.01 % in 150, and plans for all within quotas."""
-    # The tolerance is a part of what all capacities are worth, which may be a multiple of the
-    # optimum: with the usual one a session may end before 0.01 %.
+    """Without worth: 0.1 % in 100 rounds, 0.01 % in 150, and plans within quotas for all."""
+    # The tolerance is a fraction of the worth of all capacities, which may be far above the
+    # optimum: with the default a session may end before 0.01 %.
     figures = play(*read_set(PUBLIC / name), options("--tolerance", "1e-6", *arguments))
     assert figures["rounds_to_gap"]["0.001"] <= 100
     assert figures["rounds_to_gap"]["0.0001"] <= 150

@@ -1,4 +1,4 @@
-"""What is handed out: the wheel, and the source that it is built from."""
+"""The distribution: the wheel, and the source that it is built from."""
 
 import os
 import subprocess
@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 
 from protocol import __version__
-from scripts.lab.common.local_session import environment
 from tests.support import ROOT
+from tests.support.commands import run_command
 from tests.support.wait import LIMIT
 
 PROGRAMS = ("coordinator", "party", "protocol")
 
 
 @pytest.fixture(scope="module")
-def handed_out(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The source distribution, and the wheel that is built from nothing but that."""
+def distribution(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The source distribution, and the wheel that is built from it alone."""
     folder = tmp_path_factory.mktemp("dist")
     built = subprocess.run(
         [sys.executable, "-m", "build", "--outdir", folder, ROOT],
@@ -31,18 +31,18 @@ def handed_out(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {path.suffix: path for path in folder.iterdir()}
 
 
-def test_names(handed_out: dict[str, Path]) -> None:
-    """Both are called what an index calls them, in this version."""
-    names = sorted(path.name for path in handed_out.values())
+def test_distributions_have_the_names_of_an_index(distribution: dict[str, Path]) -> None:
+    """Both have the names that an index expects, with this version."""
+    names = sorted(path.name for path in distribution.values())
     assert names == [
         f"sottovoce-{__version__}-py3-none-any.whl",
         f"sottovoce-{__version__}.tar.gz",
     ]
 
 
-def test_the_wheel_has_the_programs_and_nothing_else(handed_out: dict[str, Path]) -> None:
-    """Every file of the three packages that git keeps, and what describes the distribution."""
-    with zipfile.ZipFile(handed_out[".whl"]) as wheel:
+def test_the_wheel_has_the_programs_and_nothing_else(distribution: dict[str, Path]) -> None:
+    """The wheel has every file of the three packages in git, and its metadata."""
+    with zipfile.ZipFile(distribution[".whl"]) as wheel:
         found = {name for name in wheel.namelist() if ".dist-info/" not in name}
     expected = {
         str(path.relative_to(ROOT))
@@ -54,9 +54,9 @@ def test_the_wheel_has_the_programs_and_nothing_else(handed_out: dict[str, Path]
     assert "protocol/report/style.css" in found
 
 
-def test_the_source_has_what_its_tests_need(handed_out: dict[str, Path]) -> None:
-    """Everything in the folders of the project, and no key, ledger or leftover."""
-    with tarfile.open(handed_out[".gz"]) as source:
+def test_the_source_has_what_its_tests_need(distribution: dict[str, Path]) -> None:
+    """The source has all folders of the project, and no key, ledger or leftover."""
+    with tarfile.open(distribution[".gz"]) as source:
         found = {name.partition("/")[2] for name in source.getnames()}
     for folder in (*PROGRAMS, "docs", "scripts", "tests"):
         here = {
@@ -70,23 +70,24 @@ def test_the_source_has_what_its_tests_need(handed_out: dict[str, Path]) -> None
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_the_wheel_runs_where_nothing_else_of_the_project_is(
-    handed_out: dict[str, Path], program: str, tmp_path: Path
-) -> None:
-    """Every command says its version from what the wheel holds."""
-    said = subprocess.run(
+def test_the_wheel_runs_alone(distribution: dict[str, Path], program: str, tmp_path: Path) -> None:
+    """Every command prints its version from the wheel alone."""
+    result = subprocess.run(
         [sys.executable, "-m", program, "--version"],
-        cwd=tmp_path, env={"PYTHONPATH": str(handed_out[".whl"])},
+        cwd=tmp_path, env={"PYTHONPATH": str(distribution[".whl"])},
         capture_output=True, text=True, timeout=LIMIT,
     )  # fmt: skip
-    assert (said.returncode, said.stdout) == (0, f"{program} of sotto {__version__}\n")
-    assert not said.stderr
+    assert (result.returncode, result.stdout) == (0, f"{program} of sotto {__version__}\n")
+    assert not result.stderr
+
+
+DEMO = ("-m", "scripts.lab.demo", "--parties", "3")
 
 
 @pytest.mark.skipif("SOTTO_LOWEST" not in os.environ, reason="SOTTO_LOWEST=1 downloads 150 MB")
 @pytest.mark.timeout(900)
 def test_the_lowest_versions_suffice(tmp_path: Path) -> None:
-    """A session of real processes is played with the oldest of everything that is declared."""
+    """A session of real processes runs with the oldest declared version of everything."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     lowest = [needed.replace(">=", "==") for needed in project["dependencies"]]
     assert all("==" in needed for needed in lowest)
@@ -94,30 +95,8 @@ def test_the_lowest_versions_suffice(tmp_path: Path) -> None:
     python = str(tmp_path / "venv" / "bin" / "python")
     for command in (
         [python, "-m", "pip", "install", "--quiet", *lowest],
-        [
-            python,
-            "-m",
-            "scripts.lab.demo",
-            "--mode",
-            "exact",
-            "--parties",
-            "3",
-            "--rounds",
-            "40",
-        ],
-        [
-            python,
-            "-m",
-            "scripts.lab.demo",
-            "--epsilon",
-            "8",
-            "--parties",
-            "3",
-            "--rounds",
-            "5",
-        ],
+        [python, *DEMO, "--mode", "exact", "--rounds", "40"],
+        [python, *DEMO, "--epsilon", "8", "--rounds", "5"],
     ):
-        done = subprocess.run(
-            command, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=600
-        )
+        done = run_command(command, seconds=600.0)
         assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""Ports: what one session has reserved, no other gets, however many ask at once."""
+"""Ports: no two sessions get the same port, also if many reserve at once."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ while True:
 print(*taken, flush=True)
 sys.stdin.read()
 """
-"""Takes pairs of a few ports until none is left, and keeps them until it is told to end."""
+"""Reserves pairs of a few ports until none is left, and keeps them until it is ended."""
 
 
 def asking(first: int, last: int) -> "subprocess.Popen[str]":
@@ -36,7 +36,7 @@ def asking(first: int, last: int) -> "subprocess.Popen[str]":
 
 
 def test_processes_that_ask_at_once_get_different_ports() -> None:
-    """Four processes share a stretch of ports among them, and none twice."""
+    """Four processes share a range of ports, and no port is given twice."""
     first = reserve(1)
     stretch = (first + 1, first + 61) if first < 31_000 else (first - 61, first - 1)
     processes = [asking(*stretch) for _ in range(4)]
@@ -54,7 +54,7 @@ def test_processes_that_ask_at_once_get_different_ports() -> None:
 
 
 def test_a_process_keeps_what_it_has_reserved() -> None:
-    """Many threads that ask at once get neighbours that nobody else has."""
+    """Many threads that reserve at once get different neighbouring ports."""
     with ThreadPoolExecutor(8) as pool:
         starts = list(pool.map(reserve, [3] * 40))
     taken = [port for start in starts for port in range(start, start + 3)]

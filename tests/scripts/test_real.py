@@ -1,4 +1,4 @@
-"""The chapter on other models: what it plays, and what it says of it."""
+"""The page on other models: what it runs, and its rows."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from scripts.lab.study.real_models import banded, page
 
 
 def test_a_narrow_band_is_certain_but_for_its_width() -> None:
-    """Everybody has an equal part of what is left of a capacity, and may have the band more."""
+    """Each company has an equal floor, and may have the band in addition."""
     instance = draw(1, parties=4, demands=False)
     least, most = banded(instance, 0.5).bands
     assert least / instance.capacity == pytest.approx(0.125)
@@ -20,7 +20,7 @@ def test_a_narrow_band_is_certain_but_for_its_width() -> None:
 
 
 def test_the_page_has_a_line_for_each() -> None:
-    """Sets one by one; the others on average, and what is missing is a dash."""
+    """One line for each set; averages for the others, and a dash for what is missing."""
     found: dict[str, Any] = {
         "rounds_played": 30,
         "without_plan": 1,

@@ -1,4 +1,4 @@
-"""The study: the same numbers however it is run, and the committed ones are those of this code."""
+"""The study: the same numbers on every way to run it, and the committed ones are current."""
 
 import argparse
 import functools
@@ -55,7 +55,7 @@ pytestmark = pytest.mark.timeout(1800)
 
 
 class Drawn(Noise):
-    """Hands a gate the draws of the study."""
+    """Gives a gate the draws of the study."""
 
     private = False
 
@@ -69,10 +69,10 @@ class Drawn(Noise):
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-def test_sessions_are_those_of_real_gates(name: str) -> None:
-    """Real gates with the same draws reach the same head, which commits to all they released.
+def test_sessions_equal_those_of_real_gates(name: str) -> None:
+    """Real gates with the same draws reach the same chain hash, which covers all releases.
 
-    Where they mask it, every head is another, and prices and totals are the same.
+    With masks every chain hash differs, and prices and totals are equal.
     """
     setting = Setting(4, 0.5, 1.5)
     instance, draws = setting.instance(3), setting.draws(3, 40)
@@ -80,12 +80,12 @@ def test_sessions_are_those_of_real_gates(name: str) -> None:
     path = play_gates(agreement, instance.subproblems(), Drawn(agreement, draws))
     played = session(agreement, Companies(instance), draws)
     if not agreement.masked:
-        assert played.known.state.chain_hash == path[-1].chain_hash
-    assert (played.known.path == [state.prices.current for state in path]).all()
+        assert played.outcome.state.chain_hash == path[-1].chain_hash
+    assert (played.outcome.path == [state.prices.current for state in path]).all()
 
 
-def test_private_quotas_are_those_that_parties_work_out() -> None:
-    """What each party computes from its ledger alone is what the study takes for its quota."""
+def test_private_quotas_equal_those_of_parties() -> None:
+    """Each party computes from its ledger alone the quota of the study."""
     setting = Setting(8, 0.3, 2.0)
     instance, draws = setting.instance(4), setting.draws(4, 30)
     agreement = agree(VARIANTS["totals"], instance, rounds=30, epsilon=100.0, buffer=2.0)
@@ -93,14 +93,14 @@ def test_private_quotas_are_those_that_parties_work_out() -> None:
     play_gates(agreement, instance.subproblems(), Drawn(agreement, draws), ledgers)
     played = session(agreement, Companies(instance), draws)
     for member, ledger, quota in zip(agreement.members, ledgers, played.quota, strict=True):
-        own = own_allocation(played.known, member.name, ledger)
+        own = own_allocation(played.outcome, member.name, ledger)
         assert own is not None
         assert own.quota.tolist() == quota.tolist()
     assert len({tuple(row) for row in played.quota.tolist()}) > 1
 
 
-def test_a_session_does_not_depend_on_what_was_asked_before() -> None:
-    """Corners remembered from other sessions make answers faster and never others."""
+def test_a_session_does_not_depend_on_earlier_sessions() -> None:
+    """Corners remembered from other sessions make answers faster and do not change them."""
     setting = Setting(6, None, 2.0)
     instance, draws = setting.instance(2), setting.draws(2, 60)
     used = Companies(instance)
@@ -108,12 +108,12 @@ def test_a_session_does_not_depend_on_what_was_asked_before() -> None:
         agreement = agree(VARIANTS["recommended"], instance, rounds=60, epsilon=epsilon, buffer=2.0)
         again = session(agreement, used, draws)
         fresh = session(agreement, Companies(instance), draws)
-        assert again.known.state.chain_hash == fresh.known.state.chain_hash
+        assert again.outcome.state.chain_hash == fresh.outcome.state.chain_hash
 
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_no_private_number_is_in_an_agreement(name: str) -> None:
-    """Other companies with the same capacities and shares come to the very same agreement."""
+    """Other companies with the same capacities and shares give the same agreement."""
     setting = Setting(5, 0.15, 1.5)
     instance = setting.instance(1)
     other = placebo(instance, 1)
@@ -137,7 +137,7 @@ def test_the_same_unit_gives_the_same_rows() -> None:
 
 
 class Study:
-    """A study of a few replications in a folder of its own."""
+    """A study of a few replications in its own folder."""
 
     def __init__(self, out: Path, *arguments: str) -> None:
         self.out, self.work = out, out / ".work"
@@ -164,7 +164,7 @@ class Study:
         return text
 
     def started_until(self, parts: int) -> subprocess.Popen[str]:
-        """A process that has left this many parts, and is still at work."""
+        """A process that has finished this many units, and still runs."""
         process = self.start()
         until(
             lambda: process.poll() is not None or len(self.parts()) >= parts, f"there are {parts}"
@@ -186,14 +186,14 @@ def children(pid: int) -> list[int]:
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Study:
-    """A study that nobody stopped."""
+    """A study that was not stopped."""
     study = Study(tmp_path_factory.mktemp("study") / "undisturbed")
     study.finish()
     return study
 
 
-def test_a_study_goes_on_where_it_was(undisturbed: Study, tmp_path: Path) -> None:
-    """Interrupted, then killed, then started again: the same table, and no process stays."""
+def test_a_stopped_study_resumes(undisturbed: Study, tmp_path: Path) -> None:
+    """Interrupted, then killed, then resumed: the table is the same, and no process stays."""
     study = Study(tmp_path / "stopped", "--processes", "1")
     process = study.started_until(1)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
@@ -213,7 +213,7 @@ def test_a_study_goes_on_where_it_was(undisturbed: Study, tmp_path: Path) -> Non
 
 
 def test_a_study_refuses_the_work_of_another(tmp_path: Path) -> None:
-    """Parts of a study with other options are not mixed in: exit code 2 and what differs."""
+    """Units of a study with other options are refused: exit code 2, and the difference."""
     study = Study(tmp_path / "begun", "--seed", "5")
     study.work.mkdir(parents=True)
     terms = {"experiments": ["quota"], "replications": 3, "seed": 1, **versions()}
@@ -233,7 +233,7 @@ def test_a_study_refuses_the_work_of_another(tmp_path: Path) -> None:
     ],
 )
 def test_bad_options_are_named(tmp_path: Path, arguments: list[str], message: str) -> None:
-    """What cannot be done ends with exit code 2 and says why."""
+    """A bad option ends with exit code 2 and a reason."""
     process = Study(tmp_path / "new", *arguments).start()
     text, _ = process.communicate(timeout=LIMIT)
     assert process.returncode == 2
@@ -241,13 +241,13 @@ def test_bad_options_are_named(tmp_path: Path, arguments: list[str], message: st
 
 
 def test_a_study_needs_no_git(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Where git is not installed, the manifest says that nobody knows the commit."""
+    """Without git the manifest has no commit."""
     monkeypatch.setenv("PATH", str(tmp_path))
     options = argparse.Namespace(arguments=[], processes=1, dask=None)
     terms = {"replications": 3, "seed": 1}
-    made = json.loads(manifest(options, terms, seconds=1.0, cpu_seconds=2.0))
-    assert made["commit"] is None
-    assert made["commit_changed"] is None
+    content = json.loads(manifest(options, terms, seconds=1.0, cpu_seconds=2.0))
+    assert content["commit"] is None
+    assert content["commit_changed"] is None
 
 
 def _says(log: Path, text: str) -> bool:
@@ -256,7 +256,7 @@ def _says(log: Path, text: str) -> bool:
 
 @contextmanager
 def dask_cluster(folder: Path, workers: int) -> Iterator[str]:
-    """A scheduler and its workers, each a process of its own, once all know each other."""
+    """A scheduler and its workers, each in its own process, once all are connected."""
     address = f"tcp://127.0.0.1:{reserve(1)}"
     commands = [["scheduler", "--host", address]]
     commands += [["worker", address, "--nthreads", "1", "--no-nanny"]] * workers
@@ -272,7 +272,7 @@ def dask_cluster(folder: Path, workers: int) -> Iterator[str]:
 
 
 def test_a_study_on_a_dask_cluster_gives_the_same_table(undisturbed: Study, tmp_path: Path) -> None:
-    """A real scheduler with two workers, and the rows of the undisturbed study."""
+    """A real scheduler with two workers gives the rows of the undisturbed study."""
     with dask_cluster(tmp_path, 2) as address:
         study = Study(tmp_path / "cluster", "--dask", address)
         study.finish()
@@ -295,7 +295,7 @@ def committed(table: str) -> Columns:
 
 
 def committed_rows(unit: Unit, table: str) -> list[list[str]]:
-    """The lines of the committed tables that a unit gives, in order."""
+    """The committed rows of a unit, in order."""
     setting = unit.setting
     wanted: dict[str, Any] = {"parties": setting.parties, "seed": unit.seed}
     if table != "convergence":
@@ -308,7 +308,7 @@ def committed_rows(unit: Unit, table: str) -> list[list[str]]:
 
 
 def test_one_replication_of_every_cell_is_as_committed() -> None:
-    """Played again, one instance of every setting gives all its committed rows."""
+    """Run again, one instance of every setting gives its committed rows."""
     work = [
         replace(unit, seed=1 + 37 * place % 100) for place, unit in enumerate(units(NAMES, [1]))
     ]
@@ -326,8 +326,8 @@ def test_one_replication_of_every_cell_is_as_committed() -> None:
                         assert number == pytest.approx(value, rel=1e-6, abs=1e-9, nan_ok=True)
 
 
-def test_committed_study_is_whole() -> None:
-    """A hundred replications of every cell, and the page that these tables give."""
+def test_the_committed_study_is_complete() -> None:
+    """The committed study has 100 replications of every cell, and the page of its tables."""
     work = units(NAMES, range(1, 101))
     sizes = {e.name: len(e.sessions) for e in EXPERIMENTS}
     played = [unit for unit in work if unit.experiment != "convergence"]
@@ -340,29 +340,29 @@ def test_committed_study_is_whole() -> None:
         assert (COMMITTED / f"{name}.png").exists()
 
 
-def test_what_was_found_is_told_first_and_everywhere_alike() -> None:
-    """The page begins with a dozen lines, and the page for researchers repeats them."""
+def test_the_findings_come_first_and_agree_everywhere() -> None:
+    """The page begins with a dozen findings, and the page for researchers repeats them."""
     title, found, *_ = (COMMITTED / "results.md").read_text().split("\n\n")
     assert title == "# What the study found"
     assert len(found.splitlines()) == 12
     assert found in (COMMITTED.parent / "README.md").read_text()
 
 
-def test_a_study_with_other_results_says_other_things() -> None:
-    """Verdicts follow the tables: own data as bad as the placebo, and a quota that only loses."""
+def test_verdicts_follow_the_tables() -> None:
+    """Verdicts follow the tables: own data as bad as a placebo, and a quota that only loses."""
     changed = Results(COMMITTED)
     sessions = changed.sessions
     sessions["gap_average"] = sessions["placebo_average"]
     sessions["gap_best"] = sessions["placebo_best"] / 2
     sessions["quota"] = sessions["prorata"] - 0.01
     sessions["quota_over"] = np.where(np.isnan(sessions["quota_over"]), np.nan, 0.02)
-    said = results.text(changed)
-    assert "are better than a placebo beyond chance in 0 of 32 cells" in said
-    assert "within a twentieth of the own data in 0 of 128 cells" in said
-    assert "hardly what they learn" not in said
-    assert "the quota is better at no ε here and at worst 1.00 points below" in said
-    assert "a placebo's gap is 1.0 to 1.0 times the own one" in said
-    assert "100 % of the sessions exceed a capacity" in said
+    page = results.text(changed)
+    assert "are better than a placebo beyond chance in 0 of 32 cells" in page
+    assert "within a twentieth of the own data in 0 of 128 cells" in page
+    assert "hardly what they learn" not in page
+    assert "the quota is better at no ε here and at worst 1.00 points below" in page
+    assert "a placebo's gap is 1.0 to 1.0 times the own one" in page
+    assert "100 % of the sessions exceed a capacity" in page
 
 
 @pytest.mark.parametrize("parties", [5, 10])
@@ -380,7 +380,7 @@ def test_committed_centre_rule_is_within_its_tolerance_by_round_60(parties: int)
 def test_committed_private_quotas_keep_their_risk_and_never_lose(
     setting: Setting, epsilon: float
 ) -> None:
-    """No more sessions over a capacity than 5 % explains, nor a tenth of a point below shares."""
+    """At most 5 % of sessions exceed a capacity, and none loses a tenth of a point to shares."""
     rows = cell(committed("sessions"), setting, epsilon, "totals", "totals")
     over = int((rows["quota_over"] > tables.EXCEEDED).sum())
     assert stats.binomtest(over, len(rows["seed"]), 0.05, alternative="greater").pvalue > 1e-3
@@ -390,8 +390,10 @@ def test_committed_private_quotas_keep_their_risk_and_never_lose(
 @pytest.mark.parametrize(
     ("setting", "epsilon"), [(s, e) for s in settings("totals") for e in (1.0, 4.0, 16.0)]
 )
-def test_committed_totals_tell_more_than_single_releases(setting: Setting, epsilon: float) -> None:
-    """For the same ε and δ prices are nearer to the optimum, and farther ahead of a placebo."""
+def test_committed_totals_inform_more_than_single_releases(
+    setting: Setting, epsilon: float
+) -> None:
+    """With equal ε and δ prices are nearer to the optimum, and further ahead of a placebo."""
     each, totals = (
         cell(committed("sessions"), setting, epsilon, variant, "totals")
         for variant in ("recommended", "totals")
@@ -408,7 +410,7 @@ GRID = [(setting, epsilon) for setting in settings("privacy") for epsilon in PAP
 def test_committed_recommendation_is_below_the_paper_in_every_cell(
     setting: Setting, epsilon: float
 ) -> None:
-    """Mean gap at the average prices of the last half, all replications, each of its variants."""
+    """Mean gap at the average prices of the last half, over all replications and variants."""
     sessions = committed("sessions")
     ours, *theirs = (
         cell(sessions, setting, epsilon, variant, "privacy")["gap_average"].mean()

@@ -1,4 +1,4 @@
-"""Whole sessions in which only totals can be read and have noise: quotas, risk, what is said."""
+"""Sessions with masked releases and noise: quotas, risk, and what pages say."""
 
 import argparse
 from dataclasses import replace
@@ -34,7 +34,7 @@ def options(*arguments: str) -> argparse.Namespace:
 
 
 def settled(*arguments: str) -> tuple[Outcome, list[Allocation]]:
-    """The outcome of a session, and what each member has worked out for itself."""
+    """The outcome of a session, and each member's own allocation."""
     chosen = options(*arguments)
     instance = drawn(chosen)
     agreement = from_table(agreement_table(instance, chosen))
@@ -51,8 +51,8 @@ def settled_among(
     return known, [part for part in parts if part is not None]
 
 
-def test_quotas_follow_demands_and_the_risk_is_told() -> None:
-    """With little noise quotas differ, stay within capacities, and pages say what may happen."""
+def test_quotas_follow_demands_and_pages_state_the_risk() -> None:
+    """With little noise quotas differ and stay within capacities, and pages state the risk."""
     known, parts = settled("--parties", "12", "--epsilon", "100", "--overrun", "0.02")
     quotas = np.array([part.quota for part in parts])
     assert len(quotas) == 12
@@ -66,13 +66,13 @@ def test_quotas_follow_demands_and_the_risk_is_told() -> None:
     assert abs(sum(part.payment for part in parts)) <= 1e-6 * known.worth
 
 
-def test_a_report_says_what_its_quota_and_payment_tell() -> None:
-    """Beside what the session tells, more to the one who moves the money, on both pages."""
+def test_reports_state_what_quota_and_payment_reveal() -> None:
+    """Both pages state what the payment reveals to the one who moves the money."""
     chosen = options("--parties", "12", "--epsilon", "16", "--resources", "1")
     instance = drawn(chosen)
     agreement = from_table(agreement_table(instance, chosen))
     known, parts = settled_among(agreement, instance, chosen.seed)
-    known = replace(known, agreement=replace(agreement, rehearsal=False))  # its noise is as real
+    known = replace(known, agreement=replace(agreement, rehearsal=False))  # as if real
     company, calibration = instance.data[0], Calibration(known.agreement)
     settlement = settle(company, known, "party1", parts[0])
     session, all_others = calibration.against(1), calibration.against(11)
@@ -82,16 +82,16 @@ def test_a_report_says_what_its_quota_and_payment_tell() -> None:
     report = private_parts(known, "party1", company, settlement, spending)
     text = private_document(known, "party1", report)
     assert all_others.epsilon(1e-3) > 3.0 * 16.0
-    told = f"ε = {at_most(all_others.epsilon(1e-3))}"
-    assert f"may learn more, and be right in 100 of 100 cases ({told})" in text
-    assert f"up to {told} instead of 16" in text
-    assert f"up to {told} instead of 16" in public_page(known)
+    text_of_epsilon = f"ε = {at_most(all_others.epsilon(1e-3))}"
+    assert f"may learn more, and be right in 100 of 100 cases ({text_of_epsilon})" in text
+    assert f"up to {text_of_epsilon} instead of 16" in text
+    assert f"up to {text_of_epsilon} instead of 16" in public_page(known)
     assert "Your quota follows from your demands without noise" in text
     assert "at most 1 other member tells what they know" in text
 
 
 def test_quotas_by_shares_have_no_risk() -> None:
-    """With much noise all quotas are alike, fill the capacities, and nothing can be exceeded."""
+    """With much noise all quotas are equal, fill the capacities, and cannot exceed them."""
     known, parts = settled("--parties", "5", "--epsilon", "1")
     quotas = np.array([part.quota for part in parts])
     assert (quotas == quotas[0]).all()
@@ -102,15 +102,15 @@ def test_quotas_by_shares_have_no_risk() -> None:
 
 
 def in_bands(seed: int) -> Instance:
-    """The paper's companies: the first may bring some of everything, all are sure of some."""
+    """The paper's companies: the first may bring some of everything, all have a floor."""
     plain = draw(seed, parties=4, demands=False)
     least = np.outer([-0.2, 0.1, 0.1, 0.05], plain.capacity)
     return replace(plain, floor=least, share=np.full_like(plain.share, 0.7))
 
 
 @pytest.mark.parametrize("kind", ["in bands", "whole"])
-def test_models_of_any_kind_are_played_as_where_each_can_be_read(kind: str) -> None:
-    """The same prices, quotas and plans, bit for bit; nobody is given more than there is."""
+def test_masks_change_no_result_for_any_kind_of_model(kind: str) -> None:
+    """Prices, quotas and plans equal those of `reveal = each`, bit for bit, within capacities."""
     instance = in_bands(1) if kind == "in bands" else knapsacks(1, parties=4, resources=2, things=9)
     best = central(instance)
     totals, each = (
@@ -126,7 +126,7 @@ def test_models_of_any_kind_are_played_as_where_each_can_be_read(kind: str) -> N
 
 @pytest.mark.parametrize("epsilon", ["1", "100"])
 def test_with_noise_quotas_stay_in_their_bands(epsilon: str) -> None:
-    """By shares or by demands: nobody has less than its floor nor more than its share."""
+    """No member has less than its floor or more than its share."""
     chosen, instance = options("--epsilon", epsilon), in_bands(2)
     agreement = from_table(agreement_table(instance, chosen))
     known, parts = settled_among(agreement, instance, chosen.seed)
@@ -142,8 +142,8 @@ def test_with_noise_quotas_stay_in_their_bands(epsilon: str) -> None:
         assert (plan.uses <= given[agreement.place(member.name)]).all()
 
 
-def test_a_simulation_names_what_can_be_read() -> None:
-    """Figures of both can be told apart; with equal shares a part is √(K − 1) times smaller."""
+def test_figures_of_a_simulation_name_reveal() -> None:
+    """Figures name `reveal`; with equal shares each noise share is √(K − 1) times smaller."""
     found: dict[str, Any] = {
         reveal: simulate(
             options("--parties", "6", "--epsilon", "8", "--reveal", reveal), lambda _: None

@@ -1,4 +1,4 @@
-"""Units do not matter: litres or barrels, the companies get the same parts for the same money."""
+"""Units do not matter: in litres or barrels, companies get equal quotas for equal money."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,7 +26,7 @@ FACTORS = [
 
 
 def in_units(instance: Instance, factors: Floats) -> Instance:
-    """The same companies with so many of the new units to an old one of each resource."""
+    """These companies with each resource in another unit."""
     return replace(
         instance,
         capacity=instance.capacity * factors,
@@ -35,24 +35,24 @@ def in_units(instance: Instance, factors: Floats) -> Instance:
 
 
 @dataclass(frozen=True)
-class Played:
-    """A session and what the companies make of it."""
+class SettledSession:
+    """A session and the companies' settlements."""
 
-    known: Outcome
+    result: Outcome
     figures: dict[str, Any]
 
     @property
     def money(self) -> Floats:
         """The prices of the outcome for each whole capacity."""
-        return self.known.prices * quantities(self.known.agreement).capacity
+        return self.result.prices * quantities(self.result.agreement).capacity
 
     @property
     def parts(self) -> Floats:
-        return self.known.quota / self.known.agreement.ticks
+        return self.result.quota / self.result.agreement.ticks
 
 
-def play(instance: Instance, mode: str, **prices: Any) -> Played:
-    """The session of this mode as it comes, with seeded noise where there is any."""
+def play(instance: Instance, mode: str, **prices: Any) -> SettledSession:
+    """Run a session of this mode with its defaults, and with seeded noise if there is any."""
     count = len(instance.data)
     privacy = {} if mode == "exact" else {"epsilon": 64.0, "delta": 1e-3}
     agreement = from_table(
@@ -71,8 +71,8 @@ def play(instance: Instance, mode: str, **prices: Any) -> Played:
     )
     with players(agreement, instance.subproblems(), 3) as members:
         run(members)
-        known = outcome(agreement, members[0].ledger.transcript())
-    return Played(known, settled(known, instance, central(instance).utility))
+        result = outcome(agreement, members[0].ledger.transcript())
+    return SettledSession(result, settled(result, instance, central(instance).utility))
 
 
 @pytest.mark.parametrize("factors", FACTORS)
@@ -81,22 +81,22 @@ def play(instance: Instance, mode: str, **prices: Any) -> Played:
 def test_the_outcome_is_the_same_in_other_units(
     seed: int, mode: str, step: str, factors: list[float]
 ) -> None:
-    """By the default rules prices in money, quotas in parts, payments and utilities agree."""
+    """With default rules, prices in money, quotas in fractions, payments and utilities agree."""
     instance = draw(seed, parties=8, resources=3, demands=False)
     one, other = play(instance, mode), play(in_units(instance, np.array(factors)), mode)
-    assert one.known.agreement.pricing.step == step
-    assert one.known.rounds == other.known.rounds
+    assert one.result.agreement.pricing.step == step
+    assert one.result.rounds == other.result.rounds
     worth = one.money.sum()
     assert worth > 0.0
     assert other.money == pytest.approx(one.money, abs=1e-6 * worth)
     assert other.parts == pytest.approx(one.parts, abs=1e-6)
-    assert other.known.payments == pytest.approx(one.known.payments, abs=1e-6 * worth)
+    assert other.result.payments == pytest.approx(one.result.payments, abs=1e-6 * worth)
     for name in ("quota_utility", "prorata_utility"):
         assert other.figures[name] == pytest.approx(one.figures[name], rel=1e-6)
 
 
-def test_the_step_of_the_paper_does_depend_on_units() -> None:
-    """What the test above holds of the default steps is not so of `theorem`, as it is printed."""
+def test_the_step_of_the_paper_depends_on_units() -> None:
+    """The test above would fail with the step `theorem`, as the paper defines it."""
     instance = draw(1, parties=8, resources=3, demands=False)
     one = play(instance, "private", step="theorem")
     other = play(in_units(instance, np.array([1e-3, 7.0, 1e6])), "private", step="theorem")

@@ -12,16 +12,16 @@ from protocol.agreement.address import address
 from protocol.wire.codec import pack
 from protocol.wire.framing import Batches
 from protocol.wire.messages import Hello, Release
-from tests.support.local_sessions import Play
+from tests.support.local_sessions import RunningSession
 from tests.support.wait import LIMIT
 
 
-def key_file(session: Play, name: str) -> Path:
-    return session.cast.folder / name / f"{name}.key"
+def key_file(session: RunningSession, name: str) -> Path:
+    return session.folder / name / f"{name}.key"
 
 
 @contextmanager
-def _socket(session: Play, kind: int, name: str) -> Iterator[zmq.Socket[bytes]]:
+def _socket(session: RunningSession, kind: int, name: str) -> Iterator[zmq.Socket[bytes]]:
     keys = identity.load(key_file(session, name))
     with zmq.Context() as context, context.socket(kind) as socket:
         socket.linger = 0
@@ -31,7 +31,7 @@ def _socket(session: Play, kind: int, name: str) -> Iterator[zmq.Socket[bytes]]:
 
 
 @contextmanager
-def recording(session: Play, name: str = "party2") -> Iterator[list[bytes]]:
+def recording(session: RunningSession, name: str = "party2") -> Iterator[list[bytes]]:
     """All messages that the relay publishes meanwhile, received with a member's transport key."""
     received: list[bytes] = []
     over = threading.Event()
@@ -54,7 +54,7 @@ def recording(session: Play, name: str = "party2") -> Iterator[list[bytes]]:
 
 
 @contextmanager
-def speaking(session: Play, name: str = "party1") -> Iterator[zmq.Socket[bytes]]:
+def speaking(session: RunningSession, name: str = "party1") -> Iterator[zmq.Socket[bytes]]:
     """A publisher with the transport key of a member, once it is connected to the relay."""
     with _socket(session, zmq.XPUB, name) as publisher:
         publisher.connect(session.agreement.transport.coordinator)
@@ -62,7 +62,7 @@ def speaking(session: Play, name: str = "party1") -> Iterator[zmq.Socket[bytes]]
         yield publisher
 
 
-def hello(session: Play, name: str, *, number: int = 0) -> bytes:
+def hello(session: RunningSession, name: str, *, number: int = 0) -> bytes:
     """A Hello that a member has signed; each number gives another one."""
     message = Hello(
         sender=name,
@@ -77,7 +77,7 @@ def hello(session: Play, name: str, *, number: int = 0) -> bytes:
     return identity.load(key_file(session, name)).pack(message).data
 
 
-def forged(session: Play, name: str, number: int) -> bytes:
+def forged(session: RunningSession, name: str, number: int) -> bytes:
     """A release in a member's name with an invalid signature."""
     [member] = [m for m in session.agreement.members if m.name == name]
     message = Release(

@@ -1,7 +1,6 @@
-"""How tests wait: for what happens, with one limit that a busy machine meets.
+"""How tests wait: for a condition, with one time limit that a busy machine meets.
 
-Nothing here says how long anything takes: the limit is there so that a test that waits for what
-never comes ends with a word about it.
+The limit says nothing about speed. It ends a test that waits for something that never happens.
 """
 
 import time
@@ -11,14 +10,14 @@ from typing import TypeVar
 T = TypeVar("T")
 
 LIMIT = 240.0
-"""Seconds after which a test gives up on what it waits for."""
+"""Seconds after which a test stops waiting."""
 
 
 def until(happened: Callable[[], T], what: str) -> T:
-    """Wait until this is true of something, and return that."""
+    """Wait until `happened()` is true, and return its result."""
     give_up_at = time.monotonic() + LIMIT
     while not (result := happened()):
         if time.monotonic() > give_up_at:
-            raise TimeoutError(f"this did not happen: {what}")
+            raise TimeoutError(f"did not happen in {LIMIT:g} s: {what}")
         time.sleep(0.01)
     return result

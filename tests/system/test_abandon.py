@@ -14,7 +14,7 @@ from party.ledger.session_ledger import Ledger
 from protocol.runtime.files import read_agreement
 from scripts.lab.common import local_session
 from scripts.lab.common.local_session import environment
-from tests.support.local_sessions import options, play
+from tests.support.local_sessions import RunningSession, options
 from tests.support.wait import LIMIT
 
 pytestmark = pytest.mark.timeout(600)
@@ -67,16 +67,16 @@ def test_a_session_with_an_impossible_total_is_abandoned_and_followed_by_another
 ) -> None:
     """The total is reported, the session abandoned, its releases count, the next one starts."""
     terms = ("--mode", mode, "--reveal", "totals", "--epsilon", "8")
-    with play(tmp_path / "s", options(*terms, rounds=12)) as session:
-        cast, folder = session.cast, session.cast.folder
+    with RunningSession(tmp_path / "s", options(*terms, rounds=12)) as session:
+        folder = session.folder
         with_a_bad_member(monkeypatch, "party3")
-        cast.start()
+        session.start()
         for again in range(2):
             for name in ("party1", "party2"):
                 if again:
-                    cast.start_party(name)
-                assert cast.processes[name].wait(LIMIT) == 15
-        told = cast.complained("party1")
+                    session.start_party(name)
+                assert session.processes[name].wait(LIMIT) == 15
+        told = session.stderr("party1")
         assert (
             f"round {SPOILT}: the releases add up to a total that 3 members cannot have released"
             in told
@@ -106,9 +106,9 @@ def test_a_session_with_an_impossible_total_is_abandoned_and_followed_by_another
         code, told = command("party", "abandon", *named[:2])
         assert (code, "--ledger is required unless --key is given" in told) == (2, True)
 
-        cast.start_party("party1")
-        assert cast.processes["party1"].wait(LIMIT) == 15
-        assert "was abandoned here after 4 of 12 rounds" in cast.complained("party1")
+        session.start_party("party1")
+        assert session.processes["party1"].wait(LIMIT) == 15
+        assert "was abandoned here after 4 of 12 rounds" in session.stderr("party1")
         with closing(Ledger(ledger, session.agreement, "party1")) as kept:
             assert kept.accounts() == before
             assert before[0].releases == SPOILT + 1

@@ -15,7 +15,7 @@ from party.ledger.session_ledger import Ledger
 from protocol.runtime.files import read_agreement
 from scripts.lab.common.local_session import environment, party_command
 from scripts.lab.common.ports import reserve
-from tests.support.local_sessions import Play, options, play
+from tests.support.local_sessions import RunningSession, options
 from tests.support.wait import LIMIT
 
 pytestmark = pytest.mark.timeout(600)
@@ -37,8 +37,8 @@ def said(module: str, *arguments: Any, within: Path | None = None) -> tuple[int,
     return done.returncode, told
 
 
-def check(session: Play, name: str, key: str, *more: Any) -> tuple[int, str]:
-    folder = session.cast.folder
+def check(session: RunningSession, name: str, key: str, *more: Any) -> tuple[int, str]:
+    folder = session.folder
     return said(
         "party", "check", "--agreement", folder / "agreement.toml", "--data",
         folder / name / "model.npz", "--as", name, "--key", folder / key / f"{key}.key", *more,
@@ -47,7 +47,7 @@ def check(session: Play, name: str, key: str, *more: Any) -> tuple[int, str]:
 
 def test_the_key_of_another_member_is_refused(tmp_path: Path) -> None:
     """A key that belongs to the agreement, but to somebody else in it, is not this member's."""
-    with play(tmp_path / "s", options()) as session:
+    with RunningSession(tmp_path / "s", options()) as session:
         assert check(session, "party1", "party1")[0] == 0
         code, told = check(session, "party1", "party2")
         assert code == 5
@@ -56,18 +56,18 @@ def test_the_key_of_another_member_is_refused(tmp_path: Path) -> None:
 
 def test_a_check_says_what_the_company_has_alone(tmp_path: Path) -> None:
     """The sense, what is earned alone with the split by shares, and whether the minimum fits."""
-    with play(tmp_path / "s", options()) as session:
+    with RunningSession(tmp_path / "s", options()) as session:
         code, told = check(session, "party1", "party1")
         assert code == 0
         assert "read as: maximise" in told
         assert "with your part by shares alone NO plan is possible" in told
-    with play(tmp_path / "t", options("--no-demands")) as session:
+    with RunningSession(tmp_path / "t", options("--no-demands")) as session:
         code, told = check(session, "party1", "party1")
         _, earns, amount = told.partition("with your part by shares alone your best plan earns ")
         assert earns
         assert float(amount.split()[0]) > 0.0
         assert "`protocol plan` shows what the noise will do" in told
-    with play(tmp_path / "u", options("--mode", "exact", "--no-demands")) as session:
+    with RunningSession(tmp_path / "u", options("--mode", "exact", "--no-demands")) as session:
         code, told = check(session, "party1", "party1")
         assert (code, "noise" in told) == (0, False)
 
@@ -161,8 +161,8 @@ def test_a_port_that_is_taken(tmp_path: Path, offset: int) -> None:
 
 def test_what_was_told_comes_before_the_error(tmp_path: Path) -> None:
     """In a file that has both, the lines are in the order in which they were said."""
-    with play(tmp_path / "s", options()) as session:
-        folder = session.cast.folder
+    with RunningSession(tmp_path / "s", options()) as session:
+        folder = session.folder
         done = subprocess.run(
             [
                 *(sys.executable, "-m", "party", "check", "--as", "party1"),
@@ -184,8 +184,8 @@ def test_a_join_refused_for_its_budget_pins_nothing(tmp_path: Path) -> None:
     """As long as nothing was released, the session goes to the data set that is named next."""
     chosen = options("--epsilon", "1")
     chosen.rehearsal = False
-    with play(tmp_path / "s", chosen) as session:
-        folder, ledger = session.cast.folder, session.cast.folder / "party1" / "party1.ledger"
+    with RunningSession(tmp_path / "s", chosen) as session:
+        folder, ledger = session.folder, session.folder / "party1" / "party1.ledger"
         join = party_command(folder, "party1", session.options)[2:]
         code, told = said(*join, "--data-set", "spring", "--max-epsilon", "0.5")
         assert (code, "its limit is epsilon 0.5" in told) == (7, True)
@@ -199,10 +199,10 @@ def test_a_join_refused_for_its_budget_pins_nothing(tmp_path: Path) -> None:
 
 def test_a_check_notices_another_data_set(tmp_path: Path) -> None:
     """Once something was released, `party check` refuses another data set as `party join` does."""
-    with play(tmp_path / "s", options(rounds=3)) as session:
-        session.cast.start()
-        session.cast.wait(LIMIT)
-        path = session.cast.folder / "party1" / "party1.ledger"
+    with RunningSession(tmp_path / "s", options(rounds=3)) as session:
+        session.start()
+        session.wait(LIMIT)
+        path = session.folder / "party1" / "party1.ledger"
         with closing(Ledger(path, session.agreement, "party1")) as ledger:
             assert ledger.data_set == "rehearsal"
         code, told = check(session, "party1", "party1", "--data-set", "spring")
@@ -213,10 +213,10 @@ def test_a_check_notices_another_data_set(tmp_path: Path) -> None:
 def test_nobody_is_missed_after_the_end(tmp_path: Path) -> None:
     """In a mesh those who leave first are not told of as if they could not be reached."""
     chosen = options("--topology", "mesh", "--no-demands", rounds=6)
-    with play(tmp_path / "s", chosen) as session:
-        session.cast.start()
-        session.cast.wait(LIMIT)
-        for name in session.cast.names:
-            events = [event["event"] for event in session.cast.events[name]]
+    with RunningSession(tmp_path / "s", chosen) as session:
+        session.start()
+        session.wait(LIMIT)
+        for name in session.names:
+            events = [event["event"] for event in session.events[name]]
             end = events.index("finished")
             assert not {"warning", "waiting"} & set(events[end:])

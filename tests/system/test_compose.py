@@ -1,7 +1,7 @@
 """The containers of docker-compose.yml: what they share, and a session of their commands.
 
-Docker itself is not needed: every service's command is started as a process here, with its
-volumes as folders and its host name as a port of loopback.
+Docker is not needed: every service's command runs as a process here, with its volumes as folders
+and its host name as a port of loopback.
 """
 
 import json
@@ -18,20 +18,20 @@ from typing import Any
 import pytest
 import yaml
 
-from scripts.lab.common.local_session import environment
 from scripts.lab.common.ports import reserve
 from tests.support import ROOT
+from tests.support.commands import run_command
 from tests.support.wait import LIMIT
 
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 MESH: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.mesh.yml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 PARTIES = [name for name in SERVICES if name != "coordinator"]
-SOMEBODY_IS_MISSING = 20
+MEMBERS_MISSING = 20
 
 
 def volumes(service: str, *, written: bool = False) -> dict[str, str]:
-    """The volumes of a service, or only those that it can write, by their place inside."""
+    """The volumes of a service, or only those that it can write, by their path inside."""
     parts = (volume.split(":") for volume in SERVICES[service]["volumes"])
     return {inside: name for name, inside, *how in parts if not (written and how == ["ro"])}
 
@@ -42,7 +42,7 @@ class Machine:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        first = reserve(2)  # a relay takes the port above its own as well
+        first = reserve(2)  # a relay uses two ports
         self._hosts = dict.fromkeys(SERVICES, f"tcp://127.0.0.1:{first}")
 
     def place(self, service: str, inside: str) -> Path:
@@ -66,7 +66,7 @@ class Machine:
             )
 
     def _environment(self, service: str, settings: dict[str, str]) -> dict[str, str]:
-        """What the service would find in its container, with folders and ports of this machine."""
+        """The service's environment in its container, with folders and ports of this machine."""
         environment = {
             "PATH": f"{Path(sys.executable).parent}:{os.defpath}",
             "OMP_NUM_THREADS": "1",
@@ -81,7 +81,7 @@ class Machine:
         return environment
 
     def _root(self, service: str) -> Path:
-        """What the service sees as the root of its file system, as far as it has volumes."""
+        """The root of the service's file system, as far as it has volumes."""
         return self._folder / "roots" / service
 
     def wait(self) -> dict[str, int]:
@@ -89,13 +89,13 @@ class Machine:
         return {service: process.wait(LIMIT) for service, process in self._processes.items()}
 
     def up(self) -> None:
-        """Start every service; all must end by themselves and well."""
+        """Start every service; all must end by themselves with 0."""
         for service in SERVICES:
             self.start(service, ROUNDS="4", LIMIT=str(int(LIMIT)))
-        assert self.wait() == dict.fromkeys(SERVICES, 0), self.told()
+        assert self.wait() == dict.fromkeys(SERVICES, 0), self.logs()
 
     def stop(self) -> None:
-        """End whatever still runs; a service passes the word on to what it has started."""
+        """End all that still runs; a service ends the processes that it has started."""
         for process in self._processes.values():
             if process.poll() is None:
                 process.terminate()
@@ -110,7 +110,7 @@ class Machine:
         files = (self.place(party, "/private") / "out" / "result.json" for party in PARTIES)
         return [json.loads(file.read_text()) for file in files]
 
-    def told(self) -> str:
+    def logs(self) -> str:
         return "\n".join(f"== {s}\n{self._log(s).read_text()}" for s in self._processes)
 
     def _log(self, service: str) -> Path:
@@ -119,14 +119,14 @@ class Machine:
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Iterator[Machine]:
-    """Nothing that a test has started runs on after it."""
+    """A machine on which nothing runs after the test."""
     machine = Machine(tmp_path)
     yield machine
     machine.stop()
 
 
 @pytest.mark.timeout(900)
-def test_the_services_play_a_session_and_end(machine: Machine) -> None:
+def test_the_services_finish_a_session(machine: Machine) -> None:
     """All end with 0 and the parties agree; started again, they find the session finished."""
     machine.up()
     results = machine.results()
@@ -136,15 +136,15 @@ def test_the_services_play_a_session_and_end(machine: Machine) -> None:
     assert machine.results() == results
 
 
-def test_no_service_waits_for_ever(machine: Machine) -> None:
-    """A coordinator whose parties never come says who is missing, and ends."""
+def test_no_service_waits_forever(machine: Machine) -> None:
+    """A coordinator without parties names the missing ones, and ends."""
     machine.start("coordinator", LIMIT="1")
-    assert machine.wait() == {"coordinator": SOMEBODY_IS_MISSING}
-    assert "party1.member.toml" in machine.told()
+    assert machine.wait() == {"coordinator": MEMBERS_MISSING}
+    assert "party1.member.toml" in machine.logs()
 
 
 def test_each_service_has_a_volume_that_no_other_can_see() -> None:
-    """What is private is mounted once; besides, a party sees the agreement and what it sends."""
+    """A private volume is mounted once; a party also sees the agreement and what it sends."""
     assert len(PARTIES) == 5
     for number, party in enumerate(PARTIES, 1):
         own = {"/private": party, f"/sent/{party}": f"sent{number}"}
@@ -155,7 +155,7 @@ def test_each_service_has_a_volume_that_no_other_can_see() -> None:
 
 
 def test_through_the_relay_no_party_can_reach_another() -> None:
-    """Each shares a network with the coordinator alone; only a mesh has one for all."""
+    """Each party shares a network only with the coordinator; only a mesh has one for all."""
     networks = [SERVICES[party]["networks"] for party in PARTIES]
     assert len({tuple(names) for names in networks}) == len(PARTIES)
     assert sorted(SERVICES["coordinator"]["networks"]) == sorted(
@@ -167,18 +167,18 @@ def test_through_the_relay_no_party_can_reach_another() -> None:
         assert network == {"internal": True}
 
 
-def test_settings_that_come_too_late_are_said(machine: Machine) -> None:
-    """What was agreed stays, and whoever asks for something else is told so."""
+def test_late_settings_are_reported(machine: Machine) -> None:
+    """The agreement stays, and a service with other settings reports the difference."""
     machine.up()
     machine.start("coordinator", ROUNDS="9", LIMIT=str(int(LIMIT)))
     assert machine.wait()["coordinator"] == 0
-    told = machine.told()
-    assert "ROUNDS=9 EPSILON=1 PACE=0.1 REVEAL=totals TOPOLOGY=relay is not what was agreed" in told
-    assert told.count("all parties are done: the session is finished") == 2
+    logs = machine.logs()
+    assert "ROUNDS=9 EPSILON=1 PACE=0.1 REVEAL=totals TOPOLOGY=relay is not what was agreed" in logs
+    assert logs.count("all parties are done: the session is finished") == 2
 
 
 def test_every_party_runs_as_itself() -> None:
-    """A party's command and address name that party, and all know the same parties."""
+    """A party's command and address name that party, and all have the same list of parties."""
     for party in PARTIES:
         assert SERVICES[party]["command"] == ["scripts/compose", "party", party]
         assert SERVICES[party]["environment"]["ADDRESS"].startswith(f"tcp://{party}:")
@@ -193,7 +193,7 @@ def ignored() -> list[str]:
 
 
 def reaches(path: Path) -> bool:
-    """Whether Docker would hand a file to the builder: the last rule that fits it decides."""
+    """Whether Docker sends a file to the builder: the last matching rule decides."""
     inside = path.relative_to(ROOT)
     places = [str(place) for place in (inside, *inside.parents[:-1])]
     sent = True
@@ -206,7 +206,7 @@ def reaches(path: Path) -> bool:
 
 
 def test_the_image_holds_no_results_and_no_tests() -> None:
-    """Nothing of them reaches the builder, nor a key or a model that lies about."""
+    """No results, tests, keys or models reach the builder."""
     for folder in ("scripts/results", "tests"):
         files = [path for path in (ROOT / folder).rglob("*") if path.is_file()]
         assert files
@@ -216,21 +216,13 @@ def test_the_image_holds_no_results_and_no_tests() -> None:
 
 
 def test_the_image_holds_all_that_its_commands_load() -> None:
-    """Every module of this project behind `scripts/compose` reaches the builder, and it does."""
+    """Every module of this project that `scripts/compose` loads reaches the builder."""
     lines = [
         "import sys, scripts.lab.common.workspace, scripts.lab.common.instances",
         "import party.__main__, coordinator.__main__",
     ]
     lines += ["print(*(getattr(m, '__file__', None) or '' for m in sys.modules.values()))"]
-    done = subprocess.run(
-        [sys.executable, "-c", "\n".join(lines)],
-        cwd=ROOT,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
+    done = run_command([sys.executable, "-c", "\n".join(lines)], check=True)
     loaded = [Path(name) for name in done.stdout.split() if Path(name).is_relative_to(ROOT)]
     ours = [path for path in loaded if ".venv" not in path.parts]
     assert {path.relative_to(ROOT).parts[0] for path in ours} >= {"scripts", "party", "protocol"}
@@ -238,8 +230,8 @@ def test_the_image_holds_all_that_its_commands_load() -> None:
         assert reaches(path), path
 
 
-def test_the_image_runs_without_rights_and_reads_only_what_it_names() -> None:
-    """Its user is not root, and nothing but what it copies ever reaches the builder."""
+def test_the_image_runs_without_root_and_gets_only_what_it_copies() -> None:
+    """Its user is not root, and only what it copies reaches the builder."""
     lines = [line.split() for line in (ROOT / "Dockerfile").read_text().splitlines()]
     users = [words[1] for words in lines if words[:1] == ["USER"]]
     assert users

@@ -18,8 +18,8 @@ from protocol.rounds import RoundEngine
 from protocol.wire.codec import Reader
 from protocol.wire.messages import Release
 from scripts.lab.common.local_session import environment
-from tests.support.local_sessions import PATIENCE, Play, assert_undisturbed, options, play
-from tests.support.process_control import Brake, kill, until_told
+from tests.support.local_sessions import PATIENCE, RunningSession, assert_undisturbed, options
+from tests.support.process_control import Brake, kill, until_reported
 from tests.support.relay_client import key_file, speaking
 from tests.support.wait import LIMIT, until
 
@@ -28,25 +28,25 @@ pytestmark = pytest.mark.timeout(600)
 FILES = ("report.html", "plan.csv", "result.json", "session.transcript")
 
 
-def impatient(session: Play, seconds: float) -> None:
+def impatient(session: RunningSession, seconds: float) -> None:
     """Parties started from now on have this patience; the digest does not change."""
-    path = session.cast.folder / "agreement.toml"
+    path = session.folder / "agreement.toml"
     lines = path.read_text().splitlines()
     [place] = [i for i, line in enumerate(lines) if line.startswith("patience_seconds")]
     lines[place] = f"patience_seconds = {seconds}"
     path.write_text("\n".join(lines) + "\n")
 
 
-def ended(session: Play, *names: str) -> list[int]:
+def ended(session: RunningSession, *names: str) -> list[int]:
     """The exit codes of these parties, when they have ended."""
-    return [session.cast.processes[name].wait(LIMIT) for name in names]
+    return [session.processes[name].wait(LIMIT) for name in names]
 
 
-def result(session: Play, name: str, out: Path) -> "subprocess.CompletedProcess[str]":
+def result(session: RunningSession, name: str, out: Path) -> "subprocess.CompletedProcess[str]":
     """`party result` for a member of the session."""
-    home = session.cast.folder / name
+    home = session.folder / name
     return command(
-        *("--agreement", str(session.cast.folder / "agreement.toml")),
+        *("--agreement", str(session.folder / "agreement.toml")),
         *("--data", str(home / "model.npz"), "--ledger", str(home / f"{name}.ledger")),
         *("--out", str(out)),
     )
@@ -68,19 +68,19 @@ def figures(folder: Path) -> dict[str, Any]:
     return content
 
 
-def out_of(session: Play, name: str) -> Path:
-    return session.cast.folder / name / "out"
+def out_of(session: RunningSession, name: str) -> Path:
+    return session.folder / name / "out"
 
 
-def end_without(session: Play, monkeypatch: pytest.MonkeyPatch, absent: str) -> None:
+def end_without(session: RunningSession, monkeypatch: pytest.MonkeyPatch, absent: str) -> None:
     """Run until all members except one have closed the last round, and kill that one.
 
     It has released for that round, but not closed it.
     """
-    cast, rounds = session.cast, session.options.rounds
+    rounds = session.options.rounds
     brake = Brake(session, monkeypatch, name=absent, furthest=rounds - 1)
-    cast.start()
-    others = [name for name in cast.names if name != absent]
+    session.start()
+    others = [name for name in session.names if name != absent]
     for name in others:
         assert session.until_round(name, rounds)
         until(partial(waits_for, session, name, absent), f"{name} has sealed")
@@ -88,9 +88,9 @@ def end_without(session: Play, monkeypatch: pytest.MonkeyPatch, absent: str) -> 
     brake.let_go()
 
 
-def waits_for(session: Play, name: str, missing: str) -> bool:
+def waits_for(session: RunningSession, name: str, missing: str) -> bool:
     """Whether a party waits for the seal of this member only."""
-    told = [e for e in session.cast.events[name] if e.get("phase") == "sealing"]
+    told = [e for e in session.events[name] if e.get("phase") == "sealing"]
     return bool(told) and told[-1]["missing"] == [missing]
 
 
@@ -98,32 +98,31 @@ def test_an_absent_member_finishes_with_any_one_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The others get an unsealed outcome; one of them is enough to finish later."""
-    with play(tmp_path / "s", options("--no-demands", rounds=12)) as session:
-        cast = session.cast
+    with RunningSession(tmp_path / "s", options("--no-demands", rounds=12)) as session:
         end_without(session, monkeypatch, "party3")
         for name in ("party1", "party2"):
-            cast.processes[name].send_signal(signal.SIGTERM)
+            session.processes[name].send_signal(signal.SIGTERM)
         assert ended(session, "party1", "party2") == [130, 130]
         impatient(session, 3.0)
         for name in ("party1", "party2"):
-            cast.start_party(name)
+            session.start_party(name)
         assert ended(session, "party1", "party2") == [Unsealed.exit_code] * 2
         for name in ("party1", "party2"):
-            assert "there is no seal of 'party3'" in session.error(name)
+            assert "there is no seal of 'party3'" in session.stderr(name)
             told = figures(out_of(session, name))
             assert (told["sealed"], told["unsealed"], told["rounds"]) == (False, ["party3"], 12)
             assert all((out_of(session, name) / file).exists() for file in FILES)
         unsealed = figures(out_of(session, "party1"))
         impatient(session, PATIENCE)
         for name in ("party3", "party1"):
-            cast.start_party(name)
-        assert ended(session, "party3", "party1") == [0, 0], session.error("party3")
+            session.start_party(name)
+        assert ended(session, "party3", "party1") == [0, 0], session.stderr("party3")
         sealed = figures(out_of(session, "party1"))
         assert (sealed["sealed"], sealed["unsealed"]) == (True, [])
         same = {"sealed": None, "unsealed": None}
         assert sealed | same == unsealed | same, "the outcome was the same before"
         for name in ("party2", "party3"):
-            cast.start_party(name)
+            session.start_party(name)
         assert ended(session, "party2", "party3") == [0, 0]
         assert_undisturbed(session, "--no-demands")
 
@@ -132,10 +131,9 @@ def test_party_result_writes_the_files_again_without_network(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The files of a session with all rounds, sealed or not, are the same as before."""
-    with play(tmp_path / "s", options("--no-demands", rounds=12)) as session:
-        cast = session.cast
+    with RunningSession(tmp_path / "s", options("--no-demands", rounds=12)) as session:
         end_without(session, monkeypatch, "party3")
-        cast.processes["party1"].send_signal(signal.SIGTERM)
+        session.processes["party1"].send_signal(signal.SIGTERM)
         assert ended(session, "party1") == [130]
         unsealed = result(session, "party1", tmp_path / "unsealed")
         assert unsealed.returncode == Unsealed.exit_code, unsealed.stderr
@@ -146,9 +144,9 @@ def test_party_result_writes_the_files_again_without_network(
         assert stands.returncode == Unavailable.exit_code
         assert "is at round 11 of 12" in stands.stderr
         for name in ("party1", "party3"):
-            cast.start_party(name)
-        cast.wait(LIMIT)
-        cast.stop()
+            session.start_party(name)
+        session.wait(LIMIT)
+        session.stop()
         again = result(session, "party1", tmp_path / "again")
         assert again.returncode == 0, again.stderr
         for file in FILES:
@@ -159,12 +157,12 @@ def test_party_result_writes_the_files_again_without_network(
 
 def test_party_result_of_an_unknown_session_is_refused(tmp_path: Path) -> None:
     """`party result` neither makes a ledger nor changes one."""
-    with play(tmp_path / "s", options("--no-demands", rounds=12)) as session:
+    with RunningSession(tmp_path / "s", options("--no-demands", rounds=12)) as session:
         missing = result(session, "party1", tmp_path / "out")
         assert missing.returncode == BadLedger.exit_code
         assert "there is no ledger" in missing.stderr
         path = key_file(session, "party1").with_suffix(".ledger")
-        other = Play(tmp_path / "other", options(rounds=13))
+        other = RunningSession(tmp_path / "other", options(rounds=13))
         with closing(Ledger(path, other.agreement, "party1")):
             pass
         before = path.read_bytes()
@@ -174,7 +172,7 @@ def test_party_result_of_an_unknown_session_is_refused(tmp_path: Path) -> None:
         assert path.read_bytes() == before
 
 
-def two_releases(session: Play, liar: str) -> list[bytes]:
+def two_releases(session: RunningSession, liar: str) -> list[bytes]:
     """Two different releases for round 0, which no honest member signs."""
     who, agreement = keys.load(key_file(session, liar)), session.agreement
     chain_hash = RoundEngine(agreement).opening.chain_hash
@@ -194,26 +192,25 @@ def two_releases(session: Play, liar: str) -> list[bytes]:
 
 def test_a_member_that_was_absent_at_a_halt_gets_the_evidence(tmp_path: Path) -> None:
     """The ledger keeps the proof, later members see it, and `party result` writes it."""
-    with play(tmp_path / "s", options("--no-demands", rounds=12)) as session:
-        cast = session.cast
+    with RunningSession(tmp_path / "s", options("--no-demands", rounds=12)) as session:
         (out_of(session, "party1") / "evidence.json").mkdir(parents=True)  # nothing can be written
-        cast.start_coordinator()
-        cast.start_party("party1")
-        until_told(session, "party1", "waiting")
+        session.start_coordinator()
+        session.start_party("party1")
+        until_reported(session, "party1", "waiting")
         with speaking(session, "party3") as mouth:
             for data in two_releases(session, "party3"):
                 mouth.send(data)
             assert ended(session, "party1") == [Equivocation.exit_code]
         accused = "'party3' signed two different messages for round 0"
-        assert accused in session.error("party1")
-        assert "the evidence cannot be written" in session.error("party1")
-        cast.start_party("party2")
-        until_told(session, "party2", "waiting")
-        assert cast.processes["party2"].poll() is None
-        cast.start_party("party1")
+        assert accused in session.stderr("party1")
+        assert "the evidence cannot be written" in session.stderr("party1")
+        session.start_party("party2")
+        until_reported(session, "party2", "waiting")
+        assert session.processes["party2"].poll() is None
+        session.start_party("party1")
         assert ended(session, "party2", "party1") == [Equivocation.exit_code] * 2
-        assert accused in session.error("party2")
-        cast.stop()
+        assert accused in session.stderr("party2")
+        session.stop()
         again = result(session, "party1", tmp_path / "out")
         assert again.returncode == Equivocation.exit_code
         assert accused in again.stderr

@@ -9,7 +9,7 @@ import pytest
 
 from protocol.agreement.schema import TOPOLOGIES
 from scripts.lab.attack.flood import Flooded
-from tests.support.local_sessions import assert_undisturbed, options, play
+from tests.support.local_sessions import RunningSession, assert_undisturbed, options
 from tests.support.wait import LIMIT, until
 
 pytestmark = pytest.mark.timeout(600)
@@ -26,12 +26,12 @@ def test_a_flooder_is_named_and_no_honest_member_is(
 ) -> None:
     """Forgeries in the names of all others, or messages of many frames, change no result."""
     chosen = options("--topology", topology, rounds=ROUNDS)
-    with play(tmp_path / "s", chosen) as session:
-        attacked = Flooded(session.cast)
+    with RunningSession(tmp_path / "s", chosen) as session:
+        attacked = Flooded(session)
         attacked.begin(kind, RATE)
         attacked.start()
         until(attacked.names_flooder, "the flooder is named")
-        session.cast.wait(LIMIT)
+        session.wait(LIMIT)
         assert not attacked.names_others()
         assert len(attacked.names_flooder()) < 100, "it is named too often"
         assert_undisturbed(session, "--topology", topology)
@@ -40,11 +40,11 @@ def test_a_flooder_is_named_and_no_honest_member_is(
 @pytest.mark.parametrize("kind", ["hellos", "mixed", "parts"])
 def test_other_floods_change_no_result(tmp_path: Path, kind: str) -> None:
     """Useless Hellos, old messages among forgeries, messages of many frames."""
-    with play(tmp_path / "s", options(rounds=ROUNDS)) as session:
-        attacked = Flooded(session.cast)
+    with RunningSession(tmp_path / "s", options(rounds=ROUNDS)) as session:
+        attacked = Flooded(session)
         attacked.start()
         assert session.until_round("party1", 3)
         attacked.begin(kind, RATE)
-        session.cast.wait(LIMIT)
+        session.wait(LIMIT)
         assert not attacked.names_others()
         assert_undisturbed(session)

@@ -1,6 +1,6 @@
-"""Sessions between hosts with addresses of their own, one of which is cut off for a while.
+"""Sessions between hosts with their own addresses, one of which is disconnected for a while.
 
-The hosts are Linux network namespaces on a bridge. Nothing outside of them is touched.
+The hosts are Linux network namespaces on a bridge. Nothing outside of them changes.
 """
 
 import argparse
@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from scripts.lab.common import local_session
-from tests.support.local_sessions import Play, assert_undisturbed, options, play
+from tests.support.local_sessions import RunningSession, assert_undisturbed, options
 from tests.support.process_control import (
-    ON_THE_WAY,
+    IN_FLIGHT,
     Brake,
     rounds_closed,
-    until_told,
+    until_reported,
     until_waiting_for,
 )
 from tests.support.wait import LIMIT
@@ -66,15 +66,15 @@ class Network:
         return f"10.83.0.{self._hosts.index(host) + 1}"
 
     def on(self, host: str, command: list[str]) -> list[str]:
-        """The same command as given on that host."""
+        """The command, run on that host."""
         return ["ip", "netns", "exec", self._spaces[host], *command]
 
     def turn_interface(self, host: str, state: str) -> None:
-        """As when the host itself takes its network down: it notices at once."""
+        """The host turns its own network off or on, and notices at once."""
         ip("-n", self._spaces[host], "link", "set", "eth0", state)
 
     def turn_port(self, host: str, state: str) -> None:
-        """As when somebody pulls a cable behind the switch: packets vanish."""
+        """A cable behind the switch is pulled or plugged in: packets vanish silently."""
         ip("-n", self._switch, "link", "set", self._port(host), state)
 
     def _port(self, host: str) -> str:
@@ -83,7 +83,7 @@ class Network:
 
 @contextmanager
 def network(hosts: tuple[str, ...]) -> Iterator[Network]:
-    """A network that is gone afterwards, whatever happens."""
+    """A network that is removed afterwards, also after an error."""
     joined = Network(hosts)
     try:
         joined.build()
@@ -92,9 +92,9 @@ def network(hosts: tuple[str, ...]) -> Iterator[Network]:
         joined.remove()
 
 
-def place_on_hosts(session: Play, net: Network, monkeypatch: pytest.MonkeyPatch) -> None:
+def place_on_hosts(session: RunningSession, net: Network, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every process of the session will start on the host of its name."""
-    path = session.cast.folder / "agreement.toml"
+    path = session.folder / "agreement.toml"
     path.write_text(path.read_text().replace("127.0.0.1", net.address("coordinator")))
     serve, join = local_session.coordinator_command, local_session.party_command
 
@@ -137,24 +137,23 @@ def test_a_host_cut_off_in_mid_session_holds_the_others_up_and_comes_back(
     topology: str,
     turn: Callable[[Network, str, str], None],
 ) -> None:
-    """Hosts of their own end with the undisturbed prices though one is cut off for a while."""
+    """Sessions on several hosts end with the undisturbed prices after a disconnection."""
     chosen = options("--topology", topology, parties=len(HOSTS) - 1, rounds=240)
-    with network(HOSTS) as net, play(tmp_path / "s", chosen) as session:
+    with network(HOSTS) as net, RunningSession(tmp_path / "s", chosen) as session:
         brake = Brake(session, monkeypatch, name="party1", furthest=60)
         place_on_hosts(session, net, monkeypatch)
-        cast = session.cast
-        cast.start()
+        session.start()
         brake.reached()
-        told = len(cast.events[CUT_OFF])
+        reported = len(session.events[CUT_OFF])
         turn(net, CUT_OFF, "down")
         brake.let_go()
-        # Until its connections are given up, so that they must be made anew.
-        until_told(session, CUT_OFF, "cannot reach", since=told)
-        for name in cast.names:
+        # Wait until its connections are closed, so that they must be made again.
+        until_reported(session, CUT_OFF, "cannot reach", since=reported)
+        for name in session.names:
             if name != CUT_OFF:
                 until_waiting_for(session, name, CUT_OFF)
             closed = rounds_closed(session, name)
-            assert closed <= 60 + ON_THE_WAY, f"{name} went on without {CUT_OFF}"
+            assert closed <= 60 + IN_FLIGHT, f"{name} went on without {CUT_OFF}"
         turn(net, CUT_OFF, "up")
-        cast.wait(LIMIT)
+        session.wait(LIMIT)
         assert_undisturbed(session)

@@ -34,8 +34,7 @@ from scripts.lab.common.local_session import coordinator_command, environment, p
 from tests.support import ROOT
 from tests.support.browser import Browser
 from tests.support.builders import make_agreement, play
-from tests.support.local_sessions import Play, assert_undisturbed, options
-from tests.support.local_sessions import play as prepared
+from tests.support.local_sessions import RunningSession, assert_undisturbed, options
 from tests.support.session_harness import lying
 from tests.support.wait import LIMIT, until
 
@@ -419,9 +418,9 @@ def test_one_member_cannot_move_the_page() -> None:
         assert figure(positions[4].prices.current.tolist()[0]) in get(session.address)[1]
 
 
-def address_of(session: Play, name: str) -> str:
+def address_of(session: RunningSession, name: str) -> str:
     """The address of its page that a process prints."""
-    return until(lambda: session.cast.page(name), f"{name} says where its page is")
+    return until(lambda: session.page(name), f"{name} says where its page is")
 
 
 def test_demo_has_a_page() -> None:
@@ -460,18 +459,17 @@ def test_demo_has_a_page() -> None:
 def test_pages_do_not_change_a_session(tmp_path: Path, topology: str, reveal: str) -> None:
     """With readers at both pages every price is the same, and each page ends with its report."""
     arguments = ("--mode", "exact", "--no-demands", "--reveal", reveal)
-    with prepared(tmp_path / "s", options(*arguments, "--topology", topology)) as session:
-        cast = session.cast
-        cast.launch("coordinator", [*coordinator_command(cast.folder), "--page"])
-        first, *others = cast.names
-        cast.launch(first, [*party_command(cast.folder, first, session.options), "--page"])
+    with RunningSession(tmp_path / "s", options(*arguments, "--topology", topology)) as session:
+        session.launch("coordinator", [*coordinator_command(session.folder), "--page"])
+        first, *others = session.names
+        session.launch(first, [*party_command(session.folder, first, session.options), "--page"])
         public, private = (Reader(address_of(session, name)) for name in ("coordinator", first))
         for name in others:
-            cast.start_party(name)
-        cast.wait(LIMIT)
+            session.start_party(name)
+        session.wait(LIMIT)
         assert_undisturbed(session, *arguments)
         mine, everybodys = private.wait(), public.wait()
-        report = (cast.folder / first / "out" / "report.html").read_text()
+        report = (session.folder / first / "out" / "report.html").read_text()
         secret = address_of(session, first).split("/")[3]
     assert mine["kind"] == "private"
     assert "What the session is worth to you" in "".join(mine["parts"])
@@ -483,18 +481,17 @@ def test_pages_do_not_change_a_session(tmp_path: Path, topology: str, reveal: st
     if topology == "relay":
         assert "sealed by all" in "".join(everybodys["parts"])
     assert len(secret) >= 32
-    assert secret not in session.cast.said(first)
+    assert secret not in session.stdout(first)
     assert secret not in report
 
 
 def test_failed_party_says_why_on_its_page(tmp_path: Path) -> None:
     """A party that stops names the missing member on its page."""
     chosen = options("--patience", "1")
-    with prepared(tmp_path / "s", chosen) as session:
-        cast = session.cast
-        cast.start_coordinator()
-        first = cast.names[0]
-        cast.launch(first, [*party_command(cast.folder, first, chosen), "--page"])
+    with RunningSession(tmp_path / "s", chosen) as session:
+        session.start_coordinator()
+        first = session.names[0]
+        session.launch(first, [*party_command(session.folder, first, chosen), "--page"])
         reader = Reader(address_of(session, first))
         last = "".join(reader.wait()["parts"])
     assert "This party has stopped" in last

@@ -1,6 +1,6 @@
-"""Members that copy mask keys, against real processes: they read nothing, and lose their place.
+"""Members that copy mask keys, against real processes: they are refused and read nothing.
 
-The same attack succeeds against parties without the defences, so that these tests can fail.
+The attack succeeds against parties without the defences, so these tests can fail.
 """
 
 from typing import Any
@@ -20,7 +20,7 @@ def named(cases: tuple[Case, ...]) -> list[Any]:
 
 @pytest.mark.parametrize("case", named(CASES))
 def test_a_copied_key_is_refused_and_nothing_is_released(case: Case) -> None:
-    """Every honest member drops the key, even if the relay passes it on, and says so."""
+    """Every honest member drops and reports the key, even if the relay passes it on."""
     figures = attacked(case, "relay", "nothing", seed=1)
     honest = [name for name in case.roster if name not in case.copies]
     assert figures["refused"] == sorted(honest)
@@ -28,7 +28,7 @@ def test_a_copied_key_is_refused_and_nothing_is_released(case: Case) -> None:
 
 
 def test_a_copied_key_is_refused_in_a_mesh_too() -> None:
-    """No relay is needed for that: each member checks for itself."""
+    """Each member checks for itself, without a relay."""
     figures = attacked(ONE, "mesh", "nothing", seed=1)
     assert figures["refused"] == ["o", "v"]
     assert figures["numbers"] == 0
@@ -36,7 +36,7 @@ def test_a_copied_key_is_refused_in_a_mesh_too() -> None:
 
 @pytest.mark.parametrize("case", named((ONE, TWO, DIFFERENCE)))
 def test_without_proofs_the_names_of_pairs_still_hide_every_number(case: Case) -> None:
-    """The session ends, and no number of a victim is among what the attackers add up."""
+    """The session ends, and the attackers' sums reveal no number of a victim."""
     figures = attacked(case, "relay", "proof", seed=1)
     assert figures["numbers"] == 12
     assert figures["read"] == 0
@@ -44,6 +44,6 @@ def test_without_proofs_the_names_of_pairs_still_hide_every_number(case: Case) -
 
 @pytest.mark.parametrize("case", named(CASES))
 def test_without_both_defences_the_attack_reads_every_number(case: Case) -> None:
-    """The control: this is what the attack is worth where pairs have no names."""
+    """The control: the attack succeeds where pair hashes have no names."""
     figures = attacked(case, "relay", "both", seed=1)
     assert figures["numbers"] == figures["read"] == 12

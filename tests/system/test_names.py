@@ -14,8 +14,8 @@ import zmq
 from party import keys
 from scripts.lab.common import local_session
 from scripts.lab.common.ports import reserve
-from tests.support.local_sessions import Play, assert_undisturbed, options, play
-from tests.support.process_control import until_told
+from tests.support.local_sessions import RunningSession, assert_undisturbed, options
+from tests.support.process_control import until_reported
 from tests.support.relay_client import key_file
 from tests.support.wait import LIMIT, until
 
@@ -40,7 +40,7 @@ def _names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "names"))
 
 
-def with_address(text: str, session: Play, name: str, place: str) -> str:
+def with_address(text: str, session: RunningSession, name: str, place: str) -> str:
     """The agreement with this address for a member; the digest does not change."""
     member = next(m for m in session.agreement.members if m.name == name)
     line = f'signing_key = "{member.signing_key.hex()}"'
@@ -50,11 +50,11 @@ def with_address(text: str, session: Play, name: str, place: str) -> str:
 
 def test_a_relay_is_reached_by_its_host_name(tmp_path: Path) -> None:
     """Each party looks up the coordinator's host name itself."""
-    with play(tmp_path / "s", options(rounds=10)) as session:
-        path = session.cast.folder / "agreement.toml"
+    with RunningSession(tmp_path / "s", options(rounds=10)) as session:
+        path = session.folder / "agreement.toml"
         path.write_text(path.read_text().replace("127.0.0.1", "coordinator.test"))
-        session.cast.start()
-        session.cast.wait(LIMIT)
+        session.start()
+        session.wait(LIMIT)
         assert_undisturbed(session)
 
 
@@ -66,9 +66,9 @@ def test_a_name_that_is_never_resolved_delays_no_mesh(
     One member has a name in the agreement. Another has a name that is never found: the others
     learn its numeric address from the coordinator.
     """
-    with play(tmp_path / "s", options("--topology", "mesh", rounds=10)) as session:
+    with RunningSession(tmp_path / "s", options("--topology", "mesh", rounds=10)) as session:
         first = reserve(2)
-        folder = session.cast.folder
+        folder = session.folder
         path, own = folder / "agreement.toml", folder / "own.toml"
         text = path.read_text().replace("127.0.0.1", "coordinator.test")
         text = with_address(text, session, "party1", f"tcp://party1.test:{first}")
@@ -86,16 +86,16 @@ def test_a_name_that_is_never_resolved_delays_no_mesh(
             return command
 
         monkeypatch.setattr(local_session, "party_command", join_here)
-        session.cast.start()
-        session.cast.wait(LIMIT)
+        session.start()
+        session.wait(LIMIT)
         assert_undisturbed(session, "--topology", "mesh")
 
 
 def test_the_coordinator_refuses_an_announced_host_name(tmp_path: Path) -> None:
     """The coordinator reports the member, and passes the name to no party."""
-    with play(tmp_path / "s", options("--topology", "mesh", rounds=10)) as session:
-        cast, transport = session.cast, session.agreement.transport
-        cast.start_coordinator()
+    with RunningSession(tmp_path / "s", options("--topology", "mesh", rounds=10)) as session:
+        transport = session.agreement.transport
+        session.start_coordinator()
         who = keys.load(key_file(session, "party3"))
         with zmq.Context() as context, context.socket(zmq.DEALER) as desk:
             desk.linger = 0
@@ -105,21 +105,23 @@ def test_the_coordinator_refuses_an_announced_host_name(tmp_path: Path) -> None:
             for _ in range(3):
                 desk.send(msgpack.packb("tcp://party3.test:5555"))
             refused = "party3 has announced an invalid address: 'tcp://party3.test:5555'"
-            until(lambda: refused in cast.complained("coordinator"), "the name is refused")
+            until(lambda: refused in session.stderr("coordinator"), "the name is refused")
             desk.send(msgpack.packb(None))
             assert desk.poll(int(1000 * LIMIT))
             assert msgpack.unpackb(desk.recv()) == {}
-        assert cast.complained("coordinator").count("invalid address") == 1
-        for name in cast.names:
-            cast.start_party(name)
-        cast.wait(LIMIT)
+        assert session.stderr("coordinator").count("invalid address") == 1
+        for name in session.names:
+            session.start_party(name)
+        session.wait(LIMIT)
         assert_undisturbed(session, "--topology", "mesh")
 
 
 def test_a_host_name_that_is_not_found_is_reported_and_retried(tmp_path: Path) -> None:
     """The party names the host that cannot be found, and waits."""
-    with play(tmp_path / "s", options(rounds=10)) as session:
-        path = session.cast.folder / "agreement.toml"
+    with RunningSession(tmp_path / "s", options(rounds=10)) as session:
+        path = session.folder / "agreement.toml"
         path.write_text(path.read_text().replace("127.0.0.1", "nowhere.invalid"))
-        session.cast.start_party("party1")
-        until_told(session, "party1", "cannot find the host 'nowhere.invalid' of the coordinator")
+        session.start_party("party1")
+        until_reported(
+            session, "party1", "cannot find the host 'nowhere.invalid' of the coordinator"
+        )

@@ -12,35 +12,34 @@ import pytest
 
 from scripts.lab.common.local_session import environment, party_command
 from tests.support import ROOT
-from tests.support.local_sessions import Play, assert_undisturbed, options, play
+from tests.support.local_sessions import RunningSession, assert_undisturbed, options
 from tests.support.wait import LIMIT, until
 
 pytestmark = pytest.mark.timeout(600)
 
 
-def command(session: Play, name: str, log: str) -> str:
-    return shlex.join(party_command(session.cast.folder, name, session.options, log=log))
+def command(session: RunningSession, name: str, log: str) -> str:
+    return shlex.join(party_command(session.folder, name, session.options, log=log))
 
 
 @pytest.mark.parametrize("log", ["json", "text"])
 @pytest.mark.parametrize("where", [">/dev/full 2>/dev/full", ">&- 2>&-", "<&- >&-", "| head -c 1"])
 def test_a_session_continues_without_its_outputs(tmp_path: Path, where: str, log: str) -> None:
     """A full disk, closed streams, or a reader that leaves do not change the result."""
-    with play(tmp_path / "s", options("--no-demands", rounds=20)) as session:
-        cast = session.cast
-        cast.start_coordinator()
-        for name in cast.names[1:]:
-            cast.start_party(name)
+    with RunningSession(tmp_path / "s", options("--no-demands", rounds=20)) as session:
+        session.start_coordinator()
+        for name in session.names[1:]:
+            session.start_party(name)
         ended = tmp_path / "ended"
         line = f"{{ {command(session, 'party1', log)}; echo $? >{ended}; }} {where}"
-        cast.launch("party1", ["sh", "-c", line])
-        cast.wait(LIMIT)
+        session.launch("party1", ["sh", "-c", line])
+        session.wait(LIMIT)
         until(ended.exists, "party1 ends")
         assert int(until(ended.read_text, "its code is written")) == 0
-        assert "Traceback" not in session.error("party1")
-        assert (cast.folder / "party1" / "out" / "result.json").exists()
+        assert "Traceback" not in session.stderr("party1")
+        assert (session.folder / "party1" / "out" / "result.json").exists()
         if log == "json":
-            expected = [cast.result(name)["prices"] for name in cast.names]
+            expected = [session.result(name)["prices"] for name in session.names]
             assert expected[0] == expected[1] == expected[2]
 
 
@@ -62,8 +61,8 @@ def ours(module: str, *arguments: Any) -> str:
 
 def test_a_check_fails_even_if_its_output_is_not_read(tmp_path: Path) -> None:
     """`party check` into a closed pipe still ends with the exit code of what it found."""
-    with play(tmp_path / "s", options()) as session:
-        folder = session.cast.folder
+    with RunningSession(tmp_path / "s", options()) as session:
+        folder = session.folder
         files = ["--agreement", folder / "agreement.toml", "--data", folder / "party1/model.npz"]
         checked = ours("party", "check", *files, "--as", "party1", "--key", tmp_path / "none")
         done = shell(f"{checked} | true; exit ${{PIPESTATUS[0]}}", PYTHONUNBUFFERED="1")
@@ -72,8 +71,8 @@ def test_a_check_fails_even_if_its_output_is_not_read(tmp_path: Path) -> None:
 
 def test_a_lost_output_is_an_error_if_it_is_the_purpose(tmp_path: Path) -> None:
     """A plan on a full disk is an error; a reader that leaves early is not."""
-    with play(tmp_path / "s", options()) as session:
-        plan = ours("protocol", "plan", session.cast.folder / "agreement.toml")
+    with RunningSession(tmp_path / "s", options()) as session:
+        plan = ours("protocol", "plan", session.folder / "agreement.toml")
         full = shell(f"{plan} >/dev/full")
         assert full.returncode == 2
         assert "standard output cannot be written: No space left on device" in full.stderr
@@ -88,13 +87,13 @@ def test_characters_that_a_stream_cannot_show_are_escaped(tmp_path: Path, encodi
     """If ε or … cannot be shown, they are escaped, and the rest is printed."""
     chosen = options("--epsilon", "8", rounds=3, parties=2)
     chosen.rehearsal = False
-    with play(tmp_path / "s", chosen) as session:
-        agreement = session.cast.folder / "agreement.toml"
+    with RunningSession(tmp_path / "s", chosen) as session:
+        agreement = session.folder / "agreement.toml"
         plan = shell(ours("protocol", "plan", agreement), PYTHONIOENCODING=encoding)
         assert (plan.returncode, plan.stderr) == (0, "")
-        session.cast.start()
-        session.cast.wait(LIMIT)
-        ledger = session.cast.folder / "party1" / "party1.ledger"
+        session.start()
+        session.wait(LIMIT)
+        ledger = session.folder / "party1" / "party1.ledger"
         budget = shell(ours("party", "budget", ledger), PYTHONIOENCODING=encoding, LC_ALL="C")
         assert (budget.returncode, budget.stderr) == (0, "")
         assert "demo-1" in budget.stdout
@@ -131,7 +130,7 @@ def test_a_signal_during_the_start_ends_the_command(
 ) -> None:
     """It ends with the documented code and no traceback, whichever module is loading."""
     (tmp_path / "sitecustomize.py").write_text(EARLY)
-    with play(tmp_path / "s", options()) as session:
+    with RunningSession(tmp_path / "s", options()) as session:
         path = os.pathsep.join([str(tmp_path), environment()["PYTHONPATH"]])
         line = command(session, "party1", "text")
         done = shell(line, PYTHONPATH=path, EARLY=module, EARLY_SIGNAL=number)
@@ -190,15 +189,14 @@ def test_an_impossible_demonstration_is_refused(arguments: list[str], text: str)
 
 def test_a_result_that_cannot_be_written_ends_no_other_session(tmp_path: Path) -> None:
     """The same command writes it later."""
-    with play(tmp_path / "s", options("--no-demands", rounds=12)) as session:
-        cast = session.cast
-        in_the_way = cast.folder / "party1" / "out" / "report.html"
+    with RunningSession(tmp_path / "s", options("--no-demands", rounds=12)) as session:
+        in_the_way = session.folder / "party1" / "out" / "report.html"
         in_the_way.mkdir(parents=True)
-        cast.start()
-        for name in cast.names:
-            assert cast.processes[name].wait(LIMIT) == (2 if name == "party1" else 0)
-        assert "the result cannot be written" in session.error("party1")
+        session.start()
+        for name in session.names:
+            assert session.processes[name].wait(LIMIT) == (2 if name == "party1" else 0)
+        assert "the result cannot be written" in session.stderr("party1")
         in_the_way.rmdir()
-        cast.start_party("party1")
-        assert cast.processes["party1"].wait(LIMIT) == 0
+        session.start_party("party1")
+        assert session.processes["party1"].wait(LIMIT) == 0
         assert_undisturbed(session, "--no-demands")

@@ -1,4 +1,4 @@
-"""Whole sessions over real processes and sockets, disturbed in every way a machine can be."""
+"""Sessions of real processes and sockets, with kills, stops, signals and old ledgers."""
 
 import io
 import json
@@ -8,7 +8,6 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from contextlib import closing
 from dataclasses import replace
@@ -30,21 +29,21 @@ from protocol.runtime.files import read_agreement
 from protocol.wire.codec import Reader
 from protocol.wire.messages import Release
 from scripts.lab.common.local_session import party_command
+from tests.support.commands import run_command, run_module
 from tests.support.local_sessions import (
     PATIENCE,
-    Play,
+    RunningSession,
     assert_undisturbed,
     options,
-    play,
     undisturbed,
 )
 from tests.support.process_control import (
-    ON_THE_WAY,
+    IN_FLIGHT,
     Brake,
     freeze,
     kill,
     rounds_closed,
-    until_told,
+    until_reported,
     until_waiting_for,
 )
 from tests.support.wait import LIMIT
@@ -54,49 +53,51 @@ pytestmark = pytest.mark.timeout(600)
 
 @pytest.mark.parametrize("topology", ["relay", "mesh"])
 @pytest.mark.parametrize("mode", ["private", "clipped", "exact"])
-def test_the_distributed_run_is_the_simulated_one(tmp_path: Path, topology: str, mode: str) -> None:
+def test_processes_reach_the_outcome_of_the_simulation(
+    tmp_path: Path, topology: str, mode: str
+) -> None:
     """Either topology gives the prices and releases of the simulation, bit for bit."""
     arguments = ("--mode", mode, "--epsilon", "8")
-    with play(tmp_path / "s", options(*arguments, "--topology", topology)) as session:
-        session.cast.start()
-        session.cast.wait(LIMIT)
+    with RunningSession(tmp_path / "s", options(*arguments, "--topology", topology)) as session:
+        session.start()
+        session.wait(LIMIT)
         assert_undisturbed(session, *arguments)
 
 
 @pytest.mark.parametrize("topology", ["relay", "mesh"])
 def test_a_distributed_session_ends_by_itself(tmp_path: Path, topology: str) -> None:
-    """Without noise all processes stop in the round in which the simulation does."""
+    """Without noise all processes stop in the same round as the simulation."""
     arguments = ("--mode", "exact")
     chosen = options(*arguments, "--topology", topology, rounds=150)
-    with play(tmp_path / "s", chosen) as session:
-        session.cast.start()
-        session.cast.wait(LIMIT)
+    with RunningSession(tmp_path / "s", chosen) as session:
+        session.start()
+        session.wait(LIMIT)
         assert_undisturbed(session, *arguments)
-        ends = {session.cast.result(name)["rounds"] for name in session.cast.names}
+        ends = {session.result(name)["rounds"] for name in session.names}
         assert ends == {undisturbed(arguments, 3, 150)["rounds_played"]}
         assert max(ends) < 150
 
 
-def test_a_party_killed_before_the_end_comes_back_to_it(
+def test_a_party_killed_before_the_end_resumes_and_finishes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who loses power when the others may know already that it is over ends with them."""
+    """A party killed when its peers may already know the end finishes with them."""
     arguments = ("--mode", "exact")
     end = undisturbed(arguments, 3, 150)["rounds_played"]
-    with play(tmp_path / "s", options(*arguments, rounds=150)) as session:
+    with RunningSession(tmp_path / "s", options(*arguments, rounds=150)) as session:
         brake = Brake(session, monkeypatch, name="party2", furthest=end - 1)
-        session.cast.start()
+        session.start()
         brake.reached()
         kill(session, "party2")
         brake.let_go()
-        session.cast.start_party("party2")
-        session.cast.wait(LIMIT)
+        session.start_party("party2")
+        session.wait(LIMIT)
         assert_undisturbed(session, *arguments)
-        assert session.cast.result("party2")["rounds"] == end
+        assert session.result("party2")["rounds"] == end
 
 
 KILLS = int(os.environ.get("SOTTO_KILLS", "24"))
-"""In all, six to a session. README says how to have more of them."""
+"""Kills in total, six for each session. SOTTO_KILLS sets more."""
 
 
 @pytest.mark.parametrize("seed", range(math.ceil(KILLS / 6)))
@@ -106,139 +107,130 @@ def test_parties_killed_at_random_moments_lose_nothing(
     """Six kill -9 of random parties at random moments end with the undisturbed prices."""
     draw = random.Random(seed)
     topology = ("relay", "mesh")[seed % 2]
-    with play(tmp_path / "s", options("--topology", topology, rounds=48)) as session:
-        cast = session.cast
+    with RunningSession(tmp_path / "s", options("--topology", topology, rounds=48)) as session:
         stops = sorted(draw.sample(range(1, 46), 7))
-        brake = Brake(session, monkeypatch, name=draw.choice(cast.names), furthest=stops[0])
-        cast.start()
+        brake = Brake(session, monkeypatch, name=draw.choice(session.names), furthest=stops[0])
+        session.start()
         for stop in stops[1:]:
             brake.reached()
-            brake.move(stop)  # all run on, and nobody further than this
+            brake.move(stop)  # all continue up to this round
             time.sleep(draw.uniform(0.0, 0.03))
-            name = draw.choice(cast.names)
+            name = draw.choice(session.names)
             kill(session, name)
-            cast.start_party(name)
+            session.start_party(name)
         brake.let_go()
-        cast.wait(LIMIT)
+        session.wait(LIMIT)
         assert_undisturbed(session)
 
 
-def test_a_killed_coordinator_is_restarted_and_the_relay_goes_on(
+def test_a_session_survives_two_kills_of_the_relay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """kill -9 of the relay in mid-session, twice, changes nothing but the time it takes."""
-    with play(tmp_path / "s", options(rounds=60)) as session:
-        cast = session.cast
+    """kill -9 of the relay in mid-session, twice, changes only the duration."""
+    with RunningSession(tmp_path / "s", options(rounds=60)) as session:
         brake = Brake(session, monkeypatch, name="party1", furthest=10)
-        cast.start()
+        session.start()
         for following in (30, 61):
             brake.reached()
             before = brake.furthest
-            told = {name: len(cast.events[name]) for name in cast.names}
+            reported = {name: len(session.events[name]) for name in session.names}
             kill(session, "coordinator")
             brake.move(following)
-            for name in cast.names:
-                until_told(session, name, "nobody answers there", since=told[name])
+            for name in session.names:
+                until_reported(session, name, "nobody answers there", since=reported[name])
                 closed = rounds_closed(session, name)
-                assert closed <= before + ON_THE_WAY, "rounds went on without a relay"
-            cast.start_coordinator()
-        cast.wait(LIMIT)
+                assert closed <= before + IN_FLIGHT, "rounds went on without a relay"
+            session.start_coordinator()
+        session.wait(LIMIT)
         assert_undisturbed(session)
 
 
-def test_a_mesh_does_not_notice_the_death_of_its_coordinator(
+def test_a_mesh_survives_a_kill_of_its_coordinator(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A mesh goes on without the coordinator, even when a party restarts meanwhile."""
-    with play(tmp_path / "s", options("--topology", "mesh", rounds=60)) as session:
-        cast = session.cast
+    """A mesh continues without the coordinator, even when a party restarts meanwhile."""
+    with RunningSession(tmp_path / "s", options("--topology", "mesh", rounds=60)) as session:
         brake = Brake(session, monkeypatch, name="party1", furthest=5)
-        cast.start()
+        session.start()
         brake.reached()
         kill(session, "coordinator")
         brake.move(20)
         brake.reached()
         kill(session, "party2")
-        cast.start_party("party2")
+        session.start_party("party2")
         brake.let_go()
-        cast.wait(LIMIT)
+        session.wait(LIMIT)
         assert_undisturbed(session)
 
 
-def test_a_stopped_party_holds_the_others_up_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """While a party is stopped the others wait for it in lock step, then all go on."""
-    with play(tmp_path / "s", options(rounds=60)) as session:
-        cast = session.cast
+def test_peers_wait_for_a_stopped_party(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a party is stopped its peers wait for it; then all continue."""
+    with RunningSession(tmp_path / "s", options(rounds=60)) as session:
         brake = Brake(session, monkeypatch, name="party1", furthest=15)
-        cast.start()
+        session.start()
         brake.reached()
         freeze(session, "party2")
         brake.let_go()
         for name in ("party1", "party3"):
             until_waiting_for(session, name, "party2")
-            assert rounds_closed(session, name) <= 15 + ON_THE_WAY
-        cast.processes["party2"].send_signal(signal.SIGCONT)
-        cast.wait(LIMIT)
+            assert rounds_closed(session, name) <= 15 + IN_FLIGHT
+        session.processes["party2"].send_signal(signal.SIGCONT)
+        session.wait(LIMIT)
         assert_undisturbed(session)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_polite_signal_ends_with_130_and_can_be_resumed(
+def test_an_interrupted_party_ends_with_130_and_can_resume(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
-    """SIGTERM and Ctrl-C stop a party cleanly and the same command goes on."""
-    with play(tmp_path / "s", options(rounds=40)) as session:
-        cast = session.cast
+    """SIGTERM and Ctrl-C stop a party cleanly, and the same command resumes."""
+    with RunningSession(tmp_path / "s", options(rounds=40)) as session:
         brake = Brake(session, monkeypatch, name="party1", furthest=10)
-        cast.start()
+        session.start()
         brake.reached()
-        cast.processes["party3"].send_signal(number)
-        assert cast.processes["party3"].wait(LIMIT) == 130
-        assert "interrupted" in session.error("party3")
-        cast.start_party("party3")
+        session.processes["party3"].send_signal(number)
+        assert session.processes["party3"].wait(LIMIT) == 130
+        assert "interrupted" in session.stderr("party3")
+        session.start_party("party3")
         brake.let_go()
-        cast.wait(LIMIT)
+        session.wait(LIMIT)
         assert_undisturbed(session)
 
 
 def test_a_silent_peer_is_named_after_patience_and_all_resume_later(tmp_path: Path) -> None:
-    """A party that one peer never answers ends with 20 and its name; with it all finish."""
-    with play(tmp_path / "s", options(rounds=20)) as session:
-        cast = session.cast
-        path = cast.folder / "agreement.toml"
+    """A party whose peer stays silent ends with 20 and the peer's name; later all finish."""
+    with RunningSession(tmp_path / "s", options(rounds=20)) as session:
+        path = session.folder / "agreement.toml"
         text = path.read_text()
-        cast.start_coordinator()
-        cast.start_party("party2")  # more patient, so that it is there however slow a start is
-        until_told(session, "party2", "waiting")
+        session.start_coordinator()
+        session.start_party("party2")  # more patient, so that it is there even after a slow start
+        until_reported(session, "party2", "waiting")
         path.write_text(text.replace(f"patience_seconds = {PATIENCE}", "patience_seconds = 5.0"))
-        cast.start_party("party1")
-        assert cast.processes["party1"].wait(LIMIT) == Unavailable.exit_code
-        assert "nothing from 'party3' for 5 seconds" in session.error("party1")
+        session.start_party("party1")
+        assert session.processes["party1"].wait(LIMIT) == Unavailable.exit_code
+        assert "nothing from 'party3' for 5 seconds" in session.stderr("party1")
         path.write_text(text)
         for name in ("party1", "party3"):
-            cast.start_party(name)
-        cast.wait(LIMIT)
+            session.start_party(name)
+        session.wait(LIMIT)
         assert_undisturbed(session)
 
 
 def test_a_restored_old_ledger_is_refused_before_anything_is_released(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A party that comes back with an old copy of its ledger stops and releases nothing."""
-    with play(tmp_path / "s", options(rounds=60)) as session:
-        cast = session.cast
+    """A party with an old copy of its ledger stops and releases nothing."""
+    with RunningSession(tmp_path / "s", options(rounds=60)) as session:
         brake = Brake(session, monkeypatch, name="party1", furthest=5)
-        cast.start()
-        ledger = cast.folder / "party2" / "party2.ledger"
+        session.start()
+        ledger = session.folder / "party2" / "party2.ledger"
         copy = tmp_path / "old"
         copy.mkdir()
         brake.reached()
         freeze(session, "party2")
         for file in ledger.parent.glob("party2.ledger*"):
             shutil.copy(file, copy)
-        cast.processes["party2"].send_signal(signal.SIGCONT)
+        session.processes["party2"].send_signal(signal.SIGCONT)
         brake.move(20)
         brake.reached()
         kill(session, "party2")
@@ -247,19 +239,19 @@ def test_a_restored_old_ledger_is_refused_before_anything_is_released(
         for file in copy.iterdir():
             shutil.copy(file, ledger.parent)
         released = releases_in(session, "party2")
-        assert 5 <= released <= 5 + ON_THE_WAY
-        cast.start_party("party2")
+        assert 5 <= released <= 5 + IN_FLIGHT
+        session.start_party("party2")
         brake.let_go()
-        assert cast.processes["party2"].wait(LIMIT) == BadLedger.exit_code
-        assert "old copy" in session.error("party2")
+        assert session.processes["party2"].wait(LIMIT) == BadLedger.exit_code
+        assert "old copy" in session.stderr("party2")
         assert releases_in(session, "party2") == released
         for name in ("party1", "party3"):
-            assert rounds_closed(session, name) <= 20 + ON_THE_WAY
+            assert rounds_closed(session, name) <= 20 + IN_FLIGHT
 
 
-def releases_in(session: Play, name: str) -> int:
-    """How many releases a party that does not run has recorded."""
-    path = session.cast.folder / name / f"{name}.ledger"
+def releases_in(session: RunningSession, name: str) -> int:
+    """How many releases a stopped party has recorded."""
+    path = session.folder / name / f"{name}.ledger"
     with closing(Ledger(path, session.agreement, name)) as ledger:
         return len(ledger.own())
 
@@ -267,54 +259,50 @@ def releases_in(session: Play, name: str) -> int:
 def test_two_processes_cannot_use_one_ledger(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A second process with the same ledger ends with 6 and leaves the first alone."""
-    with play(tmp_path / "s", options(rounds=60)) as session:
-        cast = session.cast
+    """A second process with the same ledger ends with 6 and does not disturb the first."""
+    with RunningSession(tmp_path / "s", options(rounds=60)) as session:
         brake = Brake(session, monkeypatch, name="party2", furthest=5)
-        cast.start()
+        session.start()
         brake.reached()
-        second = joined(session, "party1")
+        second = join_again(session, "party1")
         assert second.returncode == BadLedger.exit_code
         assert "in use by another process" in second.stderr
         brake.let_go()
-        cast.wait(LIMIT)
+        session.wait(LIMIT)
         assert_undisturbed(session)
 
 
-def joined(
-    session: Play, name: str, *arguments: str, folder: Path | None = None
+def join_again(
+    session: RunningSession, name: str, *arguments: str, folder: Path | None = None
 ) -> "subprocess.CompletedProcess[str]":
-    """`party join` given once more, until it ends."""
-    command = party_command(folder or session.cast.folder, name, session.options)
-    return subprocess.run(
-        [*command, *arguments], capture_output=True, text=True, timeout=LIMIT, check=False
-    )
+    """Run `party join` once more, to its end."""
+    command = party_command(folder or session.folder, name, session.options)
+    return run_command([*command, *arguments])
 
 
-def test_a_different_agreement_is_told_with_both_digests(tmp_path: Path) -> None:
-    """The one with another agreement ends with 12; the others wait for it to come right."""
-    with play(tmp_path / "s", options(rounds=20)) as session:
-        cast = session.cast
-        shared = cast.folder / "agreement.toml"
+def test_a_different_agreement_is_refused_with_both_digests(tmp_path: Path) -> None:
+    """A party with another agreement ends with 12; its peers wait until it is corrected."""
+    with RunningSession(tmp_path / "s", options(rounds=20)) as session:
+        shared = session.folder / "agreement.toml"
         text = shared.read_text()
-        cast.start_coordinator()
+        session.start_coordinator()
         for name in ("party1", "party2"):
-            cast.start_party(name)
-            until_told(session, name, "waiting")
-        other = cast.folder / "other"
-        shutil.copytree(cast.folder / "party3", other / "party3")
+            session.start_party(name)
+            until_reported(session, name, "waiting")
+        other = session.folder / "other"
+        shutil.copytree(session.folder / "party3", other / "party3")
         (other / "agreement.toml").write_text(text.replace("rounds = 20", "rounds = 21"))
-        wrong = joined(session, "party3", folder=other)
+        wrong = join_again(session, "party3", folder=other)
         assert wrong.returncode == 12
         assert session.agreement.digest.hex() in wrong.stderr
         assert read_agreement(other / "agreement.toml").digest.hex() in wrong.stderr
-        cast.start_party("party3")
-        cast.wait(LIMIT)
+        session.start_party("party3")
+        session.wait(LIMIT)
         assert_undisturbed(session)
 
 
-class TwoFaced(RelayLink):
-    """A link that says something else as well, in one round."""
+class EquivocatingLink(RelayLink):
+    """A link that also sends a different message, in one round."""
 
     def __init__(self, *arguments: Any, lie: Any) -> None:
         super().__init__(*arguments)
@@ -327,13 +315,13 @@ class TwoFaced(RelayLink):
             super().publish(other)
 
 
-def test_a_two_faced_party_is_named_with_evidence(
+def test_an_equivocating_party_is_named_with_evidence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two signed releases for one round: the others end with 11 and keep both as evidence."""
-    with play(tmp_path / "s", options(rounds=30)) as session:
-        cast, agreement = session.cast, session.agreement
-        home = cast.folder / "party3"
+    """After two signed releases for one round, peers end with 11 and keep both as evidence."""
+    with RunningSession(tmp_path / "s", options(rounds=30)) as session:
+        agreement = session.agreement
+        home = session.folder / "party3"
         keys = identity.load(home / "party3.key")
         reader = Reader(agreement)
 
@@ -345,11 +333,13 @@ def test_a_two_faced_party_is_named_with_evidence(
             return keys.pack(replace(message, values=values)).data
 
         monkeypatch.setattr(
-            "party.network.loop.RelayLink", lambda a, k: TwoFaced(a, k, lie=lie), raising=True
+            "party.network.loop.RelayLink",
+            lambda a, k: EquivocatingLink(a, k, lie=lie),
+            raising=True,
         )
-        cast.start_coordinator()
-        cast.start_party("party1")
-        cast.start_party("party2")
+        session.start_coordinator()
+        session.start_party("party1")
+        session.start_party("party2")
         with closing(Ledger(home / "party3.ledger", agreement, "party3")) as ledger:
             node = PartyLoop(
                 agreement,
@@ -363,55 +353,52 @@ def test_a_two_faced_party_is_named_with_evidence(
             with pytest.raises(PeerError):
                 node.run()
         for name in ("party1", "party2"):
-            assert cast.processes[name].wait(LIMIT) == Equivocation.exit_code
-            assert "'party3' signed two different messages for round 7" in session.error(name)
-            evidence = json.loads((cast.folder / name / "out" / "evidence.json").read_text())
+            assert session.processes[name].wait(LIMIT) == Equivocation.exit_code
+            assert "'party3' signed two different messages for round 7" in session.stderr(name)
+            evidence = json.loads((session.folder / name / "out" / "evidence.json").read_text())
             shown = [reader.unpack(bytes.fromhex(m)).message for m in evidence["signed_messages"]]
             assert {m.sender for m in shown} == {"party3"}
             assert {m.round for m in shown} == {7}
             assert shown[0] != shown[1]
 
 
-def test_a_finished_session_can_be_asked_for_again(tmp_path: Path) -> None:
-    """Joining a finished session gives the same result from the ledger, with nobody there."""
-    with play(tmp_path / "s", options("--no-demands", rounds=10)) as session:
-        cast = session.cast
-        cast.start()
-        cast.wait(LIMIT)
-        cast.stop()
-        before = cast.result("party1")
-        shutil.rmtree(cast.folder / "party1" / "out")
-        again = joined(session, "party1")
+def test_a_finished_session_can_be_joined_again(tmp_path: Path) -> None:
+    """Joining a finished session gives the same result from the ledger, without peers."""
+    with RunningSession(tmp_path / "s", options("--no-demands", rounds=10)) as session:
+        session.start()
+        session.wait(LIMIT)
+        session.stop()
+        before = session.result("party1")
+        shutil.rmtree(session.folder / "party1" / "out")
+        again = join_again(session, "party1")
         assert again.returncode == 0, again.stderr
         assert "finished" in again.stdout
-        assert cast.result("party1") == before
+        assert session.result("party1") == before
 
 
 def test_an_audit_verifies_the_transcript_and_locates_a_changed_byte(tmp_path: Path) -> None:
-    """`protocol audit` accepts what the parties wrote and names the place of any change."""
-    with play(tmp_path / "s", options(rounds=12)) as session:
-        cast = session.cast
-        cast.start()
-        cast.wait(LIMIT)
-        path = cast.folder / "party2" / "out" / "session.transcript"
-        command = [sys.executable, "-m", "protocol", "audit", str(path)]
-        command += ["--agreement", str(cast.folder / "agreement.toml")]
-        good = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=True)
-        assert cast.result("party1")["head"] in good.stdout
+    """`protocol audit` accepts the parties' transcript and locates any change."""
+    with RunningSession(tmp_path / "s", options(rounds=12)) as session:
+        session.start()
+        session.wait(LIMIT)
+        path = session.folder / "party2" / "out" / "session.transcript"
+        audit = ("protocol", "audit", path, "--agreement", session.folder / "agreement.toml")
+        good = run_module(*audit, check=True)
+        assert session.result("party1")["head"] in good.stdout
         data = bytearray(path.read_bytes())
         data[len(data) // 2] ^= 1
         path.write_bytes(data)
-        bad = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
+        bad = run_module(*audit)
         assert bad.returncode == 9
         assert "round" in bad.stderr
         assert "member" in bad.stderr
 
 
 def test_seeded_noise_is_refused_in_a_real_session(tmp_path: Path) -> None:
-    """`--seed` in a session that is no rehearsal ends before anything is sent."""
+    """`--seed` in a session that is not a rehearsal ends before anything is sent."""
     chosen = options(rounds=5)
     chosen.rehearsal = False
-    with play(tmp_path / "s", chosen) as session:
-        refused = joined(session, "party1", "--seed", "1")
+    with RunningSession(tmp_path / "s", chosen) as session:
+        refused = join_again(session, "party1", "--seed", "1")
         assert refused.returncode == 2
         assert "seeded noise gives no privacy" in refused.stderr

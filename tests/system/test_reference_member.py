@@ -1,4 +1,4 @@
-"""A member that was written from SPEC.md alone plays a whole session with real parties."""
+"""A member written from SPEC.md alone takes part in a session with real parties."""
 
 import random
 from pathlib import Path
@@ -7,21 +7,21 @@ import pytest
 
 from protocol.errors import QuotaTooSmall
 from tests.reference.member import Member
-from tests.support.local_sessions import options, play
+from tests.support.local_sessions import RunningSession, options
 from tests.support.wait import LIMIT
 
 
 @pytest.mark.parametrize(("topology", "mode"), [("relay", "private"), ("mesh", "exact")])
-def test_a_second_implementation_sits_at_the_same_table(
+def test_the_reference_member_takes_part_in_a_session(
     tmp_path: Path, topology: str, mode: str
 ) -> None:
-    """All end with one file, byte for byte, and with the prices, quotas and payments it reads."""
+    """All end with one file, and with the prices, quotas and payments of the reference."""
     chosen = options("--topology", topology, "--mode", mode, rounds=8)
-    with play(tmp_path / "s", chosen) as session:
-        folder, chance = session.cast.folder, random.Random(5)
-        session.cast.start_coordinator()
+    with RunningSession(tmp_path / "s", chosen) as session:
+        folder, chance = session.folder, random.Random(5)
+        session.start_coordinator()
         for name in ("party1", "party2"):
-            session.cast.start_party(name)
+            session.start_party(name)
         width, ticks = session.agreement.width, session.agreement.ticks
         member = Member(
             (folder / "agreement.toml").read_text(),
@@ -30,13 +30,13 @@ def test_a_second_implementation_sits_at_the_same_table(
         )
         ours = member.play(LIMIT / 2.0)
         for name in ("party1", "party2"):
-            ended = session.cast.processes[name].wait(LIMIT)  # a quota by chance may be too small
-            assert ended in (0, QuotaTooSmall.exit_code), session.error(name)
+            ended = session.processes[name].wait(LIMIT)  # a random quota may be too small
+            assert ended in (0, QuotaTooSmall.exit_code), session.stderr(name)
             assert (folder / name / "out" / "session.transcript").read_bytes() == ours
-            result, engine = session.cast.result(name), member.engine
+            result, engine = session.result(name), member.engine
             assert result["head"] == engine.chain_hash.hex()
             assert result["prices"] == engine.prices
             assert list(result["quota_ticks"].values()) == engine.quota
             assert list(result["payments"].values()) == engine.payments
-        if topology == "mesh":  # where the end is told to the coordinator, and not overheard
-            assert session.cast.processes["coordinator"].wait(LIMIT) == 0
+        if topology == "mesh":  # parties report the end to the coordinator of a mesh
+            assert session.processes["coordinator"].wait(LIMIT) == 0

@@ -16,17 +16,17 @@ from protocol.agreement.render import written
 from protocol.errors import QuotaTooSmall
 from scripts.lab.common.local_session import party_command
 from scripts.lab.common.workspace import save_model
-from tests.support.local_sessions import Play, options, play
+from tests.support.local_sessions import RunningSession, options
 from tests.support.wait import LIMIT
 
 NEEDY, OTHERS = "party1", ("party2", "party3")
 
 
 @pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Play]:
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSession]:
     """A session with noise in which one company needs nearly all of every capacity."""
     folder = tmp_path_factory.mktemp("short") / "s"
-    with play(folder, options("--no-demands", "--epsilon", "0.5", rounds=6)) as opened:
+    with RunningSession(folder, options("--no-demands", "--epsilon", "0.5", rounds=6)) as opened:
         capacity = quantities(opened.agreement).capacity
         needy = dense(
             A=0.95 * np.diag(capacity),
@@ -39,15 +39,15 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Play]:
         )
         assert plan_within(needy, 0.96 * capacity) is not None
         save_model(needy, folder / NEEDY / "model.npz")
-        opened.cast.start()
-        opened.cast.wait(LIMIT)
+        opened.start()
+        opened.wait(LIMIT)
         yield opened
 
 
-def joined(session: Play, name: str, log: str) -> "subprocess.CompletedProcess[str]":
+def joined(session: RunningSession, name: str, log: str) -> "subprocess.CompletedProcess[str]":
     """Run `party join` again after the end."""
     return subprocess.run(
-        party_command(session.cast.folder, name, session.options, log=log),
+        party_command(session.folder, name, session.options, log=log),
         capture_output=True,
         text=True,
         timeout=LIMIT,
@@ -55,32 +55,32 @@ def joined(session: Play, name: str, log: str) -> "subprocess.CompletedProcess[s
     )
 
 
-def test_quota_too_small_has_its_own_exit_code(session: Play) -> None:
+def test_quota_too_small_has_its_own_exit_code(session: RunningSession) -> None:
     """After a sealed session the company without a plan exits with 30, the others with 0."""
-    codes = {name: session.cast.processes[name].returncode for name in (NEEDY, *OTHERS)}
+    codes = {name: session.processes[name].returncode for name in (NEEDY, *OTHERS)}
     assert codes == {NEEDY: QuotaTooSmall.exit_code} | dict.fromkeys(OTHERS, 0)
-    assert session.cast.result(NEEDY)["private"]["utility_within_quota"] is None
-    assert len({session.cast.result(name)["head"] for name in codes}) == 1
+    assert session.result(NEEDY)["private"]["utility_within_quota"] is None
+    assert len({session.result(name)["head"] for name in codes}) == 1
 
 
-def test_quota_too_small_is_reported_after_the_files_are_written(session: Play) -> None:
+def test_quota_too_small_is_reported_after_the_files_are_written(session: RunningSession) -> None:
     """Standard error has the message, all files exist, and a second run repeats it."""
-    out = session.cast.folder / NEEDY / "out"
+    out = session.folder / NEEDY / "out"
     names = {"report.html", "plan.csv", "result.json", "session.transcript"}
     assert names <= {path.name for path in out.iterdir()}
     assert "Your quota is too small" in (out / "report.html").read_text(encoding="utf-8")
     again = joined(session, NEEDY, "text")
     assert again.returncode == QuotaTooSmall.exit_code
-    for told in (session.cast.complained(NEEDY), again.stderr):
+    for told in (session.stderr(NEEDY), again.stderr):
         assert "your quota is too small for any plan of your model; report.html says what" in told
 
 
-def test_json_events_do_not_reveal_a_quota_that_is_too_small(session: Play) -> None:
+def test_json_events_do_not_reveal_a_quota_that_is_too_small(session: RunningSession) -> None:
     """The events of that company have the same kinds and fields as all others."""
 
     def shape(name: str) -> dict[str, set[str]]:
         told: dict[str, set[str]] = {}
-        for event in session.cast.events[name]:
+        for event in session.events[name]:
             if event["event"] in ("round", "finished"):
                 told[event["event"]] = set(event)
         return told
@@ -92,15 +92,15 @@ def test_json_events_do_not_reveal_a_quota_that_is_too_small(session: Play) -> N
 def test_terminal_ends_with_quota_payment_and_certificate(tmp_path: Path) -> None:
     """The output has units, currency, payment and certificate, and no private number."""
     chosen = options("--mode", "exact", "--no-demands", parties=2, rounds=60)
-    with play(tmp_path / "s", chosen) as session:
+    with RunningSession(tmp_path / "s", chosen) as session:
         first, *others = session.agreement.resources
         agreement = replace(
             session.agreement, currency="EUR", resources=(replace(first, unit="h"), *others)
         )
-        (session.cast.folder / "agreement.toml").write_text(written(agreement))
-        session.cast.start()
-        session.cast.wait(LIMIT)
-        result = session.cast.result("party1")
+        (session.folder / "agreement.toml").write_text(written(agreement))
+        session.start()
+        session.wait(LIMIT)
+        result = session.result("party1")
         again = joined(session, "party1", "text")
     assert again.returncode == 0, again.stderr
     told = again.stdout

@@ -1,4 +1,4 @@
-"""A member that lets the others wait, in a session of real processes."""
+"""A member that delays the others, in a session of real processes."""
 
 import argparse
 import re
@@ -9,7 +9,7 @@ import pytest
 
 from protocol.runtime.wait_times import LONG_SECONDS
 from scripts.lab.common import local_session
-from tests.support.local_sessions import options, play
+from tests.support.local_sessions import RunningSession, options
 from tests.support.wait import LIMIT
 
 pytestmark = pytest.mark.timeout(600)
@@ -20,21 +20,21 @@ from party import __main__
 from party.ui import console
 
 class Slow(console.JsonView):
-    def round(self, position, releases):
-        super().round(position, releases)
-        if position.round == 3:
+    def round(self, state, releases):
+        super().round(state, releases)
+        if state.round == 3:
             time.sleep({LONG_SECONDS + 2.0})
 
 console.JsonView = Slow
 __main__.main()
 """
-"""A party that once does nothing for longer than is worth a line to the others."""
+"""A party that once pauses for longer than its peers tolerate without a note."""
 
 
-def test_others_say_for_whom_they_have_waited(
+def test_a_slow_member_is_named_by_its_peers_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Log, report, result and coordinator name it; it blames nobody, and nothing public tells."""
+    """Log, report, result and coordinator name it; it names no other; public files do not."""
     plain = local_session.party_command
 
     def chosen(folder: Path, party: str, options: argparse.Namespace) -> list[str]:
@@ -42,26 +42,27 @@ def test_others_say_for_whom_they_have_waited(
         return [command[0], "-c", _SLOW, *command[3:]] if party == "party2" else command
 
     monkeypatch.setattr(local_session, "party_command", chosen)
-    with play(tmp_path / "s", options("--mode", "exact", "--step", "sqrt", rounds=6)) as session:
-        cast = session.cast
-        cast.start()
-        cast.wait(LIMIT)
+    with RunningSession(
+        tmp_path / "s", options("--mode", "exact", "--step", "sqrt", rounds=6)
+    ) as session:
+        session.start()
+        session.wait(LIMIT)
         for name in ("party1", "party3"):
-            notes = [e["text"] for e in cast.events[name] if e["event"] == "note"]
+            notes = [e["text"] for e in session.events[name] if e["event"] == "note"]
             assert re.fullmatch(r"waited \d+ s for 'party2' in round \d", notes[0])
             assert notes[-1].startswith("waited longest for 'party2': ")
-            waiting = cast.result(name)["waiting"]
+            waiting = session.result(name)["waiting"]
             assert next(iter(waiting)) == "party2", "the one that was waited for longest is first"
             assert waiting["party2"]["longest_seconds"] >= LONG_SECONDS
-            report = (cast.folder / name / "out" / "report.html").read_text()
+            report = (session.folder / name / "out" / "report.html").read_text()
             assert "Your party waited longest for 'party2'" in unescape(report)
-        own = cast.result("party2")["waiting"]
+        own = session.result("party2")["waiting"]
         assert "party2" not in own
-        assert not [e for e in cast.events["party2"] if e["event"] == "note"]
+        assert not [e for e in session.events["party2"] if e["event"] == "note"]
         assert all(one["longest_seconds"] < LONG_SECONDS for one in own.values())
-        public = [cast.folder / n / "out" / "public.csv" for n in cast.names]
+        public = [session.folder / n / "out" / "public.csv" for n in session.names]
         assert not any("wait" in path.read_text() for path in public)
-        assert cast.processes["coordinator"].wait(LIMIT) == 0
-        told = cast.complained("coordinator")
-        assert re.search(r"waited \d+ s for 'party2' in round \d", told)
-        assert "this relay has waited longest for 'party2'" in told
+        assert session.processes["coordinator"].wait(LIMIT) == 0
+        log = session.stderr("coordinator")
+        assert re.search(r"waited \d+ s for 'party2' in round \d", log)
+        assert "this relay has waited longest for 'party2'" in log

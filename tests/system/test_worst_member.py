@@ -1,14 +1,13 @@
-"""A member, or the coordinator, that does its worst: the honest stay up, and small.
+"""A malicious member or coordinator: honest processes keep running, with little memory.
 
-Loopback only. Whoever attacks has real keys, signs what it likes and keeps to ZeroMQ, and its
-worst lasts for some seconds, or for SOTTO_ATTACK_SECONDS. What is measured is the highest memory
-that an honest process has had, before and after; and nobody honest is named by anybody.
+Loopback only. The attacker has real keys, signs anything, uses ZeroMQ correctly, and attacks for
+SOTTO_ATTACK_SECONDS. The tests measure the peak memory of honest processes before and after. No
+honest member may be named.
 """
 
 import itertools
 import os
 import random
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -30,8 +29,9 @@ from protocol.wire.codec import Reader, max_message_bytes
 from protocol.wire.messages import FURTHEST, HEAD_BYTES, NONCE_BYTES, Halt, Hello, Reason, Release
 from scripts.lab.common import local_session
 from scripts.lab.common.ports import reserve
-from tests.support.local_sessions import Play, assert_undisturbed, options, play
-from tests.support.process_control import Brake, kill, until_told
+from tests.support.commands import run_command
+from tests.support.local_sessions import RunningSession, assert_undisturbed, options
+from tests.support.process_control import Brake, kill, until_reported
 from tests.support.relay_client import key_file, recording, speaking
 from tests.support.wait import LIMIT, until
 
@@ -41,12 +41,12 @@ ATTACK_SECONDS = float(os.environ.get("SOTTO_ATTACK_SECONDS", "5"))
 GROWTH_BYTES = 50 << 20
 HALTS = 5_000
 SUBSCRIBED_BYTES = 4 << 20
-PARTS_BYTES = 50 << 20
+FRAMES_BYTES = 50 << 20
 
 LIAR = "party3"
 
 
-def keys(session: Play, name: str = LIAR) -> Identity:
+def keys(session: RunningSession, name: str = LIAR) -> Identity:
     return identity.load(key_file(session, name))
 
 
@@ -54,31 +54,33 @@ def keys(session: Play, name: str = LIAR) -> Identity:
 def socket(
     kind: int, public: bytes, secret: bytes, *, server_key: str = ""
 ) -> Iterator[zmq.Socket[bytes]]:
-    """A socket of somebody who has keys: a client of `server_key`, or a server without one."""
-    with zmq.Context() as context, context.socket(kind) as made:
-        made.linger, made.sndhwm, made.rcvhwm = 0, 0, 0
-        made.curve_publickey, made.curve_secretkey = public, secret
+    """A socket with these keys: a client of `server_key`, or a server without one."""
+    with zmq.Context() as context, context.socket(kind) as opened:
+        opened.linger, opened.sndhwm, opened.rcvhwm = 0, 0, 0
+        opened.curve_publickey, opened.curve_secretkey = public, secret
         if server_key:
-            made.curve_serverkey = server_key.encode()
+            opened.curve_serverkey = server_key.encode()
         else:
-            made.curve_server = True
-        yield made
+            opened.curve_server = True
+        yield opened
 
 
 @contextmanager
-def client(session: Play, kind: int, server_key: str, place: str) -> Iterator[zmq.Socket[bytes]]:
-    """A socket that the liar has connected to an open port."""
+def client(
+    session: RunningSession, kind: int, server_key: str, endpoint: str
+) -> Iterator[zmq.Socket[bytes]]:
+    """A socket of the liar, connected to an open port."""
     who = keys(session)
-    with socket(kind, who.transport_key, who.transport_secret, server_key=server_key) as made:
-        made.connect(place)
-        yield made
+    with socket(kind, who.transport_key, who.transport_secret, server_key=server_key) as opened:
+        opened.connect(endpoint)
+        yield opened
 
 
 class Peaks:
-    """The highest memory that processes have had since this was made."""
+    """The growth of the peak memory of processes since this was opened."""
 
-    def __init__(self, session: Play, *names: str) -> None:
-        self._running = {name: session.cast.processes[name] for name in names}
+    def __init__(self, session: RunningSession, *names: str) -> None:
+        self._running = {name: session.processes[name] for name in names}
         self._before = {name: self._peak(name) for name in names}
 
     def _peak(self, name: str) -> int:
@@ -89,58 +91,58 @@ class Peaks:
         return int(kilobytes) << 10
 
     def check(self) -> None:
-        """All of them run, and have not grown much."""
+        """All processes run, and have not grown much."""
         for name, before in self._before.items():
             growth = self._peak(name) - before
             assert growth < GROWTH_BYTES, f"{name} grew by {growth >> 20} MB"
 
 
-def lasting(attack: Callable[[], Any]) -> None:
-    """Do it again and again, for as long as an attack lasts."""
+def keep_up(attack: Callable[[], Any]) -> None:
+    """Repeat the attack for its duration."""
     end = time.monotonic() + ATTACK_SECONDS
     while time.monotonic() < end:
         attack()
         time.sleep(0.05)
 
 
-def subscribe_much(mouth: zmq.Socket[bytes], length: int) -> None:
-    """Different subscriptions, as long as they can be, and 4 MB in all."""
+def subscribe_much(out: zmq.Socket[bytes], length: int) -> None:
+    """Send different subscriptions of the greatest length, 4 MB in total."""
     for number in range(SUBSCRIBED_BYTES // length):
-        mouth.send(b"\1" + number.to_bytes(4, "big") + bytes(length - 60))
+        out.send(b"\1" + number.to_bytes(4, "big") + bytes(length - 60))
 
 
-def send_parts(mouth: zmq.Socket[bytes], length: int) -> None:
-    """One message of 50 MB, of which no part is too long."""
-    part = bytes(length - 60)
-    for _ in range(PARTS_BYTES // length):
-        mouth.send(part, zmq.SNDMORE)
-    mouth.send(b"")
+def send_frames(out: zmq.Socket[bytes], length: int) -> None:
+    """Send one message of 50 MB, in frames of the allowed length."""
+    frame = bytes(length - 60)
+    for _ in range(FRAMES_BYTES // length):
+        out.send(frame, zmq.SNDMORE)
+    out.send(b"")
 
 
 def held_session(
     stack: ExitStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, topology: str
-) -> tuple[Play, Brake]:
+) -> tuple[RunningSession, Brake]:
     """A session in which the first party stays at a round until it is let go."""
     chosen = options("--topology", topology, rounds=20)
-    session = stack.enter_context(play(tmp_path / "s", chosen))
+    session = stack.enter_context(RunningSession(tmp_path / "s", chosen))
     brake = Brake(session, monkeypatch, name="party1", furthest=5)
-    session.cast.start()
+    session.start()
     brake.reached()
     return session, brake
 
 
-def goes_on(session: Play, brake: Brake, topology: str) -> None:
-    """Let the session go on to its end, which is as if nothing had happened."""
+def finish_undisturbed(session: RunningSession, brake: Brake, topology: str) -> None:
+    """Let the session continue to its undisturbed end."""
     brake.let_go()
-    session.cast.wait(LIMIT)
+    session.wait(LIMIT)
     assert_undisturbed(session, "--topology", topology)
-    for name in (*session.cast.names, "coordinator"):
-        assert "Traceback" not in session.cast.complained(name)
+    for name in (*session.names, "coordinator"):
+        assert "Traceback" not in session.stderr(name)
 
 
-def listens_at(session: Play, name: str) -> str:
-    """Where the coordinator of a mesh has heard that a member listens."""
-    lines = session.cast.complained("coordinator").splitlines()
+def listens_at(session: RunningSession, name: str) -> str:
+    """The address of a member in the log of a mesh's coordinator."""
+    lines = session.stderr("coordinator").splitlines()
     return next(line.split()[3] for line in lines if line.startswith(f"{name} listens at"))
 
 
@@ -148,124 +150,124 @@ def listens_at(session: Play, name: str) -> str:
 def test_long_subscriptions_take_little_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, topology: str
 ) -> None:
-    """Whoever is sent megabytes of subscriptions by a member stays small, and so do the others."""
+    """Megabytes of subscriptions from a member fill neither their receiver nor its peers."""
     with ExitStack() as stack:
         session, brake = held_session(stack, tmp_path, monkeypatch, topology)
         transport = session.agreement.transport
         peaks = Peaks(session, "coordinator", "party1", "party2")
-        place, key = address(transport.coordinator, 1), transport.coordinator_key
+        endpoint, key = address(transport.coordinator, 1), transport.coordinator_key
         if topology == "mesh":
-            place = listens_at(session, "party2")
+            endpoint = listens_at(session, "party2")
             key = session.agreement.members[1].transport_key
         length = max_message_bytes(session.agreement)
         for size in (length, 500):
-            mouth = stack.enter_context(client(session, zmq.XSUB, key, place))
-            subscribe_much(mouth, size)
-            lasting(lambda: None)
+            out = stack.enter_context(client(session, zmq.XSUB, key, endpoint))
+            subscribe_much(out, size)
+            keep_up(lambda: None)
         peaks.check()
-        goes_on(session, brake, topology)
+        finish_undisturbed(session, brake, topology)
 
 
-def test_many_parts_take_little_memory_at_the_coordinator(
+def test_many_frames_take_little_memory_at_the_relay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A message of very many parts fills neither the relay nor anybody behind it."""
+    """A message of very many frames fills neither the relay nor the parties behind it."""
     with ExitStack() as stack:
         session, brake = held_session(stack, tmp_path, monkeypatch, "relay")
         peaks = Peaks(session, "coordinator", "party1", "party2")
-        mouth = stack.enter_context(speaking(session, LIAR))
-        mouth.sndhwm = 0
-        send_parts(mouth, max_message_bytes(session.agreement))
-        lasting(lambda: None)
-        send_parts(mouth, 100)
-        lasting(lambda: None)
+        out = stack.enter_context(speaking(session, LIAR))
+        out.sndhwm = 0
+        send_frames(out, max_message_bytes(session.agreement))
+        keep_up(lambda: None)
+        send_frames(out, 100)
+        keep_up(lambda: None)
         peaks.check()
-        goes_on(session, brake, "relay")
+        finish_undisturbed(session, brake, "relay")
 
 
-def test_many_parts_take_little_memory_at_the_desk_of_a_mesh(
+def test_many_frames_take_little_memory_at_the_rendezvous(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor do they fill the coordinator that introduces the members of a mesh."""
+    """A message of very many frames does not fill the rendezvous of a mesh."""
     with ExitStack() as stack:
         session, brake = held_session(stack, tmp_path, monkeypatch, "mesh")
         transport = session.agreement.transport
         peaks = Peaks(session, "coordinator")
-        desk = client(session, zmq.DEALER, transport.coordinator_key, transport.coordinator)
-        mouth = stack.enter_context(desk)
-        send_parts(mouth, max_message_bytes(session.agreement))
-        lasting(lambda: None)
+        rendezvous = client(session, zmq.DEALER, transport.coordinator_key, transport.coordinator)
+        out = stack.enter_context(rendezvous)
+        send_frames(out, max_message_bytes(session.agreement))
+        keep_up(lambda: None)
         peaks.check()
-        goes_on(session, brake, "mesh")
+        finish_undisturbed(session, brake, "mesh")
 
 
-def test_many_parts_take_little_memory_in_a_mesh(tmp_path: Path) -> None:
-    """A member of a mesh that sends very many parts to the others fills none of them."""
+def test_many_frames_take_little_memory_in_a_mesh(tmp_path: Path) -> None:
+    """A member of a mesh that sends very many frames fills none of its peers."""
     with ExitStack() as stack:
-        session = stack.enter_context(play(tmp_path / "s", options("--topology", "mesh")))
-        cast, who = session.cast, keys(session)
-        cast.start_coordinator()
-        mouth = stack.enter_context(socket(zmq.XPUB, who.transport_key, who.transport_secret))
-        place = f"tcp://127.0.0.1:{reserve(1)}"
-        mouth.xpub_verbose = True
-        mouth.bind(place)
+        session = stack.enter_context(RunningSession(tmp_path / "s", options("--topology", "mesh")))
+        who = keys(session)
+        session.start_coordinator()
+        out = stack.enter_context(socket(zmq.XPUB, who.transport_key, who.transport_secret))
+        endpoint = f"tcp://127.0.0.1:{reserve(1)}"
+        out.xpub_verbose = True
+        out.bind(endpoint)
         transport = session.agreement.transport
-        desk = client(session, zmq.DEALER, transport.coordinator_key, transport.coordinator)
-        stack.enter_context(desk).send(msgpack.packb(place))
+        rendezvous = client(session, zmq.DEALER, transport.coordinator_key, transport.coordinator)
+        stack.enter_context(rendezvous).send(msgpack.packb(endpoint))
         for name in ("party1", "party2"):
-            cast.start_party(name)
+            session.start_party(name)
         for _ in ("party1", "party2"):
-            assert mouth.poll(int(LIMIT * 1000.0)), "nobody subscribes to the liar"
-            mouth.recv()
+            assert out.poll(int(LIMIT * 1000.0)), "no party subscribes to the liar"
+            out.recv()
         peaks = Peaks(session, "party1", "party2")
-        send_parts(mouth, max_message_bytes(session.agreement))
-        lasting(lambda: mouth.send(b"and on"))
+        send_frames(out, max_message_bytes(session.agreement))
+        keep_up(lambda: out.send(b"and on"))
         peaks.check()
-        mouth.close()
-        cast.start_party(LIAR)
-        cast.wait(LIMIT)
+        out.close()
+        session.start_party(LIAR)
+        session.wait(LIMIT)
         assert_undisturbed(session, "--topology", "mesh")
 
 
-def test_a_coordinator_that_does_its_worst_fills_no_party(tmp_path: Path) -> None:
-    """Neither subscriptions nor parts from the coordinator itself take much memory."""
+def test_a_malicious_coordinator_fills_no_party(tmp_path: Path) -> None:
+    """Neither subscriptions nor frames from the coordinator itself take much memory."""
     with ExitStack() as stack:
-        session = stack.enter_context(play(tmp_path / "s", options()))
-        cast, agreement = session.cast, session.agreement
-        secret = (cast.folder / "coordinator.key").read_text().strip().encode()
+        session = stack.enter_context(RunningSession(tmp_path / "s", options()))
+        agreement = session.agreement
+        secret = (session.folder / "coordinator.key").read_text().strip().encode()
         public = agreement.transport.coordinator_key.encode()
-        ear, mouth = (
+        incoming, out = (
             stack.enter_context(socket(kind, public, secret)) for kind in (zmq.XSUB, zmq.XPUB)
         )
-        for offset, made in enumerate((ear, mouth)):
-            made.bind(address(agreement.transport.coordinator, offset))
-        ear.send(b"\1")
-        for name in cast.names:
-            cast.start_party(name)
-        heard: set[bytes] = set()
+        for offset, opened in enumerate((incoming, out)):
+            opened.bind(address(agreement.transport.coordinator, offset))
+        incoming.send(b"\1")
+        for name in session.names:
+            session.start_party(name)
+        senders: set[bytes] = set()
 
         def all_heard() -> bool:
-            if ear.poll(10):
-                heard.add(ear.recv()[5:37])
-            return len(heard) == len(cast.names)
+            if incoming.poll(10):
+                senders.add(incoming.recv()[5:37])
+            return len(senders) == len(session.names)
 
-        until(all_heard, "all parties speak")
-        mouth.poll(2_000)
-        peaks = Peaks(session, *cast.names)
+        until(all_heard, "all parties send")
+        out.poll(2_000)
+        peaks = Peaks(session, *session.names)
         length = max_message_bytes(agreement)
-        send_parts(mouth, length)
-        subscribe_much(ear, length)
-        lasting(lambda: (mouth.send(b"and on"), ear.poll(0)))
+        send_frames(out, length)
+        subscribe_much(incoming, length)
+        keep_up(lambda: (out.send(b"and on"), incoming.poll(0)))
         peaks.check()
-        ear.close()
-        mouth.close()
-        cast.start_coordinator()
-        cast.wait(LIMIT)
+        incoming.close()
+        out.close()
+        session.start_coordinator()
+        session.wait(LIMIT)
         assert_undisturbed(session)
 
 
-def halts(session: Play) -> Iterator[bytes]:
-    """Valid Halts, all different, each as long as it can be."""
+def halts(session: RunningSession) -> Iterator[bytes]:
+    """Valid Halts, all different, of the greatest length."""
     who, agreement = keys(session), session.agreement
     shown = [
         who.pack(
@@ -292,45 +294,49 @@ def halts(session: Play) -> Iterator[bytes]:
         ).data
 
 
-def test_a_flood_of_halts_aborts_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Thousands of valid Halts, while a party thinks for long, end no process by a signal."""
+def test_a_flood_of_halts_aborts_no_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thousands of valid Halts, sent while a party is busy, end no process by a signal."""
     with ExitStack() as stack:
         session, brake = held_session(stack, tmp_path, monkeypatch, "relay")
         peaks = Peaks(session, "coordinator", "party1")
-        mouth = stack.enter_context(speaking(session, LIAR))
+        out = stack.enter_context(speaking(session, LIAR))
         for _ in range(3):
             for data in halts(session):
-                mouth.send(data)
-            time.sleep(ATTACK_SECONDS)  # so long that a connection that is not read is given up
+                out.send(data)
+            time.sleep(ATTACK_SECONDS)  # long enough that an unread connection is closed
         peaks.check()
         brake.let_go()
-        lasting(lambda: None)  # now all is read, whatever it leads to
-        for name in session.cast.names:
-            session.cast.processes[name].terminate()
-            code = session.cast.processes[name].wait(LIMIT)
+        keep_up(lambda: None)  # now all of it is read
+        for name in session.names:
+            session.processes[name].terminate()
+            code = session.processes[name].wait(LIMIT)
             assert code >= 0, f"{name} was ended by signal {-code}"
-            assert "Assertion" not in session.error(name)
+            assert "Assertion" not in session.stderr(name)
 
 
-def stands(session: Play, heard: list[bytes]) -> tuple[int, bytes]:
-    """Where the session stands by the newest release that has passed the relay."""
+def newest_state(session: RunningSession, recorded: list[bytes]) -> tuple[int, bytes]:
+    """Round and chain hash of the newest release that has passed the relay."""
     reader, opening = Reader(session.agreement), RoundEngine(session.agreement).opening
-    said = [reader.unpack(data).message for data in heard]
-    releases = [message for message in said if isinstance(message, Release)]
+    messages = [reader.unpack(data).message for data in recorded]
+    releases = [message for message in messages if isinstance(message, Release)]
     newest = max(releases, key=lambda message: message.round, default=opening)
     return newest.round, newest.chain_hash
 
 
-def unproven(session: Play, round: int, chain_hash: bytes, shown: list[bytes]) -> Iterator[bytes]:  # noqa: A002
-    """Halts and Hellos of the liar's that accuse others, or claim much, and prove nothing.
+def unproven(
+    session: RunningSession, current: int, chain_hash: bytes, shown: list[bytes]
+) -> Iterator[bytes]:
+    """The liar's Halts and Hellos that accuse peers or claim much, and prove nothing.
 
-    What it shows was said, or is no message at all. Where it stands itself it must not lie, or it
-    would be convicted by its own release.
+    Its evidence is real messages or no messages. Its own round must be true, or its own release
+    would convict it.
     """
     who, agreement, draw = keys(session), session.agreement, random.Random(1)
     common: dict[str, Any] = {"sender": LIAR, "agreement": agreement.digest}
     for number in itertools.count():
-        at: dict[str, Any] = {"round": round, "chain_hash": chain_hash}
+        at: dict[str, Any] = {"round": current, "chain_hash": chain_hash}
         if draw.random() < 0.5:
             at = {"round": 10**6 + number, "chain_hash": bytes(32)}
         evidence = draw.sample([*shown, b"", b"nothing"], draw.randrange(3))
@@ -343,7 +349,7 @@ def unproven(session: Play, round: int, chain_hash: bytes, shown: list[bytes]) -
                 **at,
                 nonce=draw.randbytes(NONCE_BYTES),
                 wants_reply=draw.random() < 0.5,
-                recorded=draw.choice((0, round + 1, 10**6)),
+                recorded=draw.choice((0, current + 1, 10**6)),
                 nonce_digest=draw.randbytes(HEAD_BYTES),
                 echo=draw.randbytes(NONCE_BYTES),
                 known_ahead=bytes([draw.randint(1, FURTHEST)]) * len(agreement.members),
@@ -351,47 +357,47 @@ def unproven(session: Play, round: int, chain_hash: bytes, shown: list[bytes]) -
         ).data
 
 
-def test_lies_without_proof_stop_nobody_and_blame_nobody(
+def test_accusations_without_proof_stop_and_blame_no_member(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Halts that show nothing and Hellos that claim much: all go on, also who is started again."""
+    """Halts without proof and Hellos with large claims stop no party, not even a restarted one."""
     with ExitStack() as stack:
         session, brake = held_session(stack, tmp_path, monkeypatch, "relay")
-        with recording(session) as heard:
-            until(lambda: len(heard) > 10, "something is said")
+        with recording(session) as recorded:
+            until(lambda: len(recorded) > 10, "messages pass the relay")
         peaks = Peaks(session, "coordinator", "party1", "party2")
-        mouth = stack.enter_context(speaking(session, LIAR))
-        lies = unproven(session, *stands(session, heard), heard[-5:])
+        out = stack.enter_context(speaking(session, LIAR))
+        lies = unproven(session, *newest_state(session, recorded), recorded[-5:])
 
         def lie() -> None:
             for data in itertools.islice(lies, 20):
-                mouth.send(data)
+                out.send(data)
 
-        lasting(lie)
+        keep_up(lie)
         peaks.check()
         kill(session, "party2")
-        session.cast.start_party("party2")
-        since = len(session.cast.events["party2"])
-        until_told(session, "party2", "waiting", since=since)
-        lasting(lie)
-        goes_on(session, brake, "relay")
-        for name in session.cast.names:
-            assert "'party" not in session.error(name), "somebody is named"
+        session.start_party("party2")
+        since = len(session.events["party2"])
+        until_reported(session, "party2", "waiting", since=since)
+        keep_up(lie)
+        finish_undisturbed(session, brake, "relay")
+        for name in session.names:
+            assert "'party" not in session.stderr(name), "a member is named"
             path = key_file(session, name).with_suffix(".ledger")
             with closing(Ledger(path, session.agreement, name)) as ledger:
                 assert ledger.fault is None
 
 
-def test_a_hello_that_claims_a_million_releases_makes_no_ledger_old(tmp_path: Path) -> None:
-    """A party that starts beside a boaster waits for its true answer, and nothing else happens."""
-    with play(tmp_path / "s", options(rounds=10)) as session, ExitStack() as stack:
-        cast, agreement = session.cast, session.agreement
-        cast.start_coordinator()
-        mouth = stack.enter_context(speaking(session, LIAR))
-        cast.start_party("party1")
-        with recording(session) as heard:
-            until(lambda: heard, "party1 greets")
-        hello = Reader(agreement).unpack(heard[0]).message
+def test_a_false_claim_of_releases_makes_no_ledger_stale(tmp_path: Path) -> None:
+    """A party that starts beside a false claim waits for a true answer, and finishes."""
+    with RunningSession(tmp_path / "s", options(rounds=10)) as session, ExitStack() as stack:
+        agreement = session.agreement
+        session.start_coordinator()
+        out = stack.enter_context(speaking(session, LIAR))
+        session.start_party("party1")
+        with recording(session) as recorded:
+            until(lambda: recorded, "party1 greets")
+        hello = Reader(agreement).unpack(recorded[0]).message
         assert isinstance(hello, Hello)
         opening, who = RoundEngine(agreement).opening, keys(session)
         for claim in (10**6, 1, agreement.rounds):
@@ -407,82 +413,84 @@ def test_a_hello_that_claims_a_million_releases_makes_no_ledger_old(tmp_path: Pa
                 echo=hello.nonce,
                 known_ahead=bytes([1]) * len(agreement.members),
             )
-            mouth.send(who.pack(boast).data)
-        until_told(session, "party1", "says that it knows 1 releases of 'party1'")
+            out.send(who.pack(boast).data)
+        until_reported(session, "party1", "says that it knows 1 releases of 'party1'")
         for name in ("party2", LIAR):
-            cast.start_party(name)
-        cast.wait(LIMIT)
+            session.start_party(name)
+        session.wait(LIMIT)
         assert_undisturbed(session)
 
 
-UNREACHABLE = ["tcp://*:5555", "tcp://0.0.0.0:5555", "tcp://a b:5", "tcp://x:0", "tcp://x:99999"]
+BAD_ADDRESSES = ["tcp://*:5555", "tcp://0.0.0.0:5555", "tcp://a b:5", "tcp://x:0", "tcp://x:99999"]
 
 
-@pytest.mark.parametrize("place", [*UNREACHABLE, "tcp://[::1]:5", "tcp://no.such.host:5555"])
-def test_a_place_that_cannot_be_reached_concerns_its_owner_alone(
-    tmp_path: Path, place: str
-) -> None:
-    """Whatever a member of a mesh says of where it listens, the others go on, now and later."""
-    with play(tmp_path / "s", options("--topology", "mesh", rounds=10)) as session:
-        cast, transport = session.cast, session.agreement.transport
-        cast.start_coordinator()
+@pytest.mark.parametrize("endpoint", [*BAD_ADDRESSES, "tcp://[::1]:5", "tcp://no.such.host:5555"])
+def test_an_unreachable_address_affects_only_its_owner(tmp_path: Path, endpoint: str) -> None:
+    """A member of a mesh may announce any address; its peers continue, now and later."""
+    with RunningSession(tmp_path / "s", options("--topology", "mesh", rounds=10)) as session:
+        transport = session.agreement.transport
+        session.start_coordinator()
         for name in ("party1", "party2"):
-            cast.start_party(name)
-        until(lambda: "2 of 3 known" in cast.complained("coordinator"), "two are introduced")
+            session.start_party(name)
+        until(lambda: "2 of 3 known" in session.stderr("coordinator"), "two are introduced")
         key = transport.coordinator_key
-        with client(session, zmq.DEALER, key, transport.coordinator) as desk:
-            desk.send(msgpack.packb(place))
-            until(lambda: cast.complained("coordinator").count(LIAR), "the coordinator has heard")
-            cast.start_party(LIAR)
-            cast.wait(LIMIT)
+        with client(session, zmq.DEALER, key, transport.coordinator) as rendezvous:
+            rendezvous.send(msgpack.packb(endpoint))
+            until(
+                lambda: session.stderr("coordinator").count(LIAR), "the coordinator has received it"
+            )
+            session.start_party(LIAR)
+            session.wait(LIMIT)
         assert_undisturbed(session, "--topology", "mesh")
 
 
-def test_a_member_that_moves_all_the_time_fills_no_log(tmp_path: Path) -> None:
-    """With a new address in every message it is told to the others a few times, and named."""
-    with play(tmp_path / "s", options("--topology", "mesh", rounds=10)) as session:
-        cast, transport = session.cast, session.agreement.transport
-        cast.start_coordinator()
-        with client(session, zmq.DEALER, transport.coordinator_key, transport.coordinator) as desk:
+def test_a_member_that_changes_its_address_often_fills_no_log(tmp_path: Path) -> None:
+    """A member with a new address in every message is announced a few times, and named."""
+    with RunningSession(tmp_path / "s", options("--topology", "mesh", rounds=10)) as session:
+        transport = session.agreement.transport
+        session.start_coordinator()
+        with client(
+            session, zmq.DEALER, transport.coordinator_key, transport.coordinator
+        ) as rendezvous:
             for port in range(1, 3_000):
-                desk.send(msgpack.packb(f"tcp://127.0.0.1:{port}"))
-            told = f"{LIAR}: its connection sent "
-            until(lambda: told in cast.complained("coordinator"), "the coordinator names it")
-        log = cast.complained("coordinator")
+                rendezvous.send(msgpack.packb(f"tcp://127.0.0.1:{port}"))
+            expected = f"{LIAR}: its connection sent "
+            until(lambda: expected in session.stderr("coordinator"), "the coordinator names it")
+        log = session.stderr("coordinator")
         assert 1 <= log.count(f"{LIAR} listens at") < 20
-        for name in cast.names:
-            cast.start_party(name)
-        cast.wait(LIMIT)
+        for name in session.names:
+            session.start_party(name)
+        session.wait(LIMIT)
         assert_undisturbed(session, "--topology", "mesh")
 
 
-def test_a_ledger_that_knows_a_wrong_place_is_no_trap(tmp_path: Path) -> None:
-    """What an earlier version wrote down of where others listen does not stop a party."""
-    with play(tmp_path / "s", options("--topology", "mesh", rounds=10)) as session:
+def test_wrong_addresses_in_a_ledger_do_not_stop_a_party(tmp_path: Path) -> None:
+    """Wrong addresses of peers in a ledger do not stop a party."""
+    with RunningSession(tmp_path / "s", options("--topology", "mesh", rounds=10)) as session:
         path = key_file(session, "party1").with_suffix(".ledger")
         with closing(Ledger(path, session.agreement, "party1")) as ledger:
             ledger.record_addresses({"party2": "tcp://*:5555", LIAR: "tcp://x:99999"})
-        session.cast.start()
-        session.cast.wait(LIMIT)
+        session.start()
+        session.wait(LIMIT)
         assert_undisturbed(session, "--topology", "mesh")
 
 
-@pytest.mark.parametrize("place", UNREACHABLE)
-def test_an_agreement_with_such_a_place_is_refused(tmp_path: Path, place: str) -> None:
+@pytest.mark.parametrize("endpoint", BAD_ADDRESSES)
+def test_an_agreement_with_a_bad_address_is_refused(tmp_path: Path, endpoint: str) -> None:
     """Member and coordinator addresses are checked when the agreement is read."""
-    with play(tmp_path / "s", options("--topology", "mesh")) as session:
-        text = (session.cast.folder / "agreement.toml").read_text()
+    with RunningSession(tmp_path / "s", options("--topology", "mesh")) as session:
+        text = (session.folder / "agreement.toml").read_text()
         with pytest.raises(BadAgreement, match=r"member\[0\]"):
-            parse(text.replace("signing_key", f'address = "{place}"\nsigning_key', 1))
+            parse(text.replace("signing_key", f'address = "{endpoint}"\nsigning_key', 1))
         with pytest.raises(BadAgreement, match="coordinator"):
-            parse(text.replace(session.agreement.transport.coordinator, place))
+            parse(text.replace(session.agreement.transport.coordinator, endpoint))
 
 
 @pytest.mark.parametrize(("topology", "taken"), [("relay", False), ("mesh", True)])
-def test_the_last_port_has_none_above_it(tmp_path: Path, topology: str, taken: bool) -> None:
-    """A relay needs two ports, so that its first cannot be the last there is."""
-    with play(tmp_path / "s", options("--topology", topology)) as session:
-        text = (session.cast.folder / "agreement.toml").read_text()
+def test_a_relay_cannot_use_the_last_port(tmp_path: Path, topology: str, taken: bool) -> None:
+    """A relay needs two ports, so its first cannot be the last port."""
+    with RunningSession(tmp_path / "s", options("--topology", topology)) as session:
+        text = (session.folder / "agreement.toml").read_text()
         text = text.replace(session.agreement.transport.coordinator, "tcp://x:65535")
         if taken:
             assert parse(text).transport.coordinator == "tcp://x:65535"
@@ -491,39 +499,33 @@ def test_the_last_port_has_none_above_it(tmp_path: Path, topology: str, taken: b
                 parse(text)
 
 
-def test_listening_everywhere_needs_a_name_for_others(tmp_path: Path) -> None:
-    """`--listen tcp://*:PORT` asks for an address, and with one in the agreement it is enough."""
-    with play(tmp_path / "s", options("--topology", "mesh", rounds=10)) as session:
-        folder, port = session.cast.folder, reserve(1)
+def test_listening_on_all_interfaces_needs_an_address_for_peers(tmp_path: Path) -> None:
+    """`--listen tcp://*:PORT` needs an address for peers; one in the agreement is enough."""
+    with RunningSession(tmp_path / "s", options("--topology", "mesh", rounds=10)) as session:
+        folder, port = session.folder, reserve(1)
         command = local_session.party_command(folder, "party1", session.options)
         command[command.index("--listen") + 1] = f"tcp://*:{port}"
-        refused = subprocess.run(
-            command,
-            env=local_session.environment(),
-            capture_output=True,
-            timeout=LIMIT,
-            check=False,
-        )
+        refused = run_command(command)
         assert refused.returncode == BadCommand.exit_code
-        assert b"Name the host" in refused.stderr
+        assert "Name the host" in refused.stderr
         path, key = folder / "agreement.toml", session.agreement.members[0].signing_key.hex()
         stated = f'signing_key = "{key}"\naddress = "tcp://127.0.0.1:{port}"'
         path.write_text(path.read_text().replace(f'signing_key = "{key}"', stated))
-        session.cast.start_coordinator()
-        session.cast.launch("party1", command)
-        for name in session.cast.names[1:]:
-            session.cast.start_party(name)
-        session.cast.wait(LIMIT)
+        session.start_coordinator()
+        session.launch("party1", command)
+        for name in session.names[1:]:
+            session.start_party(name)
+        session.wait(LIMIT)
         assert_undisturbed(session, "--topology", "mesh")
 
 
-def test_a_place_that_libzmq_refuses_is_told(tmp_path: Path) -> None:
-    """A party says which place it cannot connect to, instead of ending with a traceback."""
-    with play(tmp_path / "s", options("--topology", "mesh", rounds=10)) as session:
-        path, key = session.cast.folder / "agreement.toml", session.agreement.members[1]
+def test_an_address_that_libzmq_refuses_is_named(tmp_path: Path) -> None:
+    """A party names the address that it cannot connect to, without a traceback."""
+    with RunningSession(tmp_path / "s", options("--topology", "mesh", rounds=10)) as session:
+        path, key = session.folder / "agreement.toml", session.agreement.members[1]
         line = f'signing_key = "{key.signing_key.hex()}"'
         stated = f'{line}\naddress = "tcp://[1.2:3]:5555"'
         path.write_text(path.read_text().replace(line, stated))
-        session.cast.start_party("party1")
-        told = "cannot reach 'party2' at tcp://[1.2:3]:5555"
-        until(lambda: told in str(session.cast.events["party1"]), "the trouble is told")
+        session.start_party("party1")
+        expected = "cannot reach 'party2' at tcp://[1.2:3]:5555"
+        until(lambda: expected in str(session.events["party1"]), "the party names the address")

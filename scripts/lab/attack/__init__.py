@@ -1,1 +1,1 @@
-"""`scripts/attack`: what an adversary learns, measured on real parts of this project."""
+"""`scripts/attack`: what an adversary learns, measured on real components of this project."""

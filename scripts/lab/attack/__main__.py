@@ -1,7 +1,7 @@
-"""What an adversary finds out: attacks on real parts of this project, measured.
+"""`scripts/attack`: attacks on real components of this project, and what they reveal.
 
-Each attack names what its adversary knows, and says how much it finds out. Nothing here is
-asserted, and all data are invented.
+Each attack states what its adversary knows, and measures what it learns. Nothing is asserted here,
+and all data are invented.
 """
 
 import argparse
@@ -18,21 +18,22 @@ from scripts.lab.bench.__main__ import WIDTH, machine
 ATTACKS = {
     "timing": "a member that answers last sets every price and times a real party",
     "masks": "members that copy mask keys read what others release",
-    "epsilon": "two data sets as different as can be, told apart by what the gate releases",
-    "totals": "a member that answers last steers prices and takes totals without noise apart",
-    "flood": "a member that plays its part and floods the others over the same connection",
+    "epsilon": "an adversary tells two extreme models apart by what the gate releases",
+    "totals": "a member that answers last steers prices to decompose totals without noise",
+    "flood": "a member that takes part and floods its peers over the same connection",
 }
-"""Each is a function of its name in the file of its name, and `options` there adds its own."""
+"""Each attack is a function in a module of its name; `options` there adds its options."""
 
 
 def command_line() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="scripts/attack", description="Attack a part of this project, and say what it tells."
+        prog="scripts/attack",
+        description="Attack this project, and show what is revealed.",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="WHAT")
     for name, text in ATTACKS.items():
         command = commands.add_parser(name, help=text, description=text)
-        command.add_argument("--quick", action="store_true", help="less of everything")
+        command.add_argument("--quick", action="store_true", help="fewer and shorter sessions")
         command.add_argument("--seed", type=int, default=1, help="(%(default)s)")
         command.add_argument("--json", type=Path, metavar="FILE", help="write the figures here")
         importlib.import_module(f"scripts.lab.attack.{name}").options(command)

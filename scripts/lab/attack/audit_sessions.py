@@ -1,12 +1,12 @@
-"""The sessions that an audit of ε plays: of the gate itself, and of its twin.
+"""The sessions of an audit of ε: with the gate itself, and with a simulation of it, the twin.
 
-Two data sets, as different as can be: one always asks for nothing, one for everything that it may.
-The adversary knows both, all that is public, and what everybody else does; where only totals are
-read it is also one of the members, and subtracts its own release. From all releases of a session it
-makes the likelihood ratio, which no other test beats.
+Two extreme models: one always asks for nothing, one for everything that it may. The adversary knows
+both, all that is public, and what all other members do. Where only totals are read it is also a
+member, and subtracts its own release. It computes the likelihood ratio of all releases of a
+session, which is the most powerful test.
 
-The gate plays with its ledger, its noise and a solver, one session after the other. The twin is the
-same arithmetic with repeatable noise, and many sessions at once.
+The gate runs with its ledger, its noise and a solver, one session after the other. The twin is the
+same arithmetic with repeatable noise, for many sessions at once.
 """
 
 from contextlib import ExitStack, closing
@@ -35,13 +35,13 @@ from scripts.lab.common.agreements import players, table
 
 EPSILONS = (1.0, 4.0)
 DELTA = 0.01
-"""So large that the sessions which tell most are not too rare to be counted."""
+"""Large, so that the most telling sessions are frequent enough to be counted."""
 
 KINDS = (("private", "each"), ("clipped", "each"), ("private", "totals"))
-"""Modes with a guarantee, and who can read what in them."""
+"""Modes with a guarantee, and what others can read in them."""
 
 ROUNDS = {"private": 1, "clipped": 2}
-"""As few as there can be: caps follow releases from the second round on."""
+"""As few as possible: caps follow releases from the second round on."""
 
 _CAPACITY = np.array([10.0, 40.0])
 _SHARE = np.array([[1.0, 0.4]] * 3)
@@ -59,7 +59,7 @@ class Case:
     accountant: str
 
     def agreement(self) -> Agreement:
-        """Three members, two resources of which they may claim different parts, and few rounds."""
+        """Three members with different shares of two resources, and few rounds."""
         clipped = {"alpha": 1.5, "tau": 0.1} if self.mode == "clipped" else {}
         return from_table(
             table(
@@ -83,7 +83,7 @@ class Case:
 
 
 def cases() -> list[Case]:
-    """All that is audited, in the order in which it is shown."""
+    """All cases, in the order of the table."""
     return [
         Case(epsilon, *kind, noise, accountant)
         for accountant, epsilon, kind, noise in product(ACCOUNTANTS, EPSILONS, KINDS, SHAPES)
@@ -117,7 +117,8 @@ class Audit:
         )
 
     def ratio(self, *, everything: bool) -> float:
-        """Play a session. The logarithm of how much likelier its releases are with `everything`."""
+        """Run a session; return the log likelihood ratio of its releases, `everything` over
+        `nothing`."""
         agreement, state = self._agreement, self._course.opening
         honest = _honest(agreement)
         with ExitStack() as stack:
@@ -142,7 +143,7 @@ class Audit:
                 values = np.zeros((len(self._names), agreement.width), dtype=np.int64)
                 values[: len(gates)] = numbers(tuple(gate.release(state) for gate in gates))
                 read = values[_VICTIM]
-                if agreement.masked:  # the sum of all, less what the colluder knows it has said
+                if agreement.masked:  # the sum of all, less the colluder's own release
                     read = values.sum(axis=0) - ledgers[_COLLUDER].demands()[1][-1]
                 variance = (self._calibration.scales(state.caps)[honest] ** 2).sum(axis=0)
                 total += float(_log_ratio(read, state.caps[_VICTIM], variance))
@@ -173,9 +174,9 @@ def twin_ratios(
     everything: bool,
     scale: float = 1.0,
 ) -> Floats:
-    """What `Audit.ratio` gives, for many sessions at once with noise that can be repeated.
+    """The ratios of `Audit.ratio` for many sessions at once, with repeatable noise.
 
-    A `scale` below 1 is a gate that draws less noise than it should: the audit must find it.
+    A `scale` below 1 is a gate that draws less noise than it should: the audit must detect it.
     """
     calibration, m = Calibration(agreement), len(agreement.resources)
     honest = _honest(agreement)
@@ -185,7 +186,7 @@ def twin_ratios(
     demand[:, _VICTIM] = wanted
     total = np.zeros(sessions)
     for _ in range(agreement.rounds):
-        # Parts of a noise for all are the same in every session.
+        # The noise shares are equal in every session.
         scales = calibration.scales(caps[0] if agreement.masked else caps)
         noise = rng.standard_normal(caps.shape) * (scales * scale)
         asked = clamped(agreement, demand, np.zeros(caps.shape[:-1]), caps)
@@ -195,7 +196,7 @@ def twin_ratios(
         variance = np.broadcast_to(scales**2, caps.shape)[:, honest].sum(axis=1)
         total += _log_ratio(released[:, honest].sum(axis=1), caps[:, _VICTIM], variance)
         if agreement.mode == "clipped":
-            # Every session is one more resource, for the caps of each are worked out alone.
+            # Every session is a resource of its own, because caps are computed for each resource.
             side = np.moveaxis(released, 0, 1).reshape(len(_SHARE), -1)
             following = adaptive_caps(agreement, side).reshape(len(_SHARE), sessions, m)
             caps = np.minimum(np.moveaxis(following, 1, 0), quantities(agreement).share_ticks)
@@ -203,7 +204,7 @@ def twin_ratios(
 
 
 def _honest(agreement: Agreement) -> list[int]:
-    """Whose noise hides the victim: its own, or that of all but the colluder."""
+    """The members whose noise hides the victim: itself, or all but the colluder."""
     return [k for k in range(len(_SHARE)) if k != _COLLUDER] if agreement.masked else [_VICTIM]
 
 

@@ -1,9 +1,9 @@
-"""What guesses prove: an ε that whoever was guessed at cannot be below.
+"""Lower bounds on ε from guesses about which data set was used.
 
-The guess is a threshold of the likelihood ratio, fixed before anything is seen. How often it is
-right, with the bounds of Clopper and Pearson, proves an ε: with nothing assumed, which takes
-hundreds of thousands of sessions; if the trade-off between both kinds of mistakes is that of a
-Gaussian of whatever μ; or if the noise is a Gaussian of whatever size, which takes fewest.
+The guess is a threshold of the likelihood ratio, fixed in advance. Its success rate, with
+Clopper-Pearson bounds, proves a lower bound on ε. There are three ways: without assumptions, which
+takes hundreds of thousands of sessions; if the trade-off curve is that of a Gaussian of any μ; and
+if the noise is Gaussian of any size, which takes the fewest sessions.
 """
 
 import math
@@ -27,10 +27,10 @@ _NORMAL = NormalDist()
 
 @dataclass(frozen=True)
 class Seen:
-    """How many sessions of each data set there were, and how many were taken for `everything`.
+    """The sessions of each data set, and how many were classified as `everything`.
 
-    These are counted for each of the thresholds that were tried. `far` are those whose ratio was
-    more than μ away from where it is without noise, with the noise that there should be.
+    There is one count for each threshold. `far` counts the sessions whose ratio was more than μ
+    away from its value without noise, where the noise has its agreed size.
     """
 
     nothing: int = 0
@@ -52,10 +52,8 @@ class Seen:
         )
 
     def bounds(self) -> Iterator[tuple[float, float]]:
-        """How often `everything` is recognised, at least, and `nothing` mistaken, at most.
-
-        All of these hold at once with the confidence that is asked for.
-        """
+        """Lower bound of how often `everything` is recognised, upper bound of how often `nothing`
+        is mistaken for it. All bounds hold at once with the given confidence."""
         alpha = (1.0 - CONFIDENCE) / 2.0 / max(1, len(self.true))
         for false, true in zip(self.false, self.true, strict=True):
             right, missed = self.nothing - false, self.everything - true
@@ -64,14 +62,14 @@ class Seen:
             yield least, most
 
     def epsilon(self, delta: float) -> float:
-        """An ε that no (ε, δ)-LDP mechanism is below, with nothing assumed."""
+        """A lower bound on ε of any (ε, δ)-LDP mechanism, without assumptions."""
         proved = (
             math.log((least - delta) / most) for least, most in self.bounds() if least > delta
         )
         return max(0.0, *proved, 0.0)
 
     def gaussian_epsilon(self, delta: float) -> float:
-        """The same for a mechanism whose trade-off curve is that of a Gaussian."""
+        """A lower bound on ε if the trade-off curve is that of a Gaussian."""
         proved = (
             gaussian_epsilon(mu=_NORMAL.inv_cdf(least) - _NORMAL.inv_cdf(most), delta=delta)
             for least, most in self.bounds()
@@ -80,22 +78,22 @@ class Seen:
         return max(0.0, *proved, 0.0)
 
     def noise_epsilon(self, mu: float, delta: float, *, at_once: int = 1) -> float:
-        """The same for a gate that adds Gaussian noise to the demand, of whatever size.
+        """A lower bound on ε if the gate adds Gaussian noise of any size to the demand.
 
-        μ is that of the noise that there should be. It takes fewer sessions to know how large
-        noise is than how often it deceives. So many such bounds hold at once.
+        μ is that of the agreed noise. Fewer sessions suffice, because they only need to show how
+        large the noise is. `bounds` such bounds hold at once.
         """
         count = self.nothing + self.everything
         if not 0 < self.far < count:
             return 0.0
         sure = 1.0 - (1.0 - CONFIDENCE) / at_once
         most = float(betaincinv(self.far + 1, count - self.far, sure))
-        largest = 1.0 / _NORMAL.inv_cdf(1.0 - most / 2.0)  # noise, as a part of what it should be
+        largest = 1.0 / _NORMAL.inv_cdf(1.0 - most / 2.0)  # noise over agreed noise
         return gaussian_epsilon(mu=mu / largest, delta=delta)
 
 
 def seen(nothing: Floats, everything: Floats, tried: Sequence[float], mu: float) -> Seen:
-    """How often each of both data sets is taken for `everything`, at every threshold."""
+    """How often each data set is classified as `everything`, at every threshold."""
     false, true = (
         tuple(int((ratios > threshold).sum()) for threshold in tried)
         for ratios in (nothing, everything)
@@ -106,10 +104,10 @@ def seen(nothing: Floats, everything: Floats, tried: Sequence[float], mu: float)
 
 @cache
 def thresholds(mu: float, delta: float, sessions: int) -> tuple[float, ...]:
-    """Likelihood ratios from which on it pays best to say `everything`, in so many of each.
+    """The best likelihood ratios from which to guess `everything`, for `sessions` of each.
 
-    One for noise as it should be, others for noise that is a part of that: with less of it the
-    ratios of extreme sessions are smaller, and a gate that draws too little would not be found.
+    One is for the agreed noise, others for less noise: with less noise the ratios of extreme
+    sessions are smaller, and one threshold alone would not detect it.
     """
     return tuple(part**2 * _best_threshold(mu / part, delta, sessions) for part in _PARTS)
 

@@ -1,8 +1,8 @@
 """The empirical audit: how much of the agreed ε an adversary can prove from releases alone.
 
-The gate itself plays thousands of sessions: too few for the rare ones that ε is about, so that what
-is proved of it assumes a Gaussian. Its twin plays hundreds of thousands, and what is proved of it
-assumes nothing. Here is the command: what is played, on which cores, and what is shown of it.
+The gate itself runs thousands of sessions, too few for the rare events that ε is about; so its
+bounds assume a Gaussian. Its twin runs hundreds of thousands, and its bounds assume nothing. This
+module is the command: what runs, on which cores, and the table.
 """
 
 import argparse
@@ -31,7 +31,7 @@ TWINS, QUICK_TWINS = 400_000, 100_000
 SESSIONS, QUICK_SESSIONS = 30_000, 100
 
 _FEWER = 8
-"""With the paper's accountant bounds need not be sharp to show how far below ε it stays."""
+"""With the paper's accountant, coarse bounds suffice to show how far below ε it stays."""
 
 _TWINS_AT_ONCE, _SESSIONS_AT_ONCE = 50_000, 250
 
@@ -42,13 +42,13 @@ def options(parser: argparse.ArgumentParser) -> None:
         help=f"of the gate in each row ({SESSIONS:,})")  # fmt: skip
     add("--twins", type=int, metavar="N", help=f"sessions of the twin in each row ({TWINS:,})")
     add("--processes", type=int, default=os.cpu_count() or 1, help="(%(default)s)")
-    add("--page", type=Path, metavar="FILE", help="write the table into this page, as its section")
+    add("--page", type=Path, metavar="FILE", help="write the table into its section of this page")
 
 
 def epsilon(chosen: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
-    """Audit every shape, accountant and mode, and show how much of ε was proved.
+    """Audit every noise shape, accountant and mode, and show how much of ε was proved.
 
-    All rows grow together: Ctrl-C ends it early, with what was played until then.
+    All rows grow together: Ctrl-C ends the audit early and shows what was proved by then.
     """
     sessions = chosen.sessions or (QUICK_SESSIONS if chosen.quick else SESSIONS)
     twins = chosen.twins or (QUICK_TWINS if chosen.quick else TWINS)
@@ -75,7 +75,7 @@ def epsilon(chosen: argparse.Namespace, console: Console) -> list[dict[str, Any]
 
 @dataclass(frozen=True)
 class Unit:
-    """A part of the work: so many sessions of the gate or of its twin, half with each data set."""
+    """A unit of work: sessions of the gate or of its twin, half with each data set."""
 
     case: Case
     twin: bool
@@ -86,7 +86,7 @@ class Unit:
 
 
 def units(case: Case, *, sessions: int, twins: int, seed: int) -> Iterator[Unit]:
-    """The work for one row. The thresholds are fixed before anything is seen."""
+    """The work for one row. The thresholds are fixed in advance."""
     mu = Calibration(case.agreement()).mu
     fewer = _FEWER if case.accountant == "paper" else 1
     for twin, count, size, tried in (
@@ -99,7 +99,7 @@ def units(case: Case, *, sessions: int, twins: int, seed: int) -> Iterator[Unit]
 
 
 def play(unit: Unit) -> Seen:
-    """Play sessions and say which data set each was of."""
+    """Run sessions and classify each."""
     count, agreement = unit.sessions // 2, unit.case.agreement()
     ratios: list[Floats]
     if unit.twin:
@@ -115,7 +115,7 @@ def play(unit: Unit) -> Seen:
 
 
 def figures(case: Case, *, gate: Seen, twin: Seen) -> dict[str, Any]:
-    """How much of ε was proved, of the gate and of its twin."""
+    """How much of ε was proved, for the gate and for its twin."""
     mu = Calibration(case.agreement()).mu
     proved = {
         "gate_by_noise": gate.noise_epsilon(mu, DELTA, at_once=len(cases())),
@@ -133,22 +133,22 @@ def figures(case: Case, *, gate: Seen, twin: Seen) -> dict[str, Any]:
 
 _WHAT = (
     "The figures are ε proved / ε: the gate cannot be (ε, δ)-LDP for any ε below the one proved. "
-    "Above 1 the promise would be broken; far below 1 there is more noise than it takes, or there "
-    "were too few sessions to tell. Of the gate, by its noise: if that is Gaussian, of whatever "
-    "size (with 95 % confidence in all rows at once); by guesses: if its trade-off curve is that "
-    "of a Gaussian, which takes many more sessions (95 % in each row). Of the twin, by guesses, "
-    "whatever its noise is (95 % in each row)."
+    "A figure above 1 would break the guarantee. A figure far below 1 means more noise than "
+    "necessary, or too few sessions. Gate, by noise: assumes Gaussian noise of any size (95 % "
+    "confidence in all rows at once). Gate, by guesses: assumes the trade-off curve of a Gaussian, "
+    "which takes many more sessions (95 % in each row). Twin, by guesses: assumes nothing about "
+    "the noise (95 % in each row)."
 )
-_HEADING = "What releases tell of ε"
-_STORY = (
-    "`scripts/attack epsilon --page FILE` plays short sessions with three members and two "
+_HEADING = "What releases reveal of ε"
+_SETTING = (
+    "`scripts/attack epsilon --page FILE` runs short sessions with three members and two "
     "resources: one round or, in `clipped` mode, two. "
-    f"δ is {DELTA:g}. One member always asks for nothing, or always for everything that it may; "
-    "the adversary knows these two data sets and all that the others do, and has to say which it "
-    "was. It takes the likelihood ratio of all releases of the session, which no other test beats. "
+    f"δ is {DELTA:g}. One member always asks for nothing, or always for everything that it may. "
+    "The adversary knows both models and what all other members do, and guesses which model was "
+    "used. It uses the likelihood ratio of all releases of the session, the most powerful test. "
     "Where only totals are read it is itself a member (`colluders` is 1) and subtracts its own "
-    "release. In `clipped` mode the noise follows the caps, and the ratio of each round is taken "
-    "with the noise that it had."
+    "release. In `clipped` mode the noise follows the caps, and the ratio of each round uses the "
+    "noise of that round."
 )
 _COLUMNS = (
     *("accountant", "ε", "mode", "reveal", "noise"),
@@ -166,15 +166,15 @@ def _cells(row: dict[str, Any]) -> list[str]:
 
 
 def _written(rows: list[dict[str, Any]]) -> list[str]:
-    """The same for the page."""
-    words = [[*textwrap.wrap(text, 100), ""] for text in (_STORY, _WHAT)]
+    """The section of the page."""
+    words = [[*textwrap.wrap(text, 100), ""] for text in (_SETTING, _WHAT)]
     return [*words[0], *words[1], *page.grid(_COLUMNS, [_cells(row) for row in rows], _WORDS)]
 
 
 def _shown(rows: list[dict[str, Any]]) -> Table:
-    shown = Table(title=f"what releases prove of ε; δ = {DELTA:g}")
-    for place, name in enumerate(_COLUMNS):
-        shown.add_column(name, justify="left" if place < _WORDS else "right")
+    shown = Table(title=f"ε proved from releases; δ = {DELTA:g}")
+    for index, name in enumerate(_COLUMNS):
+        shown.add_column(name, justify="left" if index < _WORDS else "right")
     for row in rows:
         shown.add_row(*_cells(row))
     return shown

@@ -1,8 +1,8 @@
-"""The attack by flood: does one member that sends much keep the others from their rounds?
+"""The flood attack: can one member that sends much slow down the rounds of the others?
 
-A session of real processes with an agreed pace. One member plays its part, and over the same
-connection it floods for some seconds. The speed of the rounds meanwhile is compared with the speed
-before and after, in the same session; and logs are searched for who was named.
+A session of real processes with an agreed pace. One member takes part, and floods its peers over
+the same connection for some seconds. Rounds per second meanwhile are compared with those before and
+after, in the same session; and the logs are searched for the members that they name.
 """
 
 import argparse
@@ -27,33 +27,39 @@ RATE = 8_000.0
 SECONDS, QUICK_SECONDS = 20.0, 5.0
 PARTIES = 5
 PACE = 0.05
-ROUNDS = 100_000  # more than any run lasts
+ROUNDS = 100_000  # more than any run closes
 
 ROLE = ("-m", "scripts.lab.attack.flooding_party")
-"""How the interpreter is told to play the flooder."""
+"""Interpreter arguments that run the flooder."""
 
 _COLUMNS = ("topology", "flood", "a second", "rounds/s without", "with", "with ÷ without",
             "flooder named after", "others named")  # fmt: skip
 _MEANING = (
-    "Named: in the coordinator's log over a relay, by the first of the parties in a mesh. Others "
-    "named: lines about honest members in any log while the flood lasts, and for 2 s after it."
+    "Named: by the coordinator's log with a relay, by the first party in a mesh. Others named: "
+    "lines about honest members in any log during the flood, and for 2 s after it."
 )
 _LIMIT = 120.0
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--kind", choices=KINDS, nargs="+", default=["forged"], help="what is sent (forged)")
+    add(
+        "--kind",
+        choices=KINDS,
+        nargs="+",
+        default=["forged"],
+        help="messages to send (forged)",
+    )
     add("--topology", choices=TOPOLOGIES, nargs="+", default=list(TOPOLOGIES), help="(both)")
-    add("--rate", type=float, default=RATE, help="messages a second (%(default)g)")
-    add("--seconds", type=float, help=f"that a flood lasts ({SECONDS:g})")
+    add("--rate", type=float, default=RATE, help="messages per second (%(default)g)")
+    add("--seconds", type=float, help=f"length of the flood ({SECONDS:g})")
     add("--parties", type=int, default=PARTIES, help="(%(default)s)")
-    add("--pace", type=float, default=PACE, help="of the agreement, in seconds (%(default)s)")
-    add("--page", type=Path, metavar="FILE", help="write the table into this page, as its section")
+    add("--pace", type=float, default=PACE, help="agreed pace in seconds (%(default)s)")
+    add("--page", type=Path, metavar="FILE", help="write the table into its section of this page")
 
 
 def flood(chosen: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
-    """Flood a session of each topology in each way, and show what came of it."""
+    """Flood a session of each topology with each kind, and show the figures."""
     seconds = chosen.seconds or (QUICK_SECONDS if chosen.quick else SECONDS)
     rows = []
     for topology in chosen.topology:
@@ -92,21 +98,21 @@ def _cells(row: dict[str, Any]) -> list[str]:
 
 
 class Flooded:
-    """A session whose last member floods when it is told to."""
+    """A session whose last member floods on command."""
 
-    def __init__(self, cast: LocalSession) -> None:
-        self.cast = cast
-        self.flooder = cast.names[-1]
-        self.order = cast.folder / "order.json"
+    def __init__(self, running: LocalSession) -> None:
+        self.running = running
+        self.flooder = running.names[-1]
+        self.order = running.folder / "order.json"
 
     def start(self) -> None:
-        *honest, flooder = self.cast.names
-        self.cast.start_coordinator()
+        *honest, flooder = self.running.names
+        self.running.start_coordinator()
         for name in honest:
-            self.cast.start_party(name)
-        command = party_command(self.cast.folder, flooder, self.cast.options, role=ROLE)
+            self.running.start_party(name)
+        command = party_command(self.running.folder, flooder, self.running.options, role=ROLE)
         command.insert(command.index(ROLE[1]) + 1, str(self.order))
-        self.cast.launch(flooder, command)
+        self.running.launch(flooder, command)
 
     def begin(self, kind: str, rate: float) -> None:
         draft = self.order.with_suffix(".new")
@@ -117,18 +123,18 @@ class Flooded:
         self.order.unlink()
 
     def complaints(self) -> list[str]:
-        """What has been said that may name a member, all but who comes and where it listens."""
+        """Log lines that may name a member, without arrivals and addresses."""
         ordinary = re.compile(r"\S+ (is here|listens at) ")
         lines = [
             line
-            for line in self.cast.complained("coordinator").splitlines()
+            for line in self.running.stderr("coordinator").splitlines()
             if not ordinary.match(line)
         ]
-        for name in self.cast.names[:-1]:
-            lines += self.cast.complained(name).splitlines()
+        for name in self.running.names[:-1]:
+            lines += self.running.stderr(name).splitlines()
             lines += [
                 f"{name}: {event['event']} {event.get('text', event.get('why', ''))}"
-                for event in self.cast.events[name]
+                for event in self.running.events[name]
                 if event["event"] in ("warning", "dropped")
             ]
         return lines
@@ -139,11 +145,11 @@ class Flooded:
         return [line for line in self.complaints() if about in line]
 
     def names_others(self, earlier: Sequence[str] = ()) -> list[str]:
-        """The complaints in which an honest member is named as more than the one that complains."""
+        """The complaints that name an honest member, except as the one that complains."""
         named = []
         for line in self.complaints():
             text = re.sub(r"^(\S+): (warning|dropped) ", "", line)
-            honest = any(re.search(rf"\b{name}\b", text) for name in self.cast.names[:-1])
+            honest = any(re.search(rf"\b{name}\b", text) for name in self.running.names[:-1])
             if honest and line not in earlier:
                 named.append(line)
         return named
@@ -157,17 +163,17 @@ def flooded(chosen: argparse.Namespace, topology: str, kind: str, seconds: float
         attacked = Flooded(prepared(Path(name) / "session", home))
         try:
             attacked.start()
-            _until_round(attacked.cast, 20)
-            before, earlier = _pace(attacked.cast, seconds / 2.0), attacked.names_others()
+            _until_round(attacked.running, 20)
+            before, earlier = _pace(attacked.running, seconds / 2.0), attacked.names_others()
             began = time.monotonic()
             attacked.begin(kind, chosen.rate)
             during, after = _watched(attacked, began, seconds)
             attacked.end()
             time.sleep(2.0)
             others = attacked.names_others(earlier)
-            without = (before + _pace(attacked.cast, seconds / 2.0)) / 2.0
+            without = (before + _pace(attacked.running, seconds / 2.0)) / 2.0
         finally:
-            attacked.cast.stop()
+            attacked.running.stop()
     return {
         "topology": topology,
         "kind": kind,
@@ -181,24 +187,24 @@ def flooded(chosen: argparse.Namespace, topology: str, kind: str, seconds: float
 
 
 def _watched(attacked: Flooded, began: float, seconds: float) -> tuple[float, float | None]:
-    """Rounds a second while the flood lasts, and after how long the flooder was named."""
-    first, named = attacked.cast.progress(), None
+    """Rounds per second during the flood, and the seconds until the flooder was named."""
+    first, named = attacked.running.progress(), None
     while time.monotonic() < began + seconds:
         if named is None and attacked.names_flooder():
             named = time.monotonic() - began
         time.sleep(0.1)
-    return (attacked.cast.progress() - first) / (time.monotonic() - began), named
+    return (attacked.running.progress() - first) / (time.monotonic() - began), named
 
 
-def _pace(cast: LocalSession, seconds: float) -> float:
-    began, first = time.monotonic(), cast.progress()
+def _pace(running: LocalSession, seconds: float) -> float:
+    began, first = time.monotonic(), running.progress()
     time.sleep(seconds)
-    return (cast.progress() - first) / (time.monotonic() - began)
+    return (running.progress() - first) / (time.monotonic() - began)
 
 
-def _until_round(cast: LocalSession, number: int) -> None:
+def _until_round(running: LocalSession, number: int) -> None:
     give_up_at = time.monotonic() + _LIMIT
-    while cast.progress() < number:
+    while running.progress() < number:
         if time.monotonic() > give_up_at:
-            raise TimeoutError(f"the session is at round {cast.progress()} after {_LIMIT:g} s")
+            raise TimeoutError(f"the session is at round {running.progress()} after {_LIMIT:g} s")
         time.sleep(0.1)

@@ -1,8 +1,7 @@
-"""A party that plays its part and floods the others over its own connection, when it is told to.
+"""A party that takes part in a session and floods its peers over its own connection on command.
 
-For attacks and tests only: `python -m scripts.lab.attack.flooding_party ORDER join ...` is
-`party join`, and the file ORDER says what to send and how often. While
-there is no such file it sends nothing more.
+For attacks and tests only: `python -m scripts.lab.attack.flooding_party ORDER join ...` is `party
+join`. The file ORDER says what to send and how often. Without the file it only takes part.
 """
 
 import itertools
@@ -32,27 +31,27 @@ LOOK_SECONDS = 0.05
 
 
 class Flood:
-    """What one party sends beside its part."""
+    """What one party sends besides its regular messages."""
 
     def __init__(self, order: Path, agreement: Agreement, identity: Identity) -> None:
         self._order = order
         self._agreement = agreement
         self._identity = identity
         self._own_key = agreement.members[agreement.place(identity.name)].signing_key
-        self._said: list[bytes] = []
+        self._remembered: list[bytes] = []
         self._messages: Iterator[list[bytes]] = iter(())
         self._rate = 0.0
         self._kind = ""
         self._look_at = self._sent_at = 0.0
 
-    def hears(self, heard: list[Incoming]) -> None:
-        """Remember some valid messages of others, to send them again.
+    def remember(self, received: list[Incoming]) -> None:
+        """Remember some valid messages of peers, to send them again.
 
-        Its own, which a relay brings back, would use up the limit for its part in the rounds: then
-        it keeps the session waiting for itself, as a silent member does.
+        Its own messages, which a relay returns, are left out: they would use up its limit, and the
+        session would wait for it as for a silent member.
         """
-        others = [data for _, data in heard if claimed_key(data) != self._own_key]
-        self._said = (self._said + others)[-50:]
+        others = [data for _, data in received if claimed_key(data) != self._own_key]
+        self._remembered = (self._remembered + others)[-50:]
 
     def send(self, out: "zmq.Socket[bytes]") -> None:
         """Send what is due."""
@@ -79,7 +78,7 @@ class Flood:
         self._rate = float(order["rate"])
 
     def forged(self) -> Iterator[list[bytes]]:
-        """Releases in the names of the others, all different."""
+        """Releases in the names of the peers, all different."""
         unsigned = [
             pack(
                 Release(
@@ -100,11 +99,11 @@ class Flood:
             yield [data + os.urandom(64)]
 
     def hellos(self) -> Iterator[list[bytes]]:
-        """Its own Hellos, signed, which ask for an answer: more than any reader remembers.
+        """Its own signed Hellos that ask for an answer: more than any reader remembers.
 
-        They are signed beforehand, so that the flooder does not keep itself from its rounds.
+        They are signed in advance, so that the flooder does not delay its own rounds.
         """
-        said = [
+        hellos = [
             Hello(
                 sender=self._identity.name,
                 agreement=self._agreement.digest,
@@ -117,21 +116,21 @@ class Flood:
             )
             for _ in range(10 * REMEMBERED)
         ]
-        yield from itertools.cycle([self._identity.pack(hello).data] for hello in said)
+        yield from itertools.cycle([self._identity.pack(hello).data] for hello in hellos)
 
     def again(self) -> Iterator[list[bytes]]:
-        """Valid messages of others, again and again."""
+        """Valid messages of peers, repeatedly."""
         for number in itertools.count():
-            yield [self._said[number % len(self._said)] if self._said else b""]
+            yield [self._remembered[number % len(self._remembered)] if self._remembered else b""]
 
     def mixed(self) -> Iterator[list[bytes]]:
-        """Valid messages of others and forgeries, in turn."""
+        """Valid messages of peers and forgeries, alternately."""
         for one, other in zip(self.again(), self.forged(), strict=False):
             yield one
             yield other
 
     def huge(self) -> Iterator[list[bytes]]:
-        """As long as a message can be on the wire, and none."""
+        """Invalid messages of the greatest length."""
         length = max_message_bytes(self._agreement) - 60
         for parts in self.forged():
             yield [parts[0] + bytes(length - len(parts[0]))]
@@ -141,7 +140,7 @@ class Flood:
             yield [b""]
 
     def parts(self) -> Iterator[list[bytes]]:
-        """Messages of three parts."""
+        """Messages of three frames."""
         while True:
             yield [b"part"] * 3
 
@@ -162,23 +161,23 @@ def main() -> None:
     plain: Callable[..., Link] = loop._link
 
     def link(agreement: Agreement, identity: Identity, *more: Any) -> Link:
-        made = plain(agreement, identity, *more)
-        if not isinstance(made, RelayLink | MeshLink):
+        connection = plain(agreement, identity, *more)
+        if not isinstance(connection, RelayLink | MeshLink):
             raise TypeError("a link of another kind")
-        flood, quiet, out = Flood(order, agreement, identity), made.receive, made._out
+        flood, quiet, out = Flood(order, agreement, identity), connection.receive, connection._out
 
         def receive(seconds: float) -> list[Incoming]:
             end = time.monotonic() + seconds
             while True:
                 flood.send(out)
                 left = end - time.monotonic()
-                heard = quiet(max(0.0, min(SLICE_SECONDS, left)))
-                flood.hears(heard)
-                if heard or left <= 0.0:
-                    return heard
+                received = quiet(max(0.0, min(SLICE_SECONDS, left)))
+                flood.remember(received)
+                if received or left <= 0.0:
+                    return received
 
-        made.receive = receive  # type: ignore[method-assign]
-        return made
+        connection.receive = receive  # type: ignore[method-assign]
+        return connection
 
     loop._link = link  # type: ignore[assignment]
     __main__.main()

@@ -1,11 +1,10 @@
 """The attack on the masks: one or two members announce mask keys that they have copied.
 
-All other members are real party processes. The attackers copy the key of a member, as it is or
-in another encoding. They answer last in every round, with numbers that make the total possible,
-and add up the releases whose masks would cancel if two pairs shared a stream. The relay is on
-their side: it passes on keys that it should drop. Each case is also played against parties without
-proofs of possession, and against parties whose pairs have no names either. Against these it must
-succeed.
+All other members are real party processes. The attackers copy the key of a member, as it is or in
+another encoding. They answer last in every round, with numbers that make the total possible, and
+add up the releases whose masks would cancel if two pairs shared a stream. The relay helps them: it
+passes on keys that it should drop. Each case also runs against parties without proofs of
+possession, and against parties whose pair hashes also have no names. Against these it must succeed.
 """
 
 import argparse
@@ -53,22 +52,23 @@ ROUNDS = 4
 RESOURCES = 3
 PACE = 0.05
 NOISE_WIDTHS = 10.0
-"""A number is taken for read where it is so many σ of the member's own noise from the truth."""
+"""A number counts as read if it is within this many σ of the member's own noise."""
 
 _PATIENCE = 300.0
-_SECONDS = 240.0  # for one session, on a machine however busy
+_SECONDS = 240.0  # for one session, even on a busy machine
 _COLUMNS = ("attack", "members", "topology", "defences", "the session", "numbers read")
 _DEFENCES = {"nothing": "all", "proof": "names of pairs only", "both": "none"}
 _MEANING = (
-    "Numbers read: how many of the numbers that the victims released in all rounds the attackers "
-    "know, to the tick or but for the victim's own noise. With all defences the copied key is "
+    "Numbers read: how many of the victims' released numbers, over all rounds, the attackers know: "
+    "to the tick or, with noise, up to the victim's own noise. With all defences the copied key is "
     "refused and nothing is released."
 )
 
 
 @dataclass(frozen=True)
 class Case:
-    """Who copies whom. Roster: `o` is copied, `v` and `w` are victims, `m` and `n` attack."""
+    """Which members copy keys. In a roster `o` is copied, `v` and `w` are victims, `m` and `n`
+    attack."""
 
     name: str
     roster: str
@@ -76,7 +76,7 @@ class Case:
     flipped: bool = False
     noise: bool = False
     difference: bool = False
-    """A second session without `v` is subtracted: what is left is the number of `v` alone."""
+    """A second session without `v` is subtracted, which leaves the numbers of `v` alone."""
 
     @property
     def victims(self) -> str:
@@ -106,11 +106,11 @@ class Seen:
 def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--topology", choices=TOPOLOGIES, nargs="+", help="(relay)")
-    add("--page", type=Path, metavar="FILE", help="write the table into this page, as its section")
+    add("--page", type=Path, metavar="FILE", help="write the table into its section of this page")
 
 
 def masks(chosen: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
-    """Play every case against parties with all, some and no defences, and show what was read."""
+    """Run every case against parties with all, some and no defences, and show what was read."""
     cases = CASES[:1] if chosen.quick else CASES
     topologies = chosen.topology or TOPOLOGIES[:1]
     rows = []
@@ -121,9 +121,9 @@ def masks(chosen: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
                 for without in WITHOUT:
                     rows.append(attacked(case, topology, without, seed=chosen.seed))
                     progress.advance(task)
-    shown = Table(title="what members that copy mask keys read of others")
-    for place, name in enumerate(_COLUMNS):
-        shown.add_column(name, justify="right" if place in (1, 5) else "left")
+    shown = Table(title="numbers that members with copied mask keys read")
+    for index, name in enumerate(_COLUMNS):
+        shown.add_column(name, justify="right" if index in (1, 5) else "left")
     for row in rows:
         shown.add_row(*_cells(row))
     console.print(shown)
@@ -143,7 +143,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
 
 
 def attacked(case: Case, topology: str, without: str, *, seed: int) -> dict[str, Any]:
-    """Play one case, and count what was read of the victims."""
+    """Run one case, and count what was read of the victims."""
     seen = session(case, topology, without, seed=seed)
     found, truth = read_sums(case, seen), true_sums(case, seen, case.victims, seed=seed)
     if case.difference and seen.rounds:
@@ -156,7 +156,7 @@ def attacked(case: Case, topology: str, without: str, *, seed: int) -> dict[str,
         calibration = Calibration(seen.agreement)
         own = calibration.scales(quantities(seen.agreement).share_ticks)[case.roster.index("v")]
         near = NOISE_WIDTHS * float(own.max())
-    # In Python's whole numbers: two of 64 bits may differ by more than 64 bits hold.
+    # As Python integers: the difference of two 64-bit numbers may not fit into 64 bits.
     both = zip(found.ravel().tolist(), truth.ravel().tolist(), strict=True)
     return {
         "attack": case.name,
@@ -170,7 +170,7 @@ def attacked(case: Case, topology: str, without: str, *, seed: int) -> dict[str,
 
 
 def session(case: Case, topology: str, without: str, *, seed: int) -> Seen:
-    """Play one session of real parties with the attackers of the case."""
+    """Run one session of real parties with the attackers of the case."""
     instance, data = _companies(seed)
     private = {"epsilon": 8.0, "delta": 0.001, "colluders": 1} if case.noise else {}
     terms = table(
@@ -191,15 +191,15 @@ def session(case: Case, topology: str, without: str, *, seed: int) -> Seen:
         models = [data.get(name, instance.data[0]) for name in case.roster]
         agreement = equip(folder, terms, models, home)
         honest = [name for name in case.roster if name not in case.copies]
-        cast = stack.enter_context(LocalSession(folder, home, honest))
-        # The relay helps the attackers: it passes on whatever they announce.
+        running = stack.enter_context(LocalSession(folder, home, honest))
+        # The relay helps the attackers: it passes on all that they announce.
         helping = coordinator_command(folder, role=(*role, "proof", "coordinator"))
-        cast.launch("coordinator", helping)
+        running.launch("coordinator", helping)
         for name in honest:
             command = party_command(folder, name, home, role=(*role, without, "party"))
-            cast.launch(name, command)
+            running.launch(name, command)
         attackers = Attackers(case, agreement, folder, stack)
-        return attackers.play(cast)
+        return attackers.play(running)
 
 
 def _companies(seed: int) -> tuple[Instance, dict[str, CompanyModel]]:
@@ -216,14 +216,14 @@ def _companies(seed: int) -> tuple[Instance, dict[str, CompanyModel]]:
 
 
 def read_sums(case: Case, seen: Seen) -> Ticks:
-    """What the attackers take for the sum of the victims' numbers: rounds by resources."""
-    places = [seen.agreement.place(name) for name in case.victims]
-    rows = [said[places].sum(axis=0) for _, said in seen.rounds]  # wraps, as masks do
+    """The attackers' estimate of the sum of the victims' numbers: rounds by resources."""
+    victims = [seen.agreement.place(name) for name in case.victims]
+    rows = [released[victims].sum(axis=0) for _, released in seen.rounds]  # wraps, as masks do
     return np.array(rows, dtype=np.int64).reshape(-1, RESOURCES)
 
 
 def true_sums(case: Case, seen: Seen, names: str, *, seed: int) -> Ticks:
-    """What these members asked for in each round, by their own models. No attacker has these."""
+    """The true demand of these members in each round. No attacker has it."""
     agreement, (_, data) = seen.agreement, _companies(seed)
     problems = {name: subproblem(data[name], agreement, name) for name in names}
     rows = []
@@ -240,7 +240,7 @@ def true_sums(case: Case, seen: Seen, names: str, *, seed: int) -> Ticks:
 
 
 class Attackers:
-    """Members that copy keys, each with a link and a session of its own, and one mind."""
+    """Members that copy keys. Each has its own link and session; they share what they know."""
 
     def __init__(self, case: Case, agreement: Agreement, folder: Path, stack: ExitStack) -> None:
         self._case = case
@@ -250,49 +250,49 @@ class Attackers:
             for name in case.copies
         }
 
-    def play(self, cast: LocalSession) -> Seen:
-        """Until the session is over, or every honest member has refused a key."""
+    def play(self, running: LocalSession) -> Seen:
+        """Run until the session is over, or every honest member has refused a key."""
         until = time.monotonic() + _SECONDS
         for member in self._members.values():
             member.begin()
         while time.monotonic() < until:
             for member in self._members.values():
-                member.hear()
+                member.receive()
                 self._answer(member)
             if all(member.left for member in self._members.values()):
-                cast.done(*cast.names)
-                return self._seen(cast)
-            if self._refused(cast) == frozenset(cast.names):
-                return self._seen(cast)
-        raise TimeoutError(f"nothing has come of {self._case.name!r}")
+                running.done(*running.names)
+                return self._seen(running)
+            if self._refused(running) == frozenset(running.names):
+                return self._seen(running)
+        raise TimeoutError(f"{self._case.name!r} did not end in time")
 
-    def _seen(self, cast: LocalSession) -> Seen:
+    def _seen(self, running: LocalSession) -> Seen:
         first = next(iter(self._members.values()))
-        return Seen(self._agreement, first.closed, self._refused(cast))
+        return Seen(self._agreement, first.closed, self._refused(running))
 
-    def _refused(self, cast: LocalSession) -> frozenset[str]:
-        """The honest members that have said that they drop a copied key."""
+    def _refused(self, running: LocalSession) -> frozenset[str]:
+        """The honest members that report that they drop a copied key."""
         return frozenset(
             name
-            for name, events in cast.events.items()
+            for name, events in running.events.items()
             if any("does not prove that it owns" in event.get("why", "") for event in events)
         )
 
     def _answer(self, member: "Attacker") -> None:
-        """Announce a key once it can be copied; release once all others have."""
+        """Announce a key once it can be copied; release once all others have released."""
         state = member.asked
         if state is None:
             return
-        said = member.said_in(state)
+        messages = member.messages_of(state)
         if state.unpaired:
-            owner = said.get(self._case.copies[member.name])
+            owner = messages.get(self._case.copies[member.name])
             if owner is not None and isinstance(owner.message, MaskKey):
                 member.announce(owner.message, flipped=self._case.flipped)
             return
         last = member is next(iter(self._members.values()))
         others = set(self._case.roster) - (set() if last else self._members.keys()) - {member.name}
-        if others <= said.keys():
-            member.release(numbers(tuple(said[name] for name in others)) if last else None)
+        if others <= messages.keys():
+            member.release(numbers(tuple(messages[name] for name in others)) if last else None)
 
 
 class Attacker:
@@ -313,7 +313,7 @@ class Attacker:
         else:
             self._link = RelayLink(agreement, self._who)
         self._reader = Reader(agreement)
-        self._reader._require_owned = lambda *_, **__: None  # it reads what it sends itself
+        self._reader._require_owned = lambda *_, **__: None  # it accepts its own copied key
         self._session = Session(
             agreement,
             name,
@@ -322,7 +322,7 @@ class Attacker:
             now=time.monotonic(),
         )
         self._session._faults._reader._require_owned = lambda *_, **__: None
-        self._heard: dict[tuple[str, int], Signed] = {}
+        self._received: dict[tuple[str, int], Signed] = {}
         self._opened: dict[int, RoundState] = {}
 
     def close(self) -> None:
@@ -332,8 +332,8 @@ class Attacker:
     def begin(self) -> None:
         self._carry(self._session.begin(time.monotonic()))
 
-    def hear(self) -> None:
-        """Take in what has come, and let time pass."""
+    def receive(self) -> None:
+        """Receive messages, and let timers run."""
         for _, data in self._link.receive(0.005):
             try:
                 signed = self._reader.unpack(data)
@@ -342,32 +342,32 @@ class Attacker:
             message = signed.message
             if isinstance(message, Release | MaskKey):
                 number = message.round if isinstance(message, Release) else -1
-                self._heard[message.sender, number] = signed
+                self._received[message.sender, number] = signed
             self._carry(self._session.receive(signed, time.monotonic()))
         if time.monotonic() >= self._session.deadline:
             self._carry(self._session.tick(time.monotonic()))
 
-    def said_in(self, state: RoundState) -> dict[str, Signed]:
-        """What members have said in the exchange that is open."""
+    def messages_of(self, state: RoundState) -> dict[str, Signed]:
+        """The messages of members in the open exchange."""
         number = -1 if state.unpaired else state.round
-        return {sender: said for (sender, at), said in self._heard.items() if at == number}
+        return {sender: signed for (sender, at), signed in self._received.items() if at == number}
 
     def announce(self, owner: MaskKey, *, flipped: bool) -> None:
-        """Sign the key of another member as one's own."""
+        """Sign another member's key as the attacker's own."""
         key = owner.key
         if flipped:  # the negated point, which has the same image of X25519
             key = key[:-1] + bytes([key[-1] ^ 0x80])
         self._submit(self._who.pack(replace(owner, sender=self.name, key=key)))
 
     def release(self, others: Ticks | None) -> None:
-        """Release what makes the total of the round the capacity, or nothing in particular."""
+        """Release numbers that make the total of the round the capacity, or zeros."""
         state = self.asked
         if state is None:
             return
         values = np.zeros(RESOURCES, dtype=np.int64)
         if others is not None:
             values = self._agreement.ticks - others.sum(axis=0)  # wraps
-        said = Release(
+        release = Release(
             sender=self.name,
             agreement=self._agreement.digest,
             round=state.round,
@@ -375,13 +375,13 @@ class Attacker:
             values=tuple(values.tolist()),
             masked=True,
         )
-        self._submit(self._who.pack(said))
+        self._submit(self._who.pack(release))
 
     def _submit(self, signed: Signed) -> None:
         self.asked = None
         message = signed.message
         number = message.round if isinstance(message, Release) else -1
-        self._heard[message.sender, number] = signed
+        self._received[message.sender, number] = signed
         self._carry(self._session.submit(signed, time.monotonic()))
 
     def _carry(self, effects: Sequence[Effect]) -> None:

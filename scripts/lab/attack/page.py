@@ -1,4 +1,4 @@
-"""The page that the figures of attacks stand on: each attack writes its own section anew."""
+"""The page with the results of attacks. Each attack replaces its own section."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,7 +7,7 @@ TITLE = "# What an adversary finds out"
 
 
 def put(page: Path, heading: str, lines: Sequence[str]) -> None:
-    """Replace the section of this heading, or add it, and leave all others as they are."""
+    """Replace the section with this heading, or add it; leave all others."""
     text = page.read_text() if page.exists() else f"{TITLE}\n"
     first, *sections = text.rstrip("\n").split("\n## ")
     whole = "\n".join([heading, "", *lines])
@@ -18,6 +18,6 @@ def put(page: Path, heading: str, lines: Sequence[str]) -> None:
 
 
 def grid(columns: Sequence[str], rows: Sequence[Sequence[str]], words: int) -> list[str]:
-    """A table of the page; the first columns are words, the others numbers."""
+    """A Markdown table. The first columns are text, the others numbers."""
     rules = ["---" if place < words else "---:" for place in range(len(columns))]
     return [f"| {' | '.join(row)} |" for row in (columns, rules, *rows)]

@@ -1,10 +1,10 @@
-"""The attack on timing: does the moment of a release tell whether the answer is a new one?
+"""The attack on timing: does the moment of a release reveal whether the answer is a new one?
 
 Two members. One is a real party process with a drawn model. The other answers last, and so sets
-every price as it likes: half of its moves leave the party's answer as it is, half go far and change
-it, so that the solver has nothing to do or as much as it ever has. It times each release and
-guesses which it was, from the time alone. The guess is a threshold, chosen on every second round
-and tried on the others, and the other way round: half right is what a coin has.
+every price. Half of its price moves leave the party's answer unchanged. The other half go far and
+change it, so that the solver has as much work as possible. The attacker times each release and
+guesses which case it was. The guess is a threshold, chosen on every second round and tested on the
+others, and vice versa. A coin is right half of the time.
 """
 
 import argparse
@@ -51,7 +51,7 @@ ROUNDS, QUICK_ROUNDS = 1_000, 60
 PACE = 0.1
 PARTY, ATTACKER = "party", "attacker"
 FARTHEST = 10.0
-"""The highest price that is set."""
+"""The highest price that the attacker sets."""
 
 _COLUMNS = ("topology", "columns", "rounds", "same answer", "new answer", "accuracy")
 _MEANING = (
@@ -59,7 +59,7 @@ _MEANING = (
     "best threshold of the other half of the rounds. 0.5 is a coin, and by chance alone it is off "
     "by less than 1.25 over the root of the rounds in 95 of 100 cells. The times are medians."
 )
-_NEAR = 0.1  # of the way to anywhere: how far a move goes that is to change nothing, at first
+_NEAR = 0.1  # fraction of the way that a near move goes at first
 _TRIES = 60
 _PATIENCE = 600.0
 
@@ -71,11 +71,11 @@ def options(parser: argparse.ArgumentParser) -> None:
     add("--columns", type=int, nargs="+", metavar="N", help=f"of the model {COLUMNS}")
     add("--topology", choices=TOPOLOGIES, nargs="+", help="(both)")
     add("--rounds", type=int, metavar="T", help=f"to time ({ROUNDS})")
-    add("--page", type=Path, metavar="FILE", help="write the table into this page, as its section")
+    add("--page", type=Path, metavar="FILE", help="write the table into its section of this page")
 
 
 def timing(chosen: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
-    """Attack each size over each topology, and show what it told."""
+    """Attack each size over each topology, and show what the times reveal."""
     try:
         pace = None if chosen.pace == "off" else float(chosen.pace)
     except ValueError:
@@ -108,14 +108,14 @@ def timing(chosen: argparse.Namespace, console: Console) -> list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class Timed:
-    """What the attacker saw: a time for each round, and whether its answer was a new one."""
+    """What the attacker saw: a time for each round, and whether the answer was a new one."""
 
     seconds: Floats
     new: np.ndarray[Any, np.dtype[np.bool_]]
 
 
 def figures(timed: Timed, **about: Any) -> dict[str, Any]:
-    """How well times tell, and what they were."""
+    """How well the times distinguish answers, and the median times."""
     return {
         **about,
         "rounds": len(timed.seconds),
@@ -127,7 +127,7 @@ def figures(timed: Timed, **about: Any) -> dict[str, Any]:
 
 
 def accuracy(timed: Timed) -> float:
-    """How often a threshold of one half of the rounds is right in the other; both halves."""
+    """How often the threshold of one half of the rounds is right in the other; both halves."""
     right = 0
     for half in (0, 1):
         threshold, above = _learned(timed.seconds[1 - half :: 2], timed.new[1 - half :: 2])
@@ -137,10 +137,10 @@ def accuracy(timed: Timed) -> float:
 
 
 def _learned(seconds: Floats, new: np.ndarray[Any, np.dtype[np.bool_]]) -> tuple[float, bool]:
-    """The threshold that is right most often here, and whether above it answers are new."""
+    """The threshold that is right most often, and whether answers above it are new."""
     order = np.argsort(seconds)
     ranked = new[order]
-    # So many are right if the first i are taken for old ones, and the others for new ones.
+    # How many are right if the first i count as old answers, and the others as new ones.
     right = np.concatenate([[0], np.cumsum(~ranked)]) + (
         ranked.sum() - np.concatenate([[0], np.cumsum(ranked)])
     )
@@ -159,7 +159,7 @@ def attacked(
     seed: int,
     on_round: Callable[[], None] = lambda: None,
 ) -> Timed:
-    """Play a session with a party of so many columns, and time it."""
+    """Run a session with a party of this many columns, and time it."""
     rng = np.random.default_rng([seed, columns])
     data = company(rng, columns)
     terms = table(
@@ -169,7 +169,7 @@ def attacked(
         capacity=np.full(RESOURCES, 10.0),
         members=[{"name": PARTY}, {"name": ATTACKER}],
         privacy={"epsilon": 100.0, "delta": 0.1},
-        # With all of it wanted twice over, a price rises by this.
+        # The rise of a price if the total demand is twice the capacity.
         prices={"step": "constant", "step_size": FARTHEST / 10.0},
         rehearsal=pace is None,
         pace=pace,
@@ -194,7 +194,7 @@ def attacked(
 
 
 def company(rng: np.random.Generator, columns: int) -> CompanyModel:
-    """A company with as many private limits as half its columns, most of them felt."""
+    """A company with half as many private limits as columns, most of them binding."""
     rows = columns // 2
     A = rng.uniform(0.0, 1.0, (RESOURCES, columns))
     B = rng.uniform(0.0, 1.0, (rows, columns)) * (rng.random((rows, columns)) < 0.3)
@@ -212,7 +212,7 @@ def company(rng: np.random.Generator, columns: int) -> CompanyModel:
 def walk(
     problem: Subproblem, agreement: Agreement, rng: np.random.Generator, rounds: int
 ) -> list[Floats]:
-    """Prices for all rounds but the first: half are near and answered as before, half are far."""
+    """Prices for all rounds but the first: half are near with the same answer, half are far."""
     prices, path = np.zeros(RESOURCES), []
     answer = _answer(problem, agreement, prices)
     for number in range(rounds):
@@ -231,7 +231,7 @@ def walk(
 
 
 def _answer(problem: Subproblem, agreement: Agreement, prices: Floats) -> Ticks:
-    """The party's answer as it counts: in ticks, of which a thousand are no difference."""
+    """The party's answer in ticks, where less than a thousand ticks are no difference."""
     found = problem.answer(prices)
     demand = np.zeros(RESOURCES) if found is None else found.demand
     whole: Ticks = np.rint(demand / quantities(agreement).capacity * agreement.ticks / 1e3).astype(
@@ -254,7 +254,7 @@ def _member(folder: Path, agreement: Agreement) -> Iterator["Last"]:
 
 
 class Last:
-    """A member that answers when it has seen the other's answer, with whatever sets the prices."""
+    """A member that answers after it has seen the other's answer, and so sets the prices."""
 
     def __init__(self, agreement: Agreement, who: keys.Identity, link: Link) -> None:
         self._agreement, self._who, self._link = agreement, who, link
@@ -270,7 +270,7 @@ class Last:
     def play(
         self, path: list[Floats], on_round: Callable[[], None]
     ) -> tuple[list[float], list[Floats]]:
-        """Play to the end. The time of every round but the first, and the prices of all."""
+        """Run to the end. Returns the time of every round but the first, and all prices."""
         asked: list[Floats] = []
         seen: Release | None = None
         self._carry(self._session.begin(time.monotonic()))
@@ -281,13 +281,15 @@ class Last:
                     signed = self._reader.unpack(data)
                 except BadMessage:
                     continue
-                said = signed.message
-                first = isinstance(said, Release) and (seen is None or said.round > seen.round)
-                if isinstance(said, Release) and said.sender == PARTY and first:
+                message = signed.message
+                first = isinstance(message, Release) and (
+                    seen is None or message.round > seen.round
+                )
+                if isinstance(message, Release) and message.sender == PARTY and first:
                     if seen is not None:
                         self._seconds.append(arrived - self._sent_at)
                         on_round()
-                    seen = said
+                    seen = message
                 self._carry(self._session.receive(signed, time.monotonic()))
             if time.monotonic() >= self._session.deadline:
                 self._carry(self._session.tick(time.monotonic()))
@@ -304,7 +306,7 @@ class Last:
         return self._seconds, asked
 
     def _answer(self, state: RoundState, wish: Floats, seen: Release) -> Signed:
-        """The release after which prices are as wished, whatever the other has said."""
+        """The release that leads to the wanted prices, for any release of the other member."""
         rise = (wish - state.prices.current) / FARTHEST
         own = np.rint((1.0 + rise) * self._agreement.ticks).astype(np.int64) - seen.values
         return self._who.pack(

@@ -1,12 +1,12 @@
-"""What a member that steers prices finds out of another where only exact totals can be read.
+"""What a member that steers prices learns about another one where only exact totals are read.
 
-The attacker answers last: by then the other releases and its own masks tell it what all others
-ask for together. So its own answer can make the total anything that is possible, and with it the
-next prices. It keeps all prices alike and searches, session after session, for the prices at
-which the demand of the others changes, and by how much. Prices move by the real `RoundEngine`, the
-others answer with the real `Subproblem`. All data are invented.
+The attacker answers last: by then it knows what all others ask for together, from their releases
+and its own masks. So its own answer can set any possible total, and with it the next prices. It
+keeps all prices equal and searches, over several sessions, for the prices at which the demand of
+the others changes, and by how much. Prices move by the real `RoundEngine`; the others answer with
+the real `Subproblem`. All data are invented.
 
-Prices are in money for a whole capacity here, demands in parts of each capacity.
+Prices are in money for a whole capacity here, demands in fractions of each capacity.
 """
 
 import argparse
@@ -41,11 +41,11 @@ VICTIMS, QUICK_VICTIMS = 10, 2
 ROUNDS = 150
 
 NARROW = 0.01
-"""A step is claimed once its price is known to this part."""
+"""A step is claimed once its price is known to this fraction."""
 
-_SAME = 1e-6  # of a capacity: changes that differ by less are one
-_HIGHEST = 8.0 * WORTH  # above all prices at which a drawn company asks for anything
-_ANSWERS = 4096  # that the attacker chooses from where the size of its answer matters
+_SAME = 1e-6  # of a capacity: smaller differences count as equal
+_HIGHEST = 8.0 * WORTH  # above it no drawn company asks for anything
+_ANSWERS = 4096  # candidate answers, where the size of an answer matters
 
 Asked = Callable[[float], Floats]
 Samples = dict[float, Floats]
@@ -68,13 +68,13 @@ class Step:
         return self.high - self.low <= NARROW * self.high
 
     def like(self, other: "Step") -> bool:
-        """Whether both may be one step: of the same size, at prices that overlap."""
+        """Whether both may be one step: equal sizes, and prices that overlap."""
         same = float(np.abs(self.size - other.size).max()) <= _SAME
         return same and self.low <= other.high and other.low <= self.high
 
 
 def steps(samples: Samples) -> list[Step]:
-    """What is known of the steps of a demand: one or more between any two samples that differ."""
+    """What is known of the steps of a demand: at least one between any two different samples."""
     return [
         Step(low, high, samples[low] - samples[high])
         for low, high in pairwise(sorted(samples))
@@ -83,7 +83,7 @@ def steps(samples: Samples) -> list[Step]:
 
 
 def true_steps(asked: Asked) -> list[Step]:
-    """The steps of a demand that can be asked at will, from free to too dear for everything."""
+    """The steps of a demand that can be asked freely, from price 0 to no demand."""
     samples = {price: asked(price) for price in (0.0, _HIGHEST)}
     while wide := [s for s in steps(samples) if s.high - s.low > 1e-7 * _HIGHEST]:
         samples |= {step.price: asked(step.price) for step in wide}
@@ -111,7 +111,7 @@ class Attacker:
         self.samples: Samples = {}
 
     def session(self) -> None:
-        """Play a session from its first prices to its end."""
+        """Run a session from its first prices to its end."""
         state, goal = self._course.opening, math.inf
         while not state.over:
             price, m = self._price(state), len(self._agreement.resources)
@@ -120,7 +120,7 @@ class Attacker:
             state = self._steered(state, goal)
 
     def _steered(self, state: RoundState, goal: float) -> RoundState:
-        """The next position that is nearest to this price: what the others say does not matter."""
+        """The possible next round state nearest to this price, for any demand of the others."""
         highest = len(self._agreement.members) * self._agreement.ticks
 
         def after(total: int) -> RoundState:
@@ -128,7 +128,7 @@ class Attacker:
             values[0] = total
             return self._course.advance(state, values)
 
-        if self._agreement.pricing.step == "center":  # which heeds no more than the direction
+        if self._agreement.pricing.step == "center":  # which follows only the direction
             return after(highest if goal > self._price(state) else 0)
         totals = range(0, highest, highest // _ANSWERS)
         place = bisect_left(totals, goal, key=lambda total: self._price(after(total)))
@@ -138,12 +138,12 @@ class Attacker:
         return float((state.prices.current * quantities(self._agreement).capacity).mean())
 
     def _goal(self, price: float, last: float) -> float:
-        """The price to ask next: amid a step that is not narrow, and the same one as before."""
+        """The price to ask next: within a step that is not narrow, else the last one."""
         if self.samples[max(self.samples)].any():
             return _HIGHEST
         wide = [step for step in steps(self.samples) if not step.narrow]
         if not wide:
-            return 0.0  # all is known from here upwards
+            return 0.0  # everything above is known
         if math.isinf(last) or last == _HIGHEST:
             return max(wide, key=lambda step: step.high - step.low).price
         same = [step for step in wide if step.low <= last <= step.high]
@@ -171,8 +171,8 @@ def terms(instance: Instance, members: int, rule: str) -> Agreement:
 
 
 def attacked(seed: int, *, members: int, rule: str, sessions: int) -> dict[str, Any]:
-    """Attack one victim, and hold what is claimed against its true data and a stranger's."""
-    apart = members - 2  # members beside attacker and victim; others take their place later
+    """Attack one victim; compare the claims with its true model and with a placebo."""
+    apart = members - 2  # members besides attacker and victim; later they are replaced
     instance = draw(seed, parties=2 + 2 * apart, demands=False)
     agreement = terms(instance, members, rule)
     _, victim, *rest = (answering(p, agreement) for p in instance.subproblems())
@@ -215,7 +215,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     add("--members", type=int, nargs="+", default=MEMBERS, choices=range(3, 21), metavar="K",
         help="of a session, from 3 to 20 (3 4 8)")  # fmt: skip
     add("--step", nargs="+", choices=STEPS, default=STEPS, help="price rules (both)")
-    add("--page", type=Path, metavar="FILE", help="write the table into this page, as its section")
+    add("--page", type=Path, metavar="FILE", help="write the table into its section of this page")
 
 
 def totals(chosen: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
@@ -251,25 +251,24 @@ def _row(each: list[dict[str, Any]], **cell: Any) -> dict[str, Any]:
     }
 
 
-_HEADING = "What exact totals tell of one company"
-_STORY = (
-    "`scripts/attack totals --page FILE` plays sessions without noise in which only totals can be "
+_HEADING = "What exact totals reveal of one company"
+_SETTING = (
+    "`scripts/attack totals --page FILE` runs sessions without noise in which only totals can be "
     f"read: {RESOURCES} resources, companies drawn as in the paper, up to {ROUNDS} rounds. One "
-    "member lies. It answers last, when it already knows what all others ask for together, so that "
-    "its own answer sets the total and with it the next prices. It keeps the prices of all "
-    "resources alike and searches for the prices at which the demand of the others changes. A "
-    "change is a step of one company: the price tells what a change of its plan earns, the size "
-    "what that takes of every resource. The attacker knows no data of any other company."
+    "member lies. It answers last, when it already knows what all others ask for together. So its "
+    "own answer sets the total and with it the next prices. It keeps the prices of all resources "
+    "equal and searches for the prices at which the demand of the others changes. A change is a "
+    "step of one company: the price shows what a change of its plan earns, the size what that "
+    "change takes of every resource. The attacker has no data of any other company."
 )
 _WHAT = (
-    "Steps: those that the victims have, added up. Found: the attacker has the size in every "
-    f"resource to a millionth of the capacity, and the price to {NARROW:.0%}. Price off: how far "
-    "the price is off, median and worst. Mixed: claims that are the steps of several companies "
-    "taken for one. Each: what the same rounds tell where every release can be read. Placebo: "
-    "steps of a stranger's data that the claims fit. A found step belongs to one of the "
-    "candidates, and these sessions do not tell to which. Named: after as many more sessions "
-    "with the victim and otherwise new members, the steps seen in both are the victim's; wrong: "
-    "of them, those that are not."
+    "Steps: the sum over all victims. Found: the attacker knows the size in every resource to a "
+    f"millionth of the capacity, and the price to {NARROW:.0%}. Price off: the error of the price, "
+    "median and worst. Mixed: claims that are the steps of several companies taken for one. Each: "
+    "what these rounds reveal where every release can be read. Placebo: steps of an unrelated "
+    "company that the claims fit. A found step belongs to one of the candidates; these sessions "
+    "do not show which. Named: after as many more sessions with the victim and new other members, "
+    "steps seen in both are the victim's. Wrong: named steps that are not the victim's."
 )
 _COLUMNS = (
     *("members", "rule", "sessions", "victims", "steps", "found", "each", "price off", "mixed"),
@@ -288,15 +287,15 @@ def _cells(row: dict[str, Any]) -> list[str]:
 
 
 def _written(rows: list[dict[str, Any]]) -> list[str]:
-    """The same for the page."""
-    words = [[*textwrap.wrap(text, 100), ""] for text in (_STORY, _WHAT)]
+    """The section of the page."""
+    words = [[*textwrap.wrap(text, 100), ""] for text in (_SETTING, _WHAT)]
     return [*words[0], *words[1], *page.grid(_COLUMNS, [_cells(row) for row in rows], _WORDS)]
 
 
 def _shown(rows: list[dict[str, Any]]) -> Table:
-    shown = Table(title="what exact totals tell of one company")
-    for place, name in enumerate(_COLUMNS):
-        shown.add_column(name, justify="left" if place < _WORDS else "right")
+    shown = Table(title="what exact totals reveal of one company")
+    for index, name in enumerate(_COLUMNS):
+        shown.add_column(name, justify="left" if index < _WORDS else "right")
     for row in rows:
         shown.add_row(*_cells(row))
     return shown

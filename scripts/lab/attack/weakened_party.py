@@ -1,9 +1,8 @@
-"""A party or a coordinator with defences of the masks switched off, for `scripts/attack masks`.
+"""A party or coordinator without some defences of the masks, for `scripts/attack masks`.
 
-It is the control of that attack: against parties without these defences the attack must succeed, or
-it would show nothing against parties that have them. Never give it real data.
-
-    python -m scripts.lab.attack.weakened_party proof party join ...
+It is the control of that attack: against parties without these defences the attack must succeed.
+Otherwise it would prove nothing about parties that have them. Never give it real data. Usage:
+`python -m scripts.lab.attack.weakened_party proof party join ...`.
 """
 
 import hashlib
@@ -15,7 +14,7 @@ from party.release.masks import MaskSecret
 from protocol.wire import signatures
 
 WITHOUT = ("nothing", "proof", "both")
-"""What is switched off: nothing, the proof of possession, or the names in the pair hash as well."""
+"""What is switched off: nothing, the proof of possession, or also the names in the pair hash."""
 
 
 def _unnamed(
@@ -25,13 +24,13 @@ def _unnamed(
     other: int,
     chain_hash: bytes,
 ) -> bytes:
-    """The pair hash without places and keys."""
+    """The pair hash without roster indices and keys."""
     shared = secret.shared(keys[other])
     return hashlib.blake2b(b"sotto pair\n" + chain_hash, key=shared, digest_size=32).digest()
 
 
 def weaken(without: str) -> None:
-    """Switch off defences in this process, for all that is made afterwards."""
+    """Switch off defences in this process, for all objects made afterwards."""
     if without not in WITHOUT:
         raise SystemExit(f"{without!r} is not one of {', '.join(WITHOUT)}")
     if without in ("proof", "both"):

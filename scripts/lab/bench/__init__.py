@@ -1,1 +1,1 @@
-"""`scripts/bench`: speed, as ratios within one run."""
+"""`scripts/bench`: speed and memory, compared within one run."""

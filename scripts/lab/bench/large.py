@@ -1,7 +1,7 @@
-"""`scripts/bench large`: one company with a very large model, from checking it to its plan.
+"""`scripts/bench large`: one company with a very large model, from `party check` to its plan.
 
-Real processes and a real file, with what each command took of the processor and of memory. Beside
-it, the ratio to solving the same model once.
+Real processes and a real file. The table shows CPU and memory of each command, and the ratio to
+solving the model once.
 """
 
 import argparse
@@ -23,11 +23,11 @@ from scripts.lab.common.ports import reserve
 
 COLUMNS, FEW = 100_000, 5_000
 A_ROW = 100
-"""Columns that share one row of the company's own."""
+"""Columns that share one private row of the company."""
 
 
 def written(path: Path, columns: int, seed: int) -> None:
-    """A model as a modelling tool would write it: two shared rows and many of its own."""
+    """Write a model as a modelling tool would: two shared rows and many private ones."""
     rng = np.random.default_rng(seed)
     rows = max(1, columns // A_ROW)
     profit, hours, docks, own = (rng.uniform(low, 5.0, columns) for low in (1.0, 0.1, 0.1, 0.5))
@@ -44,7 +44,7 @@ def written(path: Path, columns: int, seed: int) -> None:
 
 
 def took(folder: Path, *words: str) -> dict[str, float]:
-    """Seconds of the processor and megabytes that a command took, with all it started."""
+    """CPU seconds and peak megabytes of a command and its children."""
     process = subprocess.Popen(
         [sys.executable, "-m", *words], cwd=folder, env=environment(), stdout=subprocess.DEVNULL
     )

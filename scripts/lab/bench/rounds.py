@@ -1,8 +1,8 @@
-"""`scripts/bench rounds`: the distributed session beside a bare loop of the same work.
+"""`scripts/bench rounds`: the distributed session compared with a bare loop of the same work.
 
-Pace, CPU of each party, and what each part of a party takes, over real processes on
-loopback. For context: plain pyzmq and MPI that only carry the bytes, and DISROPT, which
-solves the same companies' programs without any security.
+Measured over real processes on loopback: rounds per second, CPU of each party, and CPU of each
+component of a party. For context: plain pyzmq and MPI, which only carry the bytes, and DISROPT,
+which solves the same companies' programs without any security.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from scripts.lab.bench.baselines.mpi import Mpi, found
 from scripts.lab.bench.measure.interleave import in_turns, plain, ratio, spread
 from scripts.lab.bench.measure.process_usage import Watch
 from scripts.lab.bench.measure.profile import PARTS
-from scripts.lab.bench.measure.sessions import play, prepared, session
+from scripts.lab.bench.measure.sessions import prepared, run_session, session
 from scripts.lab.common.agreements import party_name
 from scripts.lab.common.local_session import Processes
 from scripts.lab.common.ports import reserve
@@ -35,7 +35,7 @@ from scripts.lab.common.ports import reserve
 
 @dataclass(frozen=True)
 class Size:
-    """How many parties, how long the sessions are, and how often everything is repeated."""
+    """How many parties, how many rounds a session has, and how many turns."""
 
     parties: int
     rounds: int
@@ -61,13 +61,13 @@ T = TypeVar("T")
 
 
 class Bench:
-    """The contestants at one size. Each is played in a new folder."""
+    """The contestants at one size. Each session runs in a new folder."""
 
     def __init__(self, size: Size, seed: int, mpi: Mpi, *, masked: bool) -> None:
         self._size, self._seed, self._mpi, self._masked = size, seed, mpi, masked
 
     def ways(self) -> dict[str, Way]:
-        """What is measured in turns, by name: of each topology, and once for both."""
+        """The contestants by name: those of each topology, and those without one."""
         size = self._size
         ways: dict[str, Way] = {}
         for topology in size.topologies:
@@ -87,17 +87,17 @@ class Bench:
         return ways
 
     def _ours(self, topology: str, *more: str) -> dict[str, float]:
-        """Rounds a second, and CPU of a round: the median of the parties, and the coordinator's."""
+        """Rounds per second, median CPU per round of the parties, and CPU of the coordinator."""
         options = session(self._size.parties, self._size.rounds, topology, self._seed, *more)
         watch = Watch()
         with tempfile.TemporaryDirectory(prefix="sotto-bench-") as folder:
-            played = play(Path(folder) / "session", options, watch=watch)
-        cpu = watch.cpu_per_round(played.closed_at)
+            timing = run_session(Path(folder) / "session", options, watch=watch)
+        cpu = watch.cpu_per_round(timing.closed_at)
         if len(cpu) < 2 or "coordinator" not in cpu:
-            raise RuntimeError("the session was over before its CPU could be looked at twice")
+            raise RuntimeError("the session ended before its CPU was sampled twice")
         coordinator = cpu.pop("coordinator")
         return {
-            "rounds_per_second": played.rounds_per_second,
+            "rounds_per_second": timing.rounds_per_second,
             "cpu_seconds_per_round": statistics.median(cpu.values()),
             "coordinator_cpu_seconds_per_round": coordinator,
         }
@@ -107,7 +107,7 @@ class Bench:
         options = session(self._size.parties, self._size.rounds, topology, self._seed, *reveal)
         with tempfile.TemporaryDirectory(prefix="sotto-bench-") as folder:
             file = Path(folder) / "parts.json"
-            play(
+            run_session(
                 Path(folder) / "session",
                 options,
                 first=("-m", "scripts.lab.bench.measure.profile", str(file)),
@@ -116,7 +116,7 @@ class Bench:
             return figures
 
     def _prepared(self, folder: Path, topology: str) -> int:
-        """A folder with agreement and companies; how long a release is."""
+        """Prepare a folder with agreement and companies; return the length of a release."""
         options = session(self._size.parties, self._size.rounds, topology, self._seed)
         prepared(folder, options)
         return release_bytes(read_agreement(folder / "agreement.toml"))
@@ -135,7 +135,7 @@ class Bench:
             return _medians(folder, "scripts.lab.bench.baselines.bare", relay, parties)
 
     def _pyzmq(self, topology: str) -> float:
-        """The same of a loop that only carries the bytes."""
+        """Medians over the processes of a loop that only carries the bytes."""
         with tempfile.TemporaryDirectory(prefix="sotto-bench-") as name:
             folder = Path(name)
             length = self._prepared(folder, topology)
@@ -176,7 +176,7 @@ def _medians(
     relay: Sequence[str],
     parties: Mapping[str, Sequence[str]],
 ) -> dict[str, float]:
-    """Run a module as every party, and as a relay if there is one: the median of each figure."""
+    """Run a module as every party, and as a relay if there is one; median of each figure."""
     run = [sys.executable, "-m", module]
     with Processes(folder) as processes:
         if relay:
@@ -184,12 +184,12 @@ def _medians(
         for name, arguments in parties.items():
             processes.launch(name, [*run, *arguments])
         processes.done(*parties)
-        told = [json.loads(processes.said(name)) for name in parties]
-    return {key: float(statistics.median(each[key] for each in told)) for key in told[0]}
+        figures = [json.loads(processes.stdout(name)) for name in parties]
+    return {key: float(statistics.median(each[key] for each in figures)) for key in figures[0]}
 
 
 def measure(size: Size, seed: int, mpi: Mpi, *, masked: bool = False) -> list[dict[str, Any]]:
-    """The figures of one size, one row for each topology; `masked`: of totals beside each."""
+    """The figures of one size, one row for each topology; `masked` adds masked releases."""
     got = in_turns(Bench(size, seed, mpi, masked=masked).ways(), size.turns)
     return [_row(size, topology, got) for topology in size.topologies]
 
@@ -241,9 +241,9 @@ def _row(size: Size, topology: str, got: dict[str, list[Any]]) -> dict[str, Any]
 
 
 def rounds(options: argparse.Namespace, console: Console) -> dict[str, Any]:
-    """The whole session with all security on beside a bare loop that does the same necessary
-    work (rivals/bare.py says what is counted), beside loops that only carry the bytes, and beside
-    DISROPT's dual subgradient where it is installed: by the round, and until prices are near."""
+    """Compare the secured session with a bare loop of the same necessary work (baselines/bare.py).
+    Also compare it with loops that only carry the bytes, and with DISROPT if it is installed: per
+    round, and until prices are near the optimum."""
     mpi = found(options.mpi_python)
     rows: list[dict[str, Any]] = []
     for size in _chosen(options, "pace", QUICK, SIZES):
@@ -251,7 +251,7 @@ def rounds(options: argparse.Namespace, console: Console) -> dict[str, Any]:
             with console.status(f"rounds: {size.parties} parties, {size.turns} turns"):
                 masked = getattr(options, "reveal", "each") == "totals"
                 rows += measure(size, options.seed, mpi, masked=masked)
-        except RuntimeError as error:  # what the other sizes took is not lost for it
+        except RuntimeError as error:  # keep the figures of the other sizes
             console.print(f"{size.parties} parties could not be measured: {error}", markup=False)
     if rows:
         if "totals_over_each" in rows[0]:
@@ -291,7 +291,7 @@ def _cell(row: dict[str, Any], key: str, form: str, scale: float = 1.0) -> str:
 def _paces(rows: list[dict[str, Any]]) -> Table:
     table = _table(
         "rounds per second",
-        "medians and, below, lowest–highest; measured in turns, the ratios turn by turn",
+        "median, and below it lowest–highest; measured in turns, ratios within each turn",
         "parties", "topology", "session", "bare loop", "session ÷ bare", "DISROPT",
         "session ÷ DISROPT", "bare ÷ DISROPT", "pyzmq, no work", "MPI, no work",
     )  # fmt: skip
@@ -313,8 +313,8 @@ def _paces(rows: list[dict[str, Any]]) -> Table:
 
 def _totals(rows: list[dict[str, Any]]) -> Table:
     table = _table(
-        "only totals beside each",
-        "rounds per second of the same session, and CPU of a party; turn by turn",
+        "reveal totals compared with reveal each",
+        "rounds per second of one session with both settings, and CPU of a party; in turns",
         "parties", "topology", "each", "totals", "totals ÷ each", "CPU, totals ÷ each",
     )  # fmt: skip
     for row in rows:
@@ -331,8 +331,8 @@ def _totals(rows: list[dict[str, Any]]) -> Table:
 
 def _cpu(rows: list[dict[str, Any]]) -> Table:
     table = _table(
-        "milliseconds of CPU a round: what counts on separate machines",
-        "from the first round to the last: session, as the system counts; bare loop: its own count",
+        "milliseconds of CPU per round: decisive on separate machines",
+        "from the first round to the last; session: as the system counts; bare loop: its own count",
         "parties", "topology", "a party", "bare loop", "party ÷ bare", "coordinator",
     )  # fmt: skip
     for row in rows:
@@ -349,7 +349,7 @@ def _cpu(rows: list[dict[str, Any]]) -> Table:
 
 def _parts(rows: list[dict[str, Any]]) -> Table:
     table = _table(
-        "where a party's CPU goes, microseconds a round",
+        "CPU of each component of a party, microseconds per round",
         "one real party with clocks around its calls, whose own cost is taken off; a part counts "
         "without the parts it calls; (wall) where a part waits, for the disk or for the others",
         "", *(f"{row['parties']} {row['topology']}" for row in rows),

@@ -1,7 +1,7 @@
-"""`scripts/bench solver`: the warm subproblem beside other ways to answer new prices.
+"""`scripts/bench solver`: the warm best response compared with other ways to answer prices.
 
-Every pass begins with contestants that have seen no prices but zero, as a party does when a
-session begins.
+Every pass begins with contestants that have seen only price zero, like a party at the start of a
+session.
 """
 
 import argparse
@@ -33,11 +33,11 @@ from scripts.lab.common.agreements import players, table
 from scripts.lab.common.instances import RESOURCES, draw
 
 Solve = Callable[[Floats], float]
-"""Answers prices, and gives the objective so that the contestants can be held together."""
+"""Answers prices. Returns the objective, so that the contestants can be compared."""
 
 EPSILON = 8.0
 WORTH = 7.0
-"""The public guess of a price. Without it sessions with large models would creep near price 0,
+"""The public estimate of a price. Without it sessions with large models would stay near price 0,
 where an answer hardly ever changes and any solver looks fast."""
 
 WAYS = ("warm", "bare loop", "rebuilt", "scipy")
@@ -45,14 +45,14 @@ WAYS = ("warm", "bare loop", "rebuilt", "scipy")
 
 @dataclass(frozen=True)
 class Size:
-    """One model to measure, how many prices of its path, and how often."""
+    """One model to measure, how many prices of its path, and how many passes."""
 
     name: str
     shape: tuple[int, int] | None
     prices: int
     passes: int
     slow_prices: int
-    """The contestants that begin anew each time take only so many, to end in time."""
+    """Prices for the contestants that start anew each time, to bound the time."""
 
 
 SIZES = (
@@ -67,7 +67,7 @@ QUICK = (
 
 
 def companies(size: Size, seed: int) -> tuple[Floats, tuple[CompanyModel, ...]]:
-    """The capacities and the companies that want them; the first is the one measured."""
+    """The capacities and the companies that want them. The first company is measured."""
     if size.shape is None:
         instance = draw(seed, parties=5)
         return instance.capacity, instance.data
@@ -116,13 +116,13 @@ def _agreement(capacity: Floats, members: int, rounds: int, *, private: bool) ->
 
 
 def contestants(data: CompanyModel, limit: Floats) -> dict[str, Solve]:
-    """Ways to answer prices, by name. The first is the one that the project uses."""
+    """Ways to answer prices, by name. The first is the one that this project uses."""
     n, m = data.columns, data.resources
     price_columns = np.arange(n, n + m, dtype=np.int32)
-    kept = Subproblem(data, limit)
+    warm_problem = Subproblem(data, limit)
     bare = loaded(model(data, limit))
     bare.run()
-    bare.setOptionValue("simplex_strategy", 4)  # primal, as the kept one
+    bare.setOptionValue("simplex_strategy", 4)  # primal, like the warm problem
     matrix = sparse.csc_matrix(
         (data.value, data.index, data.start), shape=(m + data.private_rows, n)
     )
@@ -134,7 +134,7 @@ def contestants(data: CompanyModel, limit: Floats) -> dict[str, Solve]:
     )
 
     def warm(prices: Floats) -> float:
-        answer = kept.answer(prices)
+        answer = warm_problem.answer(prices)
         return math.nan if answer is None else answer.objective
 
     def bare_loop(prices: Floats) -> float:
@@ -159,12 +159,12 @@ def contestants(data: CompanyModel, limit: Floats) -> dict[str, Solve]:
 
 
 def measure(size: Size, seed: int, *, noisy: bool) -> dict[str, Any]:
-    """Microseconds of CPU of one answer for each contestant, in turns along the same prices."""
+    """Microseconds of CPU per answer for each contestant, in turns along the same prices."""
     capacity, data = companies(size, seed)
     noise = np.random.default_rng(seed) if noisy else None
     path = price_path(capacity, data, size.prices, noise=noise)
     few = path[:: max(1, len(path) // size.slow_prices)][: size.slow_prices]
-    _hold_together(contestants(data[0], capacity), few)
+    _require_same_optima(contestants(data[0], capacity), few)
     times: dict[str, list[float]] = {way: [] for way in WAYS}
     for turn in range(size.passes):
         ways = contestants(data[0], capacity)
@@ -189,18 +189,18 @@ def measure(size: Size, seed: int, *, noisy: bool) -> dict[str, Any]:
     }
 
 
-def _hold_together(ways: dict[str, Solve], path: list[Floats]) -> None:
-    """Contestants that find different optima are not in the same race."""
+def _require_same_optima(ways: dict[str, Solve], path: list[Floats]) -> None:
+    """Raise if the contestants find different optima."""
     for prices in path:
         found = {way: solve(prices) for way, solve in ways.items()}
         middle = statistics.median(found.values())
         for way, objective in found.items():
             if not math.isclose(objective, middle, rel_tol=1e-6, abs_tol=1e-6):
-                raise ValueError(f"{way} finds another optimum than the others")
+                raise ValueError(f"{way} finds a different optimum")
 
 
 def solver(options: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
-    """The warm subproblem beside a bare HiGHS loop, a model built anew, and scipy."""
+    """Compare the warm best response with a bare HiGHS loop, a rebuilt model, and scipy."""
     results = []
     for size in QUICK if options.quick else SIZES:
         for noisy in (False, True):
@@ -208,7 +208,7 @@ def solver(options: argparse.Namespace, console: Console) -> list[dict[str, Any]
                 results.append(measure(size, options.seed, noisy=noisy))
     table = Table(
         title="one answer to new prices",
-        caption="medians of CPU time along the prices of a session and, below, lowest–highest; "
+        caption="median CPU time along the prices of a session, and below it lowest–highest; "
         "bare loop: change the costs, run, read; measured in turns, each from a new start",
     )
     for column in (

@@ -1,8 +1,8 @@
-"""`scripts/bench start`: from launching the processes to the first round, and to the last.
+"""`scripts/bench start`: time from launch to the first round, and to the last.
 
-Beside as many processes that only load the libraries a party cannot do without, and the
-coordinator beside an interpreter that only loads ZeroMQ. And what each role loads, because
-a role that loads what it does not need is slow for nothing.
+Sessions are compared with as many processes that only load the libraries of a party, and the
+coordinator with an interpreter that only loads ZeroMQ. A table shows what each role loads, because
+needless imports slow the start.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from rich.table import Table
 
 from protocol.agreement.schema import TOPOLOGIES
 from scripts.lab.bench.measure.interleave import in_turns, plain, ratio, spread
-from scripts.lab.bench.measure.sessions import Played, play, prepared, session
+from scripts.lab.bench.measure.sessions import SessionTiming, prepared, run_session, session
 from scripts.lab.common.local_session import (
     COORDINATOR,
     PARTY,
@@ -34,14 +34,14 @@ from scripts.lab.common.local_session import (
 
 ROUNDS = 150
 LIBRARIES = "import numpy, zmq, highspy, opendp.measurements, nacl.bindings, msgpack, sqlite3"
-"""What a party cannot do without."""
+"""The libraries that every party needs."""
 
 READY = b"relaying"
 
 
 @dataclass(frozen=True)
 class Size:
-    """How many parties, and how often."""
+    """How many parties, and how many turns."""
 
     parties: int
     turns: int
@@ -52,8 +52,7 @@ QUICK = (Size(5, 2), Size(10, 1))
 
 
 def start(options: argparse.Namespace, console: Console) -> dict[str, Any]:
-    """From launch to the first closed round and to the end of 150 rounds, beside bare imports;
-    the coordinator beside `import zmq`; and what each role loads."""
+    """Measure the start of sessions and of the coordinator, and what each role loads."""
     rows = []
     for size in QUICK if options.quick else SIZES:
         with console.status(f"start: {size.parties} parties"):
@@ -71,36 +70,36 @@ def start(options: argparse.Namespace, console: Console) -> dict[str, Any]:
 
 
 def sessions(size: Size, seed: int) -> list[dict[str, Any]]:
-    """Whole sessions of both topologies and bare imports, in turns."""
-    ways: dict[str, Any] = {t: partial(_session, size, t, seed) for t in TOPOLOGIES}
-    ways["imports"] = partial(_bare_imports, size.parties)
-    got = in_turns(ways, size.turns)
+    """Sessions of both topologies, and bare imports, in turns."""
+    contestants: dict[str, Any] = {t: partial(_session, size, t, seed) for t in TOPOLOGIES}
+    contestants["imports"] = partial(_bare_imports, size.parties)
+    results = in_turns(contestants, size.turns)
     return [
         {
             "parties": size.parties,
             "topology": topology,
             "rounds": ROUNDS,
-            "first_round_seconds": spread(played.closed[0] for played in got[topology]),
-            "session_seconds": spread(played.seconds for played in got[topology]),
-            "imports_seconds": spread(got["imports"]),
+            "first_round_seconds": spread(timing.closed[0] for timing in results[topology]),
+            "session_seconds": spread(timing.seconds for timing in results[topology]),
+            "imports_seconds": spread(results["imports"]),
             "first_round_over_imports": ratio(
-                [played.closed[0] for played in got[topology]], got["imports"]
+                [timing.closed[0] for timing in results[topology]], results["imports"]
             ),
             "session_over_imports": ratio(
-                [played.seconds for played in got[topology]], got["imports"]
+                [timing.seconds for timing in results[topology]], results["imports"]
             ),
         }
         for topology in TOPOLOGIES
     ]
 
 
-def _session(size: Size, topology: str, seed: int) -> Played:
+def _session(size: Size, topology: str, seed: int) -> SessionTiming:
     with tempfile.TemporaryDirectory(prefix="sotto-bench-") as folder:
-        return play(Path(folder) / "session", session(size.parties, ROUNDS, topology, seed))
+        return run_session(Path(folder) / "session", session(size.parties, ROUNDS, topology, seed))
 
 
 def _bare_imports(count: int) -> float:
-    """How long as many processes take that only load the libraries."""
+    """Seconds until `count` processes have loaded the libraries."""
     began = time.perf_counter()
     command = [sys.executable, "-c", LIBRARIES]
     for process in [subprocess.Popen(command, env=environment()) for _ in range(count)]:
@@ -109,10 +108,10 @@ def _bare_imports(count: int) -> float:
 
 
 def coordinator(turns: int, seed: int) -> dict[str, Any]:
-    """Seconds until the coordinator says that it relays, and of interpreters that do less."""
+    """Seconds until the coordinator relays, compared with interpreters that do less."""
     with tempfile.TemporaryDirectory(prefix="sotto-bench-") as folder:
         prepared(Path(folder), session(5, ROUNDS, "relay", seed))
-        got = in_turns(
+        results = in_turns(
             {
                 "coordinator": partial(_until_ready, coordinator_command(Path(folder))),
                 "zmq": partial(_run, "import zmq"),
@@ -121,10 +120,10 @@ def coordinator(turns: int, seed: int) -> dict[str, Any]:
             turns,
         )
     return {
-        "coordinator_seconds": spread(got["coordinator"]),
-        "import_zmq_seconds": spread(got["zmq"]),
-        "python_seconds": spread(got["python"]),
-        "coordinator_over_import_zmq": ratio(got["coordinator"], got["zmq"]),
+        "coordinator_seconds": spread(results["coordinator"]),
+        "import_zmq_seconds": spread(results["zmq"]),
+        "python_seconds": spread(results["python"]),
+        "coordinator_over_import_zmq": ratio(results["coordinator"], results["zmq"]),
     }
 
 
@@ -135,7 +134,7 @@ def _until_ready(command: list[str]) -> float:
         seconds = time.perf_counter() - began
         process.terminate()
     if not line.startswith(READY):
-        raise RuntimeError(f"the coordinator said {line.decode().strip()!r}")
+        raise RuntimeError(f"the coordinator is not ready; it printed {line.decode().strip()!r}")
     return seconds
 
 
@@ -147,7 +146,7 @@ def _run(statement: str) -> float:
 
 @dataclass(frozen=True)
 class Role:
-    """What one kind of process loaded: milliseconds of each package, by its own code."""
+    """What one kind of process loaded: milliseconds of each package's own code."""
 
     name: str
     modules: frozenset[str]
@@ -168,24 +167,24 @@ def imports(seed: int) -> list[Role]:
     timed = ("-X", "importtime")
     with tempfile.TemporaryDirectory(prefix="sotto-bench-") as name:
         folder = Path(name)
-        with prepared(folder, options) as cast:
-            text, machine = cast.names
-            cast.launch("coordinator", coordinator_command(folder, role=(*timed, *COORDINATOR)))
+        with prepared(folder, options) as running:
+            text, machine = running.names
+            running.launch("coordinator", coordinator_command(folder, role=(*timed, *COORDINATOR)))
             for party, log in ((text, "text"), (machine, "json")):
                 command = party_command(folder, party, options, log=log, role=(*timed, *PARTY))
-                cast.launch(party, command)
-            cast.done(text, machine)
-            cast.stop("coordinator")
+                running.launch(party, command)
+            running.done(text, machine)
+            running.stop("coordinator")
         roles = {
             "coordinator": "coordinator",
             "party, for people": text,
             "party, JSON log": machine,
         }
-        return [role(title, cast.complained(party).splitlines()) for title, party in roles.items()]
+        return [role(title, running.stderr(party).splitlines()) for title, party in roles.items()]
 
 
 def role(name: str, lines: Iterable[str]) -> Role:
-    """From what `python -X importtime` says, among other things."""
+    """Parse the lines of `python -X importtime`; ignore all other lines."""
     packages: dict[str, float] = defaultdict(float)
     modules = set()
     for line in lines:
@@ -200,7 +199,7 @@ def role(name: str, lines: Iterable[str]) -> Role:
 def _sessions_table(rows: list[dict[str, Any]]) -> Table:
     table = Table(
         title=f"seconds from launching K parties and a coordinator, {ROUNDS} rounds",
-        caption="medians and, below, lowest–highest; imports: K processes that only load "
+        caption="median, and below it lowest–highest; imports: K processes that only load "
         "numpy, zmq, highspy, opendp, nacl; measured in turns",
     )
     for column in (
@@ -222,7 +221,7 @@ def _sessions_table(rows: list[dict[str, Any]]) -> Table:
 
 
 def _coordinator_table(ready: dict[str, Any]) -> Table:
-    table = Table(title="until the coordinator is ready")
+    table = Table(title="time until the coordinator is ready")
     for column in ("coordinator ms", "import zmq ms", "python alone ms", "coordinator ÷ zmq"):
         table.add_column(column, justify="right")
     milliseconds = [
@@ -235,8 +234,8 @@ def _coordinator_table(ready: dict[str, Any]) -> Table:
 
 def _imports_table(roles: list[Role]) -> Table:
     table = Table(
-        title="what each role loads in a whole session",
-        caption="milliseconds by each package's own code, with the clock of the interpreter",
+        title="what each role loads in a session",
+        caption="milliseconds of each package's own code, as measured by the interpreter",
     )
     for column in ("role", "modules", "ms"):
         table.add_column(column, justify="left" if column == "role" else "right")

@@ -1,4 +1,4 @@
-"""`scripts/bench study`: a simulated round of the study beside one that rebuilds every model."""
+"""`scripts/bench study`: a simulated round of the study compared with rebuilt models."""
 
 import argparse
 import math
@@ -20,15 +20,15 @@ from scripts.lab.study.grid import VARIANTS, Setting, agree
 from scripts.lab.study.replicate import Companies, session
 
 Answer = tuple[Floats, float]
-"""What a party would take, and what it would earn."""
+"""A party's demand and its objective."""
 
 ROUNDS = 150
 SLOW_ROUNDS = 10
-"""Rounds of the contestants that build models: enough for the time of one."""
+"""Rounds for the contestants that build models: enough to time one of them."""
 
 
 class Rebuilt(Companies):
-    """The same parties, each of which makes its model anew in every round."""
+    """The parties of an instance. Each builds its model anew in every round."""
 
     def __init__(
         self, instance: Instance, answer: Callable[[CompanyModel, Floats, Floats], Answer]
@@ -56,7 +56,7 @@ def from_arrays(data: CompanyModel, limit: Floats, prices: Floats) -> Answer:
 
 
 def by_expressions(data: CompanyModel, limit: Floats, prices: Floats) -> Answer:
-    """The model written variable by variable and row by row, as the paper's code does."""
+    """The model built variable by variable and row by row, as the paper's code does."""
     solver = highspy.Highs()
     solver.setOptionValue("output_flag", False)
     solver.setOptionValue("threads", 1)
@@ -77,15 +77,15 @@ def by_expressions(data: CompanyModel, limit: Floats, prices: Floats) -> Answer:
 
 
 def study(options: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
-    """Whole simulated rounds, per party: the study's way beside models built anew each time."""
+    """Compare simulated rounds per party: the study's way, and models built anew each time."""
     results = []
     for parties in (5, 10) if options.quick else (5, 10, 100):
         with console.status(f"study: {parties} parties"):
             results.append(_measure(parties, options.seed, passes=3 if options.quick else 9))
     sheet = Table(
         "parties", "study", "rebuilt from arrays", "rebuilt by expressions",
-        title="one round of one party; times beside the study = 1",
-        caption="medians of CPU time of whole sessions with noise at ε = 4, measured in turns",
+        title="one round of one party; ratios to the study",
+        caption="median CPU time of sessions with noise at ε = 4, measured in turns",
     )  # fmt: skip
     for result in results:
         ratio = result["ratio"]
@@ -101,21 +101,21 @@ def study(options: argparse.Namespace, console: Console) -> list[dict[str, Any]]
 def _measure(parties: int, seed: int, *, passes: int) -> dict[str, Any]:
     setting = Setting(parties, None, 2.0)
     instance, draws = setting.instance(seed), setting.draws(seed, ROUNDS)
-    ways: dict[str, Callable[[], Companies]] = {
+    contestants: dict[str, Callable[[], Companies]] = {
         "study": lambda: Companies(instance),
         "arrays": lambda: Rebuilt(instance, from_arrays),
         "expressions": lambda: Rebuilt(instance, by_expressions),
     }
-    times: dict[str, list[float]] = {way: [] for way in ways}
+    times: dict[str, list[float]] = {way: [] for way in contestants}
     for _ in range(passes):
         ends = {}
-        for way, made in ways.items():
+        for way, make in contestants.items():
             rounds = ROUNDS if way == "study" else SLOW_ROUNDS
             agreement = agree(
                 VARIANTS["recommended"], instance, rounds=rounds, epsilon=4.0, buffer=2.0
             )
             begin = time.process_time()
-            ends[way] = session(agreement, made(), draws).dual
+            ends[way] = session(agreement, make(), draws).dual
             times[way].append((time.process_time() - begin) / (rounds * parties) * 1e6)
         if not math.isclose(ends["arrays"][-1], ends["expressions"][-1], rel_tol=1e-6):
             raise ValueError("the contestants find different optima")

@@ -1,7 +1,7 @@
-"""From options and an instance to the agreement of a session that is played on this machine.
+"""Builds the agreement of a session on this machine from options and an instance.
 
-The one builder of agreements outside `coordinator new`. Of an instance only its public
-numbers are read: capacities, shares and how many companies there are.
+The only builder of agreements besides `coordinator new`. It reads only the public numbers of an
+instance: capacities, shares and the number of companies.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from protocol.numeric import Floats
 from scripts.lab.common.instances import KINDS, RESOURCES, Instance, curved, draw, knapsacks
 
 WORTH = 100.0
-"""The public guess of what a whole capacity of a drawn problem fetches."""
+"""The public estimate of a capacity's total value in a drawn problem."""
 
 
 def party_name(index: int) -> str:
@@ -25,7 +25,7 @@ def party_name(index: int) -> str:
 
 
 def public_key(name: str) -> str:
-    """A signing key that nobody holds, for members that only play."""
+    """A signing key without an owner, for members that never sign."""
     return hashlib.sha256(name.encode()).hexdigest()
 
 
@@ -47,11 +47,11 @@ def table(
     floor: Floats | None = None,
     opposites: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """An agreement as a table. `share` has a row for each member; without it all may claim all.
+    """An agreement as a table. `share` has a row for each member; by default all may claim all.
 
-    `worth` is one public guess for each resource, or the same for all; `names` are those of the
-    resources, which are numbered without. With `floor`, members by resources in units, shares
-    are of what is above all floors.
+    `worth` is one public estimate for each resource, or one for all; `names` are the names of the
+    resources, by default numbers. With `floor` (members by resources, in units) shares are of what
+    is above all floors.
     """
     names = names or [f"resource{j + 1}" for j in range(len(capacity))]
     resources: list[dict[str, Any]] = [
@@ -95,7 +95,7 @@ def table(
 
 
 def players(count: int) -> list[dict[str, Any]]:
-    """Members that need no keys of their own, because nobody signs."""
+    """Members without keys, for sessions in which nothing is signed."""
     names = [party_name(k) for k in range(count)]
     return [{"name": name, "signing_key": public_key(name)} for name in names]
 
@@ -166,35 +166,41 @@ def drawn(options: argparse.Namespace) -> Instance:
 def session_options(parser: argparse.ArgumentParser) -> None:
     """The options that describe a session and its instance."""
     add = parser.add_argument
-    add("--parties", type=int, default=5, metavar="K", help="how many companies (%(default)s)")
-    add("--resources", type=int, default=RESOURCES, metavar="m", help="(%(default)s)")
+    add("--parties", type=int, default=5, metavar="K", help="number of companies (%(default)s)")
+    add("--resources", type=int, default=RESOURCES, metavar="m", help="number (%(default)s)")
     add("--kind", choices=KINDS, default="linear",
-        help="as in the paper, things to take or leave, or concave objectives")  # fmt: skip
-    add("--rounds", type=int, default=150, metavar="T", help="releases of each (%(default)s)")
+        help="linear: as in the paper; whole: knapsacks; curved: concave objectives")  # fmt: skip
+    add(
+        "--rounds",
+        type=int,
+        default=150,
+        metavar="T",
+        help="rounds at most (%(default)s)",
+    )
     add("--pace", type=float, metavar="SECONDS",
-        help="from the opening of a round to a release; a simulation does not wait")  # fmt: skip
-    add("--mode", choices=MODES, default="private", help="private by default")
-    add("--reveal", choices=REVEALS, default="each", help="%(default)s by default")
-    add("--colluders", type=int, help="private totals: members that may tell each other all (1)")
+        help="from the opening of a round to a release; simulations do not wait")  # fmt: skip
+    add("--mode", choices=MODES, default="private", help="(%(default)s)")
+    add("--reveal", choices=REVEALS, default="each", help="(%(default)s)")
+    add("--colluders", type=int, help="private totals: members that may collude (1)")
     add("--overrun", type=float, help="private totals: risk that quotas exceed a capacity (0.05)")
     add("--epsilon", type=float, default=1.0, help="privacy budget ε (%(default)s)")
     add("--delta", type=float, default=1e-3, help="privacy budget δ (%(default)s)")
     add("--accountant", choices=ACCOUNTANTS, default="exact")
     add("--noise", choices=SHAPES, default="component", help="spread over resources")
-    add("--truncate", action="store_true", help="cut releases to [τ·c, c] after the noise")
-    add("--alpha", type=float, default=1.5, help="clipped: total of the caps over c (%(default)s)")
+    add("--truncate", action="store_true", help="truncate releases to [τ·c, c] after the noise")
+    add("--alpha", type=float, default=1.5, help="clipped: sum of the caps over c (%(default)s)")
     add("--tau", type=float, default=0.01, help="smallest weight and cut-off (%(default)s)")
     add("--step", choices=STEPS, help="default: center in exact mode, else worth")
-    add("--tolerance", type=float, help="center: stop at a certificate of this part (0.0001)")
-    add("--reserve", type=float, help="center: part of each capacity left by the rounds (1e-10)")
+    add("--tolerance", type=float, help="center: stop at a certificate of this fraction (0.0001)")
+    add("--reserve", type=float, help="center: fraction of each capacity that rounds leave (1e-10)")
     add("--step-size", type=float, default=0.1, help="for constant and sqrt (%(default)s)")
     add("--momentum", type=float, default=0.0, metavar="γ", help="(%(default)s)")
     add("--negative", dest="nonnegative", action="store_false", help="let prices fall below 0")
-    add("--worth", type=float, default=WORTH, help=f"of each resource, 0: none said ({WORTH:g})")
+    add("--worth", type=float, default=WORTH, help=f"of each resource; 0: none given ({WORTH:g})")
     add("--start", choices=("zero", "worth"), default="zero", help="first prices (%(default)s)")
-    add("--share-first", type=float, help="largest part that the first party may claim")
-    add("--share-total", type=float, help="sum of all shares; equal ones without --share-first")
+    add("--share-first", type=float, help="largest fraction that the first party may claim")
+    add("--share-total", type=float, help="sum of all shares; they are equal without --share-first")
     add("--no-demands", dest="demands", action="store_false", help="no minimum demands")
     add("--share-objective", action="store_true", help="release noisy objectives as well")
-    add("--seed", type=int, help="of the instance and of the noise (the instance of seed 1)")
+    add("--seed", type=int, help="seed of instance and noise (default: instance 1, random noise)")
     add("--json", type=Path, metavar="FILE", help="write the figures to this file")

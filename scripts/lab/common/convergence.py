@@ -1,7 +1,7 @@
-"""How near the prices of a finished session were to the best ones, round by round.
+"""How near the prices of a finished session were to the optimum, round by round.
 
-The yardstick is the optimum that only an owner of all data could find: it judges sessions
-that are over, and may choose nothing in any of them.
+The reference is the optimum that only an owner of all data could compute. It judges finished
+sessions and must never influence one.
 """
 
 from collections.abc import Iterator
@@ -15,39 +15,38 @@ from protocol.rounds import RoundEngine, RoundState
 from scripts.lab.common.instances import Instance, dual_value
 
 LEVELS = (0.01, 0.001, 0.0001)
-"""Gaps, as parts of the optimum, for which the rounds needed are counted."""
+"""Gaps, as fractions of the optimum, for which the rounds needed are counted."""
 
 
 def gap(dual: float, optimum: float) -> float:
-    """How far a dual value is above the optimum, as a part of it; it may well be negative."""
+    """How far a dual value is above the optimum, as a fraction of it. It can be negative."""
     return (dual - optimum) / abs(optimum)
 
 
-def told(state: RoundState, capacity: Floats) -> Floats:
-    """The prices that a session would have come to, had it ended here.
+def outcome_prices(state: RoundState, capacity: Floats) -> Floats:
+    """The prices of the outcome if the session had ended here.
 
-    The weighted ones where its rule has weights, else the last: those that a method without
-    a proof could be judged by.
+    These are the weighted prices if the price rule has weights, else the last prices.
     """
     if state.certificate is None:
         return state.prices.current
     return state.certificate.prices / capacity
 
 
-def told_by_round(known: Outcome) -> Iterator[Floats]:
-    """These prices after 0, 1, … rounds of a session that was played."""
-    engine = RoundEngine(known.agreement)
+def outcome_prices_by_round(outcome: Outcome) -> Iterator[Floats]:
+    """The prices of the outcome after 0, 1, … rounds of a session."""
+    engine = RoundEngine(outcome.agreement)
     state = engine.opening
-    yield told(state, quantities(known.agreement).capacity)
-    for values in known.released:
+    yield outcome_prices(state, quantities(outcome.agreement).capacity)
+    for values in outcome.released:
         state = engine.advance(state, values)
-        yield told(state, quantities(known.agreement).capacity)
+        yield outcome_prices(state, quantities(outcome.agreement).capacity)
 
 
-def gaps(known: Outcome, instance: Instance, optimum: float) -> Floats:
-    """The gap at these prices after 0, 1, … rounds."""
+def gaps(outcome: Outcome, instance: Instance, optimum: float) -> Floats:
+    """The gap at the prices of the outcome after 0, 1, … rounds."""
     problems = instance.subproblems()
-    duals = (dual_value(instance, problems, prices) for prices in told_by_round(known))
+    duals = (dual_value(instance, problems, prices) for prices in outcome_prices_by_round(outcome))
     return np.array([gap(dual, optimum) for dual in duals])
 
 

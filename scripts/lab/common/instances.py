@@ -1,7 +1,7 @@
 """Problems drawn as in Section 3.1 of the paper, and their central optimum.
 
-The central optimum sees every data set at once, which no party can: it is the yardstick of
-simulations and never chooses a parameter.
+The central optimum needs every data set, which no party has. It judges simulations and must never
+choose a parameter.
 """
 
 import math
@@ -21,12 +21,12 @@ RESOURCES = 5
 
 @dataclass(frozen=True)
 class Instance:
-    """The capacities, each party's share of them (parties by resources) and its data set.
+    """The capacities, each party's share of them (parties by resources) and its model.
 
-    `names` are those of the resources, where they have any. With `floor` (parties by resources, in
-    units), each has that at least, which may be below 0, and at most its share of what is
-    above all floors in addition. `opposites` are the names that resources are the other side of,
-    empty for others.
+    `names` are the names of the resources, if they have any. `floor` (parties by resources, in
+    units) is the least that each party is given, and may be negative; shares are then of what is
+    above all floors. `opposites` names the resource that a resource is the other side of, or is
+    empty.
     """
 
     capacity: Floats
@@ -54,7 +54,7 @@ class Instance:
 class Optimum:
     """The best total utility, the plan of each party and the best prices.
 
-    In whole numbers `utility` is what is proved that no plan exceeds, and there are no prices.
+    With integer columns `utility` is the proved upper bound, and there are no prices.
     """
 
     utility: float
@@ -81,11 +81,11 @@ def draw(
 
 
 KINDS = ("linear", "whole", "curved")
-"""What companies that are drawn can be: as in the paper, knapsacks, or with concave objectives."""
+"""Kinds of drawn companies: as in the paper, knapsacks, or with concave objectives."""
 
 
 def knapsacks(seed: int, *, parties: int, resources: int, things: int = 30) -> Instance:
-    """Companies that take or leave whole things, of which half would fit if all were together."""
+    """Companies that choose among indivisible items, half of which fit together."""
     rng = np.random.default_rng([seed, parties, resources, things])
     data = tuple(_knapsack(rng, resources, things) for _ in range(parties))
     taken = sum((d.value.reshape(things, resources).sum(axis=0) for d in data), np.zeros(resources))
@@ -107,14 +107,14 @@ def _knapsack(rng: np.random.Generator, resources: int, things: int) -> CompanyM
 
 
 def curved(seed: int, *, parties: int, resources: int) -> Instance:
-    """Companies as in the paper whose products earn the less each the more there is of them."""
+    """Companies as in the paper, whose products earn less for each further unit."""
     instance = draw(seed, parties=parties, resources=resources, demands=False)
     rng = np.random.default_rng([seed, parties, resources, 2])
-    return replace(instance, data=tuple(_bent(rng, d) for d in instance.data))
+    return replace(instance, data=tuple(_add_quadratic(rng, d) for d in instance.data))
 
 
-def _bent(rng: np.random.Generator, data: CompanyModel) -> CompanyModel:
-    """−½ x·(D + F·F′) x in addition: each product by itself, and some of them together."""
+def _add_quadratic(rng: np.random.Generator, data: CompanyModel) -> CompanyModel:
+    """Adds −½ x·(D + F·F′) x: each product by itself, and some of them together."""
     n = data.columns
     root = rng.uniform(0.0, 3.0, (n, 3)) * (rng.random((n, 3)) < 0.5)
     Q = -np.diag(rng.uniform(5.0, 50.0, n)) - root @ root.T
@@ -124,7 +124,7 @@ def _bent(rng: np.random.Generator, data: CompanyModel) -> CompanyModel:
 
 
 def placebo(instance: Instance, seed: int, *, demands: bool = True) -> Instance:
-    """Other companies at the same table: the same capacities and shares, unrelated data sets."""
+    """Other companies with the same capacities and shares, and unrelated models."""
     parties = len(instance.data)
     rng = np.random.default_rng([seed, parties, 1])
     resources = len(instance.capacity)
@@ -133,7 +133,7 @@ def placebo(instance: Instance, seed: int, *, demands: bool = True) -> Instance:
 
 
 def _with_demands(rng: np.random.Generator, instance: Instance) -> Instance:
-    """At least 75 to 100 % of what each product gets in the optimum without such demands."""
+    """Demands of 75 to 100 % of each product in the optimum without minimum demands."""
     plans = central(instance).plans
     return replace(
         instance,
@@ -160,7 +160,7 @@ def _draw_data(rng: np.random.Generator, resources: int) -> CompanyModel:
 def _draw_shares(
     rng: np.random.Generator, parties: int, first: float | None, total: float | None
 ) -> Floats:
-    """Market shares: none, equal ones, or the first one's given and the others' random."""
+    """Market shares: none, equal ones, or the first one given and the others random."""
     if total is None:
         share = np.ones(parties)
         if first is not None:
@@ -179,7 +179,7 @@ def _draw_shares(
 
 
 def _joint_hessian(instance: Instance, columns: int) -> highspy.HighsHessian | None:
-    """The quadratic parts of all companies beside each other, where there are any."""
+    """The quadratic terms of all companies as one block matrix, if there are any."""
     if all(d.quadratic is None for d in instance.data):
         return None
     joint = highspy.HighsHessian()
@@ -202,9 +202,9 @@ def _joint_hessian(instance: Instance, columns: int) -> highspy.HighsHessian | N
 
 
 def central(instance: Instance, effort: MipLimits = USUAL) -> Optimum:
-    """The joint problem with everything on the table: max Σ u·x with Σ s ≤ c.
+    """The joint problem with all data: max Σ u·x with Σ s ≤ c.
 
-    With whole numbers the plans are the best that were found.
+    With integer columns the plans are the best that were found.
     """
     blocks = [
         model(d, most, least) for d, least, most in zip(instance.data, *instance.bands, strict=True)

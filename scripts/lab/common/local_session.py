@@ -1,7 +1,7 @@
-"""The processes of a session on this machine: started, listened to, awaited, and ended.
+"""The processes of a session on this machine: start, observe, await and end them.
 
-Every process is started with the command that an operator would give. What it says goes to
-two files in the folder of the session, so that nothing here has to run while it is measured.
+Every process is started with the command that an operator would give. Its output goes to two files
+in the folder of the session, so that nothing runs here while a session is measured.
 """
 
 import argparse
@@ -23,14 +23,14 @@ from scripts.lab.common.agreements import party_name
 
 ROOT = Path(__file__).parents[3]
 LIMIT_SECONDS = 600.0
-"""Nothing that is waited for in silence may take longer."""
+"""The longest time that anything is awaited."""
 
 PARTY, COORDINATOR = ("-m", "party"), ("-m", "coordinator")
-"""How the interpreter is told which role to play."""
+"""Interpreter arguments that run each role."""
 
 
 def environment() -> dict[str, str]:
-    """For every process, ours or not: this project, and no threads that nobody asked for."""
+    """The environment of all processes: this project's path, single-threaded libraries."""
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
     single = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     return {**os.environ, **single, "PYTHONPATH": path}
@@ -53,7 +53,7 @@ def party_command(
     log: str = "json",
     role: Sequence[str] = PARTY,
 ) -> list[str]:
-    """`party join` with what `folders.prepare` has made."""
+    """`party join` with the files of `workspace.prepare`."""
     home = folder / name
     return [
         *join_command(
@@ -70,31 +70,33 @@ def party_command(
 
 
 def coordinator_command(folder: Path, *, role: Sequence[str] = COORDINATOR) -> list[str]:
-    """`coordinator serve` with what `folders.prepare` has made."""
+    """`coordinator serve` with the files of `workspace.prepare`."""
     agreement, key = folder / "agreement.toml", folder / "coordinator.key"
     return [sys.executable, *role, "serve", "--agreement", str(agreement), "--key", str(key)]
 
 
 @contextmanager
 def _signals_later() -> Iterator[None]:
-    """Signals that come meanwhile take effect afterwards: no child may run unknown to us."""
+    """Delay signals, so that every started child is registered before they take effect."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    came: list[int] = []
-    both = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(number, lambda told, _: came.append(told)) for number in both]
+    delayed: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    handlers = [
+        signal.signal(number, lambda caught, _: delayed.append(caught)) for number in numbers
+    ]
     try:
         yield
     finally:
-        for number, reaction in zip(both, before, strict=True):
-            signal.signal(number, reaction)
-        for told in came:
-            signal.raise_signal(told)
+        for number, handler in zip(numbers, handlers, strict=True):
+            signal.signal(number, handler)
+        for caught in delayed:
+            signal.raise_signal(caught)
 
 
 class Processes:
-    """Children by name, all of which are ended when this is left."""
+    """Child processes by name. All are ended when the context is left."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -107,28 +109,28 @@ class Processes:
         self.stop()
 
     def launch(self, name: str, command: Sequence[str], *, within: Path | None = None) -> None:
-        """Start a process. What it says goes behind what it said before."""
+        """Start a process. Its output is appended to its log files."""
         out, err = self._log(name, "out"), self._log(name, "err")
         with out.open("ab") as stdout, err.open("ab") as stderr, _signals_later():
             self.processes[name] = subprocess.Popen(
                 command, cwd=within, env=environment(), stdout=stdout, stderr=stderr
             )
 
-    def said(self, name: str) -> str:
-        """What a process has written to its standard output."""
+    def stdout(self, name: str) -> str:
+        """The standard output of a process so far."""
         return self._log(name, "out").read_text()
 
-    def complained(self, name: str) -> str:
-        """What a process has written to its standard error."""
+    def stderr(self, name: str) -> str:
+        """The standard error of a process so far."""
         return self._log(name, "err").read_text()
 
     def _log(self, name: str, kind: str) -> Path:
         return self.folder / f"{name}.{kind}.log"
 
     def done(self, *names: str, seconds: float = LIMIT_SECONDS) -> None:
-        """Until all of these have ended. Raises, with what it said, if one failed.
+        """Wait until all of these have ended. Raises, with its errors, if one failed.
 
-        Nothing here looks up in between: that would be measured, too.
+        Does not poll: polling would be measured too.
         """
         limit = threading.Timer(seconds, self._kill)
         limit.daemon = True
@@ -141,16 +143,16 @@ class Processes:
         self.check(*names)
 
     def check(self, *names: str) -> None:
-        """Raises, with what it said, if one of these has failed."""
+        """Raises, with its errors, if one of these has failed."""
         for name in names:
-            # A company without a plan has played its session to the end all the same.
+            # A company without a plan has still finished its session.
             code = self.processes[name].returncode
             if code and code != QuotaTooSmall.exit_code:
-                told = self.complained(name)[-2_000:].strip()
-                raise RuntimeError(f"{name} ended with {code}: {told}")
+                error = self.stderr(name)[-2_000:].strip()
+                raise RuntimeError(f"{name} ended with {code}: {error}")
 
     def stop(self, *names: str) -> None:
-        """End these, or all, if they still run."""
+        """End these processes, or all, if they still run."""
         children = [self.processes[name] for name in names or self.processes]
         for child in children:
             child.terminate()
@@ -167,7 +169,7 @@ class Processes:
 
 
 class LocalSession(Processes):
-    """The coordinator and the parties of a session in a prepared folder, and what they report."""
+    """The coordinator and the parties of a session in a prepared folder, and their events."""
 
     def __init__(
         self, folder: Path, options: argparse.Namespace, names: Sequence[str] | None = None
@@ -176,7 +178,7 @@ class LocalSession(Processes):
         self.options = options
         self.names = list(names or (party_name(k) for k in range(options.parties)))
         self.began = time.monotonic()
-        """When the parties were started, which is after whoever watches was ready."""
+        """When the parties were started, which is after the operator was ready to watch."""
         self._reports = {name: Reports(self._log(name, "out")) for name in self.names}
 
     def start_coordinator(self) -> None:
@@ -196,19 +198,19 @@ class LocalSession(Processes):
             self.start_party(name)
 
     def page(self, name: str = "coordinator") -> str:
-        """Where a process that shows a page says that it is; empty until it does."""
-        found = re.search(r"http://\S+", self.complained(name))
+        """The address of the page of a process; empty until it is printed."""
+        found = re.search(r"http://\S+", self.stderr(name))
         return found[0] if found else ""
 
     def _invite(self) -> None:
-        """Say where the session can be watched, and let whoever sits here open it first."""
+        """Print the address of the live page, and wait for Enter on a terminal."""
         until = time.monotonic() + LIMIT_SECONDS
         while not self.page() and time.monotonic() < until:
             self.check(*(name for name in ["coordinator"] if self.processes[name].poll()))
             time.sleep(0.05)
         print(f"watch the session at {self.page()}", file=sys.stderr)
         if sys.stdin.isatty():
-            print("open it in a browser, and press Enter to begin", file=sys.stderr)
+            print("open it in a browser, then press Enter to start", file=sys.stderr)
             sys.stdin.readline()
 
     def launch(self, name: str, command: Sequence[str], *, within: Path | None = None) -> None:
@@ -218,7 +220,7 @@ class LocalSession(Processes):
 
     @property
     def events(self) -> Mapping[str, Sequence[dict[str, Any]]]:
-        """What each party has reported so far."""
+        """The events that each party has reported so far."""
         return {name: reports.events() for name, reports in self._reports.items()}
 
     def progress(self) -> int:
@@ -226,12 +228,12 @@ class LocalSession(Processes):
         return min(reports.round() for reports in self._reports.values())
 
     def wait(self, seconds: float, on_round: Callable[[int], None] = lambda _: None) -> None:
-        """Until every party has ended. Raises if one fails or time runs out."""
+        """Wait until every party has ended. Raises if one fails or time runs out."""
         until = time.monotonic() + seconds
         while any(self.processes[n].poll() is None for n in self.names):
             on_round(self.progress())
             if time.monotonic() > until:
-                raise TimeoutError(f"the session was at round {self.progress()} when time ran out")
+                raise TimeoutError(f"time ran out at round {self.progress()}")
             time.sleep(0.05)
         self.check(*self.names)
         on_round(self.progress())
@@ -244,38 +246,38 @@ class LocalSession(Processes):
 
 
 class Reports:
-    """The JSON log of one party, read as it grows and over all its starts."""
+    """The JSON log of one party, read as it grows, over all its starts."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._place: int | None = None
+        self._offset: int | None = None
         self._events: list[dict[str, Any]] = []
         self._round = 0
 
     def begin(self) -> None:
-        """The party is about to start. A log that was there before the first start is not ours."""
+        """The party is about to start. Skips what the log held before the first start."""
         with self._path.open("ab") as log:
-            if self._place is None:
-                self._place = log.tell()
-            log.write(b"\n")  # what it says now is not to stand behind half a line
+            if self._offset is None:
+                self._offset = log.tell()
+            log.write(b"\n")  # a killed process may have left half a line
 
     def events(self) -> list[dict[str, Any]]:
-        if self._place is None:
+        if self._offset is None:
             return []
         with self._path.open("rb") as log:
-            log.seek(self._place)
-            whole, end, _ = log.read().rpartition(b"\n")
-        self._place += len(whole) + len(end)
-        for line in whole.splitlines():
+            log.seek(self._offset)
+            lines, end, _ = log.read().rpartition(b"\n")
+        self._offset += len(lines) + len(end)
+        for line in lines.splitlines():
             try:
                 event = json.loads(line)
-            except ValueError:  # what a killed process left of a line
+            except ValueError:  # half a line of a killed process
                 continue
             self._events.append(event)
             self._round = event.get("round", self._round)
         return self._events
 
     def round(self) -> int:
-        """The last round that it has reported."""
+        """The last round that the party has reported."""
         self.events()
         return self._round

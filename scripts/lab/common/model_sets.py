@@ -1,8 +1,8 @@
-"""A folder of company models that share capacities, as a set from a public collection comes.
+"""Reads a folder of company models that share capacities, such as a public set.
 
-`set.json` says the capacities, the companies' files and the optimum of all of them together,
-which is found again here before it judges anything; where companies bring some of a capacity, it
-says the least that each may be given as well. What a session cannot share is refused.
+`set.json` has the capacities, the companies' files and their joint optimum, which is computed again
+before it is used. Where companies bring some of a capacity, it also has their floors. What a
+session cannot share is refused.
 """
 
 import json
@@ -20,17 +20,20 @@ from protocol.numeric import Floats
 from scripts.lab.common.agreements import players, table
 from scripts.lab.common.instances import Instance, Optimum, central
 
-SAME = 1e-6
-"""Two optima that differ by at most this part of them are one, found by two ways."""
+EQUAL = 1e-6
+"""Relative difference below which two optima count as equal."""
 
 
 def read_set(folder: Path) -> tuple[Instance, Optimum]:
-    """The companies of a set, all of which may claim all, and their joint optimum."""
-    said = _said(folder)
-    resources, files = said["resources"], [folder / c["file"] for c in said["companies"]]
+    """The companies of a set, which may all claim all, and their joint optimum."""
+    description = _read_description(folder)
+    resources, files = (
+        description["resources"],
+        [folder / c["file"] for c in description["companies"]],
+    )
     capacity = np.array([float(r["capacity"]) for r in resources])
     names = tuple(str(r["name"]) for r in resources)
-    floor = _floors(said, len(files), len(names))
+    floor = _floors(description, len(files), len(names))
     _refuse_unshareable(folder, resources, floor)
     capacity, names, floor, opposites = _both_sides(resources, capacity, names, floor, len(files))
     rows = from_table(
@@ -48,53 +51,51 @@ def read_set(folder: Path) -> tuple[Instance, Optimum]:
     share = np.ones((len(data), len(capacity)))
     instance = Instance(capacity, share, data, names, floor, opposites)
     optimum = central(instance)
-    expected = float(said["optimum"]["utility"])
-    if not math.isclose(optimum.utility, expected, rel_tol=SAME):
+    expected = float(description["optimum"]["utility"])
+    if not math.isclose(optimum.utility, expected, rel_tol=EQUAL):
         raise BadCommand(
-            f"{folder}: all models together earn {optimum.utility:.9g} at best, where set.json "
-            f"says {expected:.9g}"
+            f"{folder}: the joint optimum is {optimum.utility:.9g}, but set.json has {expected:.9g}"
         )
     return instance, optimum
 
 
-def _said(folder: Path) -> dict[str, Any]:
+def _read_description(folder: Path) -> dict[str, Any]:
     try:
-        said: dict[str, Any] = json.loads((folder / "set.json").read_text())
+        description: dict[str, Any] = json.loads((folder / "set.json").read_text())
         for key in ("resources", "companies", "optimum"):
-            said[key]
+            description[key]
     except (OSError, ValueError, KeyError, TypeError):
         raise BadCommand(
-            f"{folder} is no set of models: it needs a set.json with resources, companies and "
-            "the optimum, and the companies' files"
+            f"{folder} is not a set of models: it needs a set.json with resources, companies and "
+            "optimum, and the companies' files"
         ) from None
-    return said
+    return description
 
 
-def _floors(said: dict[str, Any], companies: int, resources: int) -> Floats | None:
-    """Companies by resources: the least that each may be given, where the set says so."""
-    if "floors" not in said:
+def _floors(description: dict[str, Any], companies: int, resources: int) -> Floats | None:
+    """Companies by resources: the least that each is given, if the set has floors."""
+    if "floors" not in description:
         return None
-    floor: Floats = np.array(said["floors"], dtype=np.float64).reshape(companies, resources)
+    floor: Floats = np.array(description["floors"], dtype=np.float64).reshape(companies, resources)
     return floor
 
 
 def _refuse_unshareable(
     folder: Path, resources: list[dict[str, Any]], floor: Floats | None
 ) -> None:
-    """Refuse what leaves nothing to be divided."""
+    """Refuse resources of which nothing is left to divide."""
     brought = np.zeros(len(resources)) if floor is None else -floor.sum(axis=0)
     for resource, more in zip(resources, brought.tolist(), strict=True):
         name, capacity = resource["name"], float(resource["capacity"])
         if capacity + more <= 0.0:
             raise BadCommand(
-                f"{folder}: resource {name!r} has the capacity {capacity:g}. A session divides "
-                "what there is and what companies bring; here some must bring more than set.json "
-                "says that they can (floors)"
+                f"{folder}: resource {name!r} has capacity {capacity:g}, and companies do not "
+                "bring enough to divide any; correct 'capacity' or 'floors' in set.json"
             )
         if resource.get("form", "<=") not in ("<=", "="):
             raise BadCommand(
-                f"{folder}: resource {name!r} is shared by {resource['form']!r}; only '<=' and '=' "
-                "can be played"
+                f"{folder}: resource {name!r} has the form {resource['form']!r}; only '<=' and '=' "
+                "are supported"
             )
 
 
@@ -105,7 +106,7 @@ def _both_sides(
     floor: Floats | None,
     companies: int,
 ) -> tuple[Floats, tuple[str, ...], Floats | None, tuple[str, ...]]:
-    """Beside each resource that must be used up, its other side: what all use is not less."""
+    """Adds the other side of each resource that must be used up: total use is not less."""
     exact = np.array([r.get("form", "<=") == "=" for r in resources])
     if not exact.any():
         return capacity, names, floor, ()
@@ -124,7 +125,7 @@ def _company(file: Path, agreement: Agreement, brings: bool) -> CompanyModel:
     data = read(file, agreement)
     if not brings and (data.value[data.index < data.resources] < 0.0).any():
         raise BadCommand(
-            f"{file}: the company brings some of a shared resource (signed consumption), and "
-            "set.json does not say how much each may bring (floors)"
+            f"{file}: the company brings some of a shared resource (negative consumption); add "
+            "'floors' to set.json"
         )
     return data

@@ -1,8 +1,8 @@
-"""Ports of loopback that no two sessions on this machine take at the same time.
+"""Loopback ports that no two sessions on this machine use at the same time.
 
-A port that is free now may be taken before its owner binds it. So each is reserved first: a
-byte of one file in the temporary folder, locked for as long as this process lives. The
-system lets go of it when the process ends, however it ends.
+A free port may be taken before its owner binds it. So each port is reserved first: one byte of a
+file in the temporary folder, locked while this process lives. The system releases the lock when the
+process ends.
 """
 
 import fcntl
@@ -16,14 +16,14 @@ from contextlib import ExitStack
 from pathlib import Path
 
 FIRST, LAST = 12_000, 32_000
-"""Below the range from which outgoing connections take theirs."""
+"""Below the range of ports for outgoing connections."""
 
 _reserved: set[int] = set()
 _one_at_a_time = threading.Lock()
 
 
 def reserve(count: int) -> int:
-    """The first of `count` neighbouring ports that are free, and this process's until it ends.
+    """Reserve `count` neighbouring free ports until this process ends; return the first.
 
     Guarantee: no other process of this user that reserves its ports gets one of them.
     """
@@ -36,9 +36,9 @@ def reserve(count: int) -> int:
 
 
 def _take(ports: range) -> bool:
-    """Reserve all of them, unless one is reserved or in use. What fails stays reserved, too."""
+    """Reserve all ports, unless one is reserved or in use. Failed ports stay reserved too."""
     with _one_at_a_time:
-        if not _reserved.isdisjoint(ports):  # a process is never in the way of its own locks
+        if not _reserved.isdisjoint(ports):  # locks do not exclude their own process
             return False
         try:
             fcntl.lockf(_locks(), fcntl.LOCK_EX | fcntl.LOCK_NB, len(ports), ports.start)
@@ -56,6 +56,6 @@ def _take(ports: range) -> bool:
 
 @functools.cache
 def _locks() -> int:
-    """Never closed: closing would let go of every reservation."""
+    """The lock file. It is never closed: closing it would release every reservation."""
     path = Path(tempfile.gettempdir()) / f"sotto-ports-{os.getuid()}"
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

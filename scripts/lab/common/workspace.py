@@ -1,6 +1,6 @@
-"""The folder of a session on this machine: keys, agreement and models, each in its owner's place.
+"""The folder of a session on this machine: keys, agreement and models.
 
-A company's own things are in the folder of its name, as they would be on its own machine.
+Each company's files are in a folder of its name, as they would be on its own machine.
 """
 
 import argparse
@@ -31,7 +31,7 @@ def prepare(folder: Path, instance: Instance, options: argparse.Namespace) -> Ag
 def equip(
     folder: Path, table: dict[str, Any], data: Sequence[CompanyModel], options: argparse.Namespace
 ) -> Agreement:
-    """Keys, models and the agreement of this table. The ports are this process's."""
+    """Write keys, models and the agreement of this table. Reserves the ports."""
     import zmq
 
     public, secret = zmq.curve_keypair()
@@ -57,7 +57,7 @@ def equip(
 
 
 def save_model(data: CompanyModel, path: Path) -> None:
-    """A private data set as the `.npz` file that a company would bring."""
+    """Write a model as the `.npz` file of a company."""
     matrix = np.zeros((data.resources + data.private_rows, data.columns))
     columns = np.repeat(np.arange(data.columns), np.diff(data.start))
     matrix[data.index, columns] = data.value

@@ -1,7 +1,7 @@
-"""The paper's study, reproduced and extended: the command line, and the order of things.
+"""`scripts/study`: the paper's study, reproduced and extended: its command line and its steps.
 
-What is played stands in `studies.cells`, how in `studies.play`, by whom in
-`studies.workers`, what is finished in `studies.work`; nothing here may touch a number.
+`grid` defines the sessions, `replicate` runs them, `workers` distributes them and `units` stores
+what is finished. Nothing here may change a number.
 """
 
 import argparse
@@ -39,8 +39,8 @@ def names() -> list[str]:
 
 @contextmanager
 def progress(console: Console, total: float, done: float) -> Iterator[Any]:
-    """Shows how far the work is and how long the rest may take; lines where there is no screen."""
-    begin, advanced, told = time.monotonic(), 0.0, -1
+    """Shows progress and the time left; prints lines where there is no terminal."""
+    begin, advanced, printed = time.monotonic(), 0.0, -1
 
     def left() -> str:
         if not advanced:
@@ -62,12 +62,12 @@ def progress(console: Console, total: float, done: float) -> Iterator[Any]:
     bar.update(task, completed=done)
 
     def advance(amount: float) -> None:
-        nonlocal advanced, told
+        nonlocal advanced, printed
         advanced += amount
         bar.update(task, advance=amount, left=left())
         tenth = int(10.0 * (done + advanced) / total + 1e-9)
-        if not console.is_terminal and tenth > told:
-            told = tenth
+        if not console.is_terminal and tenth > printed:
+            printed = tenth
             console.print(f"{(done + advanced) / total:.0%} done, {left()}")
 
     with bar:
@@ -77,7 +77,7 @@ def progress(console: Console, total: float, done: float) -> Iterator[Any]:
 def manifest(
     options: argparse.Namespace, terms: Mapping[str, Any], *, seconds: float, cpu_seconds: float
 ) -> str:
-    """How the results came about. The seconds are those of all starts together."""
+    """How the results were content. The seconds are the sum over all starts."""
     commit, changed = git("rev-parse", "HEAD"), git("status", "--porcelain")
     content = {
         "command": " ".join(["scripts/study", *options.arguments]),
@@ -94,7 +94,7 @@ def manifest(
 
 
 def git(*arguments: str) -> str | None:
-    """What git says of this project; None where there is no git, or no repository."""
+    """Output of a git command in this project; None without git or a repository."""
     try:
         done = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True)
     except OSError:
@@ -103,16 +103,16 @@ def git(*arguments: str) -> str | None:
 
 
 def study(options: argparse.Namespace) -> None:
-    """Play what is missing, then write the tables, the figures and the page."""
+    """Run what is missing, then write the tables, the figures and the page."""
     try:
         from scripts.lab.study.figures.whole import draw_all
     except ModuleNotFoundError as error:
-        raise BadCommand(f"no {error.name}: pip install '.[study]' brings it") from None
+        raise BadCommand(f"no {error.name}: install it with pip install '.[study]'") from None
     console, out = Console(), options.out
     if not options.redraw:
         _play(options, console)
     if not (out / "manifest.json").exists():
-        raise BadCommand(f"{out} holds no finished study; leave out --redraw to make one")
+        raise BadCommand(f"{out} holds no finished study; run it without --redraw")
     draw_all(out)
     results.write(out)
     console.print(f"the results are in {out}: read {out / 'results.md'} first")
@@ -145,21 +145,21 @@ def _play(options: argparse.Namespace, console: Console) -> None:
     finished = [(unit, work.get(unit)) for unit in order]
     tables.write(options.out, finished)
     cpu_seconds = sum(rows.cpu_seconds for _, rows in finished)
-    made = manifest(options, terms, seconds=clock.seconds, cpu_seconds=cpu_seconds)
-    write(options.out / "manifest.json", made)
+    content = manifest(options, terms, seconds=clock.seconds, cpu_seconds=cpu_seconds)
+    write(options.out / "manifest.json", content)
     work.remove()
 
 
-def counted(text: str) -> int:
-    """A whole number from 1 on."""
+def positive(text: str) -> int:
+    """A positive integer."""
     if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive integer")
     return int(text)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     arguments = sys.argv[1:] if arguments is None else arguments
-    for library in ("OMP", "OPENBLAS", "MKL"):  # one process for each core is all there is to gain
+    for library in ("OMP", "OPENBLAS", "MKL"):  # processes use the cores; threads would not help
         os.environ[f"{library}_NUM_THREADS"] = "1"
     parser = argparse.ArgumentParser(
         prog="scripts/study",
@@ -171,7 +171,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "  privacy      the paper's grid of market shares and budgets, and larger budgets\n"
         "  parties      equal shares of 2/K, from 5 to 100 parties\n"
         "  quota        what the feasible split is worth, without minimum demands\n"
-        "  totals       releases that nobody can read one by one, from 10 to 100 parties\n\n"
+        "  totals       masked releases, from 10 to 100 parties\n\n"
         "A study that was stopped goes on where it was when the same command is given again;\n"
         "until it is finished, its parts are in DIR/.work. The same seed gives the same tables.\n\n"
         "on more than one machine, with this project on each:\n"
@@ -186,13 +186,28 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--quick", action="store_true", help=f"{QUICK} replications: two minutes on two cores"
     )
     size.add_argument(
-        "--replications", type=counted, default=100, metavar="N", help="of each cell (%(default)s)"
+        "--replications",
+        type=positive,
+        default=100,
+        metavar="N",
+        help="of each cell (%(default)s)",
     )
-    add("--seed", type=counted, default=1, help="of the first replication (%(default)s)")
-    add("--only", action="append", choices=names(), help="this experiment; may be repeated")
-    add("--processes", type=counted, default=os.cpu_count(), metavar="N", help="(all cores)")
-    add("--dask", metavar="ADDRESS", help="play on the workers of this Dask scheduler")
-    add("--redraw", action="store_true", help="make only figures and results.md, from the tables")
+    add(
+        "--seed",
+        type=positive,
+        default=1,
+        help="seed of the first replication (%(default)s)",
+    )
+    add("--only", action="append", choices=names(), help="only this experiment; may be repeated")
+    add(
+        "--processes",
+        type=positive,
+        default=os.cpu_count(),
+        metavar="N",
+        help="(all cores)",
+    )
+    add("--dask", metavar="ADDRESS", help="run on the workers of this Dask scheduler")
+    add("--redraw", action="store_true", help="only make figures and results.md, from the tables")
     parser.set_defaults(run=study, arguments=list(arguments))
     run(parser, arguments)
 

@@ -1,12 +1,12 @@
-"""Corners of a party's problem that were best at some prices, and at which prices they still are.
+"""Remembers the optimal corners of a party's problem, and the prices at which each is optimal.
 
-Prices change only the objective, so that a corner once found stays feasible; whether it is
-still best is a few hundred multiplications, where a solver takes as many microseconds. For the
-study alone, which asks millions of times: in a party the time of an answer would tell whether
-its corner is new, so none of this may ever be imported there.
+Prices change only the objective, so a corner stays feasible. Checking whether it is still optimal
+takes a few hundred multiplications; a solver takes as many microseconds. Only for the study, which
+asks millions of times. A party must never import this: the time of its answer would reveal whether
+its corner is new.
 
-Symbols: λ prices, y the values of the rows and d the reduced costs of the columns, both
-linear in λ: a corner is best wherever none of them has the wrong sign.
+Symbols: λ prices, y the duals of the rows and d the reduced costs of the columns, both linear in λ:
+a corner is optimal where none of them has the wrong sign.
 """
 
 from dataclasses import dataclass
@@ -21,14 +21,14 @@ from protocol.numeric import Floats, frozen
 from scripts.lab.common.instances import Instance
 
 KEPT = 32
-"""Corners remembered of one problem. A session rarely sees more than ten."""
+"""Corners remembered for one problem. A session rarely sees more than ten."""
 
-_TOLERANCE = 1e-12  # of the largest utility: rounding, and nothing beside the smallest ones
+_TOLERANCE = 1e-12  # fraction of the largest utility: above rounding, below the smallest utilities
 
 
 @dataclass(frozen=True)
 class Corner:
-    """A plan, what it takes and what it consumes of each resource, what it earns."""
+    """A plan, its demand and consumption of each resource, and its objective."""
 
     plan: Floats
     demand: Floats
@@ -38,7 +38,7 @@ class Corner:
 
 @dataclass(frozen=True)
 class Region:
-    """Where a corner is best: level + slope·λ ≥ lowest, which is 0 but for rounding."""
+    """Where a corner is optimal: level + slope·λ ≥ lowest, which is 0 except for rounding."""
 
     corner: Corner
     level: Floats
@@ -47,11 +47,10 @@ class Region:
 
 
 class Remembering(Subproblem):
-    """The subproblem of a party that asks the solver only where no corner it knows is best.
+    """A party's best response that calls the solver only where no known corner is optimal.
 
-    Guarantee: where one corner alone is best, the answer is the one that a party's own
-    subproblem gives, up to what the solver's rounding may differ by from one way there to
-    another; where several are equally good, it is one of them.
+    Guarantee: where one corner alone is optimal, the answer is that of the party's own subproblem,
+    up to rounding of the solver. Where several are equally good, it is one of them.
     """
 
     def __init__(self, data: CompanyModel, limit: Floats) -> None:
@@ -61,7 +60,7 @@ class Remembering(Subproblem):
 
     @property
     def region(self) -> Region | None:
-        """The corner used or learned last, and at which prices it stays the answer."""
+        """The corner used or learned last, and the prices at which it stays the answer."""
         return self._corners.last
 
     def answer(self, prices: Floats) -> Answer | None:
@@ -95,7 +94,7 @@ def remembering(instance: Instance) -> list[Remembering]:
 class Corners:
     """The corners found so far of one problem max c(λ)·z, M z within rows, z within bounds.
 
-    `parts` are those into which the problem divides each unit that a price is for.
+    `parts` is the scale of the problem's units for each unit that has a price.
     """
 
     def __init__(self, lp: highspy.HighsLp, parts: Floats) -> None:
@@ -121,7 +120,7 @@ class Corners:
         self._level = self._slope = np.zeros(0)
 
     def best(self, prices: Floats) -> Corner | None:
-        """A known corner that is best at these prices, or None."""
+        """A known corner that is optimal at these prices, or None."""
         last = self.last
         if last is None:
             return None
@@ -135,7 +134,7 @@ class Corners:
         return self.last.corner
 
     def learn(self, corner: Corner, basis: highspy.HighsBasis, prices: Floats) -> None:
-        """Remember the corner of this basis, if it is certain to be best at these prices."""
+        """Remember the corner of this basis, if it is certain to be optimal at these prices."""
         signs = self._signs(np.array([*basis.col_status, *basis.row_status]))
         if signs is None or (signs[:, 1:] @ prices + signs[:, 0]).min() < self._tolerance:
             return
@@ -145,7 +144,7 @@ class Corners:
         self._slope = np.concatenate([r.slope for r in self._regions])
 
     def _signs(self, status: Any) -> Floats | None:
-        """[y; d] of the nonbasic rows and columns as rows of numbers that must not be negative."""
+        """[y; d] of the nonbasic rows and columns, as rows of numbers that must not be negative."""
         at_lower = status == highspy.HighsBasisStatus.kLower
         at_upper = status == highspy.HighsBasisStatus.kUpper
         basic = status == highspy.HighsBasisStatus.kBasic

@@ -1,7 +1,7 @@
-"""What the study plays: its experiments, the settings and variants of each, and their agreements.
+"""The sessions of the study: experiments, their settings and variants, and the agreements.
 
-Data, not code: every parameter of every session stands here and is a public number. No
-variant may read a data set, an optimum or anybody's answer.
+Data, not code: every parameter of every session is here and is public. No variant may read a model,
+an optimum or an answer.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ from scripts.lab.common.agreements import players, table
 from scripts.lab.common.instances import RESOURCES, Instance, draw
 
 WORTH = 100.0
-"""The public guess of what a whole capacity fetches: the same for every resource and cell."""
+"""The public estimate of a capacity's total value: one for every resource and cell."""
 
 DELTA = 0.001
 PAPER_EPSILONS = (0.1, 0.5, 2.0, 4.0)
@@ -31,7 +31,7 @@ HIDDEN = float("inf")
 """The ε of a session without noise."""
 
 MOMENTUM_HIDDEN = 0.9
-"""The paper does not say which momentum its data-hiding figure has; this is the usual one."""
+"""The paper does not state the momentum of its figure without noise; this is usual."""
 
 MOMENTUM_PRIVATE = 0.1
 TAU = 0.01
@@ -39,7 +39,7 @@ TAU = 0.01
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to run a session: what goes into its agreement besides the resources."""
+    """One way to run a session: the terms of its agreement besides the resources."""
 
     label: str
     mode: str
@@ -48,11 +48,11 @@ class Variant:
     prices: Mapping[str, Any] = field(default_factory=dict)
     worth: bool = True
     caps: bool = False
-    """Whether the shares are agreed, and so bound the sensitivity, or only kept in private."""
+    """Whether the shares are agreed, and so bound the sensitivity, or are only kept in private."""
 
     divided: int = 0
-    """Where the step is 1/√t: how often it is divided by ‖c‖. Twice is the paper's code, which
-    divides consumption and capacities by ‖c‖, so that its prices are ‖c‖ times ours."""
+    """How often the step 1/√t is divided by ‖c‖. Twice is the paper's code: it divides consumption
+    and capacities by ‖c‖, so its prices are ‖c‖ times ours."""
 
     tuned: bool = False
     """Whether the theorem's step is made K^1.5 times as long, as in the paper's code."""
@@ -60,7 +60,7 @@ class Variant:
 
 _PAPER = {"accountant": "paper", "noise": "component"}
 _THEOREM = {"step": "theorem"}
-_RESERVE = {"reserve": 1e-6}  # of the committed tables; an agreement says less unless told
+_RESERVE = {"reserve": 1e-6}  # of the committed tables; the default of an agreement is smaller
 
 VARIANTS: Mapping[str, Variant] = {
     "standard": Variant("standard", "private", privacy=_PAPER, prices=_THEOREM),
@@ -113,7 +113,7 @@ CONVERGENCE_VARIANTS = (
 
 @dataclass(frozen=True)
 class Setting:
-    """Who sits at the table: how many, with which market shares, with minimum demands or not."""
+    """Number of companies, market shares, and whether there are minimum demands."""
 
     parties: int
     share_first: float | None = None
@@ -130,10 +130,9 @@ class Setting:
         )
 
     def draws(self, seed: int, rounds: int) -> Floats:
-        """Noise in units of σ, rounds by parties by resources: the same for all variants and ε.
+        """Noise in units of σ, rounds by parties by resources: one array for all variants and ε.
 
-        Own data and placebo are played with the same draws, so that they can be compared
-        in pairs.
+        Own data and placebo use the same draws, so that they can be compared in pairs.
         """
         text = f"sotto study\n{seed}\n{self}"
         key = int.from_bytes(hashlib.sha256(text.encode()).digest()[:16], "big")
@@ -143,7 +142,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A question of the study: all its settings are played in all its variants."""
+    """A question of the study: every setting is run with every variant."""
 
     name: str
     rounds: int
@@ -154,11 +153,11 @@ class Experiment:
     """Whether the parties also plan within the quota of each session."""
 
     hindsight: bool = True
-    """Whether the placebo too is judged at its best round: as long as a session takes."""
+    """Whether the placebo is also judged at its best round, which takes as long as a session."""
 
     @property
     def sessions(self) -> tuple[tuple[float, str], ...]:
-        """(ε, variant) of every session with one instance: those with noise at every ε."""
+        """(ε, variant) of every session with one instance; those with noise at every ε."""
         noisy = [v for v in self.variants if VARIANTS[v].mode != "exact"]
         quiet = [v for v in self.variants if VARIANTS[v].mode == "exact"]
         return (*product(self.epsilons, noisy), *((HIDDEN, v) for v in quiet))
@@ -202,7 +201,7 @@ EXPERIMENTS = (
 def agree(
     variant: Variant, instance: Instance, *, rounds: int, epsilon: float, buffer: float | None
 ) -> Agreement:
-    """The agreement of one session. Of the instance only its public numbers are read."""
+    """The agreement of one session. It reads only the public numbers of the instance."""
     capacity, privacy, prices = instance.capacity, dict(variant.privacy), dict(variant.prices)
     if variant.mode != "exact":
         privacy |= {"epsilon": epsilon, "delta": DELTA}

@@ -1,8 +1,8 @@
-"""The chapter on other models: public sets, whole numbers, concave objectives, and narrow bands.
+"""Other models: public sets, integer columns, concave objectives, and narrow bands.
 
-Plays them without a network and writes one page, `REAL.md`, with what every line was played with.
-Rows are kept in a file beside it, so that sets can be played one after the other. The joint optimum
-judges what was played and chooses nothing.
+Runs sessions without a network and writes one page, `REAL.md`, with the terms of every row. Rows
+are stored in a file beside it, so that sets can be run one after the other. The joint optimum
+judges the sessions and never influences them.
 """
 
 import argparse
@@ -38,8 +38,8 @@ from scripts.lab.simulate import command_line, play
 Row = dict[str, Any]
 
 ROUNDS, TOLERANCE = 400, 1e-5
-"""For the sets: the most rounds, and when they may end. What all capacities are worth may be far
-more than the optimum, which is what is judged by here: so ten times as near as usual."""
+"""For the sets: the most rounds, and the tolerance. The worth of all capacities may be far above
+the optimum, by which sessions are judged here; so the tolerance is a tenth of the usual one."""
 
 SEEDS = range(1, 6)
 WIDTHS = (1.0, 0.5, 0.25)
@@ -47,7 +47,7 @@ EPSILONS = (8.0, 64.0)
 
 
 def set_row(folder: Path) -> Row:
-    """One public set without noise, nothing said about worth."""
+    """One public set without noise and without worth."""
     instance, optimum = read_set(folder)
     figures = _played(instance, optimum, "--rounds", str(ROUNDS), "--tolerance", str(TOLERANCE))
     return {
@@ -59,7 +59,7 @@ def set_row(folder: Path) -> Row:
 
 
 def kind_row(kind: str, resources: int, seed: int) -> Row:
-    """Ten companies that are not linear, beside the joint problem."""
+    """Ten companies that are not linear, compared with the joint problem."""
     make = knapsacks if kind == "whole" else curved
     instance = make(seed, parties=10, resources=resources)
     return _played(instance, central(instance))
@@ -79,7 +79,7 @@ def _played(instance: Instance, optimum: Optimum, *arguments: str) -> Row:
 
 
 def banded(instance: Instance, width: float) -> Instance:
-    """The same companies, each with an equal part of all but this of a capacity for certain."""
+    """These companies with floors: an equal share of all but a fraction `band` of a capacity."""
     count = len(instance.data)
     low = np.full_like(instance.share, (1.0 - width) / count)
     floor = low * instance.capacity
@@ -89,7 +89,7 @@ def banded(instance: Instance, width: float) -> Instance:
 
 
 def band_row(reveal: str, epsilon: float, width: float, seed: int) -> Row:
-    """Prices learned through noise in a narrow band: from own data, and from a placebo's."""
+    """Prices learned through noise in a narrow band: from own data, and from a placebo."""
     plain = draw(seed, parties=10, demands=False)
     own = banded(plain, width)
     other = banded(placebo(plain, seed + 1000, demands=False), width)
@@ -111,7 +111,7 @@ def band_row(reveal: str, epsilon: float, width: float, seed: int) -> Row:
 
 
 def work(folders: Sequence[Path], quick: bool) -> Iterator[tuple[str, Any]]:
-    """What there is to play: a key for the row, and the call that makes it."""
+    """What to run: a key for each row, and the call that makes it."""
     for folder in folders:
         yield f"set {folder.name}", partial(set_row, folder)
     seeds = SEEDS[:1] if quick else SEEDS
@@ -125,7 +125,7 @@ def work(folders: Sequence[Path], quick: bool) -> Iterator[tuple[str, Any]]:
 
 
 def page(rows: dict[str, Row]) -> str:
-    """The chapter."""
+    """The page."""
     return "\n".join([*_sets(rows), *_kinds(rows), *_bands(rows)]) + "\n"
 
 
@@ -208,9 +208,9 @@ def _bands(rows: dict[str, Row]) -> Iterator[str]:
             continue
         noise, own, other = (_mean([r[n] for r in played]) for n in ("noise", "own", "placebo"))
         removed = None if own is None or not other else 1.0 - own / other
-        told = "–" if noise is None else f"{noise:.3g}"
+        noise_text = "–" if noise is None else f"{noise:.3g}"
         yield (
-            f"| {reveal} | {epsilon:g} | {width:g} | {told} | {_percent(own)} | "
+            f"| {reveal} | {epsilon:g} | {width:g} | {noise_text} | {_percent(own)} | "
             f"{_percent(other)} | {_percent(removed)} |"
         )
 
@@ -226,12 +226,15 @@ def _percent(value: float | None) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(
         prog="scripts.lab.study.real_models",
-        description="Play the sets of a folder, and companies that are not linear; write a page.",
+        description="Run the sets of a folder and companies that are not linear; write a page.",
     )
     parser.add_argument("sets", type=Path, metavar="DIR", help="a folder of sets of models")
     parser.add_argument("--out", type=Path, default=Path("real"), metavar="FOLDER")
     parser.add_argument(
-        "--only", nargs="*", metavar="WORD", help="rows that begin so, like 'set gap'"
+        "--only",
+        nargs="*",
+        metavar="WORD",
+        help="only rows with these prefixes, such as 'set gap'",
     )
     parser.add_argument("--quick", action="store_true", help="one seed of each instead of five")
     parser.set_defaults(run=_written)
@@ -244,12 +247,12 @@ def _written(options: argparse.Namespace) -> None:
     rows: dict[str, Row] = json.loads(kept.read_text()) if kept.exists() else {}
     folders = sorted(path.parent for path in options.sets.glob("*/set.json"))
     todo = [
-        (key, made)
-        for key, made in work(folders, options.quick)
+        (key, make_row)
+        for key, make_row in work(folders, options.quick)
         if key not in rows and (not options.only or any(map(key.startswith, options.only)))
     ]
-    for key, made in track(todo, "played", console=Console(stderr=True)):
-        rows[key] = made()
+    for key, make_row in track(todo, "rows", console=Console(stderr=True)):
+        rows[key] = make_row()
         kept.write_text(json.dumps(rows, indent=1, sort_keys=True) + "\n")
     (options.out / "REAL.md").write_text(page(rows))
 

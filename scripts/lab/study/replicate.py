@@ -1,8 +1,8 @@
-"""One replication of the study: an instance, every session with it, and the rows they give.
+"""One replication of the study: an instance, every session with it, and their rows.
 
-The same public course, noise plan and clamping as in a real session and the same answers,
-from remembered corners, without the sockets, signatures and ledgers. The central optimum is
-the yardstick of the rows and never reaches a session.
+Uses the real round engine, calibration and truncation, without sockets, signatures and ledgers.
+Answers come from remembered corners and equal those of real parties. The central optimum judges the
+rows and never reaches a session.
 """
 
 import math
@@ -23,15 +23,14 @@ from protocol.numeric import Floats, Ticks
 from protocol.outcome.outcome import Outcome
 from protocol.privacy.calibration import Calibration
 from protocol.rounds import RoundEngine
-from scripts.lab.common.convergence import first_below
-from scripts.lab.common.convergence import told as told_prices
+from scripts.lab.common.convergence import first_below, outcome_prices
 from scripts.lab.common.instances import Instance, central, placebo
 from scripts.lab.study.active_sets import Remembering, remembering
 from scripts.lab.study.grid import EXPERIMENTS, VARIANTS, Setting, agree
 
 Row = Mapping[str, Any]
 MARKS = (10, 20, 30, 40, 50, 60, 100, 150, 284, 500, 790, 1000)
-"""Rounds whose gap is kept of every replication; 284 and 790 are those the paper names."""
+"""Rounds whose gap is stored for every replication; the paper names 284 and 790."""
 
 LEVELS = (25.0, 15.0, 5.0, 1.0, 0.1)
 """Gaps in percent for which the rounds needed are counted."""
@@ -53,7 +52,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Rows:
-    """What a unit leaves: rows by table, for convergence the gap at every round, and its cost."""
+    """The result of a unit: rows by table, for convergence the gap at every round, and its cost."""
 
     tables: Mapping[str, Sequence[Row]]
     curves: Mapping[str, Sequence[float]]
@@ -61,36 +60,36 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Played:
-    """What a session came to, and dual values by round for those who played.
+class SimulatedSession:
+    """The outcome of a session, and dual values by round.
 
-    `dual` is that of the prices asked, `told` that of the prices the session would have come
-    to, had it ended there: the weighted ones where its rule has weights, else those asked.
-    `asked` is what each party wanted, rounds by parties by resources, which nobody else knows.
+    `dual` is at the prices of the round. `outcome_dual` is at the prices of the outcome if the
+    session had ended there: the weighted prices if the rule has weights, else those of the round.
+    `asked` is each party's demand, rounds by parties by resources, which is private in a real
+    session.
     """
 
-    known: Outcome
+    outcome: Outcome
     dual: Floats
-    told: Floats
+    outcome_dual: Floats
     asked: Ticks
 
     @property
     def quota(self) -> Ticks:
-        """What each party may use: as everybody knows, or as each works out for itself."""
-        if not self.known.agreement.masked:
-            return self.known.quota
-        caps, rule = quantities(self.known.agreement).share_ticks, self.known.rule
-        own = np.tensordot(np.array(rule.weights), self.asked, 1)  # integers far below 2^63
+        """What each party may use, from public or from private quotas."""
+        if not self.outcome.agreement.masked:
+            return self.outcome.quota
+        caps, rule = quantities(self.outcome.agreement).share_ticks, self.outcome.rule
+        own = np.tensordot(np.array(rule.weights), self.asked, 1)  # integers, far below 2^63
         rows = zip(own.tolist(), caps.tolist(), strict=True)
         return np.array([rule.quota(*row) for row in rows], dtype=np.int64)
 
 
 class Companies:
-    """The parties of one instance, asked all at once.
+    """The parties of one instance, asked together.
 
-    From one round to the next nearly all give the answer they gave before. Whether a party
-    does is read off the region of its last corner, for all parties in one multiplication;
-    only the others are asked.
+    In most rounds nearly all parties repeat their last answer. One multiplication checks this for
+    all parties, with the region of each last corner; only the others are asked.
     """
 
     def __init__(self, instance: Instance, problems: Sequence[Remembering] | None = None) -> None:
@@ -105,9 +104,9 @@ class Companies:
         self._utility = np.zeros(parties)
 
     def answers(self, prices: Floats) -> tuple[Floats, Floats]:
-        """What each would take and earn at these prices: parties by resources, and parties.
+        """Demand and objective of each party at these prices: parties by resources, and parties.
 
-        A solver that fails counts as no demand, as in the gate, and gives no dual value.
+        A failed solve counts as no demand, as in the gate, and gives no dual value.
         """
         margin = (self._slope @ prices + self._level).min(axis=1)
         for k in np.flatnonzero(margin < self._lowest).tolist():
@@ -138,19 +137,19 @@ class Companies:
         return float(prices @ self.capacity + self.answers(prices)[1].sum())
 
     def overrun(self, prices: Floats) -> float:
-        """By how much of a capacity the plans at these prices overrun it, at worst."""
+        """By what fraction of a capacity the plans at these prices exceed it, at worst."""
         total = self.answers(prices)[0].sum(axis=0) / self.capacity
         return max(0.0, float(total.max()) - 1.0)
 
 
-def session(agreement: Agreement, companies: Companies, draws: Floats) -> Played:
-    """Play a whole session; `draws` is the noise in units of σ, rounds by parties by numbers."""
+def session(agreement: Agreement, companies: Companies, draws: Floats) -> SimulatedSession:
+    """Run a session; `draws` is the noise in units of σ, rounds by parties by numbers."""
     engine, calibration = RoundEngine(agreement), Calibration(agreement)
     state = engine.opening
-    if agreement.masked:  # nobody is asked to read one release, so that nothing need be masked
+    if agreement.masked:  # no release is read on its own, so none needs a mask
         state = engine.pair(state, [])
     scales, adaptive = calibration.scales(state.caps), agreement.mode == "clipped"
-    path, dual, told = [], [], []
+    path, dual, outcome_dual = [], [], []
     released: list[Ticks] = []
     asked: list[Ticks] = []
     while True:
@@ -159,16 +158,20 @@ def session(agreement: Agreement, companies: Companies, draws: Floats) -> Played
         path.append(prices)
         dual.append(float(prices @ companies.capacity + objective.sum()))
         proved = state.certificate is not None
-        told.append(companies.dual(told_prices(state, companies.capacity)) if proved else dual[-1])
+        outcome_dual.append(
+            companies.dual(outcome_prices(state, companies.capacity)) if proved else dual[-1]
+        )
         if state.over:
-            known = Outcome(
+            outcome = Outcome(
                 agreement=agreement,
                 state=state,
                 released=np.array(released),
                 path=np.array(path),
                 sealed=True,
             )
-            return Played(known, np.array(dual), np.array(told), np.array(asked))
+            return SimulatedSession(
+                outcome, np.array(dual), np.array(outcome_dual), np.array(asked)
+            )
         if adaptive:
             scales = calibration.scales(state.caps)
         noise = np.rint(draws[state.round] * scales).astype(np.int64)
@@ -198,11 +201,11 @@ def _convergence(unit: Unit) -> Rows:
             VARIANTS[name], instance, rounds=experiment.rounds, epsilon=epsilon, buffer=None
         )
         played = session(agreement, companies, silence)
-        gap = lasting(played.told / optimum - 1.0, experiment.rounds)
+        gap = lasting(played.outcome_dual / optimum - 1.0, experiment.rounds)
         curves[name] = gap.tolist()
         rows.append(
             {"parties": unit.setting.parties, "variant": name, "seed": unit.seed}
-            | {"rounds_played": played.known.rounds}
+            | {"rounds_played": played.outcome.rounds}
             | {f"gap_{mark}": gap[mark] for mark in MARKS}
             | {f"rounds_{level:g}": first_below(gap, level / 100.0) for level in LEVELS}
         )
@@ -210,7 +213,7 @@ def _convergence(unit: Unit) -> Rows:
 
 
 def lasting(values: Floats, rounds: int) -> Floats:
-    """Values by round, of which a session that has ended keeps its last."""
+    """Values by round; a session that has ended keeps its last value."""
     return np.pad(values, (0, rounds + 1 - len(values)), mode="edge")
 
 
@@ -236,7 +239,7 @@ def _sessions(unit: Unit) -> list[Row]:
             buffer=setting.buffer,
         )
         own, other = (session(agreement, t, draws) for t in (companies, others))
-        average = own.known.prices
+        average = own.outcome.prices
         row: dict[str, Any] = {
             "experiment": unit.experiment,
             "parties": setting.parties,
@@ -249,15 +252,15 @@ def _sessions(unit: Unit) -> list[Row]:
             "gap_last": gap(own.dual[-1]),
             "gap_average": gap(companies.dual(average)),
             "gap_best": gap(own.dual.min()),
-            "placebo_last": gap(companies.dual(other.known.last_prices)),
-            "placebo_average": gap(companies.dual(other.known.prices)),
-            "overrun_last": companies.overrun(own.known.last_prices),
+            "placebo_last": gap(companies.dual(other.outcome.last_prices)),
+            "placebo_average": gap(companies.dual(other.outcome.prices)),
+            "overrun_last": companies.overrun(own.outcome.last_prices),
             "overrun_average": companies.overrun(average),
         }
         if experiment.hindsight:
-            row["placebo_best"] = gap(min(companies.dual(prices) for prices in other.known.path))
+            row["placebo_best"] = gap(min(companies.dual(prices) for prices in other.outcome.path))
         if experiment.quota and VARIANTS[name].caps:
-            equal = equal or splits.within(agreement, own.known.prorata, "prorata")
+            equal = equal or splits.within(agreement, own.outcome.prorata, "prorata")
             row |= equal | splits.within(agreement, own.quota, "quota")
             row["quota_over"] = _over(agreement, own.quota)
         if experiment.quota and not setting.demands:
@@ -267,21 +270,20 @@ def _sessions(unit: Unit) -> list[Row]:
 
 
 class Splits:
-    """What the parties of an instance earn if each keeps to its part of a split."""
+    """What the parties of an instance earn if each keeps to its quota of a split."""
 
     def __init__(self, instance: Instance, optimum: float, *, demands: bool) -> None:
         self._instance, self._optimum = instance, optimum
-        # Without minimum demands there always is a plan, and a solver kept warm finds its worth;
+        # Without minimum demands there is always a plan, and a warm solver finds its utility;
         # with them only the settlement can tell whether there is one.
         limits = instance.share * instance.capacity
         pairs = zip(instance.data, limits, strict=True)
         self._warm = None if demands else [loaded(model(*pair)) for pair in pairs]
 
     def within(self, agreement: Agreement, split: Ticks, name: str) -> dict[str, Any]:
-        """The utility over the optimum.
+        """The utility over the optimum, and how many parties have no plan.
 
-        It is missing where some party has no plan within its part, for its minimum demands; how
-        many of the parties have none is the second number.
+        The utility is missing where some party's minimum demands do not fit into its quota.
         """
         limits = [amounts(agreement, part) for part in split]
         if self._warm is None:
@@ -298,18 +300,18 @@ class Splits:
 
 
 def _most(solver: highspy.Highs, first: int, limit: Floats) -> float:
-    """The most that a program earns whose demands, from this column on, have this limit."""
+    """The largest objective of a program whose demands, from this column on, have this limit."""
     m = len(limit)
     columns = np.arange(first, first + m, dtype=np.int32)
     solver.changeColsBounds(m, columns, np.zeros(m), limit)
     solver.run()
     if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
-        raise ValueError("the solver failed on a problem that has a plan")
+        raise ValueError("the solver failed on a feasible problem")
     return float(solver.getObjectiveValue())
 
 
 def _over(agreement: Agreement, split: Ticks) -> float:
-    """By how much of a capacity all quotas together are above it, at worst."""
+    """By what fraction of a capacity all quotas together exceed it, at worst."""
     return max(0.0, float(split.sum(axis=0).max()) / agreement.ticks - 1.0)
 
 

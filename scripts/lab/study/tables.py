@@ -1,7 +1,7 @@
-"""The tables of a study: written once, read by columns, and what is computed from a column.
+"""The tables of a study: written once, read by columns, and statistics of a column.
 
-A table is a compressed CSV file with a row for each replication. Whatever a page or a figure
-of a study says comes from these files and from nothing else.
+A table is a compressed CSV file with a row for each replication. Pages and figures of a study are
+made from these files alone.
 """
 
 import csv
@@ -21,7 +21,7 @@ from scripts.lab.study.grid import EXPERIMENTS, HIDDEN
 from scripts.lab.study.replicate import LEVELS, MARKS, Rows, Unit
 
 Columns = dict[str, Any]
-"""A table by columns: numbers, with NaN for what is missing, or texts."""
+"""A table by columns: numbers, with NaN for missing values, or texts."""
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "convergence": (
@@ -40,19 +40,19 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "shares": ("parties", "share_first", "buffer", "seed", "party", "share"),
     "curves": ("parties", "variant", "round", "mean", "minimum", "maximum"),
 }  # fmt: skip
-"""The tables that a study leaves, and the columns of each."""
+"""The tables of a study, and the columns of each."""
 
-BEST_PART = 0.9
-"""The part of the replications that the paper reports on."""
+BEST_FRACTION = 0.9
+"""The fraction of the replications that the paper reports on."""
 
 EXCEEDED = 1e-6
-"""An overrun below this part of a capacity is rounding: a tick is 1e-6."""
+"""An overrun below this fraction of a capacity is rounding: a tick is 1e-6."""
 
 DIGITS = (2, 3, 4, 5)
-"""After the point of a percentage: the fewest that show it, or the fewest if none does."""
+"""Decimals of a percentage: the fewest that show it, or the fewest if none does."""
 
 SURE = 2.0
-"""Standard errors that a difference must have to be called one."""
+"""Standard errors that make a difference significant."""
 
 
 def path(folder: Path, table: str) -> Path:
@@ -85,12 +85,12 @@ def write(folder: Path, units: Iterable[tuple[Unit, Rows]]) -> None:
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(COLUMNS[name])
         writer.writerows([shown(line.get(c)) for c in COLUMNS[name]] for line in found)
-        # no time of writing: the same rows give the same file
+        # no timestamp: the same rows give the same file
         path(folder, name).write_bytes(gzip.compress(text.getvalue().encode(), mtime=0))
 
 
 def shown(value: Any) -> str:
-    """A cell of a table: seven significant digits, nothing for what is missing."""
+    """A cell of a table: seven significant digits, empty if missing."""
     if value is None:
         return ""
     return f"{value:.7g}" if isinstance(value, float) else str(value)
@@ -112,19 +112,19 @@ def _numbers(cells: list[str]) -> Any:
 
 
 def where(table: Columns, **wanted: Any) -> Columns:
-    """The rows in which each of these columns has this value; None is what is missing."""
+    """The rows in which each of these columns has this value; None means missing."""
     chosen = np.ones(len(next(iter(table.values()))), dtype=bool)
     for name, value in wanted.items():
         chosen &= np.isnan(table[name]) if value is None else table[name] == value
     return {name: column[chosen] for name, column in table.items()}
 
 
-def best_part(values: Floats) -> Floats:
+def best_fraction(values: Floats) -> Floats:
     """The smallest 90 %."""
-    return np.sort(values)[: math.ceil(BEST_PART * len(values))]
+    return np.sort(values)[: math.ceil(BEST_FRACTION * len(values))]
 
 
-def part(chosen: Any) -> str:
+def rate(chosen: Any) -> str:
     """How many of these are true, in percent."""
     return f"{100 * float(np.mean(chosen)):.0f} %" if len(chosen) else "–"
 
@@ -150,7 +150,7 @@ def percent(values: Floats) -> str:
 
 
 def informed(rows: Columns, measure: str = "average") -> bool:
-    """Whether the own prices are better than the placebo's by more than chance explains."""
+    """Whether the own prices are better than the placebo's by more than chance."""
     saved = rows[f"placebo_{measure}"] - rows[f"gap_{measure}"]
     return len(saved) > 1 and mean(saved) > SURE * error(saved)
 
@@ -173,7 +173,7 @@ def cell(table: Columns, setting: Any, epsilon: float, variant: str, experiment:
 
 
 class Results:
-    """All tables of one run, and how they came about."""
+    """All tables of one run, and its manifest."""
 
     def __init__(self, folder: Path) -> None:
         self.manifest = json.loads((folder / "manifest.json").read_text())
@@ -190,6 +190,6 @@ class Results:
         return cell(self.sessions, setting, epsilon, variant, experiment)
 
     def recommended(self, setting: Any, epsilon: float, experiment: str) -> Columns:
-        """The recommended sessions at this ε, which without noise are those in exact mode."""
+        """The recommended sessions at this ε; without noise those in exact mode."""
         variant = "exact" if epsilon == HIDDEN else "recommended"
         return self.cell(setting, epsilon, variant, experiment)

@@ -1,7 +1,7 @@
-"""The work of a study: its units, and the folder of those that are finished.
+"""The units of a study, and the folder of finished ones.
 
-Every unit leaves one file as it ends, so that a study that was stopped, however hard, goes on
-where it was. Nothing here may touch a number.
+Every unit leaves one file when it ends, so that a stopped study resumes. Nothing here may change a
+number.
 """
 
 import fcntl
@@ -18,14 +18,14 @@ from scripts.lab.study.replicate import Rows, Unit
 
 
 def units(experiments: Iterable[str], seeds: Iterable[int]) -> list[Unit]:
-    """All work, in the order of the rows."""
+    """All units, in the order of the rows."""
     chosen = [e for e in EXPERIMENTS if e.name in experiments]
     places = [(e.name, setting) for e in chosen for setting in e.settings]
     return [Unit(name, setting, seed) for name, setting in places for seed in seeds]
 
 
 def cost(unit: Unit) -> float:
-    """How long a unit takes beside others: to tell the time left, and nothing else."""
+    """The relative time of a unit, only used to estimate the time left."""
     experiment = next(e for e in EXPERIMENTS if e.name == unit.experiment)
     passes = 1.0 if unit.experiment == "convergence" else 3.0 if experiment.hindsight else 2.0
     rounds = passes * len(experiment.sessions) * experiment.rounds
@@ -33,7 +33,7 @@ def cost(unit: Unit) -> float:
 
 
 class Work:
-    """The folder of finished units, and what it was begun with."""
+    """The folder of finished units, and the terms it was begun with."""
 
     def __init__(self, folder: Path, terms: Mapping[str, Any]) -> None:
         self._folder = folder
@@ -42,9 +42,7 @@ class Work:
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise BadCommand(
-                f"another study is at work in {folder}; choose another --out"
-            ) from None
+            raise BadCommand(f"another study runs in {folder}; choose another --out") from None
         begun = folder / "terms.json"
         if not begun.exists():
             write(begun, json.dumps(terms, indent=2) + "\n")
@@ -52,9 +50,9 @@ class Work:
         differing = [key for key in terms if before.get(key) != terms[key]]
         if differing:
             raise BadCommand(
-                f"{folder} holds a study begun with other terms ("
+                f"{folder} holds a study with other terms ("
                 + "; ".join(f"{key} {before.get(key)}, now {terms[key]}" for key in differing)
-                + "): go on with those, choose another --out, or remove that folder"
+                + "): use those terms, choose another --out, or remove that folder"
             )
 
     def __contains__(self, unit: Unit) -> bool:
@@ -90,7 +88,7 @@ class Clock:
 
 
 def write(path: Path, text: str) -> None:
-    """All of a file or none of it."""
+    """Write a file atomically."""
     partial = path.with_name(path.name + ".partial")
     partial.write_text(text, newline="\n")
     partial.replace(path)

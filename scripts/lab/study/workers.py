@@ -1,6 +1,6 @@
-"""Who plays the units of a study: the cores of this machine, or the workers of a Dask cluster.
+"""Runs the units of a study on the cores of this machine, or on a Dask cluster.
 
-Either gives the same rows for the same unit, in whatever order they end.
+Both give the same rows for a unit. Units may end in any order.
 """
 
 import importlib.metadata
@@ -18,7 +18,7 @@ from protocol.errors import BadCommand, SottoError, Unavailable
 from scripts.lab.study.replicate import Rows, Unit, play
 
 WORKER_SECONDS = 30
-"""How long the first worker of a Dask cluster is waited for: it may just be starting."""
+"""How long to wait for the first worker of a Dask cluster, which may just start."""
 
 
 Piece = TypeVar("Piece")
@@ -28,9 +28,9 @@ Done = TypeVar("Done")
 def local(
     work: Sequence[Piece], play: Callable[[Piece], Done], processes: int
 ) -> Iterator[tuple[Piece, Done]]:
-    """Pieces of work as they end, on the cores of this machine.
+    """Units as they end, on the cores of this machine.
 
-    Processes are new ones: a copy of this one would draw the same noise as another.
+    Processes are spawned, not forked: a fork would copy the state of the noise.
     """
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(processes, mp_context=context, initializer=follow_parent)
@@ -39,7 +39,7 @@ def local(
         for future in as_completed(futures):
             yield futures.pop(future), future.result()
     except BrokenProcessPool:
-        raise SottoError("a worker was killed; the same command goes on where it was") from None
+        raise SottoError("a worker was killed; run the same command to resume") from None
     finally:
         for child in multiprocessing.active_children():
             child.terminate()
@@ -47,7 +47,7 @@ def local(
 
 
 def follow_parent() -> None:
-    """A worker ends when the study does, however that ended; Ctrl-C is for the study alone."""
+    """A worker ends when the study ends, for any reason; it ignores Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def follow() -> None:
@@ -74,7 +74,7 @@ def cluster(work: Sequence[Unit], address: str) -> Iterator[tuple[Unit, Rows]]:
             client.wait_for_workers(1, timeout=WORKER_SECONDS)
         except TimeoutError:
             raise Unavailable(
-                f"the scheduler at {address} has had no workers for {WORKER_SECONDS} seconds; "
+                f"the scheduler at {address} had no workers for {WORKER_SECONDS} seconds; "
                 "start some"
             ) from None
         for worker, found in client.run(versions).items():
@@ -86,7 +86,7 @@ def cluster(work: Sequence[Unit], address: str) -> Iterator[tuple[Unit, Rows]]:
 
 
 def versions() -> dict[str, str]:
-    """What computes the numbers. Other versions may break ties otherwise."""
+    """Versions of what computes the numbers. Other versions may break ties differently."""
     names = ("numpy", "highspy")
     return {"python": platform.python_version()} | {
         name: importlib.metadata.version(name) for name in names

@@ -1,1 +1,1 @@
-"""What benchmarks compare with: bare loops, MPI, DISROPT."""
+"""What the benchmarks compare with: bare loops, MPI, DISROPT."""

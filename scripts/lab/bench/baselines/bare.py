@@ -1,14 +1,18 @@
-"""A bare lock-step loop that does the work no session can avoid, with nothing around it.
+"""A bare lock-step loop with only the work that every session needs.
 
-The floor that `scripts/bench rounds` compares the real session with. Counted, a round and
-a party: one warm solve in HiGHS (change the costs, run, read), one draw of OpenDP's discrete
-Gaussian, one Ed25519 signature, one durable append (the K releases of the round before and
-the own one of this round, one write, one fdatasync), one message to everybody over CURVE, K−1
-verifications, the sum and the next prices. Messages are as long as those of a session, and
-prices move by the same step. The noise of the next round is drawn once the message has left.
-Left out: state machine, hash chain, agreement checks, strangers, logs, recovery. Over the
-relay everybody's bytes pass one more process, `relay`, which drains one socket into the other
-(libzmq's own proxy looks at both sockets for each message, and is slower).
+`scripts/bench rounds` compares the real session with it. Each party does in each round:
+
+- one warm solve in HiGHS (change the costs, run, read), and one draw of OpenDP's discrete Gaussian,
+- one Ed25519 signature, and one message to all peers over CURVE,
+- one durable append: the K releases of the previous round and its own new release, one write, one
+  fdatasync,
+- K−1 verifications, the sum and the next prices.
+
+Messages are as long as those of a session, and prices move by the same step. The noise of the next
+round is drawn after the message has left. Left out: state machine, hash chain, agreement checks,
+unknown keys, logs, recovery. With a relay all bytes pass one more process, `relay`, which forwards
+from one socket to the other. (libzmq's own proxy polls both sockets for each message, and is
+slower.)
 """
 
 import json
@@ -46,25 +50,25 @@ from protocol.wire.codec import SIGNATURE_BYTES, release_bytes
 enable_features("contrib")
 
 HANDSHAKE = -1
-"""The round before the first: everybody is connected once it has closed."""
+"""The round before the first. When it closes, all parties are connected."""
 
-Box = dict[int, bytes]
-"""The signed messages of one round, by their sender's place in the roster."""
+Messages = dict[int, bytes]
+"""The signed messages of one round, by their sender's index in the roster."""
 
 
-def solving(folder: Path, name: str, agreement: Agreement) -> Callable[[Floats], Ticks]:
-    """The demand at some prices, in ticks: costs changed, run, read."""
+def demand_solver(folder: Path, name: str, agreement: Agreement) -> Callable[[Floats], Ticks]:
+    """Returns the demand at given prices, in ticks: change the costs, run, read."""
     data = company_model.read(folder / name / "model.npz", agreement)
     limit = quantities(agreement).share[agreement.place(name)] * quantities(agreement).capacity
     solver = loaded(model(data, limit))
     solver.run()
-    solver.setOptionValue("simplex_strategy", 4)  # primal, as the kept subproblem of a party
+    solver.setOptionValue("simplex_strategy", 4)  # primal, as in a party
     n, m = data.columns, data.resources
-    places = np.arange(n, n + m, dtype=np.int32)
+    price_columns = np.arange(n, n + m, dtype=np.int32)
     capacity = quantities(agreement).capacity
 
     def demand(prices: Floats) -> Ticks:
-        solver.changeColsCost(m, places, -prices)
+        solver.changeColsCost(m, price_columns, -prices)
         solver.run()
         values = np.array(solver.allVariableValues())[n:]
         ticks: Ticks = np.rint(values / capacity * TICKS).astype(np.int64)
@@ -73,8 +77,8 @@ def solving(folder: Path, name: str, agreement: Agreement) -> Callable[[Floats],
     return demand
 
 
-def drawing(agreement: Agreement, index: int) -> Callable[[], Ticks]:
-    """One draw for each number of a release, with the σ of the agreement."""
+def noise_source(agreement: Agreement, index: int) -> Callable[[], Ticks]:
+    """Returns one draw for each number of a release, with the σ of the agreement."""
     scales = Calibration(agreement).scales(quantities(agreement).share_ticks)[index]
     space = vector_domain(atom_domain(T="i64")), l2_distance(T="f64")
     draws = {s: make_gaussian(*space, scale=s) for s in scales.tolist()}
@@ -82,14 +86,14 @@ def drawing(agreement: Agreement, index: int) -> Callable[[], Ticks]:
     return lambda: np.concatenate([draw([0] * count) for draw, count in counts])
 
 
-class Voice:
-    """CURVE sockets to everybody: to the relay, or in a mesh to each of the others."""
+class Network:
+    """CURVE sockets to all peers: to the relay, or in a mesh to each peer."""
 
     def __init__(self, agreement: Agreement, keys: identity.Identity, ports: list[int]) -> None:
         self._context: zmq.Context[Any] = zmq.Context()
         self._keys, self._options = keys, socket_options(agreement)
         self._poller = zmq.Poller()
-        self._at_once = 1 if ports else 1_000  # from each ear: the others of a mesh say one a round
+        self._at_once = 1 if ports else 1_000  # messages from each socket
         if ports:
             self._out = self._socket(zmq.PUB)
             self._out.bind(f"tcp://127.0.0.1:{ports[agreement.place(keys.name)]}")
@@ -101,38 +105,38 @@ class Voice:
             self._out = self._socket(zmq.PUB, transport.coordinator_key)
             self._out.connect(address(transport.coordinator))
             self._listen(transport.coordinator_key, address(transport.coordinator, 1))
-        self.say = self._out.send
+        self.send = self._out.send
 
     def _socket(self, kind: int, server_key: str = "") -> zmq.Socket[bytes]:
-        made: zmq.Socket[bytes] = self._context.socket(kind)
+        socket: zmq.Socket[bytes] = self._context.socket(kind)
         for option, value in self._options.items():
-            setattr(made, option, value)
-        made.curve_secretkey = self._keys.transport_secret
-        made.curve_publickey = self._keys.transport_key
+            setattr(socket, option, value)
+        socket.curve_secretkey = self._keys.transport_secret
+        socket.curve_publickey = self._keys.transport_key
         if server_key:
-            made.curve_serverkey = server_key.encode()
+            socket.curve_serverkey = server_key.encode()
         else:
-            made.curve_server = True
-        return made
+            socket.curve_server = True
+        return socket
 
     def _listen(self, server_key: str, place: str) -> None:
-        ear = self._socket(zmq.SUB, server_key)
-        ear.subscribe(b"")
-        ear.connect(place)
-        self._poller.register(ear, zmq.POLLIN)
+        subscriber = self._socket(zmq.SUB, server_key)
+        subscriber.subscribe(b"")
+        subscriber.connect(place)
+        self._poller.register(subscriber, zmq.POLLIN)
 
-    def hear(self, seconds: float) -> list[bytes]:
-        """All that waits, after waiting at most so long for something to come."""
-        heard = []
+    def receive(self, seconds: float) -> list[bytes]:
+        """All waiting messages; waits at most `seconds` for the first one."""
+        messages = []
         ready = self._poller.poll(max(0, math.ceil(seconds * 1e3)))
         os.sched_yield()  # as a party does
-        for ear, _ in ready:
+        for subscriber, _ in ready:
             try:
                 for _ in range(self._at_once):
-                    heard.append(ear.recv(zmq.NOBLOCK))
+                    messages.append(subscriber.recv(zmq.NOBLOCK))
             except zmq.Again:
                 continue
-        return heard
+        return messages
 
     def close(self) -> None:
         self._context.destroy(linger=200)
@@ -147,17 +151,17 @@ class Loop:
         self._index, self._K = agreement.place(name), len(agreement.members)
         self._publics = [m.signing_key for m in agreement.members]
         self._secret = keys.signing_secret
-        self._demand = solving(folder, name, agreement)
-        self._draw = drawing(agreement, self._index)
+        self._demand = demand_solver(folder, name, agreement)
+        self._draw = noise_source(agreement, self._index)
         self._step = PriceRule(agreement).step_size(0) * quantities(agreement).capacity
         self._m = len(agreement.resources)
-        self._voice = Voice(agreement, keys, ports)
+        self._network = Network(agreement, keys, ports)
         self._log = os.open(
             folder / name / "bare.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600
         )
         self._padding = bytes(release_bytes(agreement) - SIGNATURE_BYTES - 8 - 8 * self._m)
-        self._boxes: dict[int, Box] = {}
-        self._last: Box = {}
+        self._received: dict[int, Messages] = {}
+        self._last: Messages = {}
         self._sent: list[bytes] = []
         self._prices = np.zeros(self._m)
         self._noise = self._draw()
@@ -169,20 +173,20 @@ class Loop:
         os.write(self._log, b"".join([*self._last.values(), signed]))
         os.fdatasync(self._log)
         self._sent = [*self._sent[-1:], signed]
-        self._voice.say(signed)
+        self._network.send(signed)
         self._noise = self._draw()
-        box = self._boxes.setdefault(t, {})
-        box[self._index] = signed
+        received = self._received.setdefault(t, {})
+        received[self._index] = signed
         wait = 0.2 if t > 0 else 0.02
         due = time.monotonic() + wait
-        while len(box) < self._K:
-            heard = self._voice.hear(due - time.monotonic())
-            if sum(self._keep(message, t) for message in heard):
+        while len(received) < self._K:
+            messages = self._network.receive(due - time.monotonic())
+            if sum(self._keep(message, t) for message in messages):
                 due = time.monotonic() + wait
             elif time.monotonic() >= due:
                 self.repeat()
                 due = time.monotonic() + wait
-        self._last = self._boxes.pop(t)
+        self._last = self._received.pop(t)
         total = np.zeros(self._m, dtype=np.int64)
         for message in self._last.values():
             total += np.frombuffer(message, np.int64, self._m, SIGNATURE_BYTES + 8)
@@ -191,32 +195,32 @@ class Loop:
             self._prices = np.maximum(0.0, self._prices + self._step * excess)
 
     def _keep(self, message: bytes, t: int) -> bool:
-        """Verify and keep what is new; whether it was."""
+        """Verify and store a message if it is new; return whether it was."""
         start = SIGNATURE_BYTES
         when = int.from_bytes(message[start : start + 4], "big") - 1
         who = int.from_bytes(message[start + 4 : start + 8], "big")
-        box = self._boxes.setdefault(when, {}) if when >= t else None
-        if box is None or who in box:
+        received = self._received.setdefault(when, {}) if when >= t else None
+        if received is None or who in received:
             return False
         crypto_sign_open(message, self._publics[who])
-        box[who] = message
+        received[who] = message
         return True
 
     def repeat(self) -> None:
         for message in self._sent:
-            self._voice.say(message)
+            self._network.send(message)
 
     def leave(self, seconds: float) -> None:
-        """The last messages must arrive, and late ones be answered."""
+        """Repeat the last messages for a while, so that late peers receive them."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            self._voice.hear(0.05)
+            self._network.receive(0.05)
             self.repeat()
-        self._voice.close()
+        self._network.close()
 
 
 def party(folder: Path, name: str, rounds: int, ports: list[int]) -> None:
-    """Play `rounds` rounds; `ports` are the members' own in a mesh, else empty."""
+    """Run `rounds` rounds; `ports` has the members' ports in a mesh, and is empty with a relay."""
     loop = Loop(folder, name, ports)
     loop.round(HANDSHAKE)
     loop.round(0)
@@ -236,7 +240,7 @@ def _cpu_seconds() -> float:
 
 
 def relay(folder: Path) -> None:
-    """What everybody says to everybody."""
+    """Forward all messages to all parties."""
     agreement = read_agreement(folder / "agreement.toml")
     context: zmq.Context[Any] = zmq.Context()
     poller, sockets = zmq.Poller(), []

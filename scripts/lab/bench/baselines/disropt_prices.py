@@ -1,9 +1,8 @@
 """The prices of DISROPT's dual subgradient method, computed in one process.
 
-All agents hear all others with the same weight, so that every one of them reckons with the
-mean of all; each then moves by what it takes itself, and never below 0. That is all there is
-to its prices, and the same steps give the same ones as under mpirun. Which step is best, only
-an owner of all data can tell: here it is tried out, for the benefit of the rival.
+All agents weigh all others equally, so each computes the mean of all prices. Each then moves by its
+own demand, and never below 0. The same steps give the same prices as under mpirun. Only an owner of
+all data can know the best step; here it is searched, in favour of DISROPT.
 """
 
 import math
@@ -18,16 +17,16 @@ from scripts.lab.common.instances import Instance, central
 from scripts.lab.study.replicate import Companies
 
 LIMIT = 3_000
-"""Rounds after which a step is given up."""
+"""Rounds after which a step is abandoned."""
 
 CONSTANTS = tuple(10.0 ** (i / 4.0) for i in range(-4, 15))
 """a of the steps a/√t, from far too short to far too long for the paper's problems."""
 
 LIKELY = 10.0
-"""Where the best is sought first, so that others are given up sooner."""
+"""Where the search starts, so that other steps are abandoned sooner."""
 
-FINER = tuple(10.0 ** (i / 16.0) for i in (-3, -2, -1, 1, 2, 3))
-"""What the best of them is multiplied by, to find a better one beside it."""
+REFINEMENTS = tuple(10.0 ** (i / 16.0) for i in (-3, -2, -1, 1, 2, 3))
+"""Factors that refine the best constant."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ def prices(companies: Companies, step: Callable[[int], float]) -> Iterator[tuple
 def best_in_hindsight(
     instance: Instance, levels: Sequence[float], limit: int = LIMIT
 ) -> dict[float, Hindsight]:
-    """For each level the best step. None is followed beyond where a better one got there."""
+    """The best step for each level. A step is abandoned once it is slower than the best."""
     companies, optimum = Companies(instance), central(instance).utility
     best = {level: Hindsight(None, None) for level in levels}
     strictest = min(levels)
@@ -62,10 +61,10 @@ def best_in_hindsight(
     def follow(constant: float) -> None:
         path = prices(companies, lambda number: constant / math.sqrt(number + 1))
         for number, (_, dual) in enumerate(path):
-            away = gap(dual, optimum)
+            distance = gap(dual, optimum)
             for level in levels:
-                known = best[level].rounds
-                if away <= level and (known is None or number < known):
+                fewest = best[level].rounds
+                if distance <= level and (fewest is None or number < fewest):
                     best[level] = Hindsight(constant, number)
             reached = best[strictest].rounds
             if number >= (limit if reached is None else reached):
@@ -74,6 +73,6 @@ def best_in_hindsight(
     for constant in sorted(CONSTANTS, key=lambda c: abs(math.log(c / LIKELY))):
         follow(constant)
     found = best[strictest].constant
-    for factor in FINER if found is not None else ():
+    for factor in REFINEMENTS if found is not None else ():
         follow(found * factor)
     return best

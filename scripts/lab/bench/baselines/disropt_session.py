@@ -1,9 +1,8 @@
 """DISROPT's dual subgradient method on the companies of a session; runs under mpirun.
 
-The nearest thing that a user could pick instead: each agent solves its linear program at its
-prices, all exchange prices with all, and nothing is signed, hidden, kept or checked. Needs
-disropt and numpy alone, whatever interpreter has them; the companies come as the files that
-the parties of the session read.
+The nearest alternative for a user: each agent solves its linear program at its prices, all agents
+exchange prices, and nothing is signed, hidden, stored or checked. Needs only disropt and numpy, in
+any interpreter. The companies are the files that the parties of the session read.
 """
 
 import json
@@ -22,11 +21,11 @@ from mpi4py import MPI
 
 STEP = 0.1
 WARM_UP = 40
-"""Python looks through all that was loaded in one of these rounds, and hardly ever again."""
+"""Python's garbage collector runs in one of these rounds, and hardly ever after them."""
 
 
 def problem(home: Path, capacity: Any, parties: int) -> Any:
-    """One company: its model, no more than each capacity, and its part of the coupling."""
+    """One company: its model, the capacities as limits, and its row of the coupling."""
     with np.load(home / "model.npz") as model:
         A, B, b, u, lower = (model[key] for key in ("A", "B", "b", "u", "lower"))
     x = Variable(len(u))
@@ -44,12 +43,12 @@ def problem(home: Path, capacity: Any, parties: int) -> Any:
 
 def main(folder: Path, rounds: int) -> None:
     world = MPI.COMM_WORLD
-    parties, me = world.Get_size(), world.Get_rank()
+    parties, rank = world.Get_size(), world.Get_rank()
     agreement = tomllib.loads((folder / "agreement.toml").read_text())
     capacity = np.array([r["capacity"] for r in agreement["resource"]])
-    others = [k for k in range(parties) if k != me]
+    others = [k for k in range(parties) if k != rank]
     agent = Agent(list(others), list(others), in_weights=[1.0 / parties] * parties)
-    agent.set_problem(problem(folder / f"party{me + 1}", capacity, parties))
+    agent.set_problem(problem(folder / f"party{rank + 1}", capacity, parties))
     method = DualSubgradientMethod(agent, initial_condition=np.zeros((len(capacity), 1)))
     world.Barrier()
     ready_at = time.time()
@@ -58,10 +57,10 @@ def main(folder: Path, rounds: int) -> None:
     began = time.perf_counter()
     method.run(iterations=rounds, stepsize=STEP)
     world.Barrier()
-    if me == 0:
+    if rank == 0:
         pace = rounds / (time.perf_counter() - began)
     prices = np.mean(world.allgather(method.x.ravel()), axis=0)
-    if me == 0:
+    if rank == 0:
         figures = {"rounds_per_second": pace, "ready_at": ready_at, "prices": prices.tolist()}
         print(json.dumps(figures))
 

@@ -1,7 +1,7 @@
-"""Starts what runs under mpirun: MPI's Allgather and DISROPT, where they are installed.
+"""Runs MPI's Allgather and DISROPT under mpirun, where they are installed.
 
-Neither is needed by anything else, so each may be missing; then a word says which. They may
-live in another interpreter than this one (`--mpi-python`).
+Nothing else needs them. If one is missing, the benchmark says which. They may be installed in
+another interpreter (`--mpi-python`).
 """
 
 import json
@@ -16,12 +16,12 @@ from scripts.lab.common.local_session import LIMIT_SECONDS, environment
 
 HERE = Path(__file__).parent
 YIELDING = ("--oversubscribe", "--allow-run-as-root", "--mca", "mpi_yield_when_idle", "1")
-"""More processes than cores: whoever waits must let the others run."""
+"""There are more processes than cores: a waiting process must let others run."""
 
 
 @dataclass(frozen=True)
 class Mpi:
-    """What of it there is on this machine. `missing` says in words what is not."""
+    """What is installed on this machine; `missing` names what is not."""
 
     python: str
     allgather: bool
@@ -33,9 +33,9 @@ class Mpi:
         return float(self.run(script, parties, *arguments)["rounds_per_second"])
 
     def run(self, script: str, parties: int, *arguments: str | int | Path) -> dict[str, Any]:
-        """Run a script of this folder with as many processes as there are parties: its figures.
+        """Run a script of this folder, one process for each party; return its figures.
 
-        `ready_at`, a time of the wall clock, becomes `ready_seconds` since the launch.
+        `ready_at`, a wall-clock time, becomes `ready_seconds` since the launch.
         """
         launched = time.time()
         done = subprocess.run(
@@ -63,7 +63,7 @@ class Mpi:
 
 
 def found(python: str) -> Mpi:
-    """What can be measured here."""
+    """Find out what can be measured here."""
     missing = []
     if shutil.which("mpirun") is None:
         missing.append("mpirun (Debian: openmpi-bin)")

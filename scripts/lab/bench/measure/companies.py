@@ -1,4 +1,4 @@
-"""Companies of any size, drawn for measuring only."""
+"""Companies of any size, drawn only for measurements."""
 
 import math
 
@@ -7,24 +7,24 @@ import numpy as np
 from party.model.company_model import CompanyModel
 
 SHARED, PRIVATE = 2, 5
-"""Resources that each product takes, and private rows that it may touch."""
+"""Resources that each product uses, and private rows that it may use."""
 
 
 def draw_sparse(seed: int, rows: int, columns: int, resources: int) -> CompanyModel:
-    """A company with many products: each takes two shared resources and a few private rows."""
+    """A company with many products: each uses two shared resources and a few private rows."""
     rng = np.random.default_rng([seed, rows, columns])
     taken = min(SHARED, resources)
     shared = np.argsort(rng.random((columns, resources)), axis=1)[:, :taken]
     private = rng.integers(0, rows, (columns, PRIVATE)) + resources
     height = resources + rows
-    places = np.unique(
+    cells = np.unique(
         np.arange(columns)[:, None] * height + np.hstack([shared, private])
-    )  # column by column, and no place twice
-    index = places % height
+    )  # column by column, and no cell twice
+    index = cells % height
     value = np.where(
         index < resources, rng.uniform(0.5, 5.0, len(index)), rng.uniform(0.1, 1.0, len(index))
     )
-    counts = np.bincount(places // height, minlength=columns)
+    counts = np.bincount(cells // height, minlength=columns)
     return CompanyModel(
         names=tuple(f"x{i}" for i in range(columns)),
         utility=rng.uniform(50.0, 150.0, columns),

@@ -1,7 +1,7 @@
-"""Measuring in turns: contestants one after the other, again and again, and what came of it.
+"""Measuring in turns: contestants run one after the other, in several turns.
 
-No machine is the same for two minutes, so that a figure means something only beside another
-one of the same turn. A `Spread` never hides how far its values lie apart.
+The speed of a machine changes within minutes, so only figures of the same turn are compared. A
+`Spread` keeps all its values.
 """
 
 import statistics
@@ -31,7 +31,7 @@ class Spread:
         return max(self.values)
 
     def figures(self) -> dict[str, Any]:
-        """For a JSON file: nothing is left out."""
+        """For a JSON file: all values."""
         return {
             "median": self.median,
             "low": self.low,
@@ -40,7 +40,7 @@ class Spread:
         }
 
     def shown(self, form: str = ".2f", unit: str = "") -> str:
-        """The median, and below it how far the values lie apart."""
+        """The median, and below it the lowest and highest value."""
         text = f"{self.median:{form}}{unit}"
         if len(self.values) == 1:
             return text
@@ -52,23 +52,23 @@ def spread(values: Iterable[float]) -> Spread:
 
 
 def ratio(over: Sequence[float], under: Sequence[float]) -> Spread:
-    """Turn by turn, so that what slows the whole machine for a while slows both."""
+    """Turn by turn: a slow phase of the machine slows both values of a turn."""
     return spread(a / b for a, b in zip(over, under, strict=True))
 
 
-def in_turns(ways: Mapping[str, Callable[[], T]], turns: int) -> dict[str, list[T]]:
-    """What each way gives, once a turn. Each turn begins with another one of them."""
-    results: dict[str, list[T]] = {name: [] for name in ways}
-    names = list(ways)
+def in_turns(contestants: Mapping[str, Callable[[], T]], turns: int) -> dict[str, list[T]]:
+    """The results of each contestant, one for each turn. Each turn starts with another one."""
+    results: dict[str, list[T]] = {name: [] for name in contestants}
+    names = list(contestants)
     for turn in range(turns):
         first = turn % len(names)
         for name in names[first:] + names[:first]:
-            results[name].append(ways[name]())
+            results[name].append(contestants[name]())
     return results
 
 
 def plain(figures: Any) -> Any:
-    """The same figures with every spread as numbers, for a JSON file."""
+    """Replace every spread by numbers, for a JSON file."""
     if isinstance(figures, Spread):
         return figures.figures()
     if isinstance(figures, dict):

@@ -1,6 +1,6 @@
-"""One point of `scripts/bench scale` each: a party among keys, a session, a wire, a message.
+"""The measured points of `scripts/bench scale`: one party, sessions of processes, bytes on sockets.
 
-Every point is measured in processes of its own, so that none finds what another left.
+Every point is measured in new processes, so that no point affects another.
 """
 
 import json
@@ -8,16 +8,13 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import zmq
-
 from scripts.lab.bench.measure.process_usage import Together, Watch, cpu_per_round
-from scripts.lab.bench.measure.sessions import Played, play, session
+from scripts.lab.bench.measure.sessions import SessionTiming, run_session, session
 from scripts.lab.bench.measure.single_party import Setting
 from scripts.lab.bench.measure.traffic import relayed
 from scripts.lab.common.local_session import LIMIT_SECONDS, environment
@@ -25,17 +22,17 @@ from scripts.lab.common.local_session import LIMIT_SECONDS, environment
 CROWD_LIMIT_SECONDS = 7_200.0
 
 HELLO_BYTES = 246
-"""The length of a hello that knows nobody's release ahead (SPEC.md §2)."""
+"""Length of a hello without any releases known ahead (SPEC.md §2)."""
 
 WINDOWS = 10
-"""A long session is cut into so many stretches, to see whether the last cost more."""
+"""A long session is divided into this many stretches, to compare late rounds with early ones."""
 
 
 def alone(setting: Setting) -> dict[str, Any]:
-    """The figures of one party at one setting, in a process of its own."""
-    words = json.dumps(asdict(setting))
+    """The figures of one party at one setting, measured in a new process."""
+    argument = json.dumps(asdict(setting))
     done = subprocess.run(
-        [sys.executable, "-m", "scripts.lab.bench.measure.single_party", words],
+        [sys.executable, "-m", "scripts.lab.bench.measure.single_party", argument],
         env=environment(),
         stdout=subprocess.PIPE,
         text=True,
@@ -47,61 +44,64 @@ def alone(setting: Setting) -> dict[str, Any]:
 
 
 def network(parties: int, seed: int) -> dict[str, Any]:
-    """A session over the relay: CPU a round of a party and of the coordinator, memory, files."""
+    """A session over the relay: CPU per round of a party and of the coordinator, memory, files."""
     rounds = 4_000 // parties
-    played, watch = _watched(parties, rounds, "relay", seed)
-    rates = watch.cpu_per_round(played.closed_at)
+    timing, watch = _watched(parties, rounds, "relay", seed)
+    rates = watch.cpu_per_round(timing.closed_at)
     coordinator = rates.pop("coordinator")
     return {
         "parties": parties,
         "rounds": rounds,
-        "rounds_per_second": played.rounds_per_second,
+        "rounds_per_second": timing.rounds_per_second,
         "party_cpu_microseconds": statistics.mean(rates.values()) * 1e6,
         "coordinator_cpu_microseconds": coordinator * 1e6,
-        **_held(watch),
+        **_peak_usage(watch),
     }
 
 
 def crowd(parties: int, rounds: int, seed: int) -> dict[str, Any]:
-    """A session with as many real parties as this machine can hold: does it end, and alike?"""
+    """A session with as many real parties as this machine can hold: do all end, with one hash?"""
     together = Together()
     with tempfile.TemporaryDirectory(prefix="sotto-bench-") as name:
         folder = Path(name) / "session"
-        patience = ("--patience", str(CROWD_LIMIT_SECONDS / 2.0))  # so many take long to start
+        patience = (
+            "--patience",
+            str(CROWD_LIMIT_SECONDS / 2.0),
+        )  # a slow start
         options = session(parties, rounds, "relay", seed, *patience)
-        played = play(folder, options, watch=together, limit_seconds=CROWD_LIMIT_SECONDS)
+        timing = run_session(folder, options, watch=together, limit_seconds=CROWD_LIMIT_SECONDS)
         results = [json.loads(path.read_text()) for path in folder.glob("*/out/result.json")]
     return {
         "parties": parties,
-        "rounds": len(played.closed),
+        "rounds": len(timing.closed),
         "finished": len(results),
         "heads": len({result["head"] for result in results}),
-        "start_seconds": played.closed[0],
-        "rounds_per_second": played.rounds_per_second,
-        "seconds": played.seconds,
+        "start_seconds": timing.closed[0],
+        "rounds_per_second": timing.rounds_per_second,
+        "seconds": timing.seconds,
         "memory_bytes": together.memory_bytes,
     }
 
 
 def mesh(parties: int, seed: int) -> dict[str, Any]:
-    """A short session of a mesh, for what its parties hold open."""
-    played, watch = _watched(parties, 40, "mesh", seed)
+    """A short session of a mesh: memory and open files of its parties."""
+    timing, watch = _watched(parties, 40, "mesh", seed)
     return {
         "parties": parties,
-        "rounds_per_second": played.rounds_per_second,
-        **_held(watch),
+        "rounds_per_second": timing.rounds_per_second,
+        **_peak_usage(watch),
     }
 
 
-def _watched(parties: int, rounds: int, topology: str, seed: int) -> tuple[Played, Watch]:
+def _watched(parties: int, rounds: int, topology: str, seed: int) -> tuple[SessionTiming, Watch]:
     watch = Watch()
     with tempfile.TemporaryDirectory(prefix="sotto-bench-") as folder:
         options = session(parties, rounds, topology, seed)
-        return play(Path(folder) / "session", options, watch=watch), watch
+        return run_session(Path(folder) / "session", options, watch=watch), watch
 
 
-def _held(watch: Watch) -> dict[str, Any]:
-    """The most that a party and the coordinator were seen to hold."""
+def _peak_usage(watch: Watch) -> dict[str, Any]:
+    """The most memory and open files that a party and the coordinator were seen to have."""
     return {
         f"{role}_{what}": watch.most(name, what)
         for role, name in (("party", "party2"), ("coordinator", "coordinator"))
@@ -110,9 +110,9 @@ def _held(watch: Watch) -> dict[str, Any]:
 
 
 def endurance(rounds: int, seed: int) -> dict[str, Any]:
-    """A long session of three: does a late round cost more than an early one, or hold more?"""
-    played, watch = _watched(3, rounds, "relay", seed)
-    closed = played.closed_at
+    """A long session of three: time, CPU and memory of early and late rounds."""
+    timing, watch = _watched(3, rounds, "relay", seed)
+    closed = timing.closed_at
     seen = watch.samples.get("party2", [])
     windows = []
     for w in range(WINDOWS):
@@ -133,13 +133,13 @@ def endurance(rounds: int, seed: int) -> dict[str, Any]:
 
 
 def wire_bytes(parties: int, seed: int) -> dict[str, Any]:
-    """Bytes a round between one party and the relay, counted on the sockets; messages a round
-    out of the relay; and the bytes of all hellos that came out of it."""
+    """Bytes per round between one party and the relay, messages per round out of the relay, and
+    the bytes of all hellos that the relay sent. All are counts on the sockets."""
     few, many = 20, 60
     short, long = relayed(parties, few, seed), relayed(parties, many, seed)
     hellos = (HELLO_BYTES, HELLO_BYTES + parties)
-    greeting = [_told(counted["messages"], *hellos)["bytes"] for counted in (short, long)]
-    releases = _told(long["messages"], long["release_bytes"])
+    greeting = [_sent(counts["messages"], *hellos)["bytes"] for counts in (short, long)]
+    releases = _sent(long["messages"], long["release_bytes"])
     return {
         "parties": parties,
         **{way: (long[way] - short[way]) / (many - few) / parties for way in ("up", "down")},
@@ -148,8 +148,8 @@ def wire_bytes(parties: int, seed: int) -> dict[str, Any]:
     }
 
 
-def _told(messages: Mapping[int, int], *lengths: int) -> dict[str, int]:
-    """How much came out in messages of these lengths, single ones or batches of one length."""
+def _sent(messages: Mapping[int, int], *lengths: int) -> dict[str, int]:
+    """Messages of these lengths and their bytes: single messages, or batches of one length."""
     found = {
         length: count
         for length, count in messages.items()
@@ -157,27 +157,3 @@ def _told(messages: Mapping[int, int], *lengths: int) -> dict[str, int]:
     }
     sent = sum(length * count for length, count in found.items())
     return {"messages": sum(found.values()), "bytes": sent}
-
-
-def curve_microseconds(size: int, count: int = 4_000) -> float:
-    """CPU of one message over CURVE: sent, encrypted, carried, decrypted and received."""
-    context: zmq.Context[Any] = zmq.Context()
-    public, secret = zmq.curve_keypair()
-    own_public, own_secret = zmq.curve_keypair()
-    source, sink = context.socket(zmq.PUSH), context.socket(zmq.PULL)
-    source.curve_server, source.curve_secretkey = True, secret
-    sink.curve_serverkey = public
-    sink.curve_publickey, sink.curve_secretkey = own_public, own_secret
-    try:
-        port = source.bind_to_random_port("tcp://127.0.0.1")
-        sink.connect(f"tcp://127.0.0.1:{port}")
-        data = bytes(size)
-        source.send(data)
-        sink.recv()
-        began = time.process_time()
-        for _ in range(count):
-            source.send(data)
-            sink.recv()
-        return (time.process_time() - began) / count * 1e6
-    finally:
-        context.destroy(linger=0)

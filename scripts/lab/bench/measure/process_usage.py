@@ -1,6 +1,6 @@
-"""What a running process holds: memory, open files and CPU, seen from outside now and then.
+"""Memory, open files and CPU of running processes, sampled from /proc.
 
-From /proc, so that on systems without it there is nothing to see, and nothing is said.
+On systems without /proc there are no samples.
 """
 
 import os
@@ -15,7 +15,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True)
 class Sample:
-    """One look at one process, at a time of the wall clock."""
+    """One sample of one process, with the wall-clock time."""
 
     at: float
     memory_bytes: int
@@ -25,7 +25,7 @@ class Sample:
 
 @dataclass
 class Watch:
-    """Looks at the processes of a session until all of its parties have ended."""
+    """Samples the processes of a session until all of its parties have ended."""
 
     every_seconds: float = 0.25
     samples: dict[str, list[Sample]] = field(default_factory=dict)
@@ -42,28 +42,28 @@ class Watch:
             time.sleep(self.every_seconds)
 
     def cpu_per_round(self, closed: Sequence[float]) -> dict[str, float]:
-        """CPU seconds of a round by process, from looks between the first round and the last.
+        """CPU seconds per round of each process, from samples between the first round and the last.
 
-        `closed` has the times of the wall clock at which rounds closed. The start of a process
-        takes as much as hundreds of rounds, and never the same.
+        `closed` has the wall-clock times at which rounds closed. The start of a process is left
+        out: it costs as much as hundreds of rounds and varies.
         """
         inside = {
-            name: [s for s in seen if closed[0] <= s.at <= closed[-1]]
-            for name, seen in self.samples.items()
+            name: [s for s in samples if closed[0] <= s.at <= closed[-1]]
+            for name, samples in self.samples.items()
         }
-        rates = {name: cpu_per_round(seen, closed) for name, seen in inside.items()}
+        rates = {name: cpu_per_round(samples, closed) for name, samples in inside.items()}
         return {name: rate for name, rate in rates.items() if rate is not None}
 
     def most(self, name: str, what: str) -> int | None:
-        """The most of it that a process was seen to hold."""
+        """The largest sampled value of `what`."""
         return max((getattr(s, what) for s in self.samples.get(name, ())), default=None)
 
 
 @dataclass
 class Together:
-    """Looks now and then at what all processes of a session hold together.
+    """Samples the memory of all processes of a session together.
 
-    What they share counts once: the proportional set size, which adds up over processes.
+    Shared memory counts once: the proportional set size adds up over processes.
     """
 
     every_seconds: float = 20.0
@@ -77,8 +77,7 @@ class Together:
 
 
 def _runs(number: int) -> bool:
-    sample = look(number)
-    return sample is not None
+    return look(number) is not None
 
 
 def _proportional(number: int) -> int:
@@ -90,7 +89,7 @@ def _proportional(number: int) -> int:
 
 
 def cpu_per_round(samples: Sequence[Sample], closed: Sequence[float]) -> float | None:
-    """CPU seconds a round between the first and the last look, if there were two."""
+    """CPU seconds per round between the first and the last sample, if there are two."""
     if len(samples) < 2:
         return None
     first, last = samples[0], samples[-1]
@@ -99,7 +98,7 @@ def cpu_per_round(samples: Sequence[Sample], closed: Sequence[float]) -> float |
 
 
 def look(number: int) -> Sample | None:
-    """A process as it is now, or None if it has ended or cannot be seen."""
+    """A sample of a process, or None if it has ended or cannot be read."""
     folder = Path(f"/proc/{number}")
     try:
         fields = (folder / "stat").read_text().rpartition(")")[2].split()

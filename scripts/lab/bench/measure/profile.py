@@ -1,11 +1,11 @@
-"""A real party with a clock at every part of it: what each costs a round.
+"""A real party with a timer around each of its components: CPU per round.
 
-`python -m scripts.lab.bench.measure.profile FILE join …` is `party join …`, and at the end FILE
-holds the figures. The product is not touched: calls are wrapped from outside before the party
-starts. A part counts the CPU time of its own code, without that of the parts it calls. What is left
-of the main thread is `rest`; what other threads of the process take is `ZeroMQ thread`,
-encryption included. The wall time of a part shows where it waited, for a disk or for others.
-The clocks' own cost is measured first and taken off.
+`python -m scripts.lab.bench.measure.profile FILE join …` is `party join …`, and writes the figures
+to FILE at the end. The product is not changed: calls are wrapped before the party starts. A
+component counts the CPU of its own code, without the components that it calls. `rest` is the
+remainder of the main thread; `ZeroMQ thread` is all other threads, with encryption. The wall time
+of a component shows where it waited for a disk or for peers. The cost of the timers is measured
+first and subtracted.
 """
 
 import functools
@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 SKIPPED_ROUNDS = 5
-"""The first rounds are not counted: caches fill, and late parties are still coming in."""
+"""The first rounds do not count: caches fill, and late parties still connect."""
 
-PLACES: dict[str, tuple[str, ...]] = {
+COMPONENT_CALLS: dict[str, tuple[str, ...]] = {
     "solve": ("party.model.best_response:Subproblem.answer",),
     "noise": (
         "party.release.noise:DiscreteGaussian.add",
@@ -52,14 +52,14 @@ PLACES: dict[str, tuple[str, ...]] = {
     ),
     "log": ("party.ui.console:JsonView.round",),
 }
-"""Where each part is called. A place that is no longer there is an error, not a zero."""
+"""The calls of each component. A missing call is an error, not a zero."""
 
-PARTS = (*PLACES, "rest", "ZeroMQ thread")
+PARTS = (*COMPONENT_CALLS, "rest", "ZeroMQ thread")
 
 
 @dataclass
 class Part:
-    """What one part took so far."""
+    """CPU, wall time and calls of one component so far."""
 
     cpu: float = 0.0
     wall: float = 0.0
@@ -70,20 +70,20 @@ class Part:
 
 
 class Clock:
-    """Takes the time of the main thread, part by part."""
+    """Times the main thread, by component."""
 
     def __init__(self, parts: tuple[str, ...], *, inside: float = 0.0, outside: float = 0.0):
-        """A clock costs `inside` seconds of the part it measures and `outside` of its caller."""
+        """A timer costs `inside` seconds of its component and `outside` of its caller."""
         self._inside, self._outside = inside, outside
         self._called: list[Part] = [Part()]
         self.parts = {name: Part() for name in parts}
 
     def reset(self) -> None:
-        """Forget what was counted so far."""
+        """Set all components to zero."""
         self.parts = {name: Part() for name in self.parts}
 
     def run(self, name: str, call: Callable[[], Any]) -> Any:
-        """Call, and count what it took by itself."""
+        """Call, and add what the call took by itself."""
         self._called.append(Part())
         wall, cpu = time.perf_counter(), time.thread_time()
         try:
@@ -99,7 +99,7 @@ class Clock:
 
     @property
     def own_seconds(self) -> float:
-        """What the clocks themselves have taken."""
+        """What the timers themselves have taken."""
         calls = sum(part.calls for part in self.parts.values())
         return calls * (self._inside + self._outside)
 
@@ -112,14 +112,14 @@ class Clock:
         return timed
 
     def _steps(self, name: str, steps: Iterator[Any]) -> Iterator[Any]:
-        """A generator does its work when it is asked for the next."""
+        """A generator does its work when the next item is requested."""
         end = object()
         while (step := self.run(name, lambda: next(steps, end))) is not end:
             yield step
 
 
 def calibrated(parts: tuple[str, ...]) -> Clock:
-    """A clock that knows its own cost, from calls that do nothing."""
+    """A clock that knows its own cost, measured with calls that do nothing."""
     trial, count = Clock(("nothing",)), 20_000
     nothing = trial.wrapped("nothing", lambda: None)
     began = time.thread_time()
@@ -141,7 +141,7 @@ class Moment:
 
 
 class Account:
-    """All parts between two rounds of a session."""
+    """All components between two rounds of a session."""
 
     def __init__(self, clock: Clock, first: int, last: int) -> None:
         self._clock, self._first, self._last = clock, first, last
@@ -166,7 +166,7 @@ class Account:
 
     def _between(self, begin: Moment, end: Moment) -> dict[str, Any]:
         count = self._last - self._first
-        took = {name: end.parts[name] - begin.parts[name] for name in PLACES}
+        took = {name: end.parts[name] - begin.parts[name] for name in COMPONENT_CALLS}
         clocks, thread = end.clocks - begin.clocks, end.thread - begin.thread
         cpu = {name: part.cpu for name, part in took.items()}
         cpu["rest"] = thread - clocks - sum(cpu.values())
@@ -182,10 +182,10 @@ class Account:
 
 
 def install(clock: Clock) -> None:
-    """Put a clock at every place."""
-    for name, places in PLACES.items():
-        for place in places:
-            module, _, path = place.partition(":")
+    """Wrap every call of COMPONENT_CALLS."""
+    for name, calls_of in COMPONENT_CALLS.items():
+        for call_name in calls_of:
+            module, _, path = call_name.partition(":")
             owner, _, attribute = path.rpartition(".")
             holder = importlib.import_module(module)
             holder = getattr(holder, owner) if owner else holder
@@ -193,13 +193,13 @@ def install(clock: Clock) -> None:
 
 
 def main(file: Path, arguments: list[str]) -> None:
-    """Be a party, and write down what its parts took."""
+    """Run a party, and write what its components took."""
     from party.__main__ import main as party
     from party.ui.console import JsonView
     from protocol.runtime.files import read_agreement
 
     rounds = read_agreement(Path(arguments[arguments.index("--agreement") + 1])).rounds
-    clock = calibrated(tuple(PLACES))
+    clock = calibrated(tuple(COMPONENT_CALLS))
     install(clock)
     account = Account(clock, min(SKIPPED_ROUNDS, rounds - 1), rounds)
     show: Callable[..., None] = JsonView.round

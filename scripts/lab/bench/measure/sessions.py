@@ -1,7 +1,7 @@
-"""Sessions of real processes, measured from outside: pace, and the time from launch to end.
+"""Sessions of real processes, measured from outside: pace, and time from launch to end.
 
-Only the first party writes a JSON log: in lock step its pace is everybody's, and whoever
-measures sleeps meanwhile.
+Only the first party writes a JSON log: all parties close rounds together. The measuring process
+sleeps meanwhile.
 """
 
 import argparse
@@ -17,8 +17,9 @@ from scripts.lab.demo.__main__ import demo_options
 
 
 @dataclass(frozen=True)
-class Played:
-    """What one session took. The launch is a time of the wall clock; rounds closed since then."""
+class SessionTiming:
+    """Launch of a session by the wall clock, and seconds from then to each closed round and the
+    end."""
 
     launched: float
     closed: tuple[float, ...]
@@ -26,7 +27,7 @@ class Played:
 
     @property
     def closed_at(self) -> tuple[float, ...]:
-        """When rounds closed, by the wall clock."""
+        """Wall-clock times at which rounds closed."""
         return tuple(self.launched + at for at in self.closed)
 
     @property
@@ -36,50 +37,48 @@ class Played:
 
 
 def session(parties: int, rounds: int, topology: str, seed: int, *more: str) -> argparse.Namespace:
-    """The options of a session: the paper's problems, and all rounds played.
+    """The options of a session with the paper's problems, which runs all its rounds.
 
-    Without noise unless told: where there is noise the agreed pace decides how long a round takes,
-    and not what is measured here.
+    It has no noise unless `more` sets a mode: with noise the agreed pace sets the time of a round.
     """
     free = () if "--mode" in more else ("--mode", "exact", "--step", "sqrt")
     options = demo_options(
         ["--parties", str(parties), "--rounds", str(rounds), "--topology", topology, *free, *more]
     )
-    options.seed = seed  # of the instance; the noise is the real one
+    options.seed = seed  # of the instance only; the noise is not seeded
     return options
 
 
 def prepared(folder: Path, options: argparse.Namespace) -> LocalSession:
-    """A session that is ready to be played, in a new folder."""
+    """A session that is ready to start, in a new folder."""
     folder.mkdir(exist_ok=True)
     prepare(folder, drawn(options), options)
     return LocalSession(folder, options)
 
 
-def play(
+def run_session(
     folder: Path,
     options: argparse.Namespace,
     *,
     first: Sequence[str] = PARTY,
     watch: Callable[[Mapping[str, int]], None] = lambda _: None,
     limit_seconds: float = LIMIT_SECONDS,
-) -> Played:
-    """Prepare and play one session in a new folder.
+) -> SessionTiming:
+    """Prepare and run one session in a new folder.
 
-    `first` is how the first party is run, for a look inside; `watch` is called with the
-    ids of the parties and the coordinator's as soon as all are launched. It may look at them
-    until they end, and must return by then.
+    `first` is how the first party is run, so that it can be profiled. `watch` is called with all
+    process ids once all are launched; it returns when the parties have ended, or before.
     """
-    with prepared(folder, options) as cast:
+    with prepared(folder, options) as running:
         launched = time.time()
-        cast.start_coordinator()
-        for name in cast.names:
-            one = name == cast.names[0]
+        running.start_coordinator()
+        for name in running.names:
+            one = name == running.names[0]
             role, log = (first, "json") if one else (PARTY, "text")
-            cast.launch(name, party_command(folder, name, options, log=log, role=role))
-        watch({name: process.pid for name, process in cast.processes.items()})
-        cast.done(*cast.names, seconds=limit_seconds)
+            running.launch(name, party_command(folder, name, options, log=log, role=role))
+        watch({name: process.pid for name, process in running.processes.items()})
+        running.done(*running.names, seconds=limit_seconds)
         seconds = time.time() - launched
-        told = cast.events[cast.names[0]]
-    closed = [event["at"] - launched for event in told if event["event"] == "round"]
-    return Played(launched, tuple(closed), seconds)
+        events = running.events[running.names[0]]
+    closed = [event["at"] - launched for event in events if event["event"] == "round"]
+    return SessionTiming(launched, tuple(closed), seconds)

@@ -1,9 +1,9 @@
-"""One real party among peers that are only keys: what a party computes at any number of them.
+"""One real party with simulated peers: what a party computes with any number of them.
 
-`python -m scripts.lab.bench.measure.single_party '{"parties": 1000}'` plays some rounds and prints
-the figures. The party is real (session, gate, solver, noise, signatures, a ledger on the disk), its
-peers sign numbers that mean nothing, and there are no sockets, so that a thousand parties fit
-on one machine. Only the party's own CPU is counted, part by part as in `parts`.
+`python -m scripts.lab.bench.measure.single_party '{"parties": 1000}'` runs some rounds and prints
+the figures. The party is real (session, gate, solver, noise, signatures, a ledger on the disk). Its
+peers sign meaningless numbers, and there are no sockets, so that a thousand parties fit on one
+machine. Only the CPU of the real party counts, by component as in `profile`.
 """
 
 import json
@@ -33,14 +33,14 @@ from protocol.privacy.calibration import Calibration
 from protocol.wire.codec import SIGNATURE_BYTES, Reader, pack
 from protocol.wire.messages import Hello, Message, Release, Signed
 from scripts.lab.bench.measure.companies import draw_sparse
-from scripts.lab.bench.measure.profile import PLACES, calibrated, install
+from scripts.lab.bench.measure.profile import COMPONENT_CALLS, calibrated, install
 from scripts.lab.common.agreements import table
 
-GREETED = 1_000
-"""With more parties than this the greeting is left out: it would take longer than all rounds."""
+HANDSHAKE_LIMIT = 1_000
+"""With more parties than this the handshake is skipped: it would take longer than all rounds."""
 
-WIRELESS = tuple(name for name in PLACES if name not in ("wire", "log"))
-"""The parts of a party that has no socket and tells nobody."""
+OFFLINE = tuple(name for name in COMPONENT_CALLS if name not in ("wire", "log"))
+"""The components of a party without sockets and log."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Setting:
 
 
 class Keys:
-    """A member that can sign, and nothing else."""
+    """A simulated member that can only sign."""
 
     def __init__(self, index: int, seed: int) -> None:
         self.name = f"peer{index}"
@@ -71,7 +71,7 @@ class Keys:
 
 
 def agreed(setting: Setting, party: Identity, peers: list[Keys]) -> Agreement:
-    """Everybody may claim everything, ε = 1, as in the demonstration."""
+    """All members may claim all capacities; ε = 1, as in the demonstration."""
     capacity = np.random.default_rng(setting.seed).uniform(10.0, 20.0, setting.resources)
     return from_table(
         table(
@@ -90,13 +90,13 @@ def agreed(setting: Setting, party: Identity, peers: list[Keys]) -> Agreement:
 
 
 def company(setting: Setting) -> CompanyModel:
-    """As many private rows as the paper's companies have for their columns."""
+    """A company with as many private rows for its columns as the paper's companies."""
     rows = max(2, setting.columns // 2)
     return draw_sparse(setting.seed, rows, setting.columns, setting.resources)
 
 
 class Party:
-    """The real one, hearing what `PartyLoop` would hear, in the way `PartyLoop` would."""
+    """The real party. It receives messages in the same way as in `PartyLoop`."""
 
     def __init__(
         self, agreement: Agreement, identity: Identity, data: CompanyModel, ledger: Ledger
@@ -127,7 +127,7 @@ class Party:
 
 
 class Peers:
-    """All others. They know where the party stands, and agree with it."""
+    """All other members. They follow the party's round state."""
 
     def __init__(self, agreement: Agreement, keys: list[Keys], party: Party, seed: int) -> None:
         self._agreement, self._keys, self._session = agreement, keys, party.executor.session
@@ -135,11 +135,11 @@ class Peers:
         self._sigma = Calibration(agreement).scales(quantities(agreement).share_ticks)[0]
 
     def hellos(self, hello: Message) -> list[bytes]:
-        """Answers to the party's hello; of too many only the last is really given."""
+        """Answers to the party's hello. With too many peers only the last one answers."""
         if not isinstance(hello, Hello):
             raise TypeError("the party begins with a hello")
         given = self._keys
-        if len(given) > GREETED:
+        if len(given) > HANDSHAKE_LIMIT:
             given = given[-1:]
             self._session._handshake.answered |= {keys.name for keys in self._keys[:-1]}
         return [
@@ -160,7 +160,7 @@ class Peers:
         ]
 
     def releases(self) -> list[bytes]:
-        """An equal part each, and noise as the agreement wants it."""
+        """Equal demands, with noise as the agreement requires."""
         count, state = len(self._keys), self._session.state
         drawn = self._random.standard_normal((count, self._agreement.width)) * self._sigma
         values = np.rint(drawn + TICKS / (count + 1)).astype(np.int64).tolist()
@@ -179,8 +179,8 @@ class Peers:
 
 
 def play(setting: Setting, folder: Path) -> dict[str, Any]:
-    """CPU microseconds of the party a round, and what else grows."""
-    clock = calibrated(tuple(PLACES))
+    """CPU microseconds of the party per round, and other figures that grow."""
+    clock = calibrated(tuple(COMPONENT_CALLS))
     install(clock)
     identity = generate("party")
     keys = [Keys(index, setting.seed) for index in range(1, setting.parties)]
@@ -211,12 +211,12 @@ def play(setting: Setting, folder: Path) -> dict[str, Any]:
     return {
         **asdict(setting),
         "cpu_microseconds": (seconds - clock.own_seconds) / setting.rounds * 1e6,
-        "parts": {name: clock.parts[name].cpu / setting.rounds * 1e6 for name in WIRELESS},
+        "parts": {name: clock.parts[name].cpu / setting.rounds * 1e6 for name in OFFLINE},
         "release_bytes": len(releases[0]),
         "hello_bytes": len(hello.data),
         "agreement_bytes": len(text),
         "agreement_seconds": agreement_seconds,
-        "greeting_seconds": greeting_seconds if setting.parties <= GREETED else None,
+        "greeting_seconds": greeting_seconds if setting.parties <= HANDSHAKE_LIMIT else None,
         "ledger_bytes_per_round": _ledger_growth(agreement, identity, folder),
         "memory_bytes": memory_bytes(),
     }
@@ -229,7 +229,7 @@ def _ledger_growth(agreement: Agreement, identity: Identity, folder: Path) -> fl
 
 
 def memory_bytes(process: str | int = "self") -> int | None:
-    """The most memory a process has had, where the system tells."""
+    """The peak memory of a process, where the system reports it."""
     try:
         status = Path(f"/proc/{process}/status").read_text()
     except OSError:

@@ -1,8 +1,8 @@
-"""Counts the bytes between the parties and their relay: a forwarder in front of the coordinator.
+"""Counts the bytes between the parties and the relay, with a forwarder before the coordinator.
 
 `python -m scripts.lab.bench.measure.traffic PORT TARGET` forwards the two ports from PORT on to
-those from TARGET on, and when told to end prints how many bytes went up to the relay and down
-from it, encryption and framing included, and how many messages of which length came out of it.
+those from TARGET on. On SIGTERM it prints the bytes in each direction, with encryption and framing,
+and how many messages of which length the relay sent.
 """
 
 import asyncio
@@ -23,17 +23,17 @@ from scripts.lab.common.ports import reserve
 COUNTED = {"up": 0, "down": 0}
 MESSAGES: Counter[int] = Counter()
 
-_GREETING_BYTES = 64  # of a connection (ZMTP 3)
+_CONNECTION_BYTES = 64  # the greeting of a connection (ZMTP 3)
 _LONG, _COMMAND = 0x02, 0x04
-_SEALED_BYTES = 33  # CURVE puts so much around a message
+_SEALED_BYTES = 33  # added to a message by CURVE
 
 
 class Frames:
-    """The messages in one direction of a connection, by length, without a look inside."""
+    """Counts the messages in one direction of a connection by length, without reading them."""
 
     def __init__(self) -> None:
         self._waiting = bytearray()
-        self._skip = _GREETING_BYTES
+        self._skip = _CONNECTION_BYTES
 
     def count(self, data: bytes) -> None:
         self._waiting += data
@@ -41,15 +41,15 @@ class Frames:
             skipped = min(self._skip, len(self._waiting))
             del self._waiting[:skipped]
             self._skip -= skipped
-            chain_hash = 9 if self._waiting and self._waiting[0] & _LONG else 2
-            if self._skip or len(self._waiting) < chain_hash:
+            header = 9 if self._waiting and self._waiting[0] & _LONG else 2
+            if self._skip or len(self._waiting) < header:
                 return
-            self._skip = chain_hash + int.from_bytes(self._waiting[1:chain_hash], "big")
+            self._skip = header + int.from_bytes(self._waiting[1:header], "big")
             if not self._waiting[0] & _COMMAND:
-                MESSAGES[self._skip - chain_hash - _SEALED_BYTES] += 1
+                MESSAGES[self._skip - header - _SEALED_BYTES] += 1
 
 
-async def _pour(
+async def _copy(
     source: asyncio.StreamReader, sink: asyncio.StreamWriter, way: str, frames: Frames | None = None
 ) -> None:
     while data := await source.read(1 << 16):
@@ -65,9 +65,9 @@ async def _forward(port: int, target: int, stopped: asyncio.Event, *, publishes:
     async def connected(above: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
         try:
             below, forth = await asyncio.open_connection("127.0.0.1", target)
-            down = _pour(below, back, "down", Frames() if publishes else None)
-            await asyncio.gather(_pour(above, forth, "up"), down)
-        except OSError:  # the coordinator is not there yet, or no longer: the party asks again
+            down = _copy(below, back, "down", Frames() if publishes else None)
+            await asyncio.gather(_copy(above, forth, "up"), down)
+        except OSError:  # the coordinator does not listen: the party will connect again
             back.close()
 
     async with await asyncio.start_server(connected, "127.0.0.1", port):
@@ -83,25 +83,25 @@ async def _serve(port: int, target: int) -> None:
 
 
 def relayed(parties: int, rounds: int, seed: int) -> dict[str, Any]:
-    """The bytes of a whole session over the relay, and its messages by length."""
+    """The bytes of a session over the relay, and its messages by length."""
     options = session(parties, rounds, "relay", seed)
     with tempfile.TemporaryDirectory(prefix="sotto-bench-") as name:
         folder = Path(name)
-        with prepared(folder, options) as cast:
+        with prepared(folder, options) as running:
             agreement = read_agreement(folder / "agreement.toml")
             port, target = agreement.transport.coordinator.rpartition(":")[2], str(reserve(2))
             counting = ["-m", "scripts.lab.bench.measure.traffic", port, target]
-            cast.launch("counter", [sys.executable, *counting])
+            running.launch("counter", [sys.executable, *counting])
             listen = ["--listen", f"tcp://127.0.0.1:{target}"]
-            cast.launch("coordinator", [*coordinator_command(folder), *listen])
-            for party in cast.names:
-                cast.launch(party, party_command(folder, party, options, log="text"))
-            cast.done(*cast.names)
-            cast.stop("coordinator")
-            cast.stop("counter")
-            counted: dict[str, Any] = json.loads(cast.said("counter"))
-            lengths = {int(length): count for length, count in counted["messages"].items()}
-            return counted | {"messages": lengths, "release_bytes": release_bytes(agreement)}
+            running.launch("coordinator", [*coordinator_command(folder), *listen])
+            for party in running.names:
+                running.launch(party, party_command(folder, party, options, log="text"))
+            running.done(*running.names)
+            running.stop("coordinator")
+            running.stop("counter")
+            counts: dict[str, Any] = json.loads(running.stdout("counter"))
+            lengths = {int(length): count for length, count in counts["messages"].items()}
+            return counts | {"messages": lengths, "release_bytes": release_bytes(agreement)}
 
 
 if __name__ == "__main__":

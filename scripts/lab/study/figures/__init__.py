@@ -1,1 +1,1 @@
-"""The figures of a study: a file for each experiment, for the look of all, and for the whole."""
+"""The figures of a study: one file for each experiment, `style`, and `whole` for all."""

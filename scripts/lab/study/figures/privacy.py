@@ -17,7 +17,7 @@ from scripts.lab.study.figures.style import (
     panels,
 )
 from scripts.lab.study.grid import EPSILONS, VARIANTS
-from scripts.lab.study.tables import Columns, best_part, cell, mean, settings, where
+from scripts.lab.study.tables import Columns, best_fraction, cell, mean, settings, where
 
 
 def market_shares(shares: Columns, parties: int) -> Figure:
@@ -63,7 +63,7 @@ def paper_measure(sessions: Columns, parties: int) -> Figure:
     """The paper's own figure, with the placebo that it lacks."""
     title = f"Best round of the best 90 %: does a placebo do as well? (K = {parties})"
     variants = ("standard", "momentum", "clipped", "tuned")
-    return _grid_figure(sessions, parties, title, "best", best_part, variants)
+    return _grid_figure(sessions, parties, title, "best", best_fraction, variants)
 
 
 def privacy(sessions: Columns, parties: int) -> Figure:
@@ -78,7 +78,7 @@ def _grid_figure(
     parties: int,
     title: str,
     measure: str,
-    part: Callable[[Floats], Floats],
+    select: Callable[[Floats], Floats],
     variants: Sequence[str],
 ) -> Figure:
     """The four markets of the paper: mean gaps against ε."""
@@ -88,7 +88,7 @@ def _grid_figure(
         for variant in variants:
             cells = [cell(sessions, setting, e, variant, "privacy") for e in EPSILONS]
             own, placebo = (
-                [100 * mean(part(c[f"{kind}_{measure}"])) for c in cells]
+                [100 * mean(select(c[f"{kind}_{measure}"])) for c in cells]
                 for kind in ("gap", "placebo")
             )
             pair(plot, EPSILONS, own, placebo, LOOKS[variant], VARIANTS[variant].label)

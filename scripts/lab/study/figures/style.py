@@ -1,7 +1,6 @@
 """How figures look: readable at half size and without colour, and small as files.
 
-Used by the figures of the study and of `scripts/bench scale`. The same figure gives the same
-file, byte for byte.
+The same figure gives the same file, byte for byte.
 """
 
 import io
@@ -18,7 +17,7 @@ from PIL import Image
 from scripts.lab.study.grid import EPSILONS, PAPER_EPSILONS
 
 COLOURS = 128
-"""Of a file: lines, texts and their soft edges need no more."""
+"""Colours of a file: lines, texts and their smooth edges need no more."""
 
 STYLE: Any = {
     "font.size": 15,
@@ -37,7 +36,7 @@ STYLE: Any = {
 
 @dataclass(frozen=True)
 class Look:
-    """How one line is drawn: a colour of Okabe and Ito, and a shape for whoever sees none."""
+    """How one line is drawn: a colour of Okabe and Ito, and a marker for the colour-blind."""
 
     colour: str
     marker: str
@@ -63,20 +62,20 @@ LOOKS = {
     "default": Look(BLUE, "D"),
     "default-blind": Look(GREEN, "v", (0, (2, 1.5))),
 }
-"""Of every variant that is drawn."""
+"""The look of every variant."""
 
 
 def panels(
     rows: int, columns: int, title: str, *, height: float, together: bool = True
 ) -> tuple[Figure, Any]:
-    """A titled figure and its plots, with one vertical scale if they belong together."""
+    """A titled figure and its plots, with one vertical scale if `together`."""
     figure = Figure(figsize=(12.0, height), layout="constrained")
     figure.suptitle(title, fontsize=18, fontweight="bold", x=0.01, ha="left")
     return figure, figure.subplots(rows, columns, squeeze=False, sharey=together)
 
 
 def in_percent(axis: Any) -> None:
-    """Plain numbers on an axis of percentages, also where it is logarithmic."""
+    """Plain numbers on an axis of percentages, also if it is logarithmic."""
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
@@ -86,7 +85,7 @@ def legend_below(figure: Figure, axes: Axes, *, columns: int) -> None:
 
 
 def budgets(axes: Axes, *, hidden: bool = False) -> None:
-    """An axis of ε; beyond the dotted line the paper does not go."""
+    """An axis of ε. The dotted line is the end of the paper's range."""
     axes.set_xscale("log")
     ticks = [*EPSILONS, 256.0] if hidden else list(EPSILONS)
     axes.xaxis.set_major_locator(FixedLocator(ticks))
@@ -103,7 +102,7 @@ def pair(
     look: Look,
     label: str,
 ) -> None:
-    """Own data solid, placebo dashed and hollow; what is between them is information."""
+    """Own data solid, placebo dashed and hollow; the difference is information."""
     plot.fill_between(x, own, placebo, color=look.colour, alpha=0.18, linewidth=0)
     plot.plot(
         x,
@@ -118,7 +117,7 @@ def pair(
 
 
 def save(figure: Figure, path: Path) -> None:
-    """As PNG with few colours, which is a third of the size."""
+    """Write a PNG with few colours, a third of the usual size."""
     drawn = io.BytesIO()
     figure.savefig(drawn, format="png", dpi=110)
     picture = Image.open(drawn).convert("RGB")

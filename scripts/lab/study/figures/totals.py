@@ -28,9 +28,9 @@ def totals(sessions: Columns) -> Figure:
         for variant, label in (("totals", "only totals"), ("recommended", "each")):
             look = LOOKS[variant]
             found = [cell(sessions, s, epsilon, variant, "totals") for s in places]
-            heard = [mean(c["placebo_average"]) / mean(c["gap_average"]) for c in found]
+            learned = [mean(c["placebo_average"]) / mean(c["gap_average"]) for c in found]
             earned = [100 * mean(c["quota"]) for c in found]
-            for plot, values in ((left, heard), (right, earned)):
+            for plot, values in ((left, learned), (right, earned)):
                 plot.plot(
                     x,
                     values,

@@ -1,7 +1,6 @@
-"""All figures of a study. Each has its question in the title; the answer is for who looks.
+"""All figures of a study. The title of each figure asks its question.
 
-They are drawn from the tables alone, and the same tables give the same figures, byte for
-byte.
+They are drawn from the tables alone. The same tables give the same figures, byte for byte.
 """
 
 from collections.abc import Iterator

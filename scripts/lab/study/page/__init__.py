@@ -1,1 +1,1 @@
-"""The page of a study: a file for each experiment, and one for the whole."""
+"""The page of a study: one file for each experiment, `layout`, and `results` for all."""

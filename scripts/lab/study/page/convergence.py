@@ -1,4 +1,4 @@
-"""Convergence without noise: the paper's steps beside the centre rule."""
+"""Convergence without noise: the paper's steps compared with the centre rule."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ SHOWN = (30, 100, 1000)
 
 LAST = MARKS[-1]
 WANTED = 0.01
-"""Percent: the tolerance that is the default."""
+"""The default tolerance, in percent."""
 
 
 def at(results: Results, parties: int, variant: str, mark: int) -> float:
@@ -28,7 +28,7 @@ def both(results: Results, variant: str, mark: int) -> str:
 
 
 def better(results: Results, variant: str, than: str, mark: int) -> bool:
-    """Whether one rule is nearer to the optimum than another, with few parties and with more."""
+    """Whether one rule is nearer to the optimum than another, with few and with more parties."""
     return all(at(results, k, variant, mark) < at(results, k, than, mark) for k in PARTIES)
 
 
@@ -42,7 +42,7 @@ def ended(results: Results, variant: str) -> str:
 
 
 def ends(results: Results, variant: str) -> str:
-    """The mean gap that the sessions of a rule ended with."""
+    """The mean gap at the end of a rule's sessions."""
     return " and ".join(f"{at(results, k, variant, LAST):.2g} %" for k in PARTIES)
 
 

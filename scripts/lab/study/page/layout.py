@@ -1,4 +1,4 @@
-"""How a part of the page looks: a table in Markdown, three thoughts, and figures."""
+"""How a section of the page looks: a table in Markdown, three remarks, and figures."""
 
 import textwrap
 from collections.abc import Iterable, Sequence
@@ -14,12 +14,12 @@ def grid(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def meaning(first: str, second: str, third: str) -> str:
-    """What a table means: three thoughts."""
+    """Three remarks about a table."""
     return textwrap.fill(f"{first} {second} {third}", 98)
 
 
 def section(title: str, lead: str, table: str, said: str, figures: Sequence[str] = ()) -> str:
-    """One part of the page: a table, and what it means."""
+    """One section of the page: a table, and its meaning."""
     parts = [f"## {title}", lead, table.rstrip(), said]
     parts += ["\n".join(f"![{name}]({name}.png)" for name in figures)]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -30,5 +30,5 @@ def budget(epsilon: float) -> str:
 
 
 def market(setting: Any) -> str:
-    """A market in the words of the paper."""
+    """A market in the terms of the paper."""
     return f"K = {setting.parties}, s₁ ≤ {setting.share_first:g}c, buffer {setting.buffer:g}c"

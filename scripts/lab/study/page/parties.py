@@ -1,4 +1,4 @@
-"""From 5 to 100 parties: when prices hold information, and how far plans at them overrun."""
+"""From 5 to 100 parties: when prices have information, and how far plans exceed capacities."""
 
 from collections.abc import Iterator
 
@@ -10,8 +10,8 @@ from scripts.lab.study.tables import (
     Results,
     informed,
     mean,
-    part,
     percent,
+    rate,
     settings,
     where,
 )
@@ -31,13 +31,13 @@ def removed_at(results: Results, epsilon: float) -> tuple[float, float]:
 
 
 def _range(results: Results, epsilon: float) -> str:
-    """The same where only totals can be read."""
+    """The range of what own data remove where only totals can be read."""
     parts = [removed(results.cell(s, epsilon, "totals", "parties")) for s in SETTINGS]
     return f"{max(0.0, min(parts)):.0f} to {max(parts):.0f} %"
 
 
 def over(results: Results, variant: str) -> Columns:
-    """By how much plans at the last prices overrun, with this variant."""
+    """By how much plans at the last prices exceed capacities, with this variant."""
     overrun = where(results.sessions, experiment="parties", variant=variant)["overrun_last"]
     return {"all": overrun > EXCEEDED, "by": overrun[overrun > EXCEEDED]}
 
@@ -50,8 +50,8 @@ def findings(results: Results) -> Iterator[str]:
         f"the placebo's gap at ε = 4, and {least:.0f} to {most:.0f} % at ε = 64 (§6)."
     )
     yield (
-        f"Plans at the last prices exceed some capacity in {part(noisy['all'])} of the sessions "
-        f"with noise and {part(quiet['all'])} of those without (§7)."
+        f"Plans at the last prices exceed some capacity in {rate(noisy['all'])} of the sessions "
+        f"with noise and {rate(quiet['all'])} of those without (§7)."
     )
 
 
@@ -124,7 +124,7 @@ def overruns(results: Results) -> str:
             line = [f"K = {setting.parties}", budget(epsilon)]
             for measure in ("overrun_last", "overrun_average"):
                 amount = table[measure]
-                line += [part(amount > EXCEEDED), percent(amount[amount > EXCEEDED])]
+                line += [rate(amount > EXCEEDED), percent(amount[amount > EXCEEDED])]
                 line.append(f"{100 * amount.max():.0f}")
             rows.append(line)
     header = [
@@ -138,9 +138,9 @@ def overruns(results: Results) -> str:
         grid(header, rows),
         meaning(
             f"With noise, plans that answer the last prices exceed some capacity in "
-            f"{part(noisy['all'])} of the sessions, by {percent(noisy['by'])} % of it.",
-            f"Without noise it is {part(quiet['all'])} of them, by {percent(quiet['by'])} %, and "
-            f"with the paper's standard variant {part(paper['all'])}, by {percent(paper['by'])} %.",
+            f"{rate(noisy['all'])} of the sessions, by {percent(noisy['by'])} % of it.",
+            f"Without noise it is {rate(quiet['all'])} of them, by {percent(quiet['by'])} %, and "
+            f"with the paper's standard variant {rate(paper['all'])}, by {percent(paper['by'])} %.",
             "Prices alone are no allocation, whatever their gap: whoever plans with them needs a "
             "buffer of that size, or a quota."
             if mean(noisy["all"]) > 0.5

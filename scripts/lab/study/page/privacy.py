@@ -1,4 +1,4 @@
-"""The paper's grid of market shares and budgets: as the paper measures, and as can be known."""
+"""The paper's grid of market shares and budgets: by its own measure, and at known prices."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ from scripts.lab.study.grid import EPSILONS, PAPER_EPSILONS, PAPER_VARIANTS, VAR
 from scripts.lab.study.page.layout import grid, market, meaning, section
 from scripts.lab.study.tables import (
     Results,
-    best_part,
+    best_fraction,
     informed,
     mean,
-    part,
     percent,
+    rate,
     settings,
     where,
 )
@@ -23,7 +23,7 @@ CELLS = tuple((setting, epsilon) for setting in settings("privacy") for epsilon 
 
 HINDSIGHT_VARIANTS = (*PAPER_VARIANTS, "tuned")
 NEAR = 0.05
-"""A placebo whose gap is at most this part above the own data's does as well."""
+"""A placebo does as well if its gap exceeds that of the own data by at most this fraction."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def hindsight(results: Results) -> Hindsight:
     ]
     near = 0
     for table in cells:
-        own, placebo = (mean(best_part(table[f"{kind}_best"])) for kind in ("gap", "placebo"))
+        own, placebo = (mean(best_fraction(table[f"{kind}_best"])) for kind in ("gap", "placebo"))
         near += placebo - own <= NEAR * placebo
     falls = {"gap_best": 0, "placebo_best": 0}
     for setting in settings("privacy"):
@@ -69,18 +69,18 @@ def hindsight(results: Results) -> Hindsight:
 
 @dataclass(frozen=True)
 class Known:
-    """The recommendation over the paper's grid, at prices that can be known."""
+    """The recommendation over the paper's grid, at prices that a session knows."""
 
     cells: int
     lost: tuple[str, ...]
     """The comparisons in which a variant of the paper is nearer to the optimum."""
 
     ahead: float
-    """By how much it is nearer than the best of them, on average, in percentage points."""
+    """How much nearer it is than the best of them, on average, in percentage points."""
 
     informed: int
     gains: tuple[float, ...]
-    """By how much it is nearer than its placebo, in percentage points."""
+    """How much nearer it is than its placebo, in percentage points."""
 
     start_better: int
 
@@ -157,7 +157,7 @@ def markets(results: Results) -> str:
 
     def leads(share: float) -> str:
         chosen = [leading for setting, leading in first.items() if setting.share_first == share]
-        return part(np.concatenate(chosen))
+        return rate(np.concatenate(chosen))
 
     small = max(size for s, size in most.items() if s.share_first == 0.15)
     return section(
@@ -182,7 +182,7 @@ def paper_measure(results: Results) -> str:
         line = [market(setting), f"{epsilon:g}"]
         for variant in HINDSIGHT_VARIANTS:
             table = results.cell(setting, epsilon, variant, "privacy")
-            own, placebo = (best_part(table[f"{kind}_best"]) for kind in ("gap", "placebo"))
+            own, placebo = (best_fraction(table[f"{kind}_best"]) for kind in ("gap", "placebo"))
             line.append(f"{percent(own)} / {percent(placebo)}")
         rows.append(line)
     found = hindsight(results)
@@ -219,7 +219,7 @@ def known_measure(results: Results) -> str:
             rows.append(
                 [market(setting), f"{epsilon:g}"]
                 + [f"{percent(t['gap_average'])} / {percent(t['placebo_average'])}" for t in tables]
-                + [percent(best_part(ours["gap_average"])), percent(ours["gap_start"])]
+                + [percent(best_fraction(ours["gap_average"])), percent(ours["gap_start"])]
             )
     header = [
         "market", "ε", *(VARIANTS[v].label for v in variants),

@@ -1,4 +1,4 @@
-"""What the quota is worth, without minimum demands and with those of the paper."""
+"""What the quota earns, without minimum demands and with those of the paper."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ from scripts.lab.study.tables import (
     Results,
     error,
     mean,
-    part,
     percent,
+    rate,
     where,
 )
 
@@ -28,7 +28,7 @@ def played(results: Results, experiment: str, epsilon: float, **more: int) -> Co
 
 @dataclass(frozen=True)
 class Worth:
-    """What quota, split by shares and placebo's quota earn, in percent of the optimum."""
+    """What quota, pro rata split and placebo's quota earn, in percent of the optimum."""
 
     whole: float
     equal: float
@@ -37,10 +37,10 @@ class Worth:
     """The quota at the largest ε."""
 
     ahead: str
-    """From which ε on the quota is better than the split by shares, beyond chance."""
+    """The smallest ε from which the quota beats the pro rata split beyond chance."""
 
     behind: float
-    """By how much it is worse at worst, in percentage points."""
+    """The largest loss to the pro rata split, in percentage points."""
 
 
 def worth(results: Results) -> Worth:
@@ -64,7 +64,7 @@ def worth(results: Results) -> Worth:
 
 
 def lacking(results: Results) -> tuple[float, float, float]:
-    """Percent of the parties without a plan: split by shares, quota without noise and at ε = 4."""
+    """Percent of parties without a plan: pro rata split, quota without noise and at ε = 4."""
     quiet, loud = played(results, "privacy", HIDDEN), played(results, "privacy", 4.0)
     found = quiet["prorata_lacking"], quiet["quota_lacking"], loud["quota_lacking"]
     equal, best, noisy = (100 * mean(values) for values in found)
@@ -96,7 +96,7 @@ def quotas(results: Results) -> str:
         columns = [table[c] for c in ("quota", "prorata", "placebo_quota")]
         columns.append(table["quota"] - table["prorata"])
         totals = where(results.sessions, experiment="quota", epsilon=epsilon, variant="totals")
-        over = part(totals["quota_over"] > EXCEEDED)
+        over = rate(totals["quota_over"] > EXCEEDED)
         rows.append([budget(epsilon), *map(percent, columns), percent(totals["quota"]), over])
     header = [
         "ε", "quota", "pro rata", "placebo's quota", "quota above pro rata",
@@ -136,7 +136,7 @@ def quotas_with_demands(results: Results) -> str:
                     budget(epsilon),
                     percent(table["quota_lacking"]),
                     percent(table["prorata_lacking"]),
-                    part(~np.isnan(table["quota"])),
+                    rate(~np.isnan(table["quota"])),
                     percent(table["quota"]),
                 ]
             )

@@ -1,7 +1,7 @@
-"""`results.md`: what was found in a dozen lines, how to read it, and every table with its meaning.
+"""`results.md`: the findings in a dozen lines, how to read them, and every table with its meaning.
 
-Every number and every verdict is computed from the tables of the run, so that a run with
-other results says other things. Gaps are percentages of the optimum.
+Every number and every verdict is computed from the tables of the run: other results give other
+verdicts. Gaps are percentages of the optimum.
 """
 
 import textwrap
@@ -32,7 +32,7 @@ SECTIONS: tuple[tuple[str, Callable[[Results], str]], ...] = (
     ("privacy", quota.quotas_with_demands),
     ("totals", totals.gained),
 )
-"""What can be said of each experiment, in the order of the page."""
+"""The sections of each experiment, in the order of the page."""
 
 
 def write(out: Path) -> None:
@@ -41,27 +41,27 @@ def write(out: Path) -> None:
 
 
 def text(results: Results) -> str:
-    """The whole page; of experiments that were not played nothing is said."""
+    """The page, without experiments that did not run."""
     found = [line for name, lines in FINDINGS if results.has(name) for line in lines(results)]
     sections = [section(results) for name, section in SECTIONS if results.has(name)]
-    chain_hash = "# What the study found\n\n" + "\n".join(f"- {line}" for line in found) + "\n"
-    return "\n".join([chain_hash, reading(results), *sections])
+    heading = "# What the study found\n\n" + "\n".join(f"- {line}" for line in found) + "\n"
+    return "\n".join([heading, reading(results), *sections])
 
 
 def reading(results: Results) -> str:
-    """How the results came about, and the words in which they are told."""
-    made = results.manifest
+    """How the results were made, and what their terms mean."""
+    facts = results.manifest
     rounds = next(e.rounds for e in EXPERIMENTS if e.name == "privacy")
-    versions = ", ".join(f"{name} {number}" for name, number in made["versions"].items())
+    versions = ", ".join(f"{name} {number}" for name, number in facts["versions"].items())
     later = "".join(
-        f" Not all of it in that run: {', '.join(part['variants'])} were played at commit "
-        f"{part['commit'][:7]} ({part['why']})."
-        for part in made.get("played_later", ())
+        f" Not all of it in that run: {', '.join(run['variants'])} were played at commit "
+        f"{run['commit'][:7]} ({run['why']})."
+        for run in facts.get("played_later", ())
     )
     origin = textwrap.fill(
-        f"Made by `{made['command']}`: {made['replications']} replications of every cell, "
-        f"seeds {made['seeds']}, {versions}; {made['cpu_seconds'] / 60:.0f} minutes of CPU and "
-        f"{made['seconds'] / 60:.0f} by the clock on {made['cores']} cores." + later,
+        f"Made by `{facts['command']}`: {facts['replications']} replications of every cell, "
+        f"seeds {facts['seeds']}, {versions}; {facts['cpu_seconds'] / 60:.0f} minutes of CPU and "
+        f"{facts['seconds'] / 60:.0f} by the clock on {facts['cores']} cores." + later,
         98,
         break_on_hyphens=False,
     )

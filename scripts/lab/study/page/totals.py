@@ -1,4 +1,4 @@
-"""What is gained where only totals can be read: prices, and private quotas, beside `each`."""
+"""Gains where only totals can be read: prices and private quotas, compared with `each`."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,19 +8,19 @@ import numpy as np
 
 from scripts.lab.study.grid import TOTALS_EPSILONS
 from scripts.lab.study.page.layout import budget, grid, meaning, section
-from scripts.lab.study.tables import EXCEEDED, Columns, Results, mean, part, percent, settings
+from scripts.lab.study.tables import EXCEEDED, Columns, Results, mean, percent, rate, settings
 
 SETTINGS = tuple(settings("totals"))
 
 
 def ratio(table: Columns) -> float:
-    """How many times the own gap the placebo's is."""
+    """The placebo's gap as a multiple of the own gap."""
     return mean(table["placebo_average"]) / mean(table["gap_average"])
 
 
 @dataclass(frozen=True)
 class Gained:
-    """A cell of the experiment, with releases that can be read and with totals alone."""
+    """A cell of the experiment, with single releases and with totals alone."""
 
     setting: Any
     epsilon: float
@@ -33,12 +33,12 @@ class Gained:
 
     @property
     def above(self) -> float:
-        """What private quotas earn above a split by shares, in points of the optimum."""
+        """What private quotas earn above a pro rata split, in points of the optimum."""
         return 100 * mean(self.totals["quota"] - self.totals["prorata"])
 
     @property
     def by_shares(self) -> bool:
-        """Whether private quotas are the split by shares, which exceeds nothing."""
+        """Whether private quotas are the pro rata split, which exceeds no capacity."""
         return float(np.abs(self.totals["quota"] - self.totals["prorata"]).max()) < 1e-4
 
 
@@ -57,7 +57,7 @@ def cells(results: Results) -> list[Gained]:
 def over(found: list[Gained]) -> str:
     """How many sessions have private quotas that exceed a capacity, of those that can."""
     able = [c.totals["quota_over"] for c in found if not c.by_shares]
-    return part(np.concatenate(able or [np.zeros(0)]) > EXCEEDED)
+    return rate(np.concatenate(able or [np.zeros(0)]) > EXCEEDED)
 
 
 def findings(results: Results) -> Iterator[str]:
@@ -103,7 +103,7 @@ def gained(results: Results) -> str:
                 percent(c.totals["quota"]),
                 percent(c.totals["placebo_quota"]),
                 percent(c.totals["prorata"]),
-                part(c.totals["quota_over"] > EXCEEDED),
+                rate(c.totals["quota_over"] > EXCEEDED),
             ]
         )
     header = [

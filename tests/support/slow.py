@@ -1,0 +1,28 @@
+"""Which tests `scripts/test --fast` leaves out. Every subpackage must keep a fast test file."""
+
+from pathlib import Path
+
+from tests.support import ROOT
+
+SLOW = (
+    "tests/coordinator/test_draft.py",
+    "tests/coordinator/test_next_session.py",
+    "tests/coordinator/test_relay.py",
+    "tests/coordinator/test_serving.py",
+    "tests/party/test_api.py",
+    "tests/party/test_budget_command.py",
+    "tests/protocol/test_paper.py",
+    "tests/protocol/test_reference.py",
+    "tests/scripts",
+    "tests/system",
+)
+"""Folders, files and single tests (`file::test`) that start processes or run many sessions."""
+
+
+def slow_entry(path: Path, test: str = "") -> str | None:
+    """The entry of SLOW that covers this test, if there is one."""
+    for entry in SLOW:
+        file, _, name = entry.partition("::")
+        if path.is_relative_to(ROOT / file) and name in ("", test.partition("[")[0]):
+            return entry
+    return None
