@@ -204,7 +204,7 @@ def _tolerance(data: CompanyModel, size: Floats) -> Floats:
 def _continuous_plan_within(data: CompanyModel, limit: Floats, tolerance: Floats) -> Plan | None:
     """`plan_within` for a model without integers."""
     allowed, nearly = limit, None
-    for _ in range(_ATTEMPTS):
+    for attempt in range(_ATTEMPTS):
         plan = _best(data, allowed)
         if plan is None:
             break
@@ -213,7 +213,9 @@ def _continuous_plan_within(data: CompanyModel, limit: Floats, tolerance: Floats
             return plan
         if nearly is None and np.all(excess <= tolerance):
             nearly = plan
-        allowed = allowed - 2.0 * excess
+        # More each time: the solver may not notice a reduction below its tolerance.
+        step = np.minimum(8.0**attempt * excess, np.maximum(excess, 2.0 * tolerance))
+        allowed = allowed - 2.0 * step
     if nearly is None:
         nearly = _best(data, limit + tolerance / 2.0)
         if nearly is not None and np.any(_excess(data, nearly.values, limit) > tolerance):

@@ -200,7 +200,7 @@ def test_a_stopped_study_resumes(undisturbed: Study, tmp_path: Path) -> None:
     text, _ = process.communicate(timeout=LIMIT)
     assert process.returncode == 130
     assert "Traceback" not in text
-    assert "the same command can be given again" in text
+    assert "run the same command to resume" in text
     process = study.started_until(2)
     workers = children(process.pid)
     process.kill()

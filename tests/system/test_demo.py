@@ -117,7 +117,7 @@ def test_no_report_shows_more_use_than_quota(
 def test_options_about_a_session_replace_the_scenario() -> None:
     """The eight companies run only where no option describes a session."""
     parser = command_line()
-    assert "None" not in parser.format_help()
+    assert "(None)" not in parser.format_help()
     for arguments in ([], ["--topology", "mesh"], ["--limit", "9"], ["--page"]):
         assert runs_scenario(parser, parser.parse_args(arguments))
     for arguments in (["--paper"], ["--mode", "private"], ["--parties", "3"], ["--seed", "1"]):

@@ -176,7 +176,7 @@ def children(pid: int) -> list[int]:
     ("arguments", "text"),
     [
         (["--epsilon", "2000"], "error: privacy.epsilon is 2000"),
-        (["--dir", str(ROOT)], "exists already"),
+        (["--dir", str(ROOT)], "already exists"),
     ],
 )
 def test_an_impossible_demonstration_is_refused(arguments: list[str], text: str) -> None:

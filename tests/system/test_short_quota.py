@@ -112,7 +112,7 @@ def test_terminal_ends_with_quota_payment_and_certificate(tmp_path: Path) -> Non
     verb = "get" if result["payments"]["party1"] < 0.0 else "pay"
     assert f"you {verb} {abs(result['payments']['party1']):.6g} EUR for your quota" in told
     assert result["certificate"]["fits"]
-    assert f"would earn more than {result['certificate']['money']:.4g} EUR more" in told
+    assert f"would earn at most {result['certificate']['money']:.4g} EUR more" in told
     assert f"{result['rounds']} rounds, ended by itself" in told
     for name in ("utility_within_quota", "utility_alone", "gain", "paid_at_prices"):
         assert f"{result['private'][name]:.4g}" not in told
