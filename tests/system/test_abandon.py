@@ -81,7 +81,7 @@ def test_a_session_with_an_impossible_total_is_abandoned_and_followed_by_another
             f"round {SPOILT}: the releases add up to a total that 3 members cannot have released"
             in told
         )
-        assert "`party abandon --out DIR` ends the session here" in told
+        assert "run `party abandon --out DIR`: it ends the session here" in told
         assert "party3" not in told, "nobody can tell who it was"
 
         ledger, out = folder / "party1" / "party1.ledger", tmp_path / "given-up"
@@ -121,7 +121,7 @@ def test_a_session_with_an_impossible_total_is_abandoned_and_followed_by_another
             "coordinator", "new", "--session", "next", "--from", *transcript,
             "--key", folder / "coordinator.key", "--out", folder / "next.toml",
         )  # fmt: skip
-        assert (code, f"stops after {SPOILT} of 12 rounds" in told) == (0, True)
+        assert (code, f"ends after {SPOILT} of 12 rounds" in told) == (0, True)
         figures = command("protocol", "audit", *transcript, "--json")[1]
         reached = json.loads(figures[: figures.rindex("error: ")])
         assert list(read_agreement(folder / "next.toml").pricing.start) == reached["prices"]
