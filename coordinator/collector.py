@@ -59,6 +59,8 @@ class RoundCollector:
         self._current = KEYS if agreement.masked else 0
         #: Exchanges from the current one on that have messages.
         self._open: dict[int, Exchange] = {}
+        #: The latest exchange of which each member has sent a message.
+        self._reached: dict[str, int] = {}
         #: Each member's newest seal of the rounds closed so far.
         self._seals: dict[str, Signed] = {}
         #: The seals of all members, if they agree.
@@ -108,10 +110,13 @@ class RoundCollector:
         current = number == self._current
         first = current and message.sender not in exchange.messages
         exchange.messages[message.sender] = signed
+        self._reached[message.sender] = max(number, self._reached.get(message.sender, number))
         if current:
             exchange.arrivals.setdefault(message.sender, now)
         else:
             self._forget_oldest(message.sender)
+        if number > self._current + 1:
+            self._catch_up()
         return Collected(first, self._close(exchange))
 
     def _number(self, message: Message) -> int | None:
@@ -135,6 +140,17 @@ class RoundCollector:
             if not self._open[oldest].messages:
                 del self._open[oldest]
 
+    def _catch_up(self) -> None:
+        """Continue from the exchange that every member has reached, if that is further ahead.
+
+        What one member signs neither causes nor prevents this.
+        """
+        reached = min(self._reached.get(name, KEYS) for name in self.names)
+        if reached > self._current + 1:
+            self._current = reached
+            self._open = {n: e for n, e in self._open.items() if n >= reached}
+            self._forget_seals()
+
     def _close(self, exchange: Exchange) -> tuple[Exchange, ...]:
         """Close an exchange that has all messages, and the one after it if that has all too.
 
@@ -142,16 +158,18 @@ class RoundCollector:
         """
         if not self._has_all(exchange):
             return ()
-        if exchange.number > self._current + 1:
-            self._current = exchange.number
         closed = []
         while (current := self._open.get(self._current)) and self._has_all(current):
             closed.append(current)
             self._current += 1
             self._open = {n: e for n, e in self._open.items() if n == self._current}
         if closed:
-            self._seals = {n: s for n, s in self._seals.items() if s.message.round >= self.closed}
+            self._forget_seals()
         return tuple(closed)
+
+    def _forget_seals(self) -> None:
+        """Forget seals of fewer rounds than are closed: they are no seals of this session."""
+        self._seals = {n: s for n, s in self._seals.items() if s.message.round >= self.closed}
 
     def _has_all(self, exchange: Exchange) -> bool:
         return len(exchange.messages) == len(self.names)

@@ -14,7 +14,7 @@ import msgpack
 from coordinator.collector import KEYS, SEALS, Exchange, RoundCollector
 from coordinator.progress import Say
 from protocol.agreement.model import Agreement
-from protocol.errors import BadCommand, BadMessage
+from protocol.errors import BadCommand
 from protocol.wire.codec import Reader
 from protocol.wire.transcript import frame
 
@@ -103,12 +103,13 @@ class Journal:
         valid_bytes = 0
         try:
             for entry in entries:
-                for data in entry:
-                    for exchange in self._collector.collect(reader.unpack(data), 0.0).closed:
+                messages = [reader.unpack(data) for data in entry]  # all of an entry, or none
+                for signed in messages:
+                    for exchange in self._collector.collect(signed, 0.0).closed:
                         self._keep(exchange)
                 valid_bytes = entries.tell()
-        except Exception as error:  # msgpack raises many kinds; from here on it is damaged
-            if isinstance(error, BadMessage) and not valid_bytes:
+        except Exception:  # msgpack raises many kinds; from here on it is damaged
+            if not valid_bytes:
                 raise BadCommand(
                     f"{str(self._part)!r} is not the journal of this session; move it away, or "
                     "choose another name with --transcript"

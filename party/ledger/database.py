@@ -127,10 +127,14 @@ class Database:
             run(f"PRAGMA user_version = {_VERSION}")
         elif version != _VERSION:
             age = "an older" if version < _VERSION else "a newer"
+            # So that `close` overwrites the log of a killed process, which may hold deleted
+            # secrets. SQLite would move its records into the file and only unlink it.
+            self._locked = True
             raise BadLedger(
                 f"the ledger {self.path!r} has format {version}: {age} version of sotto wrote it. "
-                f"This version reads only format {_VERSION}, and left the file as it was. Use the "
-                "version that wrote it. A new ledger would not count what this one has spent"
+                f"This version reads only format {_VERSION}, and changed no record. Use the "
+                "version that wrote it. If you must go on with this version, move the ledger and "
+                "the .budget file beside your key away: what was spent is then counted nowhere"
             )
         run("COMMIT")
 

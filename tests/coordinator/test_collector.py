@@ -68,6 +68,16 @@ def test_a_late_coordinator_continues_where_all_members_are() -> None:
     assert closed(collector, TRANSCRIPT.rounds[8][2]) == [8], "the releases of round 8 are kept"
 
 
+def test_one_member_cannot_stop_a_late_coordinator_from_counting_rounds() -> None:
+    """Its releases of later rounds push out its own ones, but not what the others have reached."""
+    collector = RoundCollector(AGREEMENT)
+    for releases in TRANSCRIPT.rounds[5:15]:
+        hostile, *honest = releases
+        ahead = [lying(hostile, round=number) for number in (17, 18, 19)]
+        closed(collector, hostile, *ahead, *honest)
+    assert collector.closed >= 13
+
+
 def test_a_round_that_arrives_after_the_next_one_is_not_lost() -> None:
     """A coordinator that was killed may get the two newest rounds in any order."""
     collector = RoundCollector(AGREEMENT)

@@ -3,6 +3,7 @@ disk."""
 
 from pathlib import Path
 
+import msgpack
 import pytest
 
 from coordinator.collector import RoundCollector
@@ -99,6 +100,40 @@ def test_the_journal_of_another_session_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(BadCommand, match="not the journal of this session"):
         Journal(other, path, RoundCollector(other), say=lambda _: None)
     assert part.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"notes of the convener",
+        bytes(100),
+        msgpack.packb({"rounds": 7}),
+        msgpack.packb([0, 1, TRANSCRIPT.rounds[0][1].data]),
+    ],
+    ids=["text", "zeros", "a table", "the journal of an earlier version"],
+)
+def test_a_file_that_is_no_journal_is_left_alone(tmp_path: Path, content: bytes) -> None:
+    """It is refused, and not a byte of it is lost."""
+    part = tmp_path / "kept.transcript.part"
+    part.write_bytes(content)
+    with pytest.raises(BadCommand, match="not the journal of this session"):
+        Recorder(tmp_path / "kept.transcript")
+    assert part.read_bytes() == content
+
+
+def test_nothing_of_a_damaged_entry_is_used(tmp_path: Path) -> None:
+    """The messages before the damaged one have no time of arrival, so they would look early."""
+    path = tmp_path / "kept.transcript"
+    recorder = Recorder(path)
+    recorder.receive(*TRANSCRIPT.rounds[0], *TRANSCRIPT.rounds[1])
+    recorder.kill()
+    part = path.with_name("kept.transcript.part")
+    true = TRANSCRIPT.rounds[1][2]
+    broken = forged(true, values=(7,) * AGREEMENT.width).data
+    part.write_bytes(part.read_bytes().replace(true.data, broken))
+    recorder = Recorder(path)
+    recorder.kill()
+    assert recorder.collector.missing() == [m.name for m in AGREEMENT.members]
 
 
 def test_a_disk_that_fails_never_stops_the_session(tmp_path: Path) -> None:

@@ -1,14 +1,19 @@
 """What the driver returns rests on records that survive a crash."""
 
+import random
 import shutil
 from collections import deque
 from pathlib import Path
 
+import pytest
+
 from party.driver import Driver
 from party.ledger.session_ledger import Ledger
+from party.release.pacing import Pacer
 from protocol.agreement.model import Agreement
 from protocol.outcome.replay import replay
-from protocol.wire.messages import Hello, Release, Seal, Signed
+from protocol.rounds import RoundEngine
+from protocol.wire.messages import Hello, MaskKey, Release, Seal, Signed
 from protocol.wire.transcript import Transcript
 from tests.support.builders import make_agreement, signer
 from tests.support.gates import Problem, Shift, gate
@@ -17,7 +22,9 @@ from tests.support.gates import Problem, Shift, gate
 class Party:
     """One member with a ledger on the disk, which is checked after every message."""
 
-    def __init__(self, agreement: Agreement, name: str, folder: Path) -> None:
+    def __init__(
+        self, agreement: Agreement, name: str, folder: Path, pacer: Pacer | None = None
+    ) -> None:
         self.agreement, self.name, self.folder = agreement, name, folder
         folder.mkdir()
         self.ledger = Ledger(folder / "ledger", agreement, name)
@@ -28,6 +35,7 @@ class Party:
             pack=signer(name),
             gate=gate(agreement, Problem(3.0, 5.0), Shift(1, 2), self.ledger, name),
             ledger=self.ledger,
+            pacer=pacer,
         )
         self.sent: list[Signed] = []
 
@@ -36,9 +44,10 @@ class Party:
         if outgoing:
             own, past = self.on_disk()
             for signed in outgoing:
-                rounds = Transcript(past.rounds[: signed.message.round], ())
+                keys = () if _before_keys(self.agreement, signed) else past.keys
+                rounds = Transcript(past.rounds[: signed.message.round], (), keys)
                 assert replay(self.agreement, rounds).chain_hash == signed.message.chain_hash
-                assert not isinstance(signed.message, Release) or signed in own
+                assert not isinstance(signed.message, Release | MaskKey) or signed in own
         self.sent += outgoing
         return outgoing
 
@@ -53,27 +62,52 @@ class Party:
         return found
 
 
-def test_every_returned_message_rests_on_durable_records(tmp_path: Path) -> None:
-    """Hellos, releases and seals refer only to what a killed process leaves on the disk."""
-    agreement = make_agreement(rounds=3)
+def _before_keys(agreement: Agreement, signed: Signed) -> bool:
+    """Whether a message was made before the mask keys were exchanged."""
+    return signed.message.chain_hash == RoundEngine(agreement).opening.chain_hash
+
+
+class _Pacer(Pacer):
+    """A pace in simulated time: every release is due at once."""
+
+    def now(self) -> float:
+        return 0.0
+
+
+@pytest.mark.parametrize("reveal", ["each", "totals"])
+@pytest.mark.parametrize("pacer", [None, _Pacer(0.01)], ids=["at once", "at a pace"])
+def test_every_returned_message_rests_on_durable_records(
+    tmp_path: Path, reveal: str, pacer: Pacer | None
+) -> None:
+    """Hellos, keys, releases and seals refer only to what a killed process leaves on the disk."""
+    agreement = make_agreement(rounds=3, reveal=reveal)
     names = [member.name for member in agreement.members]
-    parties = [Party(agreement, name, tmp_path / name) for name in names]
-    now, carried = 0.0, deque[Signed]()
+    parties = [Party(agreement, name, tmp_path / name, pacer) for name in names]
+    mail: dict[str, list[Signed]] = {name: [] for name in names}
+    now, chance = 0.0, random.Random(1)
+
+    def send(messages: list[Signed]) -> None:
+        for signed in messages:
+            for name in mail.keys() - {signed.message.sender}:
+                mail[name].append(signed)
+
     for party in parties:
-        carried += party.checked(party.driver.begin(now))
+        send(party.checked(party.driver.begin(now)))
     while not all(party.driver.left for party in parties):
-        while carried:
-            signed = carried.popleft()
-            for party in parties:
-                if party.name != signed.message.sender:
-                    carried += party.checked(party.driver.receive(signed, now))
+        while waiting := [party for party in parties if mail[party.name]]:
+            # In any order: a party may be the last to answer, and close a round by that.
+            party = chance.choice(waiting)
+            signed = mail[party.name].pop(chance.randrange(len(mail[party.name])))
+            send(party.checked(party.driver.receive(signed, now)))
+            send(party.checked(party.driver.respond()))
         now = min(party.driver.session.deadline for party in parties)
         assert now < 100.0, "nothing happens any more"
         for party in parties:
-            carried += party.checked(party.driver.tick(now))
+            send(party.checked(party.driver.tick(now)))
     for party in parties:
         kinds = [type(signed.message) for signed in party.sent]
-        assert {Hello, Release, Seal} == set(kinds)
+        assert set(kinds) - {MaskKey} == {Hello, Release, Seal}
+        assert (MaskKey in kinds) == agreement.masked
         assert len({s.data for s in party.sent if isinstance(s.message, Release)}) == 3
         assert party.driver.finished is not None
         party.ledger.close()

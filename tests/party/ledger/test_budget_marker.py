@@ -1,14 +1,16 @@
 """The marker beside a key allows one ledger only."""
 
 import os
+import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 
 from party.ledger import budget_marker
+from party.ledger.database import Database
 from protocol.errors import BadLedger
 
 
@@ -52,6 +54,24 @@ def test_an_unreadable_marker_refuses_every_ledger(key: Path) -> None:
     for other in (b"b", None):
         with pytest.raises(BadLedger, match="but it cannot be read"):
             budget_marker.require_marked(key, key.with_name("b.ledger"), other)
+
+
+def test_the_advice_for_a_ledger_of_another_version_can_be_followed(key: Path) -> None:
+    """With the ledger and the marker moved away, a new ledger counts for the key."""
+    path, marker = key.with_name("ada.ledger"), budget_marker.marker_path(key)
+    with closing(Database(path)) as first:
+        budget_marker.mark(key, path, first.id)
+    with closing(sqlite3.connect(path)) as base:
+        base.execute("PRAGMA user_version = 7")
+    with pytest.raises(BadLedger, match=r"move the ledger and the \.budget file beside your key"):
+        Database(path)
+    path.rename(path.with_name("old.ledger"))
+    with pytest.raises(BadLedger, match="there is no ledger"):
+        budget_marker.require_marked(key, path, None)
+    marker.rename(marker.with_name("old.budget"))
+    budget_marker.require_marked(key, path, None)
+    with closing(Database(path)) as second:
+        budget_marker.mark(key, path, second.id)
 
 
 def test_a_marker_is_flushed_before_it_is_renamed(

@@ -369,6 +369,33 @@ def test_a_ledger_of_another_version_is_refused_and_left_untouched(
     assert sorted(file.name for file in tmp_path.iterdir()) == ["ledger"]
 
 
+_KILLED = """
+import os, sys
+from party.ledger.session_ledger import Ledger
+from tests.support.builders import make_agreement
+from tests.support.ledgers import release
+
+agreement = make_agreement(reveal="totals")
+ledger = Ledger(sys.argv[1], agreement, "ada")
+ledger.record_mask_key(b"a secret mask key".ljust(32), release(agreement, 0))
+ledger._file._base.execute("PRAGMA user_version = 7")
+os._exit(0)
+"""
+"""A process of another version that is killed while its log holds a secret."""
+
+
+def test_the_log_of_a_refused_ledger_is_overwritten(tmp_path: Path) -> None:
+    """SQLite unlinks the log when the ledger is closed; its bytes must not stay on the disk."""
+    path, log, still_there = (tmp_path / name for name in ("ledger", "ledger-wal", "linked"))
+    assert run_python(_KILLED, path).returncode == 0
+    assert b"a secret mask key" in log.read_bytes()
+    still_there.hardlink_to(log)
+    with pytest.raises(BadLedger, match="has format 7"):
+        Ledger(path, make_agreement(reveal="totals"), "ada")
+    assert not log.exists()
+    assert b"a secret mask key" not in still_there.read_bytes()
+
+
 def test_several_sessions_share_one_file(tmp_path: Path) -> None:
     """Each session reads back its own records only."""
     path = tmp_path / "ledger"
