@@ -179,7 +179,7 @@ def session_options(parser: argparse.ArgumentParser) -> None:
     )
     add("--pace", type=float, metavar="SECONDS",
         help="from the opening of a round to a release; simulations do not wait")  # fmt: skip
-    add("--mode", choices=MODES, default="private", help="(%(default)s)")
+    add("--mode", choices=MODES, default="private", help="(private)")
     add("--reveal", choices=REVEALS, default="each", help="(%(default)s)")
     add("--colluders", type=int, help="private totals: members that may collude (1)")
     add("--overrun", type=float, help="private totals: risk that quotas exceed a capacity (0.05)")
