@@ -95,7 +95,7 @@ class Account:
     delta: float | None
     per_release: PrivacyCost
     #: With masked releases the cost holds if at most this many members collude, the others add
-    #: their noise, and nobody breaks the masks.
+    #: their noise, and no one breaks the encryption of the masks.
     colluders: int | None = None
 
     @property
@@ -271,10 +271,10 @@ def _totals_condition(colluders: Sequence[int]) -> str:
     if not colluders:
         return ""
     few = " or ".join(map(str, colluders))
-    many = "member tells" if few == "1" else "members tell"
+    many = "member shares what it knows" if few == "1" else "members share what they know"
     return (
-        f" For sessions with totals this holds if in each of them at most {few} other {many} what "
-        "they know, the others add their noise, and nobody breaks the encryption. It does not "
+        f" For sessions with totals this holds if in each of them at most {few} other {many}, "
+        "the others add their noise, and no one breaks the encryption. It does not "
         "cover what payments, quotas and the use of capacities show."
     )
 

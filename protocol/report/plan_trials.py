@@ -95,8 +95,8 @@ def trials(agreement: Agreement, played: Sequence[Variant]) -> list[Element]:
         "differ. So this shows what an agreement lets through, not what you will earn.",
         table(("", *(words for words, _ in columns)), rows),
         "For the placebo, quotas and prices come from other companies’ sessions. A gain that is "
-        "not clearly above the placebo has nothing to do with anybody’s data. A company counts as "
-        "better off if it earns more than alone after its payment. The companies are drawn from "
-        "the digest of the agreement, so everybody who makes this page gets these figures.",
+        "not clearly above the placebo has nothing to do with any company’s data. A company counts "
+        "as better off if it earns more than alone after its payment. The companies are drawn from "
+        "the digest of the agreement, so everyone who makes this page gets these figures.",
     )
     return [made]

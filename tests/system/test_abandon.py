@@ -82,7 +82,7 @@ def test_a_session_with_an_impossible_total_is_abandoned_and_followed_by_another
             in told
         )
         assert "`party abandon --out DIR` ends the session here" in told
-        assert "party3" not in told, "nobody can tell who it was"
+        assert "party3" not in told, "masks hide which member it was"
 
         ledger, out = folder / "party1" / "party1.ledger", tmp_path / "given-up"
         with closing(Ledger(ledger, session.agreement, "party1")) as kept:

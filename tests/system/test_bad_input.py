@@ -55,15 +55,15 @@ def test_the_key_of_another_member_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_check_says_what_the_company_has_alone(tmp_path: Path) -> None:
-    """The sense, what is earned alone with the split by shares, and whether the minimum fits."""
+    """The sense, what is earned alone with the pro rata split, and whether the minimum fits."""
     with RunningSession(tmp_path / "s", options()) as session:
         code, told = check(session, "party1", "party1")
         assert code == 0
         assert "read as: maximise" in told
-        assert "with your part by shares alone NO plan is possible" in told
+        assert "with your pro rata part alone NO plan is possible" in told
     with RunningSession(tmp_path / "t", options("--no-demands")) as session:
         code, told = check(session, "party1", "party1")
-        _, earns, amount = told.partition("with your part by shares alone your best plan earns ")
+        _, earns, amount = told.partition("with your pro rata part alone your best plan earns ")
         assert earns
         assert float(amount.split()[0]) > 0.0
         assert "`protocol plan` shows what the noise will do" in told

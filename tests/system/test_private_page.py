@@ -205,7 +205,7 @@ def test_noise_gives_no_promise_against_loss() -> None:
     """With noise the page says that there is no promise, and why."""
     it = played()
     text = Page(it.private()).text
-    assert "no promise that nobody loses by joining, because prices follow from" in text
+    assert "no promise that no company loses by joining, because prices follow from" in text
     assert "no company, whatever its data" not in text
     assert "Nothing is certified: with noise" in text
     assert "A company may well be worse off than alone." in text
@@ -349,7 +349,7 @@ def test_privacy_answer_fits_the_agreement() -> None:
     known = replace(certain().outcome, agreement=masked)
     only = Page(certain().private(outcome=known)).text
     assert "The others can read what all companies together would take, exactly" in only
-    assert "Totals without noise can tell one company’s demands" in only
+    assert "Totals without noise can reveal one company’s demands" in only
     assert "There is no guarantee" not in only
     it = played()
     real = replace(

@@ -143,7 +143,7 @@ def test_a_party_follows_the_host_name_of_the_relay(name_server: NameServer) -> 
         assert link.receive(0.0) == []  # the loop goes on
         name_server.answering.set()
         with server(zmq.XPUB, secret, f"tcp://127.0.0.1:{port + 1}") as above:
-            until(lambda: link.receive(0.01) or "nobody answers" in str(link.warnings()), "a try")
+            until(lambda: link.receive(0.01) or "nothing answers" in str(link.warnings()), "a try")
             name_server.hosts["relay.test"] = ["127.0.0.3", "127.0.0.1"]
 
             def subscribed() -> int:

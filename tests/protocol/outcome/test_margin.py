@@ -98,7 +98,7 @@ def test_quotas_fit_every_capacity_if_noise_is_within_the_margin() -> None:
         assert (found.sum(axis=0) > 0.6 * agreement.ticks).all()
 
 
-def test_quotas_are_pro_rata_if_noise_drowns_demands() -> None:
+def test_quotas_are_pro_rata_if_noise_swamps_demands() -> None:
     """Whatever the demands and totals, each quota is within a tick of the pro rata split."""
     agreement = agree(10, 1.0)
     margin = quota_margin(agreement)

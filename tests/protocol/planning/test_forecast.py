@@ -38,12 +38,12 @@ def test_plan_says_how_long_a_session_takes(pace: float, rounds: int, words: str
     told = plan_text(agreement, plan_figures(agreement))
     assert f"at {pace:g} s a round, all releases take {words}, plus network time" in told
     without = make_agreement(rounds=rounds)
-    assert "may tell something of the data" in plan_text(without, plan_figures(without))
+    assert "may reveal something about the data" in plan_text(without, plan_figures(without))
 
 
 @pytest.mark.parametrize(
     ("epsilon", "share", "word"),
-    [(None, 1.0, "no noise"), (1e-3, 1.0, "drowns"), (10.0, 1.0, "faint"), (100.0, 0.34, "clear")],
+    [(None, 1.0, "no noise"), (1e-3, 1.0, "swamps"), (10.0, 1.0, "faint"), (100.0, 0.34, "clear")],
 )
 def test_verdict_follows_the_noise(epsilon: float | None, share: float, word: str) -> None:
     """The noise as a fraction of the capacity decides the verdict."""
@@ -225,7 +225,7 @@ def test_plan_shows_each_beside_totals(reveal: str) -> None:
     text = plan_text(agreement, figures)
     assert "better is                totals (7 times less noise in totals)" in text
     assert "epsilon 4 against 1, " in text
-    assert f"keep {100 * figures['totals']['quota_kept']:.0f} % of a capacity back" in text
+    assert f"withhold {100 * figures['totals']['quota_kept']:.0f} % of a capacity for noise" in text
 
 
 def test_plan_prefers_each_if_totals_gain_nothing() -> None:
@@ -261,7 +261,7 @@ def test_plan_of_totals_without_noise() -> None:
     figures = plan_figures(agreement)
     text = plan_text(agreement, figures)
     assert figures["better"] == "totals"
-    assert "With few companies, or over several sessions, totals can tell what one" in text
+    assert "With few companies, or over several sessions, totals can reveal what one" in text
     assert "none in numbers: single demands are masked, but totals are shown" in statement(
         agreement
     )

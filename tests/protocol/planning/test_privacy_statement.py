@@ -190,15 +190,15 @@ def test_figures_are_rounded_to_the_safe_side() -> None:
 
 @pytest.mark.parametrize("count", [3, 8])
 def test_totals_without_noise_are_no_promise(count: int) -> None:
-    """Every text says that totals can tell a company's demands."""
+    """Every text says that totals can reveal a company's demands."""
     agreement = crowd(count, None)
     figures = plan_figures(agreement)
     for text in (plain(agreement), figures["verdict"], statement(agreement)):
-        assert "can tell" in text
-        assert "nobody can read" not in text.lower()
+        assert "can reveal" in text
+        assert "no one can read" not in text.lower()
         assert "nothing can be read" not in text.lower()
     assert ("With three companies" in plain(agreement)) == (count == 3)
-    assert "that may tell much of one of them" in plan_text(agreement, figures)
+    assert "that may reveal much about one of them" in plan_text(agreement, figures)
     assert "follow from its exact demands" in " ".join(unprotected(agreement))
 
 
