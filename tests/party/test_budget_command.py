@@ -249,7 +249,7 @@ class Unplayed:
 
 @pytest.fixture
 def unplayed(tmp_path: Path) -> Iterator[Unplayed]:
-    """A session of ε = 1 that nobody plays."""
+    """A session of ε = 1 in which no party takes part."""
     with ExitStack() as stack:
         playing = stack.enter_context(
             RunningSession(tmp_path / "s", real("--epsilon", "1", rounds=5))

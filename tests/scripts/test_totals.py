@@ -90,7 +90,7 @@ def test_reports_state_what_quota_and_payment_reveal() -> None:
     assert "at most 1 other member shares what it knows" in text
 
 
-def test_quotas_by_shares_have_no_risk() -> None:
+def test_pro_rata_quotas_have_no_risk() -> None:
     """With much noise all quotas are equal, fill the capacities, and cannot exceed them."""
     known, parts = settled("--parties", "5", "--epsilon", "1")
     quotas = np.array([part.quota for part in parts])

@@ -1,4 +1,4 @@
-"""Outcomes of entire sessions: plans always fit, and quotas are worth more than equal parts."""
+"""Outcomes of entire sessions: plans always fit, and quotas earn more than a pro rata split."""
 
 import argparse
 import math

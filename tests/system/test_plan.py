@@ -71,8 +71,8 @@ def test_noise_page_states_guarantee_and_gain() -> None:
     assert f"{figures['needed']['faint']['members']}" in text
 
 
-def test_masked_page_states_what_totals_tell() -> None:
-    """Masked answers: the page says what totals, quotas and payments still tell."""
+def test_masked_page_states_what_totals_reveal() -> None:
+    """Masked answers: the page says what totals, quotas and payments still reveal."""
     agreement = agreed("exact", reveal="totals")
     figures = plan_figures(agreement)
     page = Page(plan_page(agreement, figures, variants(agreement, figures)))
@@ -84,7 +84,7 @@ def test_masked_page_states_what_totals_tell() -> None:
     assert seen["A person who moves its payment"] == "what that is worth in money"
 
 
-def test_unplayed_sessions_give_no_figures() -> None:
+def test_sessions_that_are_too_long_give_no_figures() -> None:
     """If sessions take too long to play, the page says so and shows no gain."""
     agreement = agreed("private", rounds=100_000)
     figures = plan_figures(agreement)

@@ -183,11 +183,13 @@ def test_a_host_name_from_the_coordinator_is_ignored(tmp_path: Path) -> None:
         try:
             for count in range(1, 4):
                 until(lambda: link.receive(0.01) or desk.poll(10), "the party says where it is")
-                route, said = desk.recv_multipart()
-                assert numeric(msgpack.unpackb(said))
+                route, request = desk.recv_multipart()
+                assert numeric(msgpack.unpackb(request))
                 lies = {liar: f"tcp://slow{count}.test:5555", other: f"tcp://127.0.0.1:{port}"}
                 desk.send_multipart([route, msgpack.packb(lies)])
-            until(lambda: link.receive(0.01) or ledger.addresses().get(other), "it is heard")
+            until(
+                lambda: link.receive(0.01) or ledger.addresses().get(other), "its address arrives"
+            )
             for _ in range(20):
                 link.receive(0.01)
             assert liar not in ledger.addresses()

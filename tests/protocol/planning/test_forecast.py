@@ -35,8 +35,8 @@ def test_plan_names_the_agreement_and_its_promise() -> None:
 def test_plan_says_how_long_a_session_takes(pace: float, rounds: int, words: str) -> None:
     """It is the pace times the rounds; without a pace there is a warning."""
     agreement = make_agreement(pace_seconds=pace, rounds=rounds)
-    told = plan_text(agreement, plan_figures(agreement))
-    assert f"at {pace:g} s a round, all releases take {words}, plus network time" in told
+    text = plan_text(agreement, plan_figures(agreement))
+    assert f"at {pace:g} s a round, all releases take {words}, plus network time" in text
     without = make_agreement(rounds=rounds)
     assert "may reveal something about the data" in plan_text(without, plan_figures(without))
 
@@ -78,7 +78,7 @@ def noisy(**terms: Any) -> Agreement:
 
 
 def test_bound_is_compared_with_the_worth() -> None:
-    """A bound above the total worth is said to promise nothing."""
+    """For a bound above the total worth, the text says that it promises nothing."""
     agreement = noisy()
     figures = plan_figures(agreement)
     assert figures["theorem_gap_over_worth"] == pytest.approx(figures["theorem_gap"] / 30.0)
@@ -256,7 +256,7 @@ def test_plan_compares_nothing_if_masks_are_impossible(terms: dict[str, Any]) ->
 
 
 def test_plan_of_totals_without_noise() -> None:
-    """Totals are better for the same prices; the text says what they tell."""
+    """Totals are better for the same prices; the text says what they reveal."""
     agreement = make_agreement(resource=priced(30.0), prices={}, reveal="totals")
     figures = plan_figures(agreement)
     text = plan_text(agreement, figures)
