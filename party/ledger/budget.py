@@ -105,7 +105,7 @@ class Account:
 
     @property
     def agreed(self) -> PrivacyCost:
-        """The cost of all its releases, if it is played to the end."""
+        """The cost of all its releases, if it runs to its end."""
         return self.per_release.times(self.rounds)
 
 
@@ -186,7 +186,7 @@ def limit_for_session(
 def require_room(
     accounts: Sequence[Account], agreement: bytes, data_set: str, limit: Limit | None
 ) -> None:
-    """Refuse a session that would exceed its data set's limit if it were played to the end.
+    """Refuse a session that would exceed its data set's limit if it ran to its end.
 
     Guarantee: no sequence of sessions that pass here with one limit spends more than that limit,
     even if later sessions are chosen because of earlier ones.

@@ -133,7 +133,7 @@ class Expected:
 def expected(
     agreement: Agreement, *, sessions: int = SESSIONS, among: Agreement | None = None
 ) -> Expected | None:
-    """Play sessions among invented companies. None if that exceeds a limit.
+    """Run sessions among invented companies. None if that exceeds a limit.
 
     `among` is another agreement, whose companies are to be used.
     """

@@ -35,7 +35,7 @@ _UNUSED = (
 
 
 def masked_allocation(outcome: Outcome) -> Element:
-    """What everybody may know of quotas and payments that only their companies know."""
+    """What anyone may know about quotas and payments that only their companies know."""
     agreement = outcome.agreement
     totals = outcome.weighted_total[:ROWS].tolist()
     rows = [

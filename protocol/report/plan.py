@@ -43,7 +43,7 @@ from protocol.report.terminal import unmet
 
 
 def plan_page(agreement: Agreement, figures: dict[str, Any], played: Sequence[Variant]) -> str:
-    """The page, from the figures of the forecast and the variants that were played."""
+    """The page, from the figures of the forecast and the variants that were tried."""
     return page(
         f"{agreement.session}: before you sign",
         _top(agreement, figures, played[0].expected),

@@ -25,7 +25,7 @@ _MEASURES: tuple[tuple[str, Callable[[Expected], float]], ...] = (
 
 @dataclass(frozen=True)
 class Variant:
-    """A variant of an agreement, in words, and what its sessions gave; None if too long to play."""
+    """A variant of an agreement, in words, and what its sessions gave; None if too long."""
 
     words: str
     expected: Expected | None
@@ -60,7 +60,7 @@ def gain_percent(fraction: float) -> str:
 def gain_in_short(found: Expected | None) -> str:
     """What the agreement brings invented companies, in two sentences."""
     if found is None:
-        return "What that might bring was not tried: there are too many rounds to play."
+        return "What that might bring was not tried: there are too many rounds to try."
     text = (
         "Invented companies in their place could together earn at most "
         f"{gain_percent(found.possible)} more than alone. "
@@ -73,7 +73,7 @@ def gain_in_short(found: Expected | None) -> str:
 
 
 def trials(agreement: Agreement, played: Sequence[Variant]) -> list[Element]:
-    """What the sessions gave, beside a placebo; nothing if they take too long to play."""
+    """What the sessions gave, beside a placebo; nothing if they take too long."""
     columns = [(variant.words, variant.expected) for variant in played if variant.expected]
     if not columns:
         return []

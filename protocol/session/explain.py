@@ -1,4 +1,4 @@
-"""What the operator reads when a session warns, waits in vain or fails.
+"""What the operator reads when a session warns, runs out of patience or fails.
 
 Every text names the member, the round and what to do next. Never here: a private number, or a
 decision whether something is a fault.

@@ -1,4 +1,4 @@
-"""A member of a session, written from SPEC.md alone, that plays with real parties.
+"""A member of a session, written from SPEC.md alone, that takes part with real parties.
 
 Sockets from pyzmq, signatures from PyNaCl, the rest from the reference implementation. It does what
 a member does if nothing goes wrong: no ledger, no faults, no private data. Never imports the
@@ -290,7 +290,7 @@ class Member:
         if self._owed and time.monotonic() >= self._hello_at + 0.05:
             self._hello(wants_reply=self._answered < self._peers)
 
-    # What it hears
+    # What it receives
 
     def _read(self, data: bytes) -> Received | None:
         """§2, for messages of this agreement; a Halt is not expected, and fails."""

@@ -90,7 +90,7 @@ def test_sessions_that_are_too_long_give_no_figures() -> None:
     figures = plan_figures(agreement)
     played = variants(agreement, figures)[:1]
     text = Page(plan_page(agreement, figures, played)).text
-    assert "too many rounds to play" in text
+    assert "too many rounds to try" in text
     assert "Of the possible gain" not in text
 
 
