@@ -20,8 +20,8 @@ figure."""
 _FAILURES: dict[int, str] = {
     zmq.Event.HANDSHAKE_FAILED_AUTH: "it does not accept our transport key",
     zmq.Event.HANDSHAKE_FAILED_NO_DETAIL: "it breaks off the handshake: its transport key is not "
-    "the one in the agreement, or it does not speak this protocol",
-    zmq.Event.HANDSHAKE_FAILED_PROTOCOL: "it does not speak this protocol",
+    "the one in the agreement, or it uses another protocol",
+    zmq.Event.HANDSHAKE_FAILED_PROTOCOL: "it uses another protocol",
     zmq.Event.CONNECT_RETRIED: "nothing answers there",
 }
 

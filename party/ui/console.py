@@ -214,7 +214,7 @@ class TextView(ProgressView):
             payment = public["payments"][public["member"]]
             amount = money(agreement, f"{abs(payment):.6g}")
             verb = "get" if payment < 0.0 else "pay"
-            print(f"you {verb} {amount} for your quota beside what you bring")
+            print(f"you {verb} {amount} for your quota, net of what you bring")
         print(certified(agreement, public["certificate"]))
         if folder is None:
             quota_too = "quota, " if agreement.masked else ""

@@ -53,7 +53,7 @@ def _reveal(agreement: Agreement, figures: dict[str, Any]) -> list[str]:
     if totals is None:
         return []
     if agreement.privacy is None:
-        reason = "same prices, and single answers are masked; totals can still tell them"
+        reason = "same prices, and single answers are masked; totals can still reveal them"
         return [f"reveal: better is                {better} ({reason})"]
     by_shares = totals["quota_by_shares"] == 1.0
     colluders = [
@@ -64,7 +64,7 @@ def _reveal(agreement: Agreement, figures: dict[str, Any]) -> list[str]:
     if by_shares:
         quota = "would be pro rata: too much of a capacity would have to be withheld"
     elif totals["quota_by_shares"]:
-        quota += f"; {100.0 * totals['quota_by_shares']:.0f} % of each follows the shares"
+        quota += f"; {100.0 * totals['quota_by_shares']:.0f} % of each quota is pro rata"
     reason = (
         f"{each['total_average'] / totals['total_average']:.2g} times less noise in totals"
         if better == "totals"

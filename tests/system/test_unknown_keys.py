@@ -422,7 +422,7 @@ def plaintext_listener(place: str) -> Iterator[None]:
 REASONS = {
     "wrong transport key": "it does not accept our transport key",
     "wrong coordinator key": "its transport key is not the one in the agreement",
-    "plaintext listener": "it does not speak this protocol",
+    "plaintext listener": "it uses another protocol",
     "nothing there": "nothing answers there",
 }
 
