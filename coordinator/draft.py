@@ -136,7 +136,7 @@ def _from_earlier(options: argparse.Namespace, key: str) -> Agreement:
     result = outcome(old, load(old, read_transcript(options.earlier, old)))
     if not result.state.over:
         print(
-            f"{options.earlier} ends after {result.rounds} of {old.rounds} rounds; the next "
+            f"{options.earlier} stops after {result.rounds} of {old.rounds} rounds; the next "
             "session starts from the prices reached there",
             file=sys.stderr,
         )

@@ -81,7 +81,7 @@ def test_a_session_with_an_impossible_total_is_abandoned_and_followed_by_another
             f"round {SPOILT}: the releases add up to a total that 3 members cannot have released"
             in output
         )
-        assert "`party abandon --out DIR` ends the session here" in output
+        assert "`party abandon --out DIR`: it ends the session here" in output
         assert "party3" not in output, "masks hide which member it was"
 
         ledger, out = folder / "party1" / "party1.ledger", tmp_path / "given-up"
