@@ -2,7 +2,7 @@
 # ledgers and results are made at run time and live in volumes.
 ARG BASE=python:3.11-slim
 
-# What others made, in a layer of its own: it changes only with a version.
+# Dependencies in a layer of their own: it changes only with a pinned version.
 FROM ${BASE} AS dependencies
 RUN command -v strip || { apt-get update && apt-get install -y --no-install-recommends binutils; }
 WORKDIR /source
@@ -26,11 +26,11 @@ RUN /build/bin/pip wheel --no-build-isolation --no-deps --wheel-dir /wheel . \
     && /build/bin/pip --python /venv/bin/python install --no-index --no-deps --prefix /own /wheel/*
 
 FROM ${BASE}
-# Nothing here installs anything: what the base could do it with goes.
+# Nothing is installed at run time, so pip is removed.
 RUN find / -xdev -type d \( -name pip -o -name 'pip-*' -o -name ensurepip -o -name setuptools \) \
         -path '*/python3*' -prune -exec rm -r {} + \
     && rm -f /usr/bin/pip* /usr/local/bin/pip*
-# A new volume takes the owner of the folder that it is mounted on.
+# A new volume gets the owner of the folder on which it is mounted.
 RUN useradd --uid 1000 --no-create-home sotto \
     && install -d -m 700 -o sotto -g sotto /private /agreed /sent \
     && install -d -m 700 -o sotto -g sotto $(printf '/sent/party%s ' 1 2 3 4 5)
@@ -38,6 +38,6 @@ WORKDIR /sotto
 COPY --from=dependencies /venv /venv
 COPY --from=package /own /venv
 COPY scripts scripts
-# The problems are small: more threads than one only get in each other's way.
+# The problems are small: one thread is fastest.
 ENV PATH=/venv/bin:$PATH PYTHONUNBUFFERED=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 USER sotto

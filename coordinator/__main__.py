@@ -41,7 +41,9 @@ Ask a coordinator on this machine whether it works, for example in a container's
 EXIT_CODES = """\
 exit codes:
   0 done, {codes}
-  130 interrupted; all codes: docs/EXIT_CODES.md"""
+  130 interrupted; all codes: docs/EXIT_CODES.md
+
+A value in parentheses is the default."""
 
 
 def main() -> None:
@@ -68,19 +70,19 @@ def _add_new(commands: Commands) -> None:
     add("--unit", action="append", metavar="RESOURCE=UNIT", help="unit of a resource, such as h")
     add("--currency", metavar="WORD", help="currency of worths, prices and payments, such as EUR")
     add("--member", action="append", type=Path, metavar="FILE[:[FLOOR..]SHARE]",
-        help="a member's file from `party keygen`; then the largest part of each capacity that it "
-        "may claim, and before it the least that it is given (0); below 0: the most that it "
+        help="a member's file from `party keygen`. SHARE: the largest fraction of each capacity "
+        "that it may claim. FLOOR: the least that it is given (0); below 0, the most that it "
         "brings")  # fmt: skip
-    add("--endowment", action="append", metavar="MEMBER[:RESOURCE]=PART",
-        help="the part of every capacity, or of this one, that a member brings or would have "
+    add("--endowment", action="append", metavar="MEMBER[:RESOURCE]=FRACTION",
+        help="the fraction of every capacity, or of this one, that a member brings or would have "
         "alone; for all members or none (in proportion to shares)")  # fmt: skip
     add("--mode", choices=schema.MODES,
         help="private: noise that keeps epsilon and delta; clipped: noise with caps that adapt; "
-        "exact: no noise and no guarantee: answers to many prices may tell much about a company; "
+        "exact: no noise and no guarantee: answers to many prices may reveal much about a company; "
         "in return prices are exact and certified (private)")  # fmt: skip
     add("--reveal", choices=schema.REVEALS,
         help="totals: masks hide each release, and only the sum can be read; it needs three "
-        "members, and without noise the sum can still tell one company's answers; each: every "
+        "members, and without noise the sum can still reveal one company's answers; each: every "
         "release can be read (totals where possible)")  # fmt: skip
     add("--colluders", type=int, metavar="T",
         help="with private and totals: members that may share all they know (1)")  # fmt: skip
@@ -94,11 +96,11 @@ def _add_new(commands: Commands) -> None:
         help="every release is sent this many seconds after its round opens; choose more than the "
         "slowest member needs, which its `party check` prints (0.25; exact: none, releases are "
         "sent when they are ready)")  # fmt: skip
-    add("--tolerance", type=float, metavar="PART",
-        help="exact: stop when the loss is certified to be below this part of the total worth "
+    add("--tolerance", type=float, metavar="FRACTION",
+        help="exact: stop when the loss is certified to be below this fraction of the total worth "
         "(0.0001)")  # fmt: skip
-    add("--reserve", type=float, metavar="PART",
-        help="exact: the part of each capacity that the rounds leave (1e-10)")  # fmt: skip
+    add("--reserve", type=float, metavar="FRACTION",
+        help="exact: fraction of each capacity that the rounds leave unused (1e-10)")  # fmt: skip
     add("--start", choices=("zero", "worth"), help="first prices (zero)")
     add("--topology", choices=schema.TOPOLOGIES,
         help="relay: messages go through the coordinator; mesh: directly between members (relay)",

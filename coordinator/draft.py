@@ -136,7 +136,7 @@ def _from_earlier(options: argparse.Namespace, key: str) -> Agreement:
     result = outcome(old, load(old, read_transcript(options.earlier, old)))
     if not result.state.over:
         print(
-            f"{options.earlier} ends after {result.rounds} of {old.rounds} rounds; the next "
+            f"{options.earlier} stops after {result.rounds} of {old.rounds} rounds; the next "
             "session starts from the prices reached there",
             file=sys.stderr,
         )
@@ -207,8 +207,8 @@ def _set_endowments(
         for resource in resources:
             if "" not in fractions and resource not in fractions:
                 raise BadCommand(
-                    f"--endowment has no part of {resource!r} for {member!r}; add "
-                    f"{member}:{resource}=PART, or {member}=PART for all other resources"
+                    f"--endowment has no fraction of {resource!r} for {member!r}; add "
+                    f"{member}:{resource}=FRACTION, or {member}=FRACTION for all other resources"
                 )
         tables[member]["endowment"] = {r: fractions.get(r, fractions.get("")) for r in resources}
 
@@ -223,8 +223,8 @@ def _parse_endowment(
         fraction = float(number)
     except ValueError:
         raise BadCommand(
-            f"--endowment {argument!r}: it must be MEMBER=PART or MEMBER:RESOURCE=PART, with a "
-            "part from 0 to 1"
+            f"--endowment {argument!r}: it must be MEMBER=FRACTION or MEMBER:RESOURCE=FRACTION, "
+            "with a fraction from 0 to 1"
         ) from None
     for kind, name, names in (
         ("member", member, members),

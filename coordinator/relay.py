@@ -72,7 +72,7 @@ class Relay:
         return math.ceil(seconds * 1000.0)
 
     def _take_turn(self) -> None:
-        """Read what is waiting, and pass on what is valid and not held back.
+        """Read what is waiting, and pass on what is valid and need not wait for its batch.
 
         ZeroMQ gives each connection its turn. The time is bounded, so that a flood from one
         connection does not delay messages from others.

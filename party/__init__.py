@@ -1,8 +1,9 @@
 """One company's private side of a session. `party.join` runs one from Python.
 
-`run` wires everything: `model` answers prices, `release` makes releases, `ledger` remembers them,
-`network` carries them, `driver` carries out the session's effects, `settlement` ends it.
-Never here: an import of `coordinator`.
+`run` connects everything, from configuration to conclusion. `model` answers prices, `release`
+makes releases, `ledger` stores them, `network` sends them, `driver` carries out the session's
+effects, `settlement` makes plan and report, `ui` shows progress.
+Never here: an import of `coordinator`, or a second way for numbers to leave the party.
 """
 
 from typing import TYPE_CHECKING, Any

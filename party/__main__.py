@@ -18,11 +18,14 @@ if TYPE_CHECKING:  # each command imports what it needs, so that it starts fast
 
 
 _SHARED: dict[str, dict[str, Any]] = {
-    "--agreement": {"type": Path, "required": True, "metavar": "FILE", "help": "from the convener"},
+    "--agreement": {"type": Path, "required": True, "metavar": "FILE",
+        "help": "the agreement, from the convener"},
     "--data": {"type": Path, "required": True, "metavar": "MODEL", "help": "your model file"},
-    "--as": {"dest": "name", "required": True, "metavar": "NAME", "help": "which member"},
-    "--ledger": {"type": Path, "metavar": "FILE", "help": "(NAME.ledger beside the key)"},
-    "--data-set": {"metavar": "NAME", "help": "whose budget is spent ('main', for all data)"},
+    "--as": {"dest": "name", "required": True, "metavar": "NAME",
+        "help": "your name in the agreement"},
+    "--ledger": {"type": Path, "metavar": "FILE",
+        "help": "your ledger (NAME.ledger beside the key)"},
+    "--data-set": {"metavar": "NAME", "help": "the data set whose budget is spent ('main')"},
     "--max-epsilon": {"type": float, "metavar": "E", "help": "lifetime limit of this data set, "
         "for this and all later sessions (the budget of its first session)"},
     "--max-delta": {"type": float, "metavar": "D", "help": "the delta of that limit (0.001)"},
@@ -61,7 +64,8 @@ def _add_keygen(commands: Commands) -> None:
         "  party keygen acme\n\n"
         "You get acme.key, which is secret and stays here, and acme.member.toml, which you send\n"
         "to the convener. Existing files are never overwritten.\n\n"
-        "Exit codes: 0 written, 2 wrong name or existing file, 5 key file cannot be written.",
+        "Exit codes: 0 written; 2 wrong name, or the member file exists; 5 the key file exists or\n"
+        "cannot be written.",
     )
     parser.add_argument("name", metavar="NAME", help="the company's name in the agreement")
     parser.add_argument("--dir", type=Path, default=Path(), help="where to write (here)")
@@ -75,7 +79,7 @@ def _add_check(commands: Commands) -> None:
         "find mistakes before you join",
         "Check agreement, model, key and budget before you join. Sends nothing.\n\n"
         "  party check --agreement agreement.toml --data model.mps --as acme --key acme.key\n\n"
-        "You get one line for each thing that is in order: how the model was read, your value\n"
+        "You get one line for each thing that is in order: how the model was read, what you earn\n"
         "alone, the pace your solver needs, your budget after the session. The lines are private.\n"
         "\n"
         "Exit codes: 0 nothing known to be wrong; otherwise the code that `party join` would\n"
@@ -105,7 +109,9 @@ def _add_join(commands: Commands) -> None:
     parser.set_defaults(beyond_output=True)
     add = parser.add_argument
     _add_shared(parser, "--agreement", "--data", "--ledger", *_BUDGET, *_MIP)
-    add("--key", type=Path, required=True, metavar="FILE", help="from `party keygen`")
+    add(
+        "--key", type=Path, required=True, metavar="FILE", help="your key file, from `party keygen`"
+    )
     add("--out", type=Path, metavar="DIR", help="write report, plan, result and transcript here")
     add("--listen", metavar="ADDRESS",
         help="mesh only: where to listen, tcp://HOST:PORT. The others get the numeric address of "
@@ -114,7 +120,8 @@ def _add_join(commands: Commands) -> None:
     add("--page", type=int, nargs="?", const=0, metavar="PORT",
         help="show the session in a browser on this machine, at a secret address (any free "
         "port)")  # fmt: skip
-    add("--log-format", choices=("text", "json"), default="text", help="json: one event a line")
+    add("--log-format", choices=("text", "json"), default="text",
+        help="json: one event a line (text)")  # fmt: skip
 
 
 def _add_rehearse(commands: Commands) -> None:
@@ -132,8 +139,8 @@ def _add_rehearse(commands: Commands) -> None:
     )
     add = parser.add_argument
     _add_shared(parser, "--agreement", "--data", "--as", *_MIP, "--json")
-    add("--sessions", type=int, default=20, metavar="N", help="(%(default)s)")
-    add("--seed", type=int, default=1, help="of the partners (%(default)s)")
+    add("--sessions", type=int, default=20, metavar="N", help="how many (%(default)s)")
+    add("--seed", type=int, default=1, help="seed of the partners (%(default)s)")
     add("--worth", type=float, metavar="MONEY",
         help="estimated value of each capacity, if the agreement has none")  # fmt: skip
 
@@ -145,7 +152,7 @@ def _add_result(commands: Commands) -> None:
         _result,
         "write the files of a session again, from the ledger",
         "Write the files of `party join --out` again, for any session in the ledger. Needs no\n"
-        "network. Give the model that joined: the plan is computed again.\n\n"
+        "network. Give the model with which you joined: the plan is computed again.\n\n"
         "  party result --agreement agreement.toml --data model.mps --ledger acme.ledger "
         "--out again\n\n"
         "You get report, plan, result and transcript if all rounds are closed, and evidence.json\n"
@@ -155,7 +162,9 @@ def _add_result(commands: Commands) -> None:
         "code that the session ended with.",
     )
     _add_shared(parser, "--agreement", "--data", *_MIP)
-    parser.add_argument("--ledger", type=Path, required=True, metavar="FILE")
+    parser.add_argument(
+        "--ledger", type=Path, required=True, metavar="FILE", help="the ledger of the session"
+    )
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where to write")
 
 
@@ -177,7 +186,7 @@ def _add_abandon(commands: Commands) -> None:
     )
     add = parser.add_argument
     _add_shared(parser, "--agreement", "--ledger")
-    add("--key", type=Path, metavar="FILE", help="the key that joined")
+    add("--key", type=Path, metavar="FILE", help="the key with which you joined")
     add("--out", type=Path, metavar="DIR", help="write session.transcript here")
     add("--yes", action="store_true", help="do not ask")
 
@@ -194,11 +203,11 @@ def _add_budget(commands: Commands) -> None:
         "  party budget acme.ledger --max-epsilon 10 --max-delta 0.001\n\n"
         "The second line sets a lifetime limit, which every later `party join` keeps. Set it\n"
         "before you first join: otherwise the first session's budget is the limit. You can raise\n"
-        "a limit later; the last line then says what still holds.\n\n"
+        "a limit later; the last line of the output then says what is still guaranteed.\n\n"
         "All sessions count for one data set, 'main', unless you used `party join --data-set`.\n\n"
         "Exit codes: 0 shown, 2 wrong option, 6 no such ledger, 7 no limit is possible.",
     )
-    parser.add_argument("ledger", type=Path, metavar="LEDGER")
+    parser.add_argument("ledger", type=Path, metavar="LEDGER", help="your ledger file")
     parser.add_argument(
         "--delta", type=float, default=1e-3, help="show epsilon at this delta (%(default)s)"
     )

@@ -89,7 +89,7 @@ def _kind(data: CompanyModel) -> str:
 def _alone(data: CompanyModel, agreement: Agreement, member: str, effort: MipLimits) -> str:
     """The company's best plan without the others. Secret."""
     row = agreement.place(member)
-    stated = "your endowment" if agreement.members[row].endowment else "your part by shares"
+    stated = "your endowment" if agreement.members[row].endowment else "your pro rata part"
     brought = amounts(agreement, endowment(agreement)[row], row)
     plan = plan_within(data, brought, effort, quantities(agreement).floor[row])
     if plan is None:

@@ -101,8 +101,8 @@ class Conclusion:
         if self.settlement.within_quota is None:
             raise QuotaTooSmall(
                 "your quota is too small for any plan of your model; report.html says what is "
-                "missing. The session is sealed all the same; nobody else sees this line or the "
-                "exit code"
+                "missing. The session is sealed all the same. Only you see this line and the exit "
+                "code"
             )
 
 

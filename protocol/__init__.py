@@ -3,7 +3,7 @@
 `errors`, `numeric`; `agreement` (the terms); `wire` (messages); `privacy` and `pricing`; `rounds`
 (the one step function); `validation`; `session` (live) and `outcome` (from a transcript);
 `planning`; `report`. All of these are pure: the same input gives the same bits on every machine.
-Only `runtime` has sockets, files, clocks or signals.
+Only `runtime` has sockets, files, clocks or signals. Never here: a solver, or randomness.
 """
 
 __version__ = "0.2.0.dev0"

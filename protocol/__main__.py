@@ -1,4 +1,4 @@
-"""The `protocol` command: what anybody can know from public files alone."""
+"""The `protocol` command: what anyone can know from public files alone."""
 
 import argparse
 import json
@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # each command imports what it needs, so that it starts fast
 
 _PLAN = """\
 Say what an agreement means before you sign it: how much noise it needs, what the price rule
-guarantees, how much is sent, and whether the noise leaves anything of the data. Needs no
+guarantees, how much is sent, and whether prices still depend on the data with this noise. Needs no
 private data.
 
 example:
@@ -61,7 +61,7 @@ def main() -> None:
     plan.add_argument("agreement", type=Path, metavar="AGREEMENT")
     plan.add_argument("--json", action="store_true", help="print the figures as JSON")
     plan.add_argument("--html", type=Path, metavar="FILE",
-        help="write a page to send to all companies; it also tells what sessions of invented "
+        help="write a page to send to all companies; it also shows what sessions of invented "
         "companies gave")  # fmt: skip
     audit = add_command(commands, "audit", _audit, "verify the transcript of a session", _AUDIT)
     _add_session(audit)
@@ -110,7 +110,7 @@ def _audit(options: argparse.Namespace) -> None:
         )
     if not outcome.sealed:
         raise Unsealed(
-            "seals of members are missing, so this outcome binds nobody; ask a member that has "
+            "seals of members are missing, so this outcome binds no member; ask a member that has "
             "finished for its copy"
         )
 

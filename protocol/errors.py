@@ -106,7 +106,7 @@ class PeerError(SottoError):
 
     def __init__(self, text: str, *, sender: str = "", evidence: tuple[bytes, ...] = ()) -> None:
         super().__init__(text)
-        #: The member that broke the protocol; empty if nobody can tell.
+        #: The member that broke the protocol; empty if that cannot be known.
         self.sender = sender
         #: The signed messages that prove it, unchanged.
         self.evidence = evidence

@@ -1,7 +1,7 @@
 """The last check of an agreement: that parties can compute with it.
 
 Apart from `agreement.parse`, because a relay reads agreements and must not load numpy. Call it
-before you tell anybody that an agreement is valid.
+before you call an agreement valid.
 """
 
 from protocol.agreement.model import Agreement

@@ -1,1 +1,1 @@
-"""Tests, in the folders of what they test. `kit` is what they are made of."""
+"""Tests, in folders named as the packages that they test. `support` has what they share."""

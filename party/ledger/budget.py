@@ -95,7 +95,7 @@ class Account:
     delta: float | None
     per_release: PrivacyCost
     #: With masked releases the cost holds if at most this many members collude, the others add
-    #: their noise, and nobody breaks the masks.
+    #: their noise, and no one breaks the encryption of the masks.
     colluders: int | None = None
 
     @property
@@ -105,7 +105,7 @@ class Account:
 
     @property
     def agreed(self) -> PrivacyCost:
-        """The cost of all its releases, if it is played to the end."""
+        """The cost of all its releases, if it runs to its end."""
         return self.per_release.times(self.rounds)
 
 
@@ -186,7 +186,7 @@ def limit_for_session(
 def require_room(
     accounts: Sequence[Account], agreement: bytes, data_set: str, limit: Limit | None
 ) -> None:
-    """Refuse a session that would exceed its data set's limit if it were played to the end.
+    """Refuse a session that would exceed its data set's limit if it ran to its end.
 
     Guarantee: no sequence of sessions that pass here with one limit spends more than that limit,
     even if later sessions are chosen because of earlier ones.
@@ -271,10 +271,10 @@ def _totals_condition(colluders: Sequence[int]) -> str:
     if not colluders:
         return ""
     few = " or ".join(map(str, colluders))
-    many = "member tells" if few == "1" else "members tell"
+    many = "member shares what it knows" if few == "1" else "members share what they know"
     return (
-        f" For sessions with totals this holds if in each of them at most {few} other {many} what "
-        "they know, the others add their noise, and nobody breaks the encryption. It does not "
+        f" For sessions with totals this holds if in each of them at most {few} other {many}, "
+        "the others add their noise, and no one breaks the encryption. It does not "
         "cover what payments, quotas and the use of capacities show."
     )
 

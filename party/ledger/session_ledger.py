@@ -263,8 +263,9 @@ class Ledger:
         agreement = self._agreement
         return Abandoned(
             f"the session {agreement.session!r} was abandoned here after {self._rounds_closed} of "
-            f"{agreement.rounds} rounds: this party never resumes it, and other members were not "
-            "told. Agree on a new session; `coordinator new --from` starts it at the last prices"
+            f"{agreement.rounds} rounds: this party never resumes it, and sent nothing about it to "
+            "the others. Agree on a new session; `coordinator new --from` starts it at the last "
+            "prices"
         )
 
     def _require_open(self) -> None:

@@ -1,5 +1,6 @@
-"""The private linear program: reading it, and the best response to prices.
+"""The private model: reading it, and the best response to prices.
 
-`solver_process` runs the solver in a process of its own.
+`model_file` reads MPS and LP files, `modelling_tools` models in memory; `company_model` is the
+record. `best_response` solves it, `solver_process` in a process of its own, with a time limit.
 Never here: noise, messages, or anything that leaves the party.
 """

@@ -1,6 +1,6 @@
 """Keeps one socket connected to one peer, and turns its failures into sentences for the operator.
 
-libzmq is given numeric addresses only. Never here: what a message says.
+libzmq is given numeric addresses only. Never here: the meaning of a message.
 """
 
 import time
@@ -20,9 +20,9 @@ figure."""
 _FAILURES: dict[int, str] = {
     zmq.Event.HANDSHAKE_FAILED_AUTH: "it does not accept our transport key",
     zmq.Event.HANDSHAKE_FAILED_NO_DETAIL: "it breaks off the handshake: its transport key is not "
-    "the one in the agreement, or it does not speak this protocol",
-    zmq.Event.HANDSHAKE_FAILED_PROTOCOL: "it does not speak this protocol",
-    zmq.Event.CONNECT_RETRIED: "nobody answers there",
+    "the one in the agreement, or it uses another protocol",
+    zmq.Event.HANDSHAKE_FAILED_PROTOCOL: "it uses another protocol",
+    zmq.Event.CONNECT_RETRIED: "nothing answers there",
 }
 
 _GIVEN_UP = (zmq.Event.HANDSHAKE_FAILED_AUTH, zmq.Event.HANDSHAKE_FAILED_PROTOCOL)

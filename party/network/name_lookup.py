@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 LOOKUP_SECONDS = 5.0
-"""A lookup that takes longer counts as slow, and the operator is told."""
+"""A lookup that takes longer counts as slow, and the operator gets a warning."""
 
 RETRY_SECONDS = 5.0
 """Pause between two lookups of one name."""
@@ -58,7 +58,7 @@ class NameLookup:
         self._started_at[name] = now
         self._requests.put(name)
         if self._threads < min(_MOST_THREADS, len(self._started_at)):
-            with suppress(RuntimeError):  # the system has no room for a thread: the others go on
+            with suppress(RuntimeError):  # the system allows no more threads: the others go on
                 threading.Thread(target=self._work, name="names", daemon=True).start()
                 self._threads += 1
 

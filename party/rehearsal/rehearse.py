@@ -97,7 +97,7 @@ def rehearse(
             for k in range(len(agreement.members))
         ]
         for variant, collected in zip(variants, results, strict=True):
-            collected.append(_play(variant, member, companies, seed=draw, limits=limits))
+            collected.append(_run(variant, member, companies, seed=draw, limits=limits))
             on_session()
     noise = Calibration(practice).scales(first_caps(practice))[agreement.place(member)]
     slowest = max(result.seconds for collected in results for result in collected)
@@ -116,7 +116,7 @@ def rehearse(
     }
 
 
-def _play(
+def _run(
     agreement: Agreement,
     member: str,
     companies: list[CompanyModel],
@@ -124,7 +124,7 @@ def _play(
     seed: int,
     limits: MipLimits,
 ) -> SessionResult:
-    """Play one session to its end, and settle it for the company."""
+    """Run one session to its end, and settle it for the company."""
     row, names = agreement.place(member), [m.name for m in agreement.members]
     problems = [
         subproblem(d, agreement, name, limits) for d, name in zip(companies, names, strict=True)

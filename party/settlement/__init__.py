@@ -1,5 +1,6 @@
 """After the last round: the company's plan within its quota, the result files, the report.
 
-Everything here is un-noised and private, unless its name says public.
+`settle` computes the plan, `result_files` writes the files, `private_report` builds the page.
+All numbers here are un-noised and private, unless a name says public.
 Never here: anything that is sent to others.
 """

@@ -70,8 +70,8 @@ def shortfall(agreement: Agreement, settlement: Settlement) -> list[Element]:
         section(
             heading,
             warning,
-            "The smallest addition that is enough, in parts of the capacities. Nobody else "
-            "knows it. If you ask the others for it, you tell them something about your data.",
+            "The smallest addition that is enough, in fractions of the capacities. No one "
+            "else knows it. If you ask the others for it, you reveal something about your data.",
             table(("Resource", "Addition", "Of the capacity"), rows),
         )
     ]
@@ -87,8 +87,8 @@ def unanswered_rounds(outcome: Outcome, rounds: int) -> list[Element]:
             paragraph(
                 f"In {rounds} of {outcome.rounds} rounds your solver had no answer in time. Each "
                 "of them counted as no demand, so your quota may be smaller than you would have "
-                "asked for. Nobody else knows. For the next session agree on a longer pace, or "
-                "make the model smaller. Which pace your model needs is told by ",
+                "asked for. No one else knows. For the next session agree on a longer pace, or "
+                "make the model smaller. The pace that your model needs is printed by ",
                 code("party check"),
                 ".",
             ),

@@ -169,7 +169,7 @@ def _certainty(outcome: Outcome, data: CompanyModel) -> Content:
             " by joining, if all companies answered with best plans of their own.",
         )
     return (
-        "Your own figures are exact. There is no promise that nobody loses by joining, because "
+        "Your own figures are exact. There is no promise that no company loses by joining, because "
         f"{_no_promise(outcome)}. A company may well be worse off than alone."
     )
 
@@ -183,7 +183,7 @@ def _no_promise(outcome: Outcome) -> str:
 
 
 def _privacy(outcome: Outcome, spending: Spending) -> str:
-    """What the session told others, in a few sentences."""
+    """What the session revealed to others, in a few sentences."""
     agreement, rounds = outcome.agreement, counted(outcome.rounds, "round", "rounds")
     if agreement.masked and agreement.privacy is None:
         return (
@@ -215,7 +215,7 @@ def _privacy(outcome: Outcome, spending: Spending) -> str:
 
 
 def _unit(agreement: Agreement) -> str:
-    """The unit of the amounts, which nobody else can check."""
+    """The unit of the amounts, which no other party can check."""
     text = "Alone means: with what you bring. The value of a plan is that of your own objective."
     if agreement.currency:
         return f"{text} It is taken to be in {agreement.currency}, as the prices are."

@@ -115,7 +115,7 @@ def own_allocation(outcome: Outcome, member: str, ledger: Ledger) -> Allocation 
         return None
     allocation = ledger.allocation()
     if allocation is None:
-        asked, said = ledger.demands()
+        asked, unmasked = ledger.demands()
         if len(asked) != outcome.rounds:
             raise BadLedger(
                 f"the ledger holds own demands of {len(asked)} rounds, but {outcome.rounds} rounds "
@@ -126,7 +126,7 @@ def own_allocation(outcome: Outcome, member: str, ledger: Ledger) -> Allocation 
             outcome.rule,
             outcome.agreement.place(member),
             demands=asked,
-            unmasked=said,
+            unmasked=unmasked,
             totals=outcome.totals,
             prices=outcome.prices,
         )

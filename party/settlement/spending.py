@@ -28,7 +28,7 @@ class Spending:
         session = f"In this session your data spent {in_words(self.session, self.delta)}."
         if math.isinf(self.session.epsilon(self.delta)):
             session = (
-                "This session counts as all of a budget: what it told has no guarantee in numbers."
+                "This session spends any budget completely: no number bounds what it revealed."
             )
         lifetime = in_words(self.lifetime, self.delta)
         return (

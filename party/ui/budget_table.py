@@ -90,7 +90,7 @@ def show_budget(figures: dict[str, Any]) -> None:
         members = "member shares what it knows" if count == 1 else "members share what they know"
         console.print(
             f"*{count}: only totals were public; this holds if at most {count} other {members}, "
-            "the rest add their noise, and nobody breaks the ciphers",
+            "the rest add their noise, and no one breaks the encryption",
             highlight=False,
         )
     limit = figures["limit"]
@@ -99,8 +99,8 @@ def show_budget(figures: dict[str, Any]) -> None:
         console.print(f"no limit is set{hint}", highlight=False)
     else:
         console.print(
-            f"limit ε = {limit['epsilon']:g} at δ = {limit['delta']:g}; room for one more session "
-            f"of ε = {limit['room_epsilon']:.4g} at that δ",
+            f"limit ε = {limit['epsilon']:g} at δ = {limit['delta']:g}; left for one more session: "
+            f"ε = {limit['room_epsilon']:.4g} at that δ",
             highlight=False,
         )
     console.print(f"{figures['statement']}\n", highlight=False, markup=False)

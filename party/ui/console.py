@@ -24,7 +24,7 @@ MOST_DROPPED_EVENTS = 100
 """Dropped messages that are logged one by one. After that, unknown senders cannot fill a disk."""
 
 QUIET_SECONDS = 2.0
-"""After a round, people are not told for this long that a member is missing."""
+"""For this long after a round, the view shows no missing members."""
 
 
 class View:
@@ -72,7 +72,7 @@ class JsonView(View):
     def __init__(self, agreement: Agreement, out: TextIO | None = None) -> None:
         self._agreement = agreement
         self._out = sys.stdout if out is None else out
-        #: What the last `waiting` event said, until a round closes.
+        #: What the last `waiting` event showed, until a round closes.
         self._waiting: tuple[Phase, tuple[str, ...]] | None = None
         self._dropped = 0
 
@@ -214,7 +214,7 @@ class TextView(ProgressView):
             payment = public["payments"][public["member"]]
             amount = money(agreement, f"{abs(payment):.6g}")
             verb = "get" if payment < 0.0 else "pay"
-            print(f"you {verb} {amount} for your quota beside what you bring")
+            print(f"you {verb} {amount} for your quota, net of what you bring")
         print(certified(agreement, public["certificate"]))
         if folder is None:
             quota_too = "quota, " if agreement.masked else ""

@@ -1,5 +1,6 @@
-"""What a session came to: from the transcript to quotas, payments and certificate.
+"""The outcome of a session: from the transcript to prices, quotas, payments and certificate.
 
-Every member and auditor gets the same, bit for bit. If only totals are public, each member
-computes its own quota and payment here. Never here: the live session.
+`replay` computes all rounds again, and `outcome` has the result, equal bit for bit for everyone.
+`allocation_rule` maps demands to quotas: `quota` applies it to all members, `private_quota` to one
+member, if only totals are public. Never here: the live session.
 """

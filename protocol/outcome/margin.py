@@ -2,7 +2,7 @@
 
 All members scale their demands by one public number. It is so small that the quotas stay within
 a capacity, except with the agreed risk. Round weights and margins follow from the agreement alone,
-before anybody joins. Float64 in a fixed order, truncated to 16 bits after functions of a
+before anyone joins. Float64 in a fixed order, truncated to 16 bits after functions of a
 mathematics library, so that every machine gets the same. Never here: private numbers.
 
 Symbols: T rounds, w_t weight of a round, σ_j noise of a total as a fraction of the capacity,
@@ -33,7 +33,7 @@ _FULL = 1 << 16  # the largest weight of a round
 
 @dataclass(frozen=True)
 class QuotaMargin:
-    """What the agreement says in advance about private quotas with noise."""
+    """What follows from the agreement, in advance, for private quotas with noise."""
 
     #: The weight of each round in averaged demands.
     weights: tuple[int, ...]

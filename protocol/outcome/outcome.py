@@ -31,7 +31,7 @@ from protocol.wire.transcript import Transcript
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Outcome:
-    """What a session came to after `rounds` rounds. Binding only if it is `sealed`."""
+    """The outcome of a session after `rounds` rounds. Binding only if it is `sealed`."""
 
     agreement: Agreement
     #: The round state after the last closed round.

@@ -1,5 +1,6 @@
-"""What an agreement means before anybody joins: noise, expected gain, privacy statement.
+"""What an agreement means before anyone joins: noise, expected gain, privacy statement.
 
-From the agreement and invented companies alone.
+`forecast` has the figures, `verdict` and `privacy_statement` the sentences. `synthetic_market` runs
+sessions of companies that are invented from the digest of the agreement.
 Never here: released or private numbers.
 """

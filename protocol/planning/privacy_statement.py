@@ -24,14 +24,14 @@ def statement(agreement: Agreement) -> str:
     if p is None and agreement.masked:
         return (
             "none in numbers: single demands are masked, but totals are shown without noise, and "
-            "totals can tell what one company asked for"
+            "totals can reveal what one company asked for"
         )
     if p is None:
         return "none: mode 'exact' shows the demands without noise"
     if agreement.masked:
         who = "any one other member" if p.colluders == 1 else f"any {p.colluders} other members"
         return (
-            "all that the messages of a session tell about a party's data is "
+            "all that the messages of a session reveal about a party's data is "
             f"(ε={p.epsilon:g}, δ={p.delta:g})-differentially private ({p.accountant} accountant, "
             f"{p.noise} noise) against {who}, the coordinator and everybody outside, together. "
             "This holds if the remaining members add their noise as agreed, and if X25519, BLAKE2b "
@@ -56,14 +56,14 @@ def plain(agreement: Agreement) -> str:
     """The statement in plain words."""
     if agreement.masked and agreement.privacy is None:
         return (
-            "In plain words: everybody with the transcript can read the exact total demand of "
+            "In plain words: everyone with the transcript can read the exact total demand of "
             "each round, and each company can subtract its own demand from it. "
             f"{totals_tell(agreement)}"
         )
     if agreement.rehearsal or agreement.privacy is None:
         return (
             "In plain words: nothing here hides a company’s demands from the others. They can "
-            "learn whatever its demands tell about its data."
+            "learn whatever its demands reveal about its data."
         )
     cost = session_cost(agreement)
     weak = " That promises next to nothing." if cost.guessed > WEAK else ""
@@ -80,7 +80,7 @@ def totals_tell(agreement: Agreement) -> str:
     if len(agreement.members) == 3:
         few = "With three companies, as here, each sees what the two others ask for together. "
     return (
-        f"Totals without noise can tell one company’s demands. {few}They tell most with three "
+        f"Totals without noise can reveal one company’s demands. {few}They reveal most with three "
         "companies, over several sessions with the same data, and if the others’ data are "
         "known. A company that lies can steer the prices to learn more."
     )
@@ -98,7 +98,7 @@ def at_most(epsilon: float) -> str:
 
 
 def session_cost(agreement: Agreement) -> PrivacyCost:
-    """What a session tells those against whom the promise holds."""
+    """What a session reveals to those against whom the promise holds."""
     return Calibration(agreement).per_release.times(agreement.rounds)
 
 
@@ -109,10 +109,10 @@ def by_shares(agreement: Agreement) -> bool:
 
 
 def payment_cost(agreement: Agreement) -> PrivacyCost | None:
-    """What a session tells about a company to a person who also sees its payment.
+    """What a session reveals about a company to a person who also sees its payment.
 
     None if payments follow from public numbers. Guarantee: with noisy totals, a payment is
-    computed from numbers that carry the company's own noise. It tells no more than all other
+    computed from numbers that carry the company's own noise. It reveals no more than all other
     members together know (PRIVACY.md §11).
     """
     if agreement.privacy is None or not agreement.masked or by_shares(agreement):
@@ -140,7 +140,7 @@ _OWN = (
 
 
 def unprotected(agreement: Agreement) -> list[str]:
-    """What quotas and payments tell beyond the promise, and to whom."""
+    """What quotas and payments reveal beyond the promise, and to whom."""
     p = agreement.privacy
     if agreement.rehearsal or (p is None and not agreement.masked):
         return []

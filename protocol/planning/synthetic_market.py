@@ -1,8 +1,8 @@
 """Invented companies, and what sessions among them bring.
 
 The sessions are real: agreed prices, noise of the agreed size, quotas and payments. The companies
-are drawn from the digest of the agreement, so everybody with the agreement gets the same figures,
-and nobody can choose them. Never here: private numbers, or anything that is sent.
+are drawn from the digest of the agreement, so everyone with the agreement gets the same figures,
+and no one can choose them. Never here: private numbers, or anything that is sent.
 
 Symbols: y = λ·c money for a whole capacity, K companies, m resources, n steps of each demand.
 """
@@ -26,7 +26,7 @@ from protocol.privacy.sensitivity import floor_ticks
 from protocol.rounds import RoundEngine
 
 SESSIONS = 20
-"""How many sessions are played, unless that exceeds a limit below."""
+"""How many sessions are run, unless that exceeds a limit below."""
 
 MOST_ROUNDS = 6_000
 """Limit on the rounds of all sessions together."""
@@ -133,7 +133,7 @@ class Expected:
 def expected(
     agreement: Agreement, *, sessions: int = SESSIONS, among: Agreement | None = None
 ) -> Expected | None:
-    """Play sessions among invented companies. None if that exceeds a limit.
+    """Run sessions among invented companies. None if that exceeds a limit.
 
     `among` is another agreement, whose companies are to be used.
     """

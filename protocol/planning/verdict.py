@@ -51,7 +51,7 @@ def duration(agreement: Agreement) -> str:
     """How long the releases take at the agreed pace."""
     pace = agreement.pace_seconds
     if pace is None:
-        return "releases are sent when ready, so their times may tell something of the data"
+        return "releases are sent when ready, so their times may reveal something about the data"
     seconds = agreement.rounds * pace
     lengths = ((3600.0, "hours"), (60.0, "minutes"), (1.0, "seconds"))
     size, unit = next((length for length in lengths if seconds >= 2.0 * length[0]), lengths[-1])
@@ -63,12 +63,12 @@ def duration(agreement: Agreement) -> str:
 
 
 def verdict(agreement: Agreement) -> str:
-    """Whether the noise leaves anything of the data, in plain words."""
+    """Whether prices still depend on the data with this noise, in plain words."""
     if agreement.privacy is None and agreement.masked:
         return (
             "Verdict: no noise, so prices and totals are exact, and no guarantee in numbers. Masks "
-            "hide single demands, but everybody can read the totals. With few companies, or over "
-            "several sessions, totals can tell what one company would take."
+            "hide single demands, but everyone can read the totals. With few companies, or over "
+            "several sessions, totals can reveal what one company would take."
         )
     if agreement.privacy is None:
         return (
@@ -84,7 +84,7 @@ def verdict(agreement: Agreement) -> str:
     )
     if total > FAINT:
         return (
-            f"Verdict: the noise drowns the data. {average}. Prices will be no better than prices "
+            f"Verdict: the noise swamps the data. {average}. Prices will be no better than prices "
             "from other companies' data. Agree on a larger epsilon, admit more parties with "
             "smaller shares, or give a good public worth and start from it."
         )

@@ -1,7 +1,7 @@
 """The sections of the public page about quotas and payments.
 
 All figures follow from the outcome; those of a column add up as they are shown. If only totals
-can be read, no quota and no payment is here: each company computes its own and sends it to nobody.
+can be read, no quota and no payment is here: each company computes its own and sends it to no one.
 """
 
 import math
@@ -35,7 +35,7 @@ _UNUSED = (
 
 
 def masked_allocation(outcome: Outcome) -> Element:
-    """What everybody may know of quotas and payments that only their companies know."""
+    """What anyone may know about quotas and payments that only their companies know."""
     agreement = outcome.agreement
     totals = outcome.weighted_total[:ROWS].tolist()
     rows = [
@@ -51,13 +51,13 @@ def masked_allocation(outcome: Outcome) -> Element:
     return section(
         "The quotas and who pays whom",
         f"{_QUOTA}In this session only totals can be read. Each company computes its own quota "
-        "and sends it to nobody. The quota follows from the company’s own demands and from the "
+        "and sends it to no one. The quota follows from the company’s own demands and from the "
         "totals, by a rule that is the same for all. " + _masked_rule(outcome),
         table(("Resource", "Capacity", demand, "Of the capacity"), rows),
         *left_out(len(rows), len(agreement.resources), "resources"),
         "A company pays if its quota is worth more than what it brings, at the prices of the "
         "outcome. If it is worth less, the company is paid. Each company computes its own "
-        "payment and sends it to nobody; the person who moves the money sees it. All payments "
+        "payment and sends it to no one; the person who moves the money sees it. All payments "
         "together are zero, except for rounding: less than a hundred-millionth of what all "
         "capacities are worth.",
     )
@@ -80,7 +80,7 @@ def _masked_rule(outcome: Outcome) -> str:
     partly = f"; {100.0 * shares:.0f} % of it follows what the company may claim" if shares else ""
     return (
         f"It follows the company’s average demand{partly}. Because the totals have noise, about "
-        f"{100.0 * outcome.quota_margin.withheld:.0f} % of each capacity is held back. The risk "
+        f"{100.0 * outcome.quota_margin.withheld:.0f} % of each capacity is withheld. The risk "
         "that all quotas together exceed some capacity is at most "
         f"{100.0 * outcome.quota_risk:g} %."
     )

@@ -17,7 +17,7 @@ COLUMNS = (
 def public_csv(outcome: Outcome) -> str:
     """One line for each company and resource, and one for each company's payment.
 
-    If only totals can be read, nobody knows all quotas and payments: they are left out.
+    If only totals can be read, no one knows all quotas and payments: they are left out.
     """
     agreement = outcome.agreement
     lines = _Lines()

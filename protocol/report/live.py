@@ -49,7 +49,7 @@ listen();
 
 
 class Live:
-    """What everybody may know of a running session, and its page.
+    """What anyone may know of a running session, and its page.
 
     The party or the coordinator changes it, at the cost of a few numbers a round; the page server
     draws it in another thread. Times are texts, because there is no clock here.

@@ -43,7 +43,7 @@ from protocol.report.terminal import unmet
 
 
 def plan_page(agreement: Agreement, figures: dict[str, Any], played: Sequence[Variant]) -> str:
-    """The page, from the figures of the forecast and the variants that were played."""
+    """The page, from the figures of the forecast and the variants that were tried."""
     return page(
         f"{agreement.session}: before you sign",
         _top(agreement, figures, played[0].expected),
@@ -108,17 +108,17 @@ def _revealed(agreement: Agreement) -> Element:
         ("A person with the transcript", "the same as the companies"),
         *_allocation_seen(agreement),
         (
-            "Everybody on the network",
+            "Anyone on the network",
             "that messages are sent, when, how large, and between whom; they are encrypted",
         ),
         (
-            "Sent to nobody",
+            "Sent to no one",
             "its model, its plan, what it earns"
             + (", its quota, its payment" if agreement.masked else "")
             + (
                 ", what it would take without noise"
                 if noisy
-                else ". The answers can tell something about all of these"
+                else ". The answers can reveal something about all of these"
             ),
         ),
     ]
@@ -130,7 +130,7 @@ def _revealed(agreement: Agreement) -> Element:
         totals = ", also if only totals can be read" if agreement.masked else ""
         made.append(
             callout(
-                "Without noise, the answers to many prices may tell much about a company’s data"
+                "Without noise, the answers to many prices may reveal much about a company’s data"
                 f"{totals}. Choose this among companies that may know it, or agree on noise."
             )
         )
@@ -145,7 +145,7 @@ def _allocation_seen(agreement: Agreement) -> list[tuple[Content, Content]]:
     return [
         (
             "A person who sees what it may use, or uses",
-            "its quota, which tells what it would take on average, without noise",
+            "its quota, which reveals what it would take on average, without noise",
         ),
         ("A person who moves its payment", f"what that is worth in money{noise}"),
     ]
@@ -170,8 +170,8 @@ def _guarantee(agreement: Agreement, figures: dict[str, Any]) -> Element:
             paragraph(
                 "In return, the outcome is proved. The session ends when any other plan for all "
                 f"companies together would earn at most {bound} more (of what all capacities are "
-                "worth), or with its last round. Everybody can check how far it came. Nobody loses "
-                "more than that by joining, if all companies answer with their best plans."
+                "worth), or with its last round. Everyone can check how far it came. No company "
+                "loses more than that by joining, if all companies answer with their best plans."
             )
         )
     return made

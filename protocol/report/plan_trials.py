@@ -25,7 +25,7 @@ _MEASURES: tuple[tuple[str, Callable[[Expected], float]], ...] = (
 
 @dataclass(frozen=True)
 class Variant:
-    """A variant of an agreement, in words, and what its sessions gave; None if too long to play."""
+    """A variant of an agreement, in words, and what its sessions gave; None if too long."""
 
     words: str
     expected: Expected | None
@@ -60,7 +60,7 @@ def gain_percent(fraction: float) -> str:
 def gain_in_short(found: Expected | None) -> str:
     """What the agreement brings invented companies, in two sentences."""
     if found is None:
-        return "What that might bring was not tried: there are too many rounds to play."
+        return "What that might bring was not tried: there are too many rounds to try."
     text = (
         "Invented companies in their place could together earn at most "
         f"{gain_percent(found.possible)} more than alone. "
@@ -73,7 +73,7 @@ def gain_in_short(found: Expected | None) -> str:
 
 
 def trials(agreement: Agreement, played: Sequence[Variant]) -> list[Element]:
-    """What the sessions gave, beside a placebo; nothing if they take too long to play."""
+    """What the sessions gave, beside a placebo; nothing if they take too long."""
     columns = [(variant.words, variant.expected) for variant in played if variant.expected]
     if not columns:
         return []
@@ -95,8 +95,8 @@ def trials(agreement: Agreement, played: Sequence[Variant]) -> list[Element]:
         "differ. So this shows what an agreement lets through, not what you will earn.",
         table(("", *(words for words, _ in columns)), rows),
         "For the placebo, quotas and prices come from other companies’ sessions. A gain that is "
-        "not clearly above the placebo has nothing to do with anybody’s data. A company counts as "
-        "better off if it earns more than alone after its payment. The companies are drawn from "
-        "the digest of the agreement, so everybody who makes this page gets these figures.",
+        "not clearly above the placebo has nothing to do with any company’s data. A company counts "
+        "as better off if it earns more than alone after its payment. The companies are drawn from "
+        "the digest of the agreement, so everyone who makes this page gets these figures.",
     )
     return [made]

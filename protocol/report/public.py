@@ -1,4 +1,4 @@
-"""The public page about a session: what anybody with the agreement and a transcript can know.
+"""The public page about a session: what anyone with the agreement and a transcript can know.
 
 Everything on it is recomputed from signed releases, so it tells no more than the transcript does.
 Never here: a private number.
@@ -51,7 +51,7 @@ NOT_HIDDEN = (
 
 
 def public_page(outcome: Outcome) -> str:
-    """The page for everybody."""
+    """The page that anyone may see."""
     return page(f"{outcome.agreement.session}: public report", *public_parts(outcome))
 
 
@@ -96,7 +96,7 @@ def budget_text(agreement: Agreement) -> Content:
 
 
 def header(outcome: Outcome, eyebrow: str, *content: Content) -> Element:
-    """Which session it was, and warnings that nobody may overlook."""
+    """Which session it was, and warnings that every reader must see."""
     agreement = outcome.agreement
     top = page_header(eyebrow, agreement.session, *content)
     if outcome.state.over and not outcome.sealed:
@@ -113,7 +113,7 @@ def header(outcome: Outcome, eyebrow: str, *content: Content) -> Element:
             callout(
                 f"This session is not finished: {outcome.rounds} of {agreement.rounds} rounds are "
                 "closed, and the members have not sealed it. The prices and quotas below show how "
-                "it stands now. They are not an outcome and bind nobody."
+                "it stands now. They are not an outcome and bind no member."
             )
         )
     if agreement.rehearsal:
@@ -123,7 +123,7 @@ def header(outcome: Outcome, eyebrow: str, *content: Content) -> Element:
 
 
 def public_sections(outcome: Outcome) -> list[Element]:
-    """Everything that the session tells everybody, in the order in which people ask."""
+    """Everything public about the session, in the order in which people ask."""
     masked = outcome.agreement.masked
     return [
         _prices(outcome),

@@ -53,18 +53,18 @@ def _reveal(agreement: Agreement, figures: dict[str, Any]) -> list[str]:
     if totals is None:
         return []
     if agreement.privacy is None:
-        reason = "same prices, and single answers are masked; totals can still tell them"
+        reason = "same prices, and single answers are masked; totals can still reveal them"
         return [f"reveal: better is                {better} ({reason})"]
     by_shares = totals["quota_by_shares"] == 1.0
     colluders = [
         f"epsilon {epsilon:.3g} against {count}" if epsilon else f"nothing against {count}"
         for count, epsilon in totals["epsilon_against"].items()
     ]
-    quota = f"keep {100.0 * totals['quota_kept']:.0f} % of a capacity back for noise"
+    quota = f"withhold {100.0 * totals['quota_kept']:.0f} % of a capacity for noise"
     if by_shares:
-        quota = "would be by shares: too much of a capacity would have to be held back"
+        quota = "would be pro rata: too much of a capacity would have to be withheld"
     elif totals["quota_by_shares"]:
-        quota += f"; {100.0 * totals['quota_by_shares']:.0f} % of each follows the shares"
+        quota += f"; {100.0 * totals['quota_by_shares']:.0f} % of each quota is pro rata"
     reason = (
         f"{each['total_average'] / totals['total_average']:.2g} times less noise in totals"
         if better == "totals"
@@ -116,18 +116,18 @@ def _end(agreement: Agreement) -> list[str]:
     tolerance, reserve = agreement.pricing.tolerance, agreement.pricing.reserve
     if tolerance is None or reserve is None:
         return []
-    lacking = "that is less than solvers can tell"
+    lacking = "solvers are less precise than that"
     if reserve > RESERVE:
         lacking = "a company that needs all of it, with all others, may lack as much"
     earns = "" if agreement.objective_limit is None else ", and what its plan would earn"
     revealed = (
-        f"exactly what each company would take at the prices of every round{earns}: that may tell "
-        "much about its data"
+        f"exactly what each company would take at the prices of every round{earns}: that may "
+        "reveal much about its data"
     )
     if agreement.masked:
         revealed = (
             "exactly what all companies together would take at the prices of every round: with few "
-            "companies, or in several sessions, that may tell much of one of them"
+            "companies, or in several sessions, that may reveal much about one of them"
         )
     ends = (
         f"when all companies together provably miss no more than {100.0 * tolerance:.4g} % of what "
@@ -244,9 +244,11 @@ def _margin(outcome: Outcome) -> list[str]:
     if outcome.quota_margin is None:
         return []
     if not outcome.quota_risk:
-        return ["quota      by shares: noise would hold back too much of each capacity"]
+        return [
+            "quota      pro rata: too much of each capacity would have to be withheld for noise"
+        ]
     withheld, risk = 100.0 * outcome.quota_margin.withheld, 100.0 * outcome.quota_risk
-    kept = f"about {withheld:.3g} % of each capacity is held back for noise"
+    kept = f"about {withheld:.3g} % of each capacity is withheld for noise"
     risked = f"the risk that all quotas together exceed some capacity is at most {risk:.3g} %"
     return [f"quota      {kept}; {risked}"]
 

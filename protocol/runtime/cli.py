@@ -89,6 +89,7 @@ def add_command(
         name,
         help=summary,
         description=description,
+        epilog="A value in parentheses is the default.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.set_defaults(run=run)

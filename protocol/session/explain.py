@@ -1,4 +1,4 @@
-"""What the operator reads when a session warns, waits in vain or fails.
+"""What the operator reads when a session warns, runs out of patience or fails.
 
 Every text names the member, the round and what to do next. Never here: a private number, or a
 decision whether something is a fault.
@@ -32,7 +32,7 @@ def fault(proof: tuple[Signed, ...], me: str, state: RoundState) -> PeerError:
     what = f"different messages for round {proof[0].message.round}"
     if all(isinstance(signed.message, MaskKey) for signed in proof):
         what = "different mask keys"
-    text = f"{accused!r} signed two {what}; both are kept as evidence and the session is over"
+    text = f"{accused!r} signed two {what}; both are stored as evidence, and the session has ended"
     return Equivocation(text, sender=accused, evidence=evidence)
 
 

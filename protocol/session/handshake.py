@@ -174,7 +174,7 @@ class Handshake:
             return None
         self.stale_claims.add(name)
         return (
-            f"{name!r} says that it knows {claim} releases of {self._me!r}, but this ledger holds "
+            f"{name!r} claims to know {claim} releases of {self._me!r}, but this ledger holds "
             f"{self.recorded}; waiting until it shows one of them or corrects its claim"
         )
 

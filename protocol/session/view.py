@@ -49,7 +49,7 @@ class SessionView:
         self.engine = RoundEngine(agreement)
         #: Prices and chain hash before the current exchange.
         self.state = self.engine.opening
-        #: Whether the driver has been told that the process may end.
+        #: Whether `Leave` was returned: the process may end.
         self._left = False
         #: When to send again and when to give up.
         self._timers = Timers(agreement, now)

@@ -54,7 +54,7 @@ class Message:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Hello(Message):
-    """I am here, at this round and head.
+    """I am here, at this round and chain hash.
 
     `nonce` is fresh for each start of the process. `wants_reply` asks for a Hello in return.
     `recorded` is how many releases of its own the sender's ledger holds. `nonce_digest` covers
@@ -135,7 +135,7 @@ class Release(Message):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Seal(Message):
-    """All rounds are closed and this is my final head.
+    """All rounds are closed and this is my final chain hash.
 
     `has_all_seals` says that the seals of all members have reached me.
     """

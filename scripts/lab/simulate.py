@@ -68,7 +68,7 @@ def summary(
         "dual_gap_average": gap(result.average_prices),
         "dual_gap_weighted": gap(result.prices),
         "dual_gap_best": min(gap(prices) for prices in result.path),
-        "dual_gap_best_note": "an oracle: nobody can know which round was best",
+        "dual_gap_best_note": "an oracle: no member can know which round was best",
         "rounds_to_gap": {f"{level:g}": first_below(by_round, level) for level in LEVELS},
         "certificate": result.certificate and result.certificate.bound / abs(optimum.utility),
         "prices": result.prices.tolist(),

@@ -189,7 +189,7 @@ def test_unfinished_session_gives_the_prices_it_reached(earlier: Earlier, tmp_pa
     part.write_bytes(dump(earlier.agreement, Transcript(rounds=whole.rounds[:3])))
     done = earlier.next(tmp_path / "next.toml", transcript=part)
     assert done.returncode == 0
-    assert f"ends after 3 of {ROUNDS} rounds; the next session starts" in done.stderr
+    assert f"stops after 3 of {ROUNDS} rounds; the next session starts" in done.stderr
     assert list(read_agreement(tmp_path / "next.toml").pricing.start) == earlier.by_round[3]
 
 

@@ -51,13 +51,13 @@ class Begun:
             self.secret = own.mask_secret()
             state = engine.pair(engine.opening, mask_keys(keys))
             while state.round < closed:
-                said = tuple(
+                releases = tuple(
                     self._release(name, one, state, chance)
                     for name, one in zip(NAMES, masks, strict=True)
                 )
-                own.record_release(said[0], self._asked)
-                state = engine.advance(state, numbers(said))
-                own.record_round(state.round - 1, said, state.chain_hash)
+                own.record_release(releases[0], self._asked)
+                state = engine.advance(state, numbers(releases))
+                own.record_round(state.round - 1, releases, state.chain_hash)
             if not state.over:
                 own.record_release(self._release("ada", masks[0], state, chance), self._asked)
         self.state = state

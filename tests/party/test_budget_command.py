@@ -140,7 +140,7 @@ def test_the_table_shows_sessions_costs_and_limit(session: Session) -> None:
     assert done.stdout.startswith("data set main: what its sessions have spent")
     assert [session.agreement.session, "ε = 8, δ = 0.001", "150 of 150", "8"] in cells
     assert ["all together", "", "", "8"] in cells
-    assert "limit ε = 8 at δ = 0.001; room for one more session of ε = " in done.stdout
+    assert "limit ε = 8 at δ = 0.001; left for one more session: ε = " in done.stdout
     assert "epsilon 8 at delta 0.001 covers all its releases" in " ".join(done.stdout.split())
 
 
@@ -175,18 +175,18 @@ def test_the_budget_can_be_shown_at_another_delta(session: Session) -> None:
 
 
 def test_a_limit_set_after_releases_says_what_it_covers(session: Session, tmp_path: Path) -> None:
-    """`party budget --max-epsilon` shows the room that is left, and that no guarantee is fixed."""
+    """`party budget --max-epsilon` shows what is left, and that no guarantee is fixed."""
     ledger = tmp_path / "ledger"
     shutil.copy(session.ledger, ledger)
     done = party("budget", ledger, "--max-epsilon", "10")
-    assert "limit ε = 10 at δ = 0.001; room for one more session of ε = " in done.stdout
+    assert "limit ε = 10 at δ = 0.001; left for one more session: ε = " in done.stdout
     (data_set,) = budget(ledger)
     assert data_set["limit"]["epsilon"] == 10.0
     assert data_set["limit"]["delta"] == DELTA
     assert data_set["covered_by"] is None
     assert "The limit was set or raised after the first release of" in done.stdout
     left = data_set["limit"]["room_epsilon"]
-    assert f"session of ε = {left:.4g} at that δ" in done.stdout
+    assert f"session: ε = {left:.4g} at that δ" in done.stdout
     again = agreed(left, session="more")
     together = composed(multiplier(session.agreement), multiplier(again))
     assert together == pytest.approx(10.0, rel=0.01)
@@ -249,7 +249,7 @@ class Unplayed:
 
 @pytest.fixture
 def unplayed(tmp_path: Path) -> Iterator[Unplayed]:
-    """A session of ε = 1 that nobody plays."""
+    """A session of ε = 1 in which no party takes part."""
     with ExitStack() as stack:
         playing = stack.enter_context(
             RunningSession(tmp_path / "s", real("--epsilon", "1", rounds=5))

@@ -301,10 +301,10 @@ def test_eq_bound_on_s_holds_for_any_data(seed: int, clipped: bool) -> None:
 class Broken(Subproblem):
     """A problem whose solver fails, or returns a demand that is no number."""
 
-    said: Answer | None = None
+    fixed_answer: Answer | None = None
 
     def answer(self, prices: Floats) -> Answer | None:  # noqa: ARG002
-        return self.said
+        return self.fixed_answer
 
 
 @pytest.mark.parametrize(
@@ -319,7 +319,7 @@ def test_eq_bound_on_s_holds_when_the_solver_fails(
     agreement = agree(CAPACITY, mode="exact", prices=prices)
     problem = Broken(any_data(np.random.default_rng(1), 3), np.array(CAPACITY))
     if demand is not None:
-        problem.said = Answer(objective=0.0, demand=np.full(3, demand), plan=np.zeros(1))
+        problem.fixed_answer = Answer(objective=0.0, demand=np.full(3, demand), plan=np.zeros(1))
     release = gates(agreement, [problem] * 2, SeededGaussian(1))[0].release(
         RoundEngine(agreement).opening
     )
@@ -391,12 +391,12 @@ def test_alg_dpra_makes_exactly_t_releases() -> None:
     instance = draw(1, parties=2)
     agreement = agree(instance.capacity.tolist(), rounds=3)
     engine, noise = RoundEngine(agreement), SeededGaussian(1)
-    doors = gates(agreement, instance.subproblems(), noise)
+    all_gates = gates(agreement, instance.subproblems(), noise)
     state = engine.opening
     for _ in range(3):
-        state = engine.advance(state, numbers(tuple(d.release(state) for d in doors)))
+        state = engine.advance(state, numbers(tuple(d.release(state) for d in all_gates)))
     with pytest.raises(InternalError, match="more releases than agreed"):
-        doors[0].release(state)
+        all_gates[0].release(state)
 
 
 # Clipping

@@ -1,4 +1,4 @@
-"""An agreement that no party could join is refused before anybody calls it valid."""
+"""An agreement that no party could join is refused by every command that calls agreements valid."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ PRIVATE: dict[str, Any] = {
 }
 
 
-def test_an_ordinary_agreement_is_playable() -> None:
+def test_an_ordinary_agreement_passes() -> None:
     """Terms that a party can compute with pass."""
     require_playable(make_agreement())
     require_playable(make_agreement(**PRIVATE, privacy={"epsilon": 1.0, "delta": 1e-3}))

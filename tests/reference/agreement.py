@@ -386,7 +386,7 @@ def pricing(rows: Rows, mode: str, resources: list[Resource]) -> Pricing:
         read.start = [0.0] * len(resources)
     else:
         for r in resources:
-            check(r.worth is not None, "start from a worth that nobody says")
+            check(r.worth is not None, "start from a worth that is not stated")
             read.start.append((r.worth or 0.0) / r.whole)
         check(max(read.start) <= 1e12, "start")
     if step in ("worth", "theorem"):
@@ -404,13 +404,13 @@ def transport(rows: Rows) -> None:
 
 
 def shared_out(whole: Terms) -> None:
-    said = [bool(m.endowment) for m in whole.members]
-    check(all(said) or not any(said), "an endowment of some")
+    stated = [bool(m.endowment) for m in whole.members]
+    check(all(stated) or not any(stated), "an endowment of some")
     check(all(1e-9 <= c <= 1e12 for c in whole.capacity), "what is above the floors")
     for j, r in enumerate(whole.resources):
         check(all(m.floor[j] <= m.share[j] for m in whole.members if m.floor), "floors")
         check(sum(row[j] for row in whole.share_ticks) >= whole.ticks, "shares")
-        if not all(said):
+        if not all(stated):
             continue
         total = math.fsum(m.endowment[j] for m in whole.members)
         check(abs(total - r.capacity / r.whole) <= 1e-9, "endowments")

@@ -114,13 +114,13 @@ def _list(items: list[str]) -> str:
 
 def _text(text: str) -> str:
     """A JSON string of printable ASCII."""
-    told = ""
+    escaped = ""
     for (unit,) in struct.iter_unpack(">H", text.encode("utf-16-be")):
         if not 0x20 <= unit <= 0x7E:
-            told += f"\\u{unit:04x}"
+            escaped += f"\\u{unit:04x}"
         else:
-            told += "\\" * (chr(unit) in '"\\') + chr(unit)
-    return f'"{told}"'
+            escaped += "\\" * (chr(unit) in '"\\') + chr(unit)
+    return f'"{escaped}"'
 
 
 def _plain(value: float | str | bool | None) -> str:

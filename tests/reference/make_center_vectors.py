@@ -35,7 +35,7 @@ def companies(seed: int, parties: int, resources: int, ticks: int) -> Answer:
     return answer
 
 
-def said(*rows: list[int]) -> Answer:
+def fixed_totals(*rows: list[int]) -> Answer:
     """Fixed totals in turn, whatever the prices."""
     return lambda number, _: rows[number % len(rows)]
 
@@ -98,12 +98,12 @@ CASES: list[tuple[dict[str, Any], int, Answer]] = [
     (
         {"name": "nothing is scarce", "worth": [10.0, 20.0], "members": 2},
         3,
-        said([FINE // 2, 9], [FINE - 7, 0], [1, 1]),
+        fixed_totals([FINE // 2, 9], [FINE - 7, 0], [1, 1]),
     ),
     (
         {"name": "all is sold to the tick", "worth": [10.0, 20.0], "members": 2},
         2,
-        said([FINE, FINE]),
+        fixed_totals([FINE, FINE]),
     ),
     (
         {"name": "a tight problem: no price is high enough for all", "members": 16, "resources": 4},
@@ -118,7 +118,9 @@ CASES: list[tuple[dict[str, Any], int, Answer]] = [
     (
         {"name": "totals that nobody can mean", "members": 3, "resources": 3},
         30,
-        said([2**60, -(2**60), FINE], [0, 2**60, 1], [-(2**60), 5, 2**60], [2 * FINE, 0, 0]),
+        fixed_totals(
+            [2**60, -(2**60), FINE], [0, 2**60, 1], [-(2**60), 5, 2**60], [2 * FINE, 0, 0]
+        ),
     ),
     (
         {"name": "demand that rises with the price", "members": 3, "resources": 2, "ticks": COARSE},
@@ -134,7 +136,7 @@ CASES: list[tuple[dict[str, Any], int, Answer]] = [
     (
         {"name": "rounds that are all alike", "worth": [5.0, 5.0, 5.0], "members": 3},
         30,
-        said([2 * FINE, FINE // 2, FINE]),
+        fixed_totals([2 * FINE, FINE // 2, FINE]),
     ),
     (
         {
@@ -144,7 +146,7 @@ CASES: list[tuple[dict[str, Any], int, Answer]] = [
             "members": 2,
         },
         30,
-        said([2 * FINE, 3 * FINE], [2 * FINE, FINE + 1]),
+        fixed_totals([2 * FINE, 3 * FINE], [2 * FINE, FINE + 1]),
     ),
 ]
 

@@ -118,7 +118,7 @@ def played(digest: bytes) -> dict[str, Any]:
         own = [numbers(place, number) for number in range(ROUNDS)]
         quota, payment = reference_masks.own_quota_and_payment(
             asked=own,
-            said=own,
+            unmasked=own,
             totals=totals,
             weights=[0, 0, 1, 1],
             place=place,

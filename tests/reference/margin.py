@@ -67,6 +67,6 @@ class Margin:
     ) -> tuple[Fraction, Fraction]:
         """θ and β of resource j from its totals, round by round."""
         W = sum(self.weights[: len(totals)])
-        heard = sum(w * n for w, n in zip(self.weights, totals, strict=False))
-        U = heard + math.ceil((Fraction(self.f[j]) * N + 1) * sum(self.weights))
+        noisy_total = sum(w * n for w, n in zip(self.weights, totals, strict=False))
+        U = noisy_total + math.ceil((Fraction(self.f[j]) * N + 1) * sum(self.weights))
         return (1 - self.h) * Fraction(N * W, max(1, U)), self.h * Fraction(N, sum(caps))

@@ -158,7 +158,7 @@ def masked(
     chain_hash: bytes,
 ) -> list[int]:
     """What the member at this place releases in a round whose numbers are these."""
-    said = numbers[:]
+    masked = numbers[:]
     for other, key in enumerate(keys):
         if other == place:
             continue
@@ -169,8 +169,8 @@ def masked(
         stream = chacha20(seed, b"LibsodiumDRG", 8 * len(numbers))
         sign = 1 if other > place else -1
         for j, (p,) in enumerate(struct.iter_unpack(">Q", stream)):
-            said[j] += sign * p
-    return [wrapped(n) for n in said]
+            masked[j] += sign * p
+    return [wrapped(n) for n in masked]
 
 
 def wrapped(number: int) -> int:
@@ -185,7 +185,7 @@ def totals(rows: list[list[int]]) -> list[int]:
 def own_quota_and_payment(
     *,
     asked: list[list[int]],
-    said: list[list[int]],
+    unmasked: list[list[int]],
     totals: list[list[int]],
     weights: list[int],
     place: int,
@@ -206,7 +206,7 @@ def own_quota_and_payment(
         theta, beta = (Fraction(ticks) / S, Fraction(0)) if ticks < S else (1, (ticks - S) / A)
         quota.append(min(a, max(0, math.floor(theta * average(asked, j) + beta * a))))
         used = (theta * S + beta * A) / ticks
-        due += Fraction(y) * (theta * average(said, j) + beta * a - endowment[j] * used) / ticks
+        due += Fraction(y) * (theta * average(unmasked, j) + beta * a - endowment[j] * used) / ticks
     worth, unit = math.fsum(abs(y) for y in money), 1.0
     if worth > 0.0:
         unit = 2.0**-40

@@ -1,4 +1,4 @@
-"""A member of a session, written from SPEC.md alone, that plays with real parties.
+"""A member of a session, written from SPEC.md alone, that takes part with real parties.
 
 Sockets from pyzmq, signatures from PyNaCl, the rest from the reference implementation. It does what
 a member does if nothing goes wrong: no ledger, no faults, no private data. Never imports the
@@ -22,13 +22,13 @@ from tests.reference.agreement import terms
 from tests.reference.rounds import RoundEngine
 
 HELLO, RELEASE, SEAL = 1, 2, 3
-NOBODY = bytes(16)
+NO_NONCE = bytes(16)
 
 Demand = Callable[[int, list[float]], list[int]]
 """What to release, in ticks, from the number of the round and its prices."""
 
 
-class Heard(NamedTuple):
+class Received(NamedTuple):
     """A decoded message."""
 
     kind: int
@@ -99,20 +99,20 @@ class Sockets:
         if seal and self._desk is not None:
             self._desk.send(data)
 
-    def hear(self, seconds: float) -> list[bytes]:
+    def receive(self, seconds: float) -> list[bytes]:
         """The messages that arrive within this time."""
         poller = zmq.Poller()
         for socket in (*self._ears, *([self._desk] if self._desk else [])):
             poller.register(socket, zmq.POLLIN)
-        heard = []
+        received = []
         for socket, _ in poller.poll(int(seconds * 1000.0)):
             frames = socket.recv_multipart()
             if socket is self._desk:
                 self._meet(frames[0])
             elif len(frames) == 1:
-                heard += reference.unbatched(frames[0])
+                received += reference.unbatched(frames[0])
         self._introduce()
-        return heard
+        return received
 
     def _introduce(self) -> None:
         if self._desk is None:
@@ -165,7 +165,7 @@ class Member:
         self._digest = reference.agreement_digest(reference.canonical(self.terms))
         self._sockets = Sockets(table, keys["name"], keys["transport_secret"].encode())
         self._nonce = os.urandom(16)
-        self._nonces = dict.fromkeys(range(len(self._names)), NOBODY) | {self._me: self._nonce}
+        self._nonces = dict.fromkeys(range(len(self._names)), NO_NONCE) | {self._me: self._nonce}
         self._unclear: dict[int, bytes] = {}
         self._asked: dict[int, bytes] = {}
         self._answered: set[int] = set()
@@ -193,7 +193,7 @@ class Member:
     def _hello(self, *, wants_reply: bool) -> None:
         digest = self._nonce_digest()
         apart = [k for k, theirs in self._asked.items() if theirs != digest]
-        echo = self._nonces[apart[0]] if apart else NOBODY
+        echo = self._nonces[apart[0]] if apart else NO_NONCE
         self._asked = {k: self._asked[k] for k in apart[1:]}
         recorded = sum(self._me in found for found in self._releases.values())
         ahead = [0 if k == self._me else self._ahead(k) for k in range(len(self._names))]
@@ -283,16 +283,16 @@ class Member:
     def _look(self, until: float) -> None:
         if time.monotonic() > until:
             raise TimeoutError(f"nothing moves in round {len(self.transcript)}")
-        for data in self._sockets.hear(0.02):
-            heard = self._read(data)
-            if heard is not None and heard.sender != self._me:
-                self._take(heard)
+        for data in self._sockets.receive(0.02):
+            received = self._read(data)
+            if received is not None and received.sender != self._me:
+                self._take(received)
         if self._owed and time.monotonic() >= self._hello_at + 0.05:
             self._hello(wants_reply=self._answered < self._peers)
 
-    # What it hears
+    # What it receives
 
-    def _read(self, data: bytes) -> Heard | None:
+    def _read(self, data: bytes) -> Received | None:
         """§2, for messages of this agreement; a Halt is not expected, and fails."""
         if len(data) < 178 or data[:2] != b"\x97\x02":
             return None
@@ -305,29 +305,29 @@ class Member:
         if reference.payload(kind, key, digest, number, chain_hash, body) != data[:-64]:
             return None
         VerifyKey(key).verify(reference.signed_text(data[:-64]), data[-64:])
-        return Heard(kind, members.index(key), number, chain_hash, body, data)
+        return Received(kind, members.index(key), number, chain_hash, body, data)
 
-    def _take(self, heard: Heard) -> None:
-        ahead = heard.round - len(self.transcript)
-        if heard.kind == HELLO:
-            self._nonces[heard.sender] = heard.body[:16]
-            if heard.body[16] == 1:
+    def _take(self, received: Received) -> None:
+        ahead = received.round - len(self.transcript)
+        if received.kind == HELLO:
+            self._nonces[received.sender] = received.body[:16]
+            if received.body[16] == 1:
                 self._owed = True
-                self._asked.pop(heard.sender, None)
-                self._asked[heard.sender] = heard.body[21:53]
-            self._unclear[heard.sender] = heard.body
+                self._asked.pop(received.sender, None)
+                self._asked[received.sender] = received.body[21:53]
+            self._unclear[received.sender] = received.body
             digest = self._nonce_digest()
             for sender, body in list(self._unclear.items()):
                 if digest == body[21:53] or self._nonce == body[53:69]:
                     self._answered.add(sender)
-        elif heard.kind == RELEASE and ahead in (0, 1):
-            values = struct.unpack(f">{len(heard.body) // 8}q", heard.body)
-            self._values[heard.data] = list(values)
-            self._releases.setdefault(heard.round, {}).setdefault(heard.sender, heard.data)
-        elif heard.kind == SEAL and ahead in (0, 1):
-            if heard.body == b"\1":
-                self._complete.add(heard.sender)
+        elif received.kind == RELEASE and ahead in (0, 1):
+            values = struct.unpack(f">{len(received.body) // 8}q", received.body)
+            self._values[received.data] = list(values)
+            self._releases.setdefault(received.round, {}).setdefault(received.sender, received.data)
+        elif received.kind == SEAL and ahead in (0, 1):
+            if received.body == b"\1":
+                self._complete.add(received.sender)
             else:
-                self._seals.setdefault(heard.sender, heard.data)
-        elif heard.kind not in (RELEASE, SEAL):
-            raise AssertionError(f"{self._names[heard.sender]} stops: {heard.body.hex()}")
+                self._seals.setdefault(received.sender, received.data)
+        elif received.kind not in (RELEASE, SEAL):
+            raise AssertionError(f"{self._names[received.sender]} stops: {received.body.hex()}")

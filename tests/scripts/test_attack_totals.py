@@ -17,7 +17,7 @@ def test_three_members_do_not_hide_one(rule: str, sessions: int) -> None:
     found = [attacked(s, members=3, rule=rule, sessions=sessions) for s in (1, 2, 3)]
     assert sum(f["found"] for f in found) >= 0.7 * sum(f["steps"] for f in found)
     assert max(error for f in found for error in f["errors"]) < 0.01
-    assert sum(f["placebo"] for f in found) == 0, "a stranger's data fit nothing that was claimed"
+    assert sum(f["placebo"] for f in found) == 0, "another company's data fit no claim"
     assert sum(f["named"] for f in found) >= 5, "with other members the victim's steps stay"
     assert sum(f["misnamed"] for f in found) == 0
 

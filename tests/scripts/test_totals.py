@@ -87,17 +87,17 @@ def test_reports_state_what_quota_and_payment_reveal() -> None:
     assert f"up to {text_of_epsilon} instead of 16" in text
     assert f"up to {text_of_epsilon} instead of 16" in public_page(known)
     assert "Your quota follows from your demands without noise" in text
-    assert "at most 1 other member tells what they know" in text
+    assert "at most 1 other member shares what it knows" in text
 
 
-def test_quotas_by_shares_have_no_risk() -> None:
+def test_pro_rata_quotas_have_no_risk() -> None:
     """With much noise all quotas are equal, fill the capacities, and cannot exceed them."""
     known, parts = settled("--parties", "5", "--epsilon", "1")
     quotas = np.array([part.quota for part in parts])
     assert (quotas == quotas[0]).all()
     assert (quotas.sum(axis=0) > known.agreement.ticks - 5).all()
     assert known.quota_risk == 0.0
-    assert "quota      by shares" in audit_text(known)
+    assert "quota      pro rata" in audit_text(known)
     assert "in proportion to what the company may claim" in public_page(known)
 
 

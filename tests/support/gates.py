@@ -62,15 +62,15 @@ def play_rounds(
 ) -> tuple[list[RoundState], list[Ticks]]:
     """The round states of a session, and the numbers that were released in each round."""
     kept = ledgers or [in_memory(agreement, member.name) for member in agreement.members]
-    engine, doors = RoundEngine(agreement), gates(agreement, problems, noise, kept)
+    engine, all_gates = RoundEngine(agreement), gates(agreement, problems, noise, kept)
     path, released = [engine.opening], list[Ticks]()
     if path[-1].unpaired:
-        keys = tuple(door.release(path[-1]) for door in doors)
+        keys = tuple(one.release(path[-1]) for one in all_gates)
         for ledger in kept:
             ledger.record_mask_keys(keys)
         path = [engine.pair(path[-1], mask_keys(keys))]
     while not path[-1].over:
-        released.append(numbers(tuple(door.release(path[-1]) for door in doors)))
+        released.append(numbers(tuple(one.release(path[-1]) for one in all_gates)))
         path.append(engine.advance(path[-1], released[-1]))
     return path, released
 
@@ -79,12 +79,12 @@ class Problem:
     """A responder with a fixed answer, which records its questions."""
 
     def __init__(self, *demand: float, objective: float = 0.0, fails: bool = False) -> None:
-        self.told: list[Floats] = []
+        self.announced: list[Floats] = []
         self.asked: list[Floats] = []
         self._answer = None if fails else Answer(objective, np.array(demand), np.zeros(0))
 
     def ask(self, prices: Floats) -> None:
-        self.told.append(prices)
+        self.announced.append(prices)
 
     def answer(self, prices: Floats) -> Answer | None:
         self.asked.append(prices)

@@ -1,1 +1,1 @@
-"""Whole sessions: real processes, hosts, strangers, containers, pages, and a simulated world."""
+"""Complete sessions: real processes, hosts, unknown keys, containers, pages, simulations."""

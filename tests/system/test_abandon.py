@@ -46,9 +46,9 @@ def command(*arguments: Any) -> tuple[int, str]:
         timeout=LIMIT,
         check=False,
     )
-    told = done.stdout + done.stderr
-    assert "Traceback" not in told
-    return done.returncode, told
+    output = done.stdout + done.stderr
+    assert "Traceback" not in output
+    return done.returncode, output
 
 
 def with_a_bad_member(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
@@ -76,13 +76,13 @@ def test_a_session_with_an_impossible_total_is_abandoned_and_followed_by_another
                 if again:
                     session.start_party(name)
                 assert session.processes[name].wait(LIMIT) == 15
-        told = session.stderr("party1")
+        output = session.stderr("party1")
         assert (
             f"round {SPOILT}: the releases add up to a total that 3 members cannot have released"
-            in told
+            in output
         )
-        assert "run `party abandon --out DIR`: it ends the session here" in told
-        assert "party3" not in told, "nobody can tell who it was"
+        assert "`party abandon --out DIR`: it ends the session here" in output
+        assert "party3" not in output, "masks hide which member it was"
 
         ledger, out = folder / "party1" / "party1.ledger", tmp_path / "given-up"
         with closing(Ledger(ledger, session.agreement, "party1")) as kept:
@@ -91,20 +91,20 @@ def test_a_session_with_an_impossible_total_is_abandoned_and_followed_by_another
         rows = [secret, *(row.astype(">i8").tobytes() for row in asked)]
         assert len(rows) == SPOILT + 2
         named = ("--agreement", folder / "agreement.toml", "--ledger", ledger, "--out", out)
-        code, told = command("party", "abandon", *named)
-        assert (code, "nothing was changed" in told) == (2, True)
+        code, output = command("party", "abandon", *named)
+        assert (code, "nothing was changed" in output) == (2, True)
         assert secret in ledger.read_bytes()
-        code, told = command("party", "abandon", *named, "--yes")
-        assert code == 0, told
-        assert "wait until their patience ends" in told
+        code, output = command("party", "abandon", *named, "--yes")
+        assert code == 0, output
+        assert "wait until their patience ends" in output
         assert not [row for row in rows if row in ledger.read_bytes()]
         assert not Path(f"{ledger}-wal").exists()
 
         key = folder / "party1" / "party1.key"
-        code, told = command("party", "abandon", *named[:2], "--key", key)
-        assert (code, "was abandoned here" in told) == (0, True), "once is enough"
-        code, told = command("party", "abandon", *named[:2])
-        assert (code, "--ledger is required unless --key is given" in told) == (2, True)
+        code, output = command("party", "abandon", *named[:2], "--key", key)
+        assert (code, "was abandoned here" in output) == (0, True), "once is enough"
+        code, output = command("party", "abandon", *named[:2])
+        assert (code, "--ledger is required unless --key is given" in output) == (2, True)
 
         session.start_party("party1")
         assert session.processes["party1"].wait(LIMIT) == 15
@@ -114,14 +114,14 @@ def test_a_session_with_an_impossible_total_is_abandoned_and_followed_by_another
             assert before[0].releases == SPOILT + 1
 
         transcript = (out / "session.transcript", "--agreement", folder / "agreement.toml")
-        code, told = command("protocol", "audit", *transcript)
-        assert (code, f"stops after {SPOILT} of 12 rounds" in told) == (22, True)
+        code, output = command("protocol", "audit", *transcript)
+        assert (code, f"stops after {SPOILT} of 12 rounds" in output) == (22, True)
         assert command("protocol", "report", *transcript, "--out", out / "page.html")[0] == 0
-        code, told = command(
+        code, output = command(
             "coordinator", "new", "--session", "next", "--from", *transcript,
             "--key", folder / "coordinator.key", "--out", folder / "next.toml",
         )  # fmt: skip
-        assert (code, f"ends after {SPOILT} of 12 rounds" in told) == (0, True)
+        assert (code, f"stops after {SPOILT} of 12 rounds" in output) == (0, True)
         figures = command("protocol", "audit", *transcript, "--json")[1]
         reached = json.loads(figures[: figures.rindex("error: ")])
         assert list(read_agreement(folder / "next.toml").pricing.start) == reached["prices"]

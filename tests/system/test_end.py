@@ -90,8 +90,8 @@ def end_without(session: RunningSession, monkeypatch: pytest.MonkeyPatch, absent
 
 def waits_for(session: RunningSession, name: str, missing: str) -> bool:
     """Whether a party waits for the seal of this member only."""
-    told = [e for e in session.events[name] if e.get("phase") == "sealing"]
-    return bool(told) and told[-1]["missing"] == [missing]
+    events = [e for e in session.events[name] if e.get("phase") == "sealing"]
+    return bool(events) and events[-1]["missing"] == [missing]
 
 
 def test_an_absent_member_finishes_with_any_one_other(
@@ -109,8 +109,12 @@ def test_an_absent_member_finishes_with_any_one_other(
         assert ended(session, "party1", "party2") == [Unsealed.exit_code] * 2
         for name in ("party1", "party2"):
             assert "there is no seal of 'party3'" in session.stderr(name)
-            told = figures(out_of(session, name))
-            assert (told["sealed"], told["unsealed"], told["rounds"]) == (False, ["party3"], 12)
+            result = figures(out_of(session, name))
+            assert (result["sealed"], result["unsealed"], result["rounds"]) == (
+                False,
+                ["party3"],
+                12,
+            )
             assert all((out_of(session, name) / file).exists() for file in FILES)
         unsealed = figures(out_of(session, "party1"))
         impatient(session, PATIENCE)

@@ -399,7 +399,7 @@ def test_late_coordinator_shows_totals_only() -> None:
         assert "How the prices move" not in text
         assert "Total demand compared with the capacity" in text
         session.carry(*transcript.rounds[5], *transcript.seals, *complete(transcript))
-        until(lambda: "protocol report" in get(session.address)[1], "the end is said")
+        until(lambda: "protocol report" in get(session.address)[1], "the page shows the end")
 
 
 def test_one_member_cannot_move_the_page() -> None:
@@ -445,8 +445,8 @@ def test_demo_has_a_page() -> None:
         text=True,
     ) as demo:
         assert demo.stderr is not None
-        said = next(line for line in demo.stderr if "http://" in line)
-        reader = Reader(said.split()[-1])
+        line = next(line for line in demo.stderr if "http://" in line)
+        reader = Reader(line.split()[-1])
         demo.communicate(timeout=LIMIT)
     assert demo.returncode == 0
     assert reader.updates[0]["title"].startswith("demo-1: ")
@@ -468,18 +468,18 @@ def test_pages_do_not_change_a_session(tmp_path: Path, topology: str, reveal: st
             session.start_party(name)
         session.wait(LIMIT)
         assert_undisturbed(session, *arguments)
-        mine, everybodys = private.wait(), public.wait()
+        own, shared = private.wait(), public.wait()
         report = (session.folder / first / "out" / "report.html").read_text()
         secret = address_of(session, first).split("/")[3]
-    assert mine["kind"] == "private"
-    assert "What the session is worth to you" in "".join(mine["parts"])
-    assert all(part in report for part in mine["parts"])
+    assert own["kind"] == "private"
+    assert "What the session is worth to you" in "".join(own["parts"])
+    assert all(part in report for part in own["parts"])
     seen = json.dumps(public.updates, ensure_ascii=False)
     assert "worth to you" not in seen
     assert "PRIVATE" not in seen
     assert all(update["kind"] == "public" for update in private.updates[:-1])
     if topology == "relay":
-        assert "sealed by all" in "".join(everybodys["parts"])
+        assert "sealed by all" in "".join(shared["parts"])
     assert len(secret) >= 32
     assert secret not in session.stdout(first)
     assert secret not in report

@@ -1,4 +1,4 @@
-"""Outcomes of entire sessions: plans always fit, and quotas are worth more than equal parts."""
+"""Outcomes of entire sessions: plans always fit, and quotas earn more than a pro rata split."""
 
 import argparse
 import math
@@ -106,13 +106,13 @@ def utilities(seeds: int, **chosen: Any) -> tuple[float, float]:
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
 def test_quotas_lose_nothing_if_noise_is_large(epsilon: float) -> None:
-    """With much noise the quota is worth as much as the split by shares, to 1 %."""
+    """With much noise the quota is worth as much as the pro rata split, to 1 %."""
     quota, equal = utilities(4, epsilon=epsilon)
     assert quota >= 0.99 * equal
 
 
 def test_quotas_gain_if_noise_is_small() -> None:
-    """With ε = 64 the quota earns clearly more than the split by shares."""
+    """With ε = 64 the quota earns clearly more than the pro rata split."""
     quota, equal = utilities(4, epsilon=64.0)
     assert quota >= 1.04 * equal
 

@@ -48,7 +48,7 @@ def test_exact_demand_is_named_and_warned_of() -> None:
     """Without noise every other company sees exact demands, and the page warns of it."""
     text = Page(page_of("exact")).text
     assert "what it would take at the prices of every round, exactly" in text
-    assert "may tell much about a company’s data" in text
+    assert "may reveal much about a company’s data" in text
     assert "What would be needed" not in text
     assert "noise has its true size" not in text
     assert agreed("exact").digest.hex() in text
@@ -71,26 +71,26 @@ def test_noise_page_states_guarantee_and_gain() -> None:
     assert f"{figures['needed']['faint']['members']}" in text
 
 
-def test_masked_page_states_what_totals_tell() -> None:
-    """Masked answers: the page says what totals, quotas and payments still tell."""
+def test_masked_page_states_what_totals_reveal() -> None:
+    """Masked answers: the page says what totals, quotas and payments still reveal."""
     agreement = agreed("exact", reveal="totals")
     figures = plan_figures(agreement)
     page = Page(plan_page(agreement, figures, variants(agreement, figures)))
     text, seen = page.text, dict(row for table in page.tables for row in table if len(row) == 2)
     assert "what can be read is what all companies together would take" in text
     kept = "its model, its plan, what it earns, its quota, its payment"
-    assert seen["Sent to nobody"].startswith(kept)
-    assert "may tell much about a company’s data, also if only totals can be read" in text
+    assert seen["Sent to no one"].startswith(kept)
+    assert "may reveal much about a company’s data, also if only totals can be read" in text
     assert seen["A person who moves its payment"] == "what that is worth in money"
 
 
-def test_unplayed_sessions_give_no_figures() -> None:
+def test_sessions_that_are_too_long_give_no_figures() -> None:
     """If sessions take too long to play, the page says so and shows no gain."""
     agreement = agreed("private", rounds=100_000)
     figures = plan_figures(agreement)
     played = variants(agreement, figures)[:1]
     text = Page(plan_page(agreement, figures, played)).text
-    assert "too many rounds to play" in text
+    assert "too many rounds to try" in text
     assert "Of the possible gain" not in text
 
 

@@ -205,7 +205,7 @@ def test_noise_gives_no_promise_against_loss() -> None:
     """With noise the page says that there is no promise, and why."""
     it = played()
     text = Page(it.private()).text
-    assert "no promise that nobody loses by joining, because prices follow from" in text
+    assert "no promise that no company loses by joining, because prices follow from" in text
     assert "no company, whatever its data" not in text
     assert "Nothing is certified: with noise" in text
     assert "A company may well be worse off than alone." in text
@@ -248,7 +248,7 @@ def test_cut_quotas_give_no_promise() -> None:
 
 
 @pytest.mark.parametrize(
-    ("alone", "within", "said"),
+    ("alone", "within", "expected"),
     [
         (
             False,
@@ -260,7 +260,7 @@ def test_cut_quotas_give_no_promise() -> None:
         (True, True, "You are better off than alone by"),
     ],
 )
-def test_missing_plans_are_explained(alone: bool, within: bool, said: str) -> None:
+def test_missing_plans_are_explained(alone: bool, within: bool, expected: str) -> None:
     """A company without a plan alone, or within its quota, reads what holds for it."""
     it = certain()
     secret = replace(
@@ -269,7 +269,7 @@ def test_missing_plans_are_explained(alone: bool, within: bool, said: str) -> No
         within_quota=it.settlement.within_quota if within else None,
     )
     text = Page(it.private(secret)).text
-    assert said in text
+    assert expected in text
     assert ("Alone your plan earnsno plan" in text) == (not alone)
     assert ("Your quota is too small" in text) == (not within)
 
@@ -349,7 +349,7 @@ def test_privacy_answer_fits_the_agreement() -> None:
     known = replace(certain().outcome, agreement=masked)
     only = Page(certain().private(outcome=known)).text
     assert "The others can read what all companies together would take, exactly" in only
-    assert "Totals without noise can tell one company’s demands" in only
+    assert "Totals without noise can reveal one company’s demands" in only
     assert "There is no guarantee" not in only
     it = played()
     real = replace(
@@ -358,12 +358,12 @@ def test_privacy_answer_fits_the_agreement() -> None:
     weak = Spending(
         data_set="main", delta=1e-3, session=PrivacyCost(400.0), lifetime=PrivacyCost(400.0)
     )
-    for spending, said in ((SPENDING, False), (weak, True)):
+    for spending, shown in ((SPENDING, False), (weak, True)):
         text = Page(real.private(spending=spending)).text
         right = math.ceil(100.0 * NormalDist().cdf(math.sqrt(spending.session.mu_squared) / 2.0))
         assert f"guess right in at most {right} of 100 cases instead of 50" in text
         first = text.split("Your quota and how")[0]
-        assert ("next to nothing" in first) == said
+        assert ("next to nothing" in first) == shown
         assert "no guarantee" not in first
 
 

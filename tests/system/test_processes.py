@@ -137,7 +137,7 @@ def test_a_session_survives_two_kills_of_the_relay(
             kill(session, "coordinator")
             brake.move(following)
             for name in session.names:
-                until_reported(session, name, "nobody answers there", since=reported[name])
+                until_reported(session, name, "nothing answers there", since=reported[name])
                 closed = rounds_closed(session, name)
                 assert closed <= before + IN_FLIGHT, "rounds went on without a relay"
             session.start_coordinator()

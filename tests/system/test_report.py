@@ -201,11 +201,11 @@ def test_report_refuses_a_damaged_transcript(files: Files) -> None:
     data = bytearray(files.transcript.read_bytes())
     data[-1] ^= 1
     files.transcript.write_bytes(data)
-    said = protocol("report", *files.arguments(), code=9).stderr
-    assert said.startswith(f"error: {files.transcript}: ")
+    error = protocol("report", *files.arguments(), code=9).stderr
+    assert error.startswith(f"error: {files.transcript}: ")
     files.transcript.write_bytes(data[:-9])
-    said = protocol("audit", *files.arguments(), code=9).stderr
-    assert said.startswith(f"error: {files.transcript}: the transcript is cut off or damaged")
+    error = protocol("audit", *files.arguments(), code=9).stderr
+    assert error.startswith(f"error: {files.transcript}: the transcript is cut off or damaged")
     assert not files.transcript.with_suffix(".html").exists()
 
 
@@ -245,7 +245,7 @@ def test_audit_recomputes_the_quota(files: Files) -> None:
 
 
 def test_results_have_certificate_payments_and_endowments() -> None:
-    """The public part of the result has what everybody can compute, in units and in money."""
+    """The public part of the result has what anyone can compute, in units and in money."""
     it = certain()
     content = result(it.outcome, it.member, it.settlement, SPENDING)
     certificate = it.outcome.certificate

@@ -71,19 +71,19 @@ def test_quota_too_small_is_reported_after_the_files_are_written(session: Runnin
     assert "Your quota is too small" in (out / "report.html").read_text(encoding="utf-8")
     again = joined(session, NEEDY, "text")
     assert again.returncode == QuotaTooSmall.exit_code
-    for told in (session.stderr(NEEDY), again.stderr):
-        assert "your quota is too small for any plan of your model; report.html says what" in told
+    for output in (session.stderr(NEEDY), again.stderr):
+        assert "your quota is too small for any plan of your model; report.html says what" in output
 
 
 def test_json_events_do_not_reveal_a_quota_that_is_too_small(session: RunningSession) -> None:
     """The events of that company have the same kinds and fields as all others."""
 
     def shape(name: str) -> dict[str, set[str]]:
-        told: dict[str, set[str]] = {}
+        fields: dict[str, set[str]] = {}
         for event in session.events[name]:
             if event["event"] in ("round", "finished"):
-                told[event["event"]] = set(event)
-        return told
+                fields[event["event"]] = set(event)
+        return fields
 
     assert shape(NEEDY) == shape(OTHERS[0]) == shape(OTHERS[1])
     assert "private" not in shape(NEEDY)["finished"]
@@ -103,16 +103,19 @@ def test_terminal_ends_with_quota_payment_and_certificate(tmp_path: Path) -> Non
         result = session.result("party1")
         again = joined(session, "party1", "text")
     assert again.returncode == 0, again.stderr
-    told = again.stdout
+    output = again.stdout
     quota, price = result["quota"]["party1"][0], result["prices"][0]
-    line = re.search(r"resource1: you may use (\S+) h; price (\S+) EUR per h", told)
-    assert line, told
+    line = re.search(r"resource1: you may use (\S+) h; price (\S+) EUR per h", output)
+    assert line, output
     assert quota * (1.0 - 1e-5) <= float(line[1]) <= quota, "six digits, never above the quota"
     assert line[2] == f"{price:.6g}"
     verb = "get" if result["payments"]["party1"] < 0.0 else "pay"
-    assert f"you {verb} {abs(result['payments']['party1']):.6g} EUR for your quota" in told
+    assert (
+        f"you {verb} {abs(result['payments']['party1']):.6g} EUR for your quota, net of what"
+        in output
+    )
     assert result["certificate"]["fits"]
-    assert f"would earn at most {result['certificate']['money']:.4g} EUR more" in told
-    assert f"{result['rounds']} rounds, ended by itself" in told
+    assert f"would earn at most {result['certificate']['money']:.4g} EUR more" in output
+    assert f"{result['rounds']} rounds, ended by itself" in output
     for name in ("utility_within_quota", "utility_alone", "gain", "paid_at_prices"):
-        assert f"{result['private'][name]:.4g}" not in told
+        assert f"{result['private'][name]:.4g}" not in output

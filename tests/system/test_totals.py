@@ -191,7 +191,7 @@ def test_public_outputs_hold_totals_and_no_quota(tmp_path: Path) -> None:
         assert (together <= agreement.ticks).all()
         page = tmp_path / "public.html"
         assert run_module("protocol", "report", *shared, "--out", page).returncode == 0
-        assert "computes its own quota and sends it to nobody" in page.read_text()
+        assert "computes its own quota and sends it to no one" in page.read_text()
         private = (out / "report.html").read_text()
         assert "Your quota" in private
         assert "PRIVATE" in private

@@ -422,8 +422,8 @@ def plaintext_listener(place: str) -> Iterator[None]:
 REASONS = {
     "wrong transport key": "it does not accept our transport key",
     "wrong coordinator key": "its transport key is not the one in the agreement",
-    "plaintext listener": "it does not speak this protocol",
-    "nobody there": "nobody answers there",
+    "plaintext listener": "it uses another protocol",
+    "nothing there": "nothing answers there",
 }
 
 
@@ -441,7 +441,7 @@ def test_a_party_that_cannot_reach_the_coordinator_gives_the_reason(
         text, key = agreement_text(session), key_file(session, "party1")
         if trouble == "plaintext listener":
             stack.enter_context(plaintext_listener(transport.coordinator))
-        elif trouble != "nobody there":
+        elif trouble != "nothing there":
             session.start_coordinator()
             until_listening(session.agreement.transport.coordinator)
         if trouble == "wrong coordinator key":
@@ -458,7 +458,7 @@ def test_a_party_that_cannot_reach_the_coordinator_gives_the_reason(
                 return [line for line in output().splitlines() if beginning in line]
 
             until(lambda: any(REASONS[trouble] in line for line in lines()), REASONS[trouble])
-            assert "nobody answers" not in output() or trouble == "nobody there"
+            assert "nothing answers" not in output() or trouble == "nothing there"
 
 
 def test_failed_connections_do_not_shorten_a_wait(tmp_path: Path) -> None:

@@ -414,7 +414,7 @@ def test_a_false_claim_of_releases_makes_no_ledger_stale(tmp_path: Path) -> None
                 known_ahead=bytes([1]) * len(agreement.members),
             )
             out.send(who.pack(boast).data)
-        until_reported(session, "party1", "says that it knows 1 releases of 'party1'")
+        until_reported(session, "party1", "claims to know 1 releases of 'party1'")
         for name in ("party2", LIAR):
             session.start_party(name)
         session.wait(LIMIT)

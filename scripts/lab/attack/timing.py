@@ -55,9 +55,9 @@ FARTHEST = 10.0
 
 _COLUMNS = ("topology", "columns", "rounds", "same answer", "new answer", "accuracy")
 _MEANING = (
-    "Accuracy: how often one round's time tells a new answer from the same as before, with the "
-    "best threshold of the other half of the rounds. 0.5 is a coin, and by chance alone it is off "
-    "by less than 1.25 over the root of the rounds in 95 of 100 cells. The times are medians."
+    "Accuracy: how often one round's time shows whether the answer is new or repeated, with the "
+    "best threshold of the other half of the rounds. 0.5 is pure chance, and by chance alone it is "
+    "off by less than 1.25 over the root of the rounds in 95 of 100 cells. The times are medians."
 )
 _NEAR = 0.1  # fraction of the way that a near move goes at first
 _TRIES = 60

@@ -167,7 +167,8 @@ def session_options(parser: argparse.ArgumentParser) -> None:
     """The options that describe a session and its instance."""
     add = parser.add_argument
     add("--parties", type=int, default=5, metavar="K", help="number of companies (%(default)s)")
-    add("--resources", type=int, default=RESOURCES, metavar="m", help="number (%(default)s)")
+    add("--resources", type=int, default=RESOURCES, metavar="m",
+        help="number of resources (%(default)s)")  # fmt: skip
     add("--kind", choices=KINDS, default="linear",
         help="linear: as in the paper; whole: knapsacks; curved: concave objectives")  # fmt: skip
     add(
@@ -179,14 +180,14 @@ def session_options(parser: argparse.ArgumentParser) -> None:
     )
     add("--pace", type=float, metavar="SECONDS",
         help="from the opening of a round to a release; simulations do not wait")  # fmt: skip
-    add("--mode", choices=MODES, default="private", help="(private)")
-    add("--reveal", choices=REVEALS, default="each", help="(%(default)s)")
+    add("--mode", choices=MODES, default="private", help="mode of the agreement (private)")
+    add("--reveal", choices=REVEALS, default="each", help="what others can read (%(default)s)")
     add("--colluders", type=int, help="private totals: members that may collude (1)")
     add("--overrun", type=float, help="private totals: risk that quotas exceed a capacity (0.05)")
     add("--epsilon", type=float, default=1.0, help="privacy budget ε (%(default)s)")
     add("--delta", type=float, default=1e-3, help="privacy budget δ (%(default)s)")
     add("--accountant", choices=ACCOUNTANTS, default="exact")
-    add("--noise", choices=SHAPES, default="component", help="spread over resources")
+    add("--noise", choices=SHAPES, default="component", help="shape of the noise (%(default)s)")
     add("--truncate", action="store_true", help="truncate releases to [τ·c, c] after the noise")
     add("--alpha", type=float, default=1.5, help="clipped: sum of the caps over c (%(default)s)")
     add("--tau", type=float, default=0.01, help="smallest weight and cut-off (%(default)s)")
@@ -194,9 +195,14 @@ def session_options(parser: argparse.ArgumentParser) -> None:
     add("--tolerance", type=float, help="center: stop at a certificate of this fraction (0.0001)")
     add("--reserve", type=float, help="center: fraction of each capacity that rounds leave (1e-10)")
     add("--step-size", type=float, default=0.1, help="for constant and sqrt (%(default)s)")
-    add("--momentum", type=float, default=0.0, metavar="γ", help="(%(default)s)")
+    add("--momentum", type=float, default=0.0, metavar="γ", help="of the price steps (%(default)s)")
     add("--negative", dest="nonnegative", action="store_false", help="let prices fall below 0")
-    add("--worth", type=float, default=WORTH, help=f"of each resource; 0: none given ({WORTH:g})")
+    add(
+        "--worth",
+        type=float,
+        default=WORTH,
+        help=f"worth of each capacity; 0: none is stated ({WORTH:g})",
+    )
     add("--start", choices=("zero", "worth"), default="zero", help="first prices (%(default)s)")
     add("--share-first", type=float, help="largest fraction that the first party may claim")
     add("--share-total", type=float, help="sum of all shares; they are equal without --share-first")

@@ -89,13 +89,18 @@ def command_line() -> argparse.ArgumentParser:
         "--paper", action="store_true", help="one session of companies drawn as in the paper"
     )
     add = parser.add_argument
-    add("--topology", choices=TOPOLOGIES, default="relay", help="(%(default)s)")
+    add("--topology", choices=TOPOLOGIES, default="relay", help="relay or mesh (%(default)s)")
     add("--dir", type=Path, help="keep everything in this new folder (default: a temporary one)")
-    add("--patience", type=float, default=60.0, metavar="SECONDS", help="(%(default)s)")
+    add("--patience", type=float, default=60.0, metavar="SECONDS",
+        help="how long a party waits for a silent member (%(default)s)")  # fmt: skip
     add("--page", type=int, nargs="?", const=0, metavar="PORT",
         help="watch the session in a browser on this machine (any port that is free)")  # fmt: skip
     add(
-        "--limit", type=float, default=3600.0, metavar="SECONDS", help="give up after (%(default)s)"
+        "--limit",
+        type=float,
+        default=3600.0,
+        metavar="SECONDS",
+        help="stop after this time (%(default)s)",
     )
     parser.set_defaults(run=_demonstrate)
     return parser

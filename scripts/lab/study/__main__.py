@@ -164,23 +164,29 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="scripts/study",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Reproduce the computational study of the paper, figure by figure, and go on\n"
-        "where it stops: a placebo for every cell, larger budgets, more parties, quotas.",
+        description="Reproduce the computational study of the paper, figure by figure, and add\n"
+        "a placebo for every cell, larger budgets, more parties, and quotas.",
         epilog="experiments:\n"
         "  convergence  without noise, 1,000 rounds: the paper's steps beside the centre rule\n"
         "  privacy      the paper's grid of market shares and budgets, and larger budgets\n"
         "  parties      equal shares of 2/K, from 5 to 100 parties\n"
         "  quota        what the feasible split is worth, without minimum demands\n"
         "  totals       masked releases, from 10 to 100 parties\n\n"
-        "A study that was stopped goes on where it was when the same command is given again;\n"
-        "until it is finished, its parts are in DIR/.work. The same seed gives the same tables.\n\n"
+        "If a study was stopped, run the same command to resume. Until it is finished, partial\n"
+        "results are in DIR/.work. The same seed gives the same tables.\n\n"
         "on more than one machine, with this project on each:\n"
         "  scripts/environment dask scheduler\n"
         "  scripts/environment dask worker tcp://HOST:8786 --nthreads 1 --nworkers 8\n"
         "  scripts/study --dask tcp://HOST:8786",
     )  # fmt: skip
     add = parser.add_argument
-    add("--out", type=Path, default=Path("study"), metavar="DIR", help="results (%(default)s)")
+    add(
+        "--out",
+        type=Path,
+        default=Path("study"),
+        metavar="DIR",
+        help="folder for the results (%(default)s)",
+    )
     size = parser.add_mutually_exclusive_group()
     size.add_argument(
         "--quick", action="store_true", help=f"{QUICK} replications: two minutes on two cores"
@@ -190,7 +196,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         type=positive,
         default=100,
         metavar="N",
-        help="of each cell (%(default)s)",
+        help="replications of each cell (%(default)s)",
     )
     add(
         "--seed",
@@ -204,7 +210,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         type=positive,
         default=os.cpu_count(),
         metavar="N",
-        help="(all cores)",
+        help="number of processes (all cores)",
     )
     add("--dask", metavar="ADDRESS", help="run on the workers of this Dask scheduler")
     add("--redraw", action="store_true", help="only make figures and results.md, from the tables")

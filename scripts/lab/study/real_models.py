@@ -133,23 +133,25 @@ SETS = """\
 # Other models
 
 Written by `scripts/environment python -m scripts.lab.study.real_models DIR --out FOLDER`,
-where `DIR` holds sets of models: what one is, [the page above](../README.md) says.
+where `DIR` holds sets of models. [The page above](../README.md) says what a set of models is.
 
 ## Public sets
 
-Linear models from public collections, split into companies. Without noise, nothing said about
-worth, a tolerance of 10⁻⁵ and 400 rounds at most, in one process. *Prices*: how far the dual value
-at the prices of the outcome is above the joint optimum; *proved*: the certificate, as a part of the
-optimum; *quotas*: what all plans within the quotas lose of it; *worse off*: companies that lose by
-joining, and how much of the optimum at most.
+Linear models from public collections, split into companies. Without noise, without a stated worth,
+with a tolerance of 10⁻⁵ and at most 400 rounds, in one process.
+
+- *Prices*: how far the dual value at the prices of the outcome is above the joint optimum.
+- *Proved*: the certificate, as a fraction of the optimum.
+- *Quotas*: what all plans within the quotas lose of the optimum.
+- *Worse off*: companies that lose by joining, and the largest loss as a fraction of the optimum.
 """
 
 OTHER_KINDS = """
-## Whole numbers and concave objectives
+## Integer columns and concave objectives
 
-Ten companies each: with thirty things to take or leave, half of which fit (`whole`), or the
-paper's products, each earning the less the more there is of it (`curved`). The yardstick is the
-joint problem, in whole numbers the bound that the joint solver proves.
+Ten companies each. `whole`: thirty binary columns, half of which fit. `curved`: the paper's
+products, whose unit value falls with the quantity. Results are compared with the optimum of the
+joint problem. For integer columns that is the bound that the joint solver proves.
 """
 
 BANDS = """
@@ -157,7 +159,7 @@ BANDS = """
 
 Ten companies of the paper without minimum demands, 50 rounds, a worth of 100, from prices 0. Each
 has (1 − *band*)/10 of every capacity for certain and may have *band* more; the optimum is that
-within the bands. *Noise*: of what all release together in a round, as a part of the capacity.
+within the bands. *Noise*: in the total of a round, as a fraction of the capacity.
 *Own* and *placebo*: how far prices learned from own data, and from other companies', are from the
 optimum.
 """

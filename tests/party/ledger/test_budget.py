@@ -481,12 +481,12 @@ def test_a_statement_about_totals_names_its_conditions() -> None:
     assert colluding([each], name) == ()
     assert "encryption" not in statement(name, limit, colluders=colluding([each], name))
     for sessions, words in (
-        ([each, one], "at most 1 other member tells"),
-        ([each, one, two], "at most 1 or 2 other members tell"),
+        ([each, one], "at most 1 other member shares what it knows"),
+        ([each, one, two], "at most 1 or 2 other members share what they know"),
     ):
         for stored in (limit, None):
             text = figures(sessions, name, stored, delta=DELTA)["statement"]
-            assert f"in each of them {words} what they know" in text
-            assert "the others add their noise, and nobody breaks the encryption" in text
+            assert f"in each of them {words}" in text
+            assert "the others add their noise, and no one breaks the encryption" in text
             assert "does not cover what payments, quotas" in text
     assert colluding([one, two], "another") == ()

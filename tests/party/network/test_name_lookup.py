@@ -143,7 +143,7 @@ def test_a_party_follows_the_host_name_of_the_relay(name_server: NameServer) -> 
         assert link.receive(0.0) == []  # the loop goes on
         name_server.answering.set()
         with server(zmq.XPUB, secret, f"tcp://127.0.0.1:{port + 1}") as above:
-            until(lambda: link.receive(0.01) or "nobody answers" in str(link.warnings()), "a try")
+            until(lambda: link.receive(0.01) or "nothing answers" in str(link.warnings()), "a try")
             name_server.hosts["relay.test"] = ["127.0.0.3", "127.0.0.1"]
 
             def subscribed() -> int:
@@ -183,11 +183,13 @@ def test_a_host_name_from_the_coordinator_is_ignored(tmp_path: Path) -> None:
         try:
             for count in range(1, 4):
                 until(lambda: link.receive(0.01) or desk.poll(10), "the party says where it is")
-                route, said = desk.recv_multipart()
-                assert numeric(msgpack.unpackb(said))
+                route, request = desk.recv_multipart()
+                assert numeric(msgpack.unpackb(request))
                 lies = {liar: f"tcp://slow{count}.test:5555", other: f"tcp://127.0.0.1:{port}"}
                 desk.send_multipart([route, msgpack.packb(lies)])
-            until(lambda: link.receive(0.01) or ledger.addresses().get(other), "it is heard")
+            until(
+                lambda: link.receive(0.01) or ledger.addresses().get(other), "its address arrives"
+            )
             for _ in range(20):
                 link.receive(0.01)
             assert liar not in ledger.addresses()

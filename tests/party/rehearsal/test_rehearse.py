@@ -52,7 +52,7 @@ def company(*, least: float = 0.0) -> CompanyModel:
     )
 
 
-def test_without_noise_nobody_loses() -> None:
+def test_without_noise_the_company_never_loses() -> None:
     """In every session the company gains at least what the certificate promises."""
     figures = rehearse(agreement(), "bolt", company(), sessions=4)
     expected = figures["expected"]

@@ -45,10 +45,10 @@ def after(agreement: Agreement, state: RoundState, release: Signed) -> RoundStat
 def test_release_is_a_signed_message_of_its_round() -> None:
     """A release has sender, agreement, round and chain hash, and its sender's signature."""
     agreement = make_agreement(rounds=3)
-    door = gate(agreement, Problem(5.0, 5.0), Shift(0, 0))
+    own_gate = gate(agreement, Problem(5.0, 5.0), Shift(0, 0))
     state = RoundEngine(agreement).opening
     for t in range(3):
-        signed = door.release(state)
+        signed = own_gate.release(state)
         opened = Reader(agreement).unpack(signed.data).message
         assert opened == signed.message
         assert (opened.sender, opened.round, opened.chain_hash) == ("ada", t, state.chain_hash)
@@ -68,11 +68,11 @@ def test_a_second_call_returns_the_same_bytes() -> None:
     """A second call neither solves nor draws noise; it returns the recorded bytes."""
     agreement = make_agreement(**PRIVATE, prices=SQRT)
     problem, noise = Problem(5.0, 5.0), Shift(7, 9)
-    door = gate(agreement, problem, noise)
+    own_gate = gate(agreement, problem, noise)
     opening = RoundEngine(agreement).opening
-    first = door.release(opening)
-    later = door.release(after(agreement, opening, first))
-    assert [door.release(opening).data for _ in range(5)] == [first.data] * 5
+    first = own_gate.release(opening)
+    later = own_gate.release(after(agreement, opening, first))
+    assert [own_gate.release(opening).data for _ in range(5)] == [first.data] * 5
     assert later.data != first.data
     assert (len(problem.asked), len(noise.drawn)) == (2, 2)
 
@@ -97,11 +97,11 @@ def test_other_prices_for_an_answered_round_get_the_recorded_bytes(tmp_path: Pat
     agreement = make_agreement()
     problem = Problem(5.0, 5.0)
     ledger = Ledger(tmp_path / "ledger", agreement, "ada")
-    door = gate(agreement, problem, Shift(0, 0), ledger)
+    own_gate = gate(agreement, problem, Shift(0, 0), ledger)
     opening = RoundEngine(agreement).opening
-    first = door.release(opening)
+    first = own_gate.release(opening)
     dearer = replace(opening, prices=replace(opening.prices, current=np.array([9.0, 9.0])))
-    assert door.release(dearer).data == first.data
+    assert own_gate.release(dearer).data == first.data
     assert len(problem.asked) == 1
     ledger.close()
 
@@ -110,12 +110,12 @@ def test_no_release_after_the_last_round() -> None:
     """After the agreed number of rounds nothing is solved, drawn or released."""
     agreement = make_agreement(rounds=2)
     problem, noise = Problem(5.0, 5.0), Shift(0, 0)
-    door = gate(agreement, problem, noise)
+    own_gate = gate(agreement, problem, noise)
     state = RoundEngine(agreement).opening
     for _ in range(2):
-        state = after(agreement, state, door.release(state))
+        state = after(agreement, state, own_gate.release(state))
     with pytest.raises(InternalError, match="more releases than agreed"):
-        door.release(state)
+        own_gate.release(state)
     assert (len(problem.asked), len(noise.drawn)) == (2, 2)
 
 
@@ -123,13 +123,13 @@ def test_no_round_is_skipped() -> None:
     """A release for a later round is neither returned nor recorded."""
     agreement = make_agreement()
     ledger = in_memory(agreement, "ada")
-    door = gate(agreement, Problem(5.0, 5.0), Shift(0, 0), ledger)
+    own_gate = gate(agreement, Problem(5.0, 5.0), Shift(0, 0), ledger)
     opening = RoundEngine(agreement).opening
     ahead = replace(opening, prices=replace(opening.prices, round=1))
     with pytest.raises(InternalError, match="release 1 would follow 0 recorded ones"):
-        door.release(ahead)
+        own_gate.release(ahead)
     assert ledger.own() == ()
-    assert door.release(opening).message.round == 0
+    assert own_gate.release(opening).message.round == 0
 
 
 @pytest.mark.parametrize("mode", ["exact", "private"])
@@ -188,13 +188,13 @@ def test_clipped_mode_uses_the_caps_of_the_round() -> None:
     privacy = {**PRIVATE["privacy"], "alpha": 1.5}
     agreement = make_agreement(mode="clipped", privacy=privacy, prices=SQRT)
     noise = Shift(0, 0)
-    door = gate(agreement, Problem(10.0, 20.0), noise)
+    own_gate = gate(agreement, Problem(10.0, 20.0), noise)
     opening = RoundEngine(agreement).opening
-    first = door.release(opening)
+    first = own_gate.release(opening)
     assert values(first) == (HALF, HALF)
     caps = opening.caps.copy()
     caps[0] = [HALF // 2, HALF // 8]
-    second = door.release(replace(after(agreement, opening, first), caps=caps))
+    second = own_gate.release(replace(after(agreement, opening, first), caps=caps))
     assert values(second) == (HALF // 2, HALF // 8)
     before, now = noise.drawn[0][1], noise.drawn[1][1]
     assert (now / before).tolist() == pytest.approx([1 / 2, 1 / 8])
@@ -257,8 +257,8 @@ def test_truncation_leaves_the_objective() -> None:
     }
     agreement = make_agreement(mode="private", privacy=privacy, prices=SQRT)
     problem = Problem(5.0, 5.0, objective=50.0)
-    door = gate(agreement, problem, Shift(-(10**8), 10**8, -(10**8)))
-    release = values(door.release(RoundEngine(agreement).opening))
+    own_gate = gate(agreement, problem, Shift(-(10**8), 10**8, -(10**8)))
+    release = values(own_gate.release(RoundEngine(agreement).opening))
     assert release == (math.ceil(0.01 * TICKS), TICKS, HALF - 10**8)
 
 
@@ -339,7 +339,7 @@ def test_a_release_that_cannot_be_signed_is_not_recorded() -> None:
     def broken(message: Message) -> Signed:
         raise LocalError(f"no key for {message.sender}")
 
-    door = Gate(
+    own_gate = Gate(
         agreement,
         "ada",
         subproblem=cast(Subproblem, Problem(5.0, 5.0)),
@@ -348,7 +348,7 @@ def test_a_release_that_cannot_be_signed_is_not_recorded() -> None:
         pack=broken,
     )
     with pytest.raises(LocalError, match="no key for ada"):
-        door.release(opening)
+        own_gate.release(opening)
     assert ledger.release(0) is None
     release = gate(agreement, Problem(5.0, 5.0), Shift(0, 0), ledger).release(opening)
     assert values(release) == (HALF, TICKS // 4)

@@ -64,10 +64,10 @@ def vector_ledgers() -> tuple[Agreement, list[Ledger], tuple[Signed, ...]]:
     agreement, reader = from_table(VECTORS["agreement"]), Reader(from_table(VECTORS["agreement"]))
     keys = tuple(reader.unpack(bytes.fromhex(data)) for data in VECTORS["announced"])
     ledgers = []
-    for name, said in zip(NAMES, keys, strict=True):
+    for name, key in zip(NAMES, keys, strict=True):
         ledger = in_memory(agreement, name)
         text = f"sotto vector mask key of {name}"
-        ledger.record_mask_key(hashlib.sha256(text.encode()).digest(), said)
+        ledger.record_mask_key(hashlib.sha256(text.encode()).digest(), key)
         ledger.record_mask_keys(keys)
         ledgers.append(ledger)
     return agreement, ledgers, keys
@@ -89,10 +89,10 @@ def test_the_vectors_are_reproduced_bit_for_bit() -> None:
     totals, path = [], [state.prices.current]
     for step in VECTORS["rounds"]:
         rows = [np.array(row, dtype=np.int64) for row in step["numbers"]]
-        said = [m.masked(row, state) for m, row in zip(masks, rows, strict=True)]
-        assert [row.tolist() for row in said] == step["released"]
-        state = engine.advance(state, np.array(said))
-        totals.append(np.array(said).sum(axis=0))
+        masked = [m.masked(row, state) for m, row in zip(masks, rows, strict=True)]
+        assert [row.tolist() for row in masked] == step["released"]
+        state = engine.advance(state, np.array(masked))
+        totals.append(np.array(masked).sum(axis=0))
         assert totals[-1].tolist() == step["totals"]
         assert [price.hex() for price in state.prices.current.tolist()] == step["prices"]
         assert state.chain_hash.hex() == step["head"]
@@ -141,9 +141,9 @@ def test_masks_cancel_in_the_total(members: int) -> None:
     masks, state, _ = paired(agreement)
     rng = np.random.default_rng(members)
     values = rng.integers(-(1 << 48), 1 << 48, (members, 3))
-    said = np.array([m.masked(row, state) for m, row in zip(masks, values, strict=True)])
-    assert said.sum(axis=0).tolist() == values.sum(axis=0).tolist()
-    assert not np.any(said == values)
+    masked = np.array([m.masked(row, state) for m, row in zip(masks, values, strict=True)])
+    assert masked.sum(axis=0).tolist() == values.sum(axis=0).tolist()
+    assert not np.any(masked == values)
 
 
 def test_masks_equal_those_of_the_reference_implementation() -> None:
@@ -251,9 +251,9 @@ def test_no_subset_of_releases_is_unmasked_by_a_copied_key(
     monkeypatch.setattr(signatures, "require_owned", lambda *_, **__: None)
     agreement = masked_agreement(members)
     masks, _, ledgers = paired(agreement)
-    said = ledgers[0].mask_keys()
-    first, last = mask_keys(said)[0], mask_keys(said)[-1]
-    copied = (*said[:-1], sign(replace(last, key=first.key)))
+    keys = ledgers[0].mask_keys()
+    first, last = mask_keys(keys)[0], mask_keys(keys)[-1]
+    copied = (*keys[:-1], sign(replace(last, key=first.key)))
     engine = RoundEngine(agreement)
     state = engine.pair(engine.opening, mask_keys(copied))
     values = np.arange(2 * members).reshape(members, 2)
@@ -316,9 +316,9 @@ def test_a_mask_key_is_on_the_disk_before_it_is_returned(tmp_path: Path) -> None
     """When the gate returns the key, the ledger file holds it."""
     agreement = masked_agreement(3)
     with closing(Ledger(tmp_path / "ledger", agreement, "ada")) as ledger:
-        said = Masks(agreement, "ada", ledger, signer("ada")).key(RoundEngine(agreement).opening)
+        key = Masks(agreement, "ada", ledger, signer("ada")).key(RoundEngine(agreement).opening)
         kept = b"".join(p.read_bytes() for p in tmp_path.iterdir())
-        assert said.data in kept
+        assert key.data in kept
         assert ledger.mask_secret() in kept
 
 
@@ -349,13 +349,13 @@ def sealed_ledger(path: Path, agreement: Agreement) -> tuple[bytes, list[bytes]]
             )
             ledger.record_release(release, (row[0], row[1]))
         ledger.record_seals((own,) * 3)
-        asked, said = ledger.demands()
+        asked, unmasked = ledger.demands()
         assert asked.tolist() == demands[:, 0].tolist()
-        assert said.tolist() == demands[:, 1].tolist()
+        assert unmasked.tolist() == demands[:, 1].tolist()
         known = outcome(agreement, Transcript((), keys=(own, *others)))
         ledger.record_allocation(
             allocate(
-                agreement, known.rule, 0, demands=asked, unmasked=said,
+                agreement, known.rule, 0, demands=asked, unmasked=unmasked,
                 totals=known.totals, prices=known.prices,
             )
         )  # fmt: skip
@@ -397,7 +397,7 @@ def test_a_final_fault_destroys_the_secrets(tmp_path: Path) -> None:
     with closing(Ledger(tmp_path / "ledger", agreement, "ada")) as ledger:
         Masks(agreement, "ada", ledger, signer("ada")).key(RoundEngine(agreement).opening)
         secret = ledger.mask_secret()
-        ledger.record_fault(BadMessage("somebody"))
+        ledger.record_fault(BadMessage("a fault"))
         assert not any(secret in path.read_bytes() for path in tmp_path.iterdir())
 
 
@@ -496,7 +496,7 @@ def test_a_fault_after_the_last_round_keeps_the_demands(tmp_path: Path, over: bo
         Masks(agreement, "ada", ledger, signer("ada")).key(RoundEngine(agreement).opening)
         ledger.record_release(*own_release(agreement, 3))
         secret = ledger.mask_secret()
-        ledger.record_fault(BadMessage("somebody"), over=over)
+        ledger.record_fault(BadMessage("a fault"), over=over)
         assert [row.tolist() for row in ledger.demands()] == [
             [[3, 4]] * over,
             [[5, 6]] * over,

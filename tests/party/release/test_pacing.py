@@ -95,7 +95,7 @@ def test_a_late_answer_is_never_used_for_another_round(solver: Solver) -> None:
     assert expected is not None
     for _ in range(5):
         solver.ask(dear)
-        solver.answer(dear)  # there or not: nobody waits
+        solver.answer(dear)  # ready or not: the call does not wait
         assert answered(solver, cheap).demand == pytest.approx(expected.demand)
 
 
@@ -193,33 +193,33 @@ def test_rounds_without_an_answer_are_counted_in_the_ledger_only(
 ) -> None:
     """The count is part of the release's transaction, and takes the same number of bytes."""
     agreement = make_agreement(members=3, rounds=3, reveal="totals" if masked else "each")
-    sizes, said = set(), set()
+    sizes, lengths = set(), set()
     for fails in (False, True):
         path = tmp_path / f"{fails}.ledger"
         with closing(Ledger(path, agreement, "ada")) as ledger:
-            release = door_release(agreement, Problem(0.0, 0.0, fails=fails), ledger)
-            said.add(len(release.data))
+            release = first_release(agreement, Problem(0.0, 0.0, fails=fails), ledger)
+            lengths.add(len(release.data))
             assert not ledger._file._base.in_transaction
             assert ledger.unanswered() == fails
             sizes.add((path.stat().st_size, Path(f"{path}-wal").stat().st_size))
         with closing(Ledger(path, agreement, "ada")) as ledger:
             assert ledger.unanswered() == fails
-    assert len(sizes) == len(said) == 1
+    assert len(sizes) == len(lengths) == 1
 
 
-def door_release(agreement: Agreement, problem: Problem, ledger: Ledger) -> Signed:
+def first_release(agreement: Agreement, problem: Problem, ledger: Ledger) -> Signed:
     """The first release of ada, after the mask keys of all if the agreement has masks."""
     engine = RoundEngine(agreement)
-    state, door = engine.opening, gate(agreement, problem, Shift(0, 0), ledger)
+    state, own_gate = engine.opening, gate(agreement, problem, Shift(0, 0), ledger)
     if state.unpaired:
         others = [
             Masks(agreement, name, in_memory(agreement, name), signer(name)).key(state)
             for name in ("ben", "cyd")
         ]
-        keys = (door.release(state), *others)
+        keys = (own_gate.release(state), *others)
         ledger.record_mask_keys(keys)
         state = engine.pair(state, mask_keys(keys))
-    return door.release(state)
+    return own_gate.release(state)
 
 
 def test_the_solver_process_refuses_a_model_with_the_same_message() -> None:
@@ -260,8 +260,8 @@ def adopting() -> Iterator[None]:
 def test_no_solver_outlives_its_party(stopped: bool) -> None:
     """A killed party leaves no solver process, stopped or running."""
     command = [sys.executable, "-c", KILLED.format(stopped=stopped)]
-    said = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
-    process = int(said.stdout)
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+    process = int(done.stdout)
     until(lambda: state(process) in ("", "Z"), "the solver is gone, too")
     with suppress(ChildProcessError):  # where this process could not adopt it, another has
         os.waitpid(process, 0)
@@ -280,14 +280,16 @@ def test_a_release_is_recorded_before_its_time_comes(
     def watched(moment: float) -> None:
         kept = "recorded" if ledger.release(0) else "nothing recorded"
         open_transaction = ledger._file._base.in_transaction
-        done.append(f"{kept}, {'not ' if open_transaction else ''}durable, asked {problem.told}")
+        done.append(
+            f"{kept}, {'not ' if open_transaction else ''}durable, asked {problem.announced}"
+        )
         sleep(moment)
 
     monkeypatch.setattr(pacing, "_sleep_until", watched)
     with closing(Ledger(tmp_path / "ledger", agreement, "ada")) as ledger:
-        door, opened = gate(agreement, problem, Shift(1, 2), ledger), time.monotonic()
+        own_gate, opened = gate(agreement, problem, Shift(1, 2), ledger), time.monotonic()
         state = RoundEngine(agreement).opening
-        release = Pacer(PACE).release(door, ledger, state, opened)
+        release = Pacer(PACE).release(own_gate, ledger, state, opened)
         assert time.monotonic() >= opened + PACE
         assert ledger.release(0) == release
         asked = [state.prices.current]
@@ -295,8 +297,8 @@ def test_a_release_is_recorded_before_its_time_comes(
             f"nothing recorded, durable, asked {asked}",
             f"recorded, durable, asked {asked}",
         ]
-        again = Pacer(PACE).release(door, ledger, state, time.monotonic())
-        assert (again, len(problem.told), len(problem.asked)) == (release, 1, 1)
+        again = Pacer(PACE).release(own_gate, ledger, state, time.monotonic())
+        assert (again, len(problem.announced), len(problem.asked)) == (release, 1, 1)
 
 
 class WatchedPacer(Pacer):
@@ -336,19 +338,21 @@ def test_noise_is_drawn_only_while_a_release_is_made() -> None:
     parties: list[Driver] = []
     for name in ("ada", "ben"):
         pacer, ledger = WatchedPacer(PACE), in_memory(agreement, name)
-        door = gate(agreement, Problem(3.0, 5.0), WatchedNoise(pacer, drawn), ledger, name)
+        own_gate = gate(agreement, Problem(3.0, 5.0), WatchedNoise(pacer, drawn), ledger, name)
         who = signer(name)
         nonce = name.encode().ljust(16)
         parties.append(
-            Driver(agreement, name, nonce=nonce, pack=who, gate=door, ledger=ledger, pacer=pacer)
+            Driver(
+                agreement, name, nonce=nonce, pack=who, gate=own_gate, ledger=ledger, pacer=pacer
+            )
         )
     now = 0.0
     mail = deque(signed for party in parties for signed in party.begin(now))
     while not all(party.session.state.over for party in parties):
         now = max(now, time.monotonic())
         for party in parties:
-            said = [answer for signed in list(mail) for answer in party.receive(signed, now)]
-            mail += said if said else party.tick(now)
+            replies = [answer for signed in list(mail) for answer in party.receive(signed, now)]
+            mail += replies if replies else party.tick(now)
             party.run_idle_work()
             mail += party.respond()
             party.run_idle_work()

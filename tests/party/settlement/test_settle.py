@@ -93,10 +93,10 @@ def consumed(data: CompanyModel, values: Floats) -> list[Fraction]:
 
 def assert_within(data: CompanyModel, plan: Plan, limit: Floats) -> None:
     """Check that the real and the stated uses are within the limit exactly."""
-    for exact, told, most in zip(consumed(data, plan.values), plan.uses, limit, strict=True):
+    for exact, use, most in zip(consumed(data, plan.values), plan.uses, limit, strict=True):
         assert exact <= Fraction(float(most))
-        assert Fraction(float(told)) <= Fraction(float(most))
-        assert float(told) == float(exact)
+        assert Fraction(float(use)) <= Fraction(float(most))
+        assert float(use) == float(exact)
 
 
 def assert_feasible(data: CompanyModel, plan: Plan) -> None:
@@ -255,7 +255,7 @@ def test_a_minimum_above_the_quota_has_no_plan(unit: float) -> None:
     assert plan_within(data, limit) is None
 
 
-def test_a_settlement_tells_tolerance_from_shortfall() -> None:
+def test_a_settlement_distinguishes_tolerance_from_shortfall() -> None:
     """Half of ten units, up to the tolerance, is a plan; beyond that there is a shortfall."""
     known = ended(make_agreement(members=2, rounds=1), [HALF, 0], [HALF, 0])
     for over in (0.0, 0.5e-7):

@@ -48,7 +48,7 @@ def test_the_budget_table_names_its_assumption_about_colluders(
     )
     account = opened(agreement)
     show_budget(figures([account], account.data_set, None, delta=1e-3))
-    told = " ".join(capsys.readouterr().out.split())
-    assert f"*{count}" in told
-    assert f"at most {who}, the rest add their noise, and nobody breaks" in told
-    assert "cover what payments, quotas and the use of capacities show" in told
+    output = " ".join(capsys.readouterr().out.split())
+    assert f"*{count}" in output
+    assert f"at most {who}, the rest add their noise, and no one breaks" in output
+    assert "cover what payments, quotas and the use of capacities show" in output

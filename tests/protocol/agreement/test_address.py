@@ -19,7 +19,7 @@ from protocol.errors import BadAgreement
         ("tcp://host:65536", "its port from 1 to 65535"),
     ],
 )
-def test_an_address_that_nobody_can_connect_to_is_refused(base: str, why: str) -> None:
+def test_an_address_that_no_peer_can_connect_to_is_refused(base: str, why: str) -> None:
     """The error quotes the address and says what is allowed."""
     with pytest.raises(BadAgreement) as caught:
         address(base)

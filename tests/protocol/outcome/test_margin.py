@@ -75,10 +75,10 @@ def test_sessions_exceed_a_capacity_no_more_often_than_agreed() -> None:
         react = 0.3 * np.cumsum(noise, axis=0) / np.arange(1, T + 1)[:, None]
         demand = agreement.ticks * (1.0 + 0.2 * rng.random((T, 3)))
         demand[1:] -= react[:-1]
-        asked, heard = (weights @ sums / weights.sum() for sums in (demand, demand + noise))
-        over += bool((asked > heard + margin).any())
+        asked, noisy_total = (weights @ sums / weights.sum() for sums in (demand, demand + noise))
+        over += bool((asked > noisy_total + margin).any())
     assert stats.binomtest(over, sessions, 0.05, alternative="greater").pvalue > RARE
-    assert over / sessions > 0.04  # what is kept back is not needlessly much
+    assert over / sessions > 0.04  # the margin is not needlessly large
 
 
 def test_quotas_fit_every_capacity_if_noise_is_within_the_margin() -> None:
@@ -98,7 +98,7 @@ def test_quotas_fit_every_capacity_if_noise_is_within_the_margin() -> None:
         assert (found.sum(axis=0) > 0.6 * agreement.ticks).all()
 
 
-def test_quotas_are_pro_rata_if_noise_drowns_demands() -> None:
+def test_quotas_are_pro_rata_if_noise_swamps_demands() -> None:
     """Whatever the demands and totals, each quota is within a tick of the pro rata split."""
     agreement = agree(10, 1.0)
     margin = quota_margin(agreement)

@@ -113,14 +113,14 @@ def test_payments_add_up_to_zero_exactly(case: tuple[Agreement, Floats, Ticks]) 
 def test_payments_are_those_of_the_reference(case: tuple[Agreement, Floats, Ticks]) -> None:
     """The reference implementation gets the same payments, bit for bit."""
     agreement, prices, quota = case
-    told = reference.payments(
+    expected = reference.payments(
         prices=prices.tolist(),
         capacity=quantities(agreement).capacity.tolist(),
         quota=quota.tolist(),
         endowment=endowment(agreement).tolist(),
         ticks=agreement.ticks,
     )
-    assert payments(agreement, prices, quota).tolist() == told
+    assert payments(agreement, prices, quota).tolist() == expected
 
 
 @given(st.integers(2, 20), st.integers(0, 2**32))

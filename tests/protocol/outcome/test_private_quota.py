@@ -128,7 +128,7 @@ def test_allocations_are_those_of_the_reference(
     for row, made in enumerate(parts_of(agreement, rule, demands, demands, prices)):
         quota, payment = reference_masks.own_quota_and_payment(
             asked=demands[:, row].tolist(),
-            said=demands[:, row].tolist(),
+            unmasked=demands[:, row].tolist(),
             totals=demands.sum(axis=1).tolist(),
             weights=weights,
             place=row,

@@ -155,10 +155,10 @@ def test_weighted_quotas_are_those_of_the_reference(
 ) -> None:
     """The reference implementation gets the same quotas, to the tick."""
     agreement, released, weights = case
-    told = reference.weighted_quota(
+    expected = reference.weighted_quota(
         released.tolist(), weights, quantities(agreement).share.tolist(), agreement.ticks
     )
-    assert weighted_quota(agreement, released, weights).tolist() == told
+    assert weighted_quota(agreement, released, weights).tolist() == expected
 
 
 @given(weighed(), st.integers(0, 2**32))

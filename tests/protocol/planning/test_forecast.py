@@ -35,15 +35,15 @@ def test_plan_names_the_agreement_and_its_promise() -> None:
 def test_plan_says_how_long_a_session_takes(pace: float, rounds: int, words: str) -> None:
     """It is the pace times the rounds; without a pace there is a warning."""
     agreement = make_agreement(pace_seconds=pace, rounds=rounds)
-    told = plan_text(agreement, plan_figures(agreement))
-    assert f"at {pace:g} s a round, all releases take {words}, plus network time" in told
+    text = plan_text(agreement, plan_figures(agreement))
+    assert f"at {pace:g} s a round, all releases take {words}, plus network time" in text
     without = make_agreement(rounds=rounds)
-    assert "may tell something of the data" in plan_text(without, plan_figures(without))
+    assert "may reveal something about the data" in plan_text(without, plan_figures(without))
 
 
 @pytest.mark.parametrize(
     ("epsilon", "share", "word"),
-    [(None, 1.0, "no noise"), (1e-3, 1.0, "drowns"), (10.0, 1.0, "faint"), (100.0, 0.34, "clear")],
+    [(None, 1.0, "no noise"), (1e-3, 1.0, "swamps"), (10.0, 1.0, "faint"), (100.0, 0.34, "clear")],
 )
 def test_verdict_follows_the_noise(epsilon: float | None, share: float, word: str) -> None:
     """The noise as a fraction of the capacity decides the verdict."""
@@ -78,7 +78,7 @@ def noisy(**terms: Any) -> Agreement:
 
 
 def test_bound_is_compared_with_the_worth() -> None:
-    """A bound above the total worth is said to promise nothing."""
+    """For a bound above the total worth, the text says that it promises nothing."""
     agreement = noisy()
     figures = plan_figures(agreement)
     assert figures["theorem_gap_over_worth"] == pytest.approx(figures["theorem_gap"] / 30.0)
@@ -225,7 +225,7 @@ def test_plan_shows_each_beside_totals(reveal: str) -> None:
     text = plan_text(agreement, figures)
     assert "better is                totals (7 times less noise in totals)" in text
     assert "epsilon 4 against 1, " in text
-    assert f"keep {100 * figures['totals']['quota_kept']:.0f} % of a capacity back" in text
+    assert f"withhold {100 * figures['totals']['quota_kept']:.0f} % of a capacity for noise" in text
 
 
 def test_plan_prefers_each_if_totals_gain_nothing() -> None:
@@ -256,12 +256,12 @@ def test_plan_compares_nothing_if_masks_are_impossible(terms: dict[str, Any]) ->
 
 
 def test_plan_of_totals_without_noise() -> None:
-    """Totals are better for the same prices; the text says what they tell."""
+    """Totals are better for the same prices; the text says what they reveal."""
     agreement = make_agreement(resource=priced(30.0), prices={}, reveal="totals")
     figures = plan_figures(agreement)
     text = plan_text(agreement, figures)
     assert figures["better"] == "totals"
-    assert "With few companies, or over several sessions, totals can tell what one" in text
+    assert "With few companies, or over several sessions, totals can reveal what one" in text
     assert "none in numbers: single demands are masked, but totals are shown" in statement(
         agreement
     )

@@ -51,19 +51,19 @@ def crowd(count: int, epsilon: float | None, **more: Any) -> Agreement:
     return make_agreement(**terms | more)
 
 
-@pytest.mark.parametrize(("count", "epsilon", "told"), [(10, 4.0, 17.2), (100, 1.0, 18.7)])
-def test_a_payment_has_its_own_epsilon(count: int, epsilon: float, told: float) -> None:
+@pytest.mark.parametrize(("count", "epsilon", "stated"), [(10, 4.0, 17.2), (100, 1.0, 18.7)])
+def test_a_payment_has_its_own_epsilon(count: int, epsilon: float, stated: float) -> None:
     """The noise of one member, summed tick by tick, gives that ε and hardly less."""
     agreement = crowd(count, epsilon)
     found = plan_figures(agreement)["totals"]["payment_epsilon"]
-    assert found == pytest.approx(told, abs=0.05)
+    assert found == pytest.approx(stated, abs=0.05)
     own = float(Calibration(agreement).scales(quantities(agreement).share_ticks)[0, 0])
     numbers = [(int(quantities(agreement).share_ticks[0, 0]), own)]
     assert delta(numbers, agreement.rounds, found) <= DELTA
     assert delta(numbers, agreement.rounds, 0.995 * found) > DELTA
     assert delta(numbers, agreement.rounds, epsilon) > 0.2, "the agreed one does not cover it"
     for text in (plan_text(agreement, plan_figures(agreement)), " ".join(unprotected(agreement))):
-        assert f"{told:g} instead of {epsilon:g}" in text
+        assert f"{stated:g} instead of {epsilon:g}" in text
 
 
 def settled(
@@ -77,16 +77,24 @@ def settled(
     )
     asked = np.broadcast_to(caps // 2, (T, K, m)).copy()
     asked[:, 0] = caps[0] if everything else 0
-    said = asked + np.rint(rng.normal(size=(T, K, m)) * sigma).astype(np.int64)
-    totals = said.sum(axis=1)
+    unmasked_releases = asked + np.rint(rng.normal(size=(T, K, m)) * sigma).astype(np.int64)
+    totals = unmasked_releases.sum(axis=1)
     rule = noisy_rule(agreement, totals)
     own = allocate(
-        agreement, rule, 0, demands=asked[:, 0], unmasked=said[:, 0], totals=totals, prices=PRICES
+        agreement,
+        rule,
+        0,
+        demands=asked[:, 0],
+        unmasked=unmasked_releases[:, 0],
+        totals=totals,
+        prices=PRICES,
     )
     return rule, totals, own
 
 
-def heard(agreement: Agreement, rule: AllocationRule, totals: Ticks, payment: float) -> float:
+def guess_from_payment(
+    agreement: Agreement, rule: AllocationRule, totals: Ticks, payment: float
+) -> float:
     """What a bank can compute from a payment and the public totals: the member's average."""
     N, weights = agreement.ticks, rule.weights
     total = Fraction(sum(w * t for w, t in zip(weights, totals[:, 0].tolist(), strict=True)))
@@ -99,7 +107,7 @@ def heard(agreement: Agreement, rule: AllocationRule, totals: Ticks, payment: fl
     return float(bought / rule.scale[0])
 
 
-def test_a_payment_tells_no_more_than_stated() -> None:
+def test_a_payment_reveals_no_more_than_stated() -> None:
     """Guesses from payments beat the agreed ε, but not the stated one."""
     agreement, rng, right, times = crowd(10, 4.0), np.random.default_rng(5), 0, 1_500
     paid = payment_cost(agreement)
@@ -108,7 +116,7 @@ def test_a_payment_tells_no_more_than_stated() -> None:
         everything = bool(number % 2)
         rule, totals, own = settled(agreement, rng, everything=everything)
         guess = (
-            heard(agreement, rule, totals, own.payment)
+            guess_from_payment(agreement, rule, totals, own.payment)
             > quantities(agreement).share_ticks[0, 0] / 2
         )
         right += guess == everything
@@ -117,8 +125,8 @@ def test_a_payment_tells_no_more_than_stated() -> None:
     assert right / times < paid.guessed + spare
 
 
-def test_a_quota_tells_the_demand_without_noise() -> None:
-    """It tells the average demand to a tick, whatever the noise was."""
+def test_a_quota_reveals_the_demand_without_noise() -> None:
+    """It reveals the average demand to a tick, whatever the noise was."""
     agreement, rng = crowd(50, 4.0), np.random.default_rng(6)
     cap = int(quantities(agreement).share_ticks[0, 0])
     for everything in (False, True):
@@ -129,7 +137,7 @@ def test_a_quota_tells_the_demand_without_noise() -> None:
     assert "a company’s quota follows from its own demands without noise" in text
 
 
-def test_pro_rata_quotas_tell_nothing_more() -> None:
+def test_pro_rata_quotas_reveal_nothing_more() -> None:
     """With much noise, quota and payment do not depend on the demands."""
     agreement = crowd(5, 1.0)
     assert by_shares(agreement)
@@ -190,15 +198,15 @@ def test_figures_are_rounded_to_the_safe_side() -> None:
 
 @pytest.mark.parametrize("count", [3, 8])
 def test_totals_without_noise_are_no_promise(count: int) -> None:
-    """Every text says that totals can tell a company's demands."""
+    """Every text says that totals can reveal a company's demands."""
     agreement = crowd(count, None)
     figures = plan_figures(agreement)
     for text in (plain(agreement), figures["verdict"], statement(agreement)):
-        assert "can tell" in text
-        assert "nobody can read" not in text.lower()
+        assert "can reveal" in text
+        assert "no one can read" not in text.lower()
         assert "nothing can be read" not in text.lower()
     assert ("With three companies" in plain(agreement)) == (count == 3)
-    assert "that may tell much of one of them" in plan_text(agreement, figures)
+    assert "that may reveal much about one of them" in plan_text(agreement, figures)
     assert "follow from its exact demands" in " ".join(unprotected(agreement))
 
 

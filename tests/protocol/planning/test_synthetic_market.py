@@ -61,7 +61,7 @@ def test_masked_releases_keep_more_of_the_gain() -> None:
     assert kept["totals"] > kept["each"]
 
 
-def test_noise_that_drowns_the_data_brings_no_more_than_a_placebo() -> None:
+def test_noise_that_swamps_the_data_brings_no_more_than_a_placebo() -> None:
     """With a small budget and few companies hardly any gain is kept."""
     found = expected(agreed("private", epsilon=0.5), sessions=6)
     assert found is not None

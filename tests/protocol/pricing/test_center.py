@@ -118,17 +118,17 @@ def test_certificate_is_never_below_the_truth(
     rule = CenterRule(
         members=parties, resources=resources, ticks=TICKS, reserve_ticks=reserve, worth=guess
     )
-    told = 1e-9 * abs(place.optimum)  # what the solver can tell
+    tolerance = 1e-9 * abs(place.optimum)  # the solver's precision
     seen: Certificate | None = None
     for center, history in played(rule, place, 45):
         best = proof(center)
         if best is seen or center.search is not None:
             continue
         seen = best
-        assert place.dual_value(best.prices) - place.optimum <= best.bound + told
+        assert place.dual_value(best.prices) - place.optimum <= best.bound + tolerance
         pairs = zip(best.weights, history, strict=False)
         earned = math.fsum(w / WHOLE * r.earned for w, r in pairs)
-        assert place.optimum - earned <= best.bound + told
+        assert place.optimum - earned <= best.bound + tolerance
 
 
 @SHORT
@@ -206,7 +206,7 @@ def test_a_reserve_makes_the_averaged_demands_fit() -> None:
     rounds=st.integers(3, 40),
     demands=st.booleans(),
 )
-def test_nobody_loses_more_than_the_certificate(
+def test_no_company_loses_more_than_the_certificate(
     seed: int, parties: int, resources: int, rounds: int, demands: bool
 ) -> None:
     """If quotas cover averaged demands, no company is worse off than alone."""
@@ -219,7 +219,7 @@ def test_nobody_loses_more_than_the_certificate(
     assume(center.search is None)
     assume((quotas.astype(object) * WHOLE >= needs + WHOLE).all())
     paid = payments(agreement, best.prices / place.capacity, quotas)
-    told = 1e-9 * abs(place.optimum)
+    tolerance = 1e-9 * abs(place.optimum)
     prices = best.prices / place.capacity
     for k, data in enumerate(place.instance.data):
         own = plan_within(data, amounts(agreement, quotas[k]))
@@ -228,9 +228,9 @@ def test_nobody_loses_more_than_the_certificate(
         assert own is not None
         assert wish is not None
         cost = float(prices @ amounts(agreement, quotas[k]))
-        assert own.utility - cost >= wish.objective - best.bound - told
+        assert own.utility - cost >= wish.objective - best.bound - tolerance
         if alone is not None:
-            assert own.utility - paid[k] >= alone.utility - best.bound - told
+            assert own.utility - paid[k] >= alone.utility - best.bound - tolerance
 
 
 @pytest.mark.parametrize("seed", range(1, 6))
@@ -348,10 +348,10 @@ def test_any_totals_are_handled(data: st.DataObject, resources: int) -> None:
         start=None if start is None else np.array(start),
     )
     row = st.lists(NUMBERS, min_size=resources, max_size=resources)
-    said = data.draw(st.lists(row, min_size=1, max_size=8))
+    answers = data.draw(st.lists(row, min_size=1, max_size=8))
     center = rule.first
     for number in range(50):
-        center = rule.next(center, np.array(said[number % len(said)], dtype=np.int64))
+        center = rule.next(center, np.array(answers[number % len(answers)], dtype=np.int64))
         best = proof(center)
         assert ((center.prices >= 0.0) & (center.prices <= center.box)).all()
         assert np.isfinite(center.box).all()

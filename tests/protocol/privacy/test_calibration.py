@@ -538,7 +538,7 @@ def test_seeded_noise_has_the_right_distribution() -> None:
     )
 
 
-def door(agreement: Agreement, noise: Noise) -> Gate:
+def gate_with(agreement: Agreement, noise: Noise) -> Gate:
     data = dense(
         A=np.ones((3, 1)),
         B=np.ones((1, 1)),
@@ -561,6 +561,6 @@ def door(agreement: Agreement, noise: Noise) -> Gate:
 def test_a_real_session_refuses_seeded_noise() -> None:
     """Noise that can be repeated is for rehearsals only."""
     with pytest.raises(LocalError, match="seeded noise gives no privacy"):
-        door(agree(), SeededGaussian(1))
-    door(agree(rehearsal=True), SeededGaussian(1))
-    door(agree(), DiscreteGaussian())
+        gate_with(agree(), SeededGaussian(1))
+    gate_with(agree(rehearsal=True), SeededGaussian(1))
+    gate_with(agree(), DiscreteGaussian())

@@ -61,8 +61,8 @@ def least_left(added: Floats, member: int, colluders: int) -> float:
     """What hides a member from the worst coalition of others, by enumeration."""
     others = [k for k in range(len(added)) if k != member]
     return min(
-        math.fsum(added[k] for k in range(len(added)) if k not in told)
-        for told in itertools.combinations(others, colluders)
+        math.fsum(added[k] for k in range(len(added)) if k not in coalition)
+        for coalition in itertools.combinations(others, colluders)
     )
 
 
@@ -71,8 +71,8 @@ def least_total(needed: Floats, colluders: int) -> float:
     members = range(len(needed))
     rows, limits = [], []
     for i in members:
-        for told in itertools.combinations([k for k in members if k != i], colluders):
-            rows.append([0.0 if k in told else -1.0 for k in members])
+        for coalition in itertools.combinations([k for k in members if k != i], colluders):
+            rows.append([0.0 if k in coalition else -1.0 for k in members])
             limits.append(-needed[i])
     found = linprog(np.ones(len(needed)), A_ub=np.array(rows), b_ub=np.array(limits))
     assert found.success
@@ -145,19 +145,19 @@ def test_no_coalition_learns_more_than_agreed(
     shares: list[Any], data: st.DataObject, epsilon: float, noise: str, accountant: str
 ) -> None:
     """Another accountant, on what the worst coalition sees of each member, stays within ε."""
-    everybody = [*shares, {"r0": 1.0, "r1": 1.0}]
-    colluders = data.draw(st.integers(1, len(everybody) - 2))
+    all_shares = [*shares, {"r0": 1.0, "r1": 1.0}]
+    colluders = data.draw(st.integers(1, len(all_shares) - 2))
     terms: dict[str, Any] = {"noise": noise, "accountant": accountant, "colluders": colluders}
     try:
-        agreement = agree(everybody, epsilon=epsilon, **terms)
+        agreement = agree(all_shares, epsilon=epsilon, **terms)
         variances = Calibration(agreement).scales(quantities(agreement).share_ticks) ** 2
     except BadAgreement:
         reject()
-    members, worst = range(len(everybody)), 0.0
+    members, worst = range(len(all_shares)), 0.0
     for victim in members:
         caps = quantities(agreement).share_ticks[victim].tolist()
-        for told in itertools.combinations([k for k in members if k != victim], colluders):
-            rest = [k for k in members if k not in told]
+        for coalition in itertools.combinations([k for k in members if k != victim], colluders):
+            rest = [k for k in members if k not in coalition]
             hiding = variances[rest].sum(axis=0).tolist()
             spent = sum(cap**2 / v for cap, v in zip(caps, hiding, strict=True) if cap)
             worst = max(worst, math.sqrt(agreement.rounds * spent))

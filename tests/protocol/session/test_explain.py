@@ -1,4 +1,4 @@
-"""What the operator reads when a session warns, waits in vain or fails."""
+"""What the operator reads when a session warns, runs out of patience or fails."""
 
 import pytest
 

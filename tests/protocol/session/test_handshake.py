@@ -123,7 +123,7 @@ def test_a_stale_claim_takes_back_an_answer_and_warns_once(handshake: Handshake)
     handshake.accept("ben")
     warning = handshake.doubt("ben", 3)
     assert warning is not None
-    assert "it knows 3 releases of 'ada', but this ledger holds 2" in warning
+    assert "claims to know 3 releases of 'ada', but this ledger holds 2" in warning
     assert handshake.doubt("ben", 3) is None
     assert handshake.answered == set()
 

@@ -923,7 +923,7 @@ def test_a_hello_of_another_agreement_gets_a_reply() -> None:
 
 
 def test_equivocation_ends_the_session_with_both_messages() -> None:
-    """Two different releases of one round are kept as evidence and shown to all."""
+    """Two different releases of one round are stored as evidence and shown to all."""
     party = SessionHarness().collecting()
     one, other = party.release("ben", 0), party.release("ben", 0, values=(1, 2))
     assert party.receive(one) == []

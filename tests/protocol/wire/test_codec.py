@@ -170,7 +170,7 @@ COMMON: dict[str, Any] = {
 
 
 def ahead(count: int) -> st.SearchStrategy[bytes]:
-    """Of so many members; nothing where nobody is ahead."""
+    """Counts of known releases, one for each of `count` members; empty if all are 0."""
     each = st.lists(st.integers(0, FURTHEST), min_size=count, max_size=count)
     return each.map(lambda counts: bytes(counts) if any(counts) else b"")
 
@@ -215,7 +215,7 @@ EDGES: tuple[dict[str, Any], ...] = (
 @example(Halt(**EDGES[0], reason=Reason.HEADS_DIFFER, evidence=(b"", bytes(256), bytes(300))))
 @example(Seal(**EDGES[1], has_all_seals=True))
 def test_every_message_comes_back(message: Message) -> None:
-    """What a member signs, everybody reads."""
+    """A message that was packed and unpacked is equal to itself."""
     signed = sign(message)
     assert READER.unpack(signed.data) == signed
 

@@ -357,8 +357,10 @@ def swap(rows: tuple[tuple[Signed, ...], ...], at: int, *row: Signed) -> Transcr
     return Transcript((*rows[:at], row, *rows[at + 1 :]))
 
 
-def test_every_message_must_stand_in_its_place(agreement: Agreement, whole: Transcript) -> None:
-    """Messages that are genuine, but stand elsewhere, are named by round and member."""
+def test_a_message_in_the_wrong_round_or_row_is_named(
+    agreement: Agreement, whole: Transcript
+) -> None:
+    """Messages with valid signatures in a wrong round or row are named by round and member."""
     (ada0, ben0), (ada1, ben1) = whole.rounds
     seal = whole.seals[0]
     rows = whole.rounds
@@ -390,7 +392,7 @@ def test_rounds_after_an_early_end_are_refused() -> None:
 
 
 def test_seals_before_an_early_end_are_refused() -> None:
-    """Seals stand only where the session is over, even if they are on that very head."""
+    """Seals are valid only if the session is over, even with the right chain hash."""
     agreement = ending_early()
     whole, positions = play(agreement)
     early = tuple(
@@ -404,7 +406,7 @@ def test_seals_before_an_early_end_are_refused() -> None:
 def test_a_replaced_release_breaks_the_chain_after_it(
     agreement: Agreement, whole: Transcript
 ) -> None:
-    """A member cannot sign its past anew: the next round stands on what it said then."""
+    """A member cannot replace an old release: the next round has its chain hash."""
     engine = RoundEngine(agreement)
     other = release_at(agreement, "ada", engine.opening, values=(1, 2))
     transcript = swap(whole.rounds, 0, other, whole.rounds[0][1])
@@ -412,8 +414,8 @@ def test_a_replaced_release_breaks_the_chain_after_it(
     assert refused(agreement, transcript) == text
 
 
-def test_a_seal_on_another_head_is_named(agreement: Agreement, whole: Transcript) -> None:
-    """Seals must stand on the head that the rounds give."""
+def test_a_seal_with_another_chain_hash_is_named(agreement: Agreement, whole: Transcript) -> None:
+    """Seals must have the chain hash of the last round."""
     wrong = sign(
         Seal(
             sender="ben",

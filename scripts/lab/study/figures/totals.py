@@ -40,10 +40,10 @@ def totals(sessions: Columns) -> Figure:
                     label=f"{label}, ε = {epsilon:g}",
                 )
     shares = [100 * mean(cell(sessions, s, 4.0, "totals", "totals")["prorata"]) for s in places]
-    by_shares = Look(PURPLE, "s", ":")
+    pro_rata = Look(PURPLE, "s", ":")
     right.plot(
-        x, shares, color=by_shares.colour, marker=by_shares.marker, linestyle=by_shares.line,
-        label="split by shares",
+        x, shares, color=pro_rata.colour, marker=pro_rata.marker, linestyle=pro_rata.line,
+        label="pro rata split",
     )  # fmt: skip
     left.set_yscale("log")
     in_percent(left.yaxis)

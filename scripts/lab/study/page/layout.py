@@ -18,9 +18,9 @@ def meaning(first: str, second: str, third: str) -> str:
     return textwrap.fill(f"{first} {second} {third}", 98)
 
 
-def section(title: str, lead: str, table: str, said: str, figures: Sequence[str] = ()) -> str:
+def section(title: str, lead: str, table: str, remarks: str, figures: Sequence[str] = ()) -> str:
     """One section of the page: a table, and its meaning."""
-    parts = [f"## {title}", lead, table.rstrip(), said]
+    parts = [f"## {title}", lead, table.rstrip(), remarks]
     parts += ["\n".join(f"![{name}]({name}.png)" for name in figures)]
     return "\n\n".join(part for part in parts if part) + "\n"
 

@@ -57,7 +57,7 @@ def findings(results: Results) -> Iterator[str]:
 
 def information(results: Results) -> str:
     rows, beaten, compared = [], 0, 0
-    heard: dict[int, str] = {}
+    first_informed: dict[int, str] = {}
     for setting in SETTINGS:
         for epsilon in (*EPSILONS, HIDDEN):
             table = results.recommended(setting, epsilon, "parties")
@@ -65,7 +65,7 @@ def information(results: Results) -> str:
             standard = results.cell(setting, epsilon, "standard", "parties")
             totals = results.cell(setting, epsilon, "totals", "parties")
             if informed(table):
-                heard.setdefault(setting.parties, budget(epsilon))
+                first_informed.setdefault(setting.parties, budget(epsilon))
             if epsilon != HIDDEN:
                 compared += 1
                 beaten += mean(own) < mean(standard["gap_average"])
@@ -87,24 +87,24 @@ def information(results: Results) -> str:
         "parties", "ε", "own", "placebo", "difference", "of the placebo's gap removed",
         "only totals: own", "placebo", "removed", "paper's standard",
     ]  # fmt: skip
-    first = ", ".join(f"{e} (K = {k})" for k, e in heard.items())
+    first = ", ".join(f"{e} (K = {k})" for k, e in first_informed.items())
     least, most = removed_at(results, 64.0)
     few, many = (
         100 * mean(results.recommended(setting, HIDDEN, "parties")["placebo_average"])
         for setting in (SETTINGS[0], SETTINGS[-1])
     )
     alike = (
-        ", because any hundred companies drawn alike want much the same: a small gap there is no "
-        "sign that anybody was heard"
+        ", because any hundred companies drawn alike want much the same: a small gap there does "
+        "not show that prices follow the data"
     )
     return section(
         "6. Information: own prices against the placebo's, equal shares of 2/K",
         "Recommended variant, average prices, all replications; differences pair by pair.",
         grid(header, rows),
         meaning(
-            f"The own data can be told from a placebo from ε = {first or 'none of these'} on; they "
-            f"remove at most {removed_at(results, 4.0)[1]:.0f} % of its gap at ε = 4 and "
-            f"{least:.0f} to {most:.0f} % at ε = 64.",
+            f"Own data and placebo differ beyond chance from ε = {first or 'none of these'} on. "
+            f"Own data remove at most {removed_at(results, 4.0)[1]:.0f} % of the placebo's gap at "
+            f"ε = 4 and {least:.0f} to {most:.0f} % at ε = 64.",
             f"The placebo itself is {few:.1f} % away without noise for K = 5 and {many:.2f} % for "
             f"K = 100{alike if 2 * many < few else ''}.",
             f"The recommendation is below the paper's standard variant in {beaten} of {compared} "
@@ -141,8 +141,8 @@ def overruns(results: Results) -> str:
             f"{rate(noisy['all'])} of the sessions, by {percent(noisy['by'])} % of it.",
             f"Without noise it is {rate(quiet['all'])} of them, by {percent(quiet['by'])} %, and "
             f"with the paper's standard variant {rate(paper['all'])}, by {percent(paper['by'])} %.",
-            "Prices alone are no allocation, whatever their gap: whoever plans with them needs a "
-            "buffer of that size, or a quota."
+            "Prices alone are no allocation, whatever their gap: a company that plans with them "
+            "needs a buffer of that size, or a quota."
             if mean(noisy["all"]) > 0.5
             else "Nothing but a quota makes sure that no capacity is exceeded.",
         ),

@@ -76,7 +76,7 @@ def findings(results: Results) -> Iterator[str]:
     yield (
         f"Ten parties without minimum demands earn {found.whole:.1f} % of the optimum within the "
         f"quota without noise, {found.loud:.1f} % at ε = {EPSILONS[-1]:g}, and {found.equal:.1f} % "
-        f"split by shares; the quota is better {found.ahead} and at worst {found.behind:.2f} "
+        f"split pro rata; the quota is better {found.ahead} and at worst {found.behind:.2f} "
         f"points below (§8)."
     )
 
@@ -84,7 +84,7 @@ def findings(results: Results) -> Iterator[str]:
 def findings_with_demands(results: Results) -> Iterator[str]:
     equal, best, noisy = lacking(results)
     yield (
-        f"With the paper's minimum demands a split by shares leaves {equal:.0f} % of the parties "
+        f"With the paper's minimum demands a pro rata split leaves {equal:.0f} % of the parties "
         f"without a plan, the quota {best:.1f} % without noise and {noisy:.0f} % at ε = 4 (§9)."
     )
 
@@ -109,16 +109,16 @@ def quotas(results: Results) -> str:
         "where only totals can be read, with an agreed risk of 5 % a session.",
         grid(header, rows),
         meaning(
-            f"Without noise the quota earns {found.whole:.1f} % of the optimum, where a split in "
-            f"proportion to the shares earns {found.equal:.1f} %.",
+            f"Without noise the quota earns {found.whole:.1f} % of the optimum, and a pro rata "
+            f"split earns {found.equal:.1f} %.",
             f"With noise it is better than that split by more than two standard errors "
             f"{found.ahead}, and at worst {found.behind:.2f} percentage points below it, since it "
-            f"tends to that split when nothing can be heard.",
+            f"tends to that split when noise swamps the demands.",
             f"Quotas learned from other companies earn {found.placebo:.1f} % without noise, "
             + (
-                "less than the split that listens to nobody: what quotas gain is information."
+                "less than the split that ignores demands: what quotas gain is information."
                 if found.placebo < found.equal
-                else "no less than the split that listens to nobody."
+                else "no less than the split that ignores demands."
             ),
         ),
         ("quota",),
@@ -150,12 +150,12 @@ def quotas_with_demands(results: Results) -> str:
         "The paper's markets, all four together; in percent.",
         grid(header, rows),
         meaning(
-            f"The paper's demands are 75 to 100 % of an optimum that knew everything; a split in "
-            f"proportion to the shares leaves {equal:.0f} % of the parties without any plan.",
+            f"The paper's demands are 75 to 100 % of an optimum that knew everything. A pro rata "
+            f"split leaves {equal:.0f} % of the parties without any plan.",
             f"Without noise the quota leaves {best:.1f} % without one, and at ε = 4 it leaves "
             f"{noisy:.0f} %.",
-            "Whoever has such demands should agree on shares that cover them, and not rely on a "
-            "split that has to be learned through this much noise."
+            "Companies with such demands should agree on shares that cover them, and not rely on a "
+            "split that must be learned through this much noise."
             if noisy > 5.0
             else "Through this much noise the split is still learned well enough for them.",
         ),

@@ -68,13 +68,13 @@ def reading(results: Results) -> str:
     return f"""{origin}
 
 How to read it. The *gap* is the dual gap c·λ + Σ g(λ) − Z*, in percent of the optimum Z* that
-only an owner of all data could find. *Average* prices are those that a session comes to: with
+only an owner of all data could find. *Average* prices are those that a session ends with: with
 noise the mean over the last half of the rounds, without it the weighted mean of the centre rule;
 *last* are those after the last round. Both can be known. *Best* is the best round in hindsight, an
-**oracle**: nobody can tell which round it was. The *placebo* of a session has the same agreement,
-capacities, shares and noise, but other companies' data sets, drawn anew; its prices are judged on
-the true data. Where the placebo is as good, the result holds no information about the companies.
-± is the standard error of a mean; δ = {DELTA:g} and T = {rounds} wherever there is noise.
+**oracle**: no member can know which round it was. The *placebo* of a session has the same
+agreement, capacities, shares and noise, but other companies' data sets, drawn anew; its prices are
+judged on the true data. Where the placebo is as good, the result holds no information about the
+companies. ± is the standard error of a mean. δ = {DELTA:g} and T = {rounds} where there is noise.
 
 - *standard*, *momentum* (γ = {MOMENTUM_PRIVATE:g}) and *clipped* (momentum with adaptive caps, α
   the buffer, τ = {TAU:g}, truncated releases) are the paper's: its accountant, a whole capacity as
@@ -85,8 +85,8 @@ the true data. Where the placebo is as good, the result holds no information abo
   the public worth, and the default step, which is the theorem's for money for a whole capacity
   instead of a unit, with M from the same worth; without noise the default is the centre rule,
   which ends by itself.
-- *only totals* is the same, but that no release can be read by itself: each member adds a part of
-  the noise that hides one from all others but one colluder, and learns its quota alone.
+- *only totals* is recommended with masked releases: each member adds a fraction of the noise that
+  hides a member from one colluder and everyone outside, and only the member knows its quota.
 - No private number chooses a parameter anywhere. The paper's code takes M from the optimal prices,
-  which nobody knows; here it is public.
+  which no member knows; here it is public.
 """

@@ -37,7 +37,7 @@ class Gained:
         return 100 * mean(self.totals["quota"] - self.totals["prorata"])
 
     @property
-    def by_shares(self) -> bool:
+    def pro_rata(self) -> bool:
         """Whether private quotas are the pro rata split, which exceeds no capacity."""
         return float(np.abs(self.totals["quota"] - self.totals["prorata"]).max()) < 1e-4
 
@@ -56,7 +56,7 @@ def cells(results: Results) -> list[Gained]:
 
 def over(found: list[Gained]) -> str:
     """How many sessions have private quotas that exceed a capacity, of those that can."""
-    able = [c.totals["quota_over"] for c in found if not c.by_shares]
+    able = [c.totals["quota_over"] for c in found if not c.pro_rata]
     return rate(np.concatenate(able or [np.zeros(0)]) > EXCEEDED)
 
 
@@ -74,7 +74,7 @@ def findings(results: Results) -> Iterator[str]:
         f"{max(readable):.2f} times where each release can (§10)."
     )
     yield (
-        f"Private quotas then earn up to {best.above:.1f} points more than a split by shares "
+        f"Private quotas then earn up to {best.above:.1f} points more than a pro rata split "
         f"({best.name}), and {_at_worst(worst)}; where they follow demands, {over(found)} of the "
         f"sessions exceed a capacity (§10)."
     )
@@ -111,9 +111,9 @@ def gained(results: Results) -> str:
         "placebo ÷ own", "quota: each", "only totals", "placebo's", "pro rata",
         "sessions over a capacity",
     ]  # fmt: skip
-    heard = [c.name for c in found if ratio(c.totals) >= 2.0]
+    clear = [c.name for c in found if ratio(c.totals) >= 2.0]
     best, worst = max(found, key=lambda c: c.above), min(found, key=lambda c: c.above)
-    split = [c.name for c in found if c.by_shares]
+    split = [c.name for c in found if c.pro_rata]
     return section(
         "10. Only totals: prices and private quotas, for the same ε and δ",
         "Equal shares of 2/K, no minimum demands, one colluder, a risk of 5 % that quotas of a "
@@ -121,13 +121,13 @@ def gained(results: Results) -> str:
         grid(header, rows),
         meaning(
             "Noise that hides one member from all hides every member, if it is added up before "
-            "anybody reads it: each adds one part in K − 1 of it. "
-            f"The own gap is at most half of the placebo's in {len(heard)} of {len(found)} cells"
-            + (f" ({'; '.join(heard)})." if heard else "."),
-            f"Private quotas earn {best.above:.1f} points more than a split by shares for "
+            "anyone reads it: each adds a fraction 1/(K − 1) of it. "
+            f"The own gap is at most half of the placebo's in {len(clear)} of {len(found)} cells"
+            + (f" ({'; '.join(clear)})." if clear else "."),
+            f"Private quotas earn {best.above:.1f} points more than a pro rata split for "
             f"{best.name}, and for {worst.name} {worst.above:+.3f}; in {len(split)} of "
             f"{len(found)} cells they are that split, because too much of a capacity would have "
-            f"to be kept back for noise.",
+            f"to be withheld for noise.",
             f"In the other cells {over(found)} of the sessions exceed a capacity; 5 % were agreed.",
         ),
         ("totals",),
