@@ -43,7 +43,7 @@ def write_agreement(options: argparse.Namespace) -> None:
     """Write the agreement, and the coordinator's key if it does not exist."""
     import zmq
 
-    from protocol.validation import require_playable
+    from protocol.rounds import RoundEngine
 
     if options.out.exists():
         raise BadAgreement(
@@ -58,7 +58,7 @@ def write_agreement(options: argparse.Namespace) -> None:
     draft = _from_options(options, key) if options.earlier is None else _from_earlier(options, key)
     text = written(draft)
     agreement = parse(text)
-    require_playable(agreement)
+    RoundEngine(agreement)  # raises `BadAgreement` unless a party can compute with these terms
     if not has_key:
         write_private(options.key, secret.decode() + "\n")
         print(f"{options.key}: your secret key; keep it on this machine")

@@ -211,11 +211,6 @@ class Outcome:
         """
         return payment.payments(self.agreement, self.prices, self.quota)
 
-    @cached_property
-    def prorata(self) -> Ticks:
-        """Members by resources: the split that ignores all releases, in ticks."""
-        return quotas.prorata(self.agreement)
-
 
 def outcome(
     agreement: Agreement, transcript: Transcript, *, unsealed: tuple[str, ...] = ()

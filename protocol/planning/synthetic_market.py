@@ -118,7 +118,6 @@ class Expected:
     placebo_gain: float
     #: The fraction of companies that are better off than alone, after payment.
     better: float
-    placebo_better: float
 
     @property
     def kept(self) -> float:
@@ -162,7 +161,7 @@ def expected(
         return gained / total_alone, better / (count * len(agreement.members))
 
     gain, better = results(0)
-    placebo_gain, placebo_better = results(1)
+    placebo_gain, _ = results(1)
     best = math.fsum(market.best for market in markets)
     return Expected(
         sessions=count,
@@ -171,7 +170,6 @@ def expected(
         gain=gain,
         placebo_gain=placebo_gain,
         better=better,
-        placebo_better=placebo_better,
     )
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from party.driver import Driver
 from party.ledger.session_ledger import Ledger
 from protocol.agreement.model import Agreement
-from protocol.outcome.replay import replay
 from protocol.wire.messages import Hello, Release, Seal, Signed
 from protocol.wire.transcript import Transcript
 from tests.support.builders import make_agreement, signer
 from tests.support.gates import Problem, Shift, gate
+from tests.support.outcomes import replay
 
 
 class Party:
