@@ -26,8 +26,9 @@ from protocol.agreement.quantities import amounts
 from protocol.errors import BadCommand, PeerError
 from protocol.outcome.outcome import Outcome
 from protocol.outcome.outcome import outcome as compute_outcome
-from protocol.report.certificate import certificate_figures
+from protocol.privacy.accountant import finite
 from protocol.report.csv import Rows, plain, public_csv
+from protocol.report.terminal import outcome_figures
 from protocol.runtime.files import replace_private
 from protocol.runtime.wait_times import WaitTimes
 from protocol.wire.messages import Seal
@@ -113,22 +114,12 @@ def public_result(outcome: Outcome, member: str) -> dict[str, Any]:
     names = [member.name for member in agreement.members]
     return {
         "session": agreement.session,
-        "reveal": agreement.reveal,
         "agreement": agreement.digest.hex(),
         "member": member,
-        "rounds": outcome.rounds,
-        "ended_by_itself": outcome.ended_by_itself,
-        "head": outcome.state.chain_hash.hex(),
-        "sealed": outcome.sealed,
+        **outcome_figures(outcome),
         "unsealed": list(outcome.unsealed),
-        "currency": agreement.currency,
         "resources": [r.name for r in agreement.resources],
-        "certificate": certificate_figures(outcome),
-        "prices": outcome.prices.tolist(),
         "last_prices": outcome.last_prices.tolist(),
-        "totals": outcome.weighted_total.tolist(),
-        "quota_risk": outcome.quota_risk,
-        "ticks": agreement.ticks,
         "endowment": {
             name: amounts(agreement, row, k).tolist()
             for k, (name, row) in enumerate(zip(names, outcome.endowment, strict=True))
@@ -161,7 +152,7 @@ def result(
 ) -> dict[str, Any]:
     """The content of `result.json` (docs/RESULT.md). What is under "private" is secret."""
     privacy: dict[str, Any] = {
-        name: {"epsilon": budget.finite(cost.epsilon(spending.delta)), "delta": spending.delta}
+        name: {"epsilon": finite(cost.epsilon(spending.delta)), "delta": spending.delta}
         for name, cost in (("session", spending.session), ("lifetime", spending.lifetime))
     }
     limit = spending.limit

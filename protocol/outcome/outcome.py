@@ -16,12 +16,7 @@ from protocol.errors import InternalError
 from protocol.numeric import Floats, Ticks, ordered_sum
 from protocol.outcome import payments as payment
 from protocol.outcome import quota as quotas
-from protocol.outcome.allocation_rule import (
-    AllocationRule,
-    exact_rule,
-    noisy_rule,
-    weighted_sums,
-)
+from protocol.outcome.allocation_rule import AllocationRule, exact_rule, noisy_rule, weighted_sums
 from protocol.outcome.margin import QuotaMargin, quota_margin
 from protocol.outcome.replay import round_states
 from protocol.pricing.center import Certificate

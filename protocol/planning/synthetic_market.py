@@ -218,7 +218,8 @@ def _play(agreement: Agreement, companies: Companies, number: int) -> tuple[Outc
         values = np.minimum(np.rint(wanted * agreement.ticks).astype(np.int64), state.caps)
         demands.append(values)
         if agreement.privacy is not None:
-            seed = agreement.digest + b"noise" + _draw_id(number, state.round)
+            draw = number.to_bytes(4, "big") + state.round.to_bytes(4, "big")
+            seed = agreement.digest + b"noise" + draw
             sigma = calibration.scales(state.caps)[:, :m]
             values = values + np.rint(sigma * _normal(seed, *values.shape)).astype(np.int64)
         if agreement.truncate:
@@ -234,11 +235,6 @@ def _play(agreement: Agreement, companies: Companies, number: int) -> tuple[Outc
         sealed=True,
     )
     return outcome, np.array(demands)
-
-
-def _draw_id(number: int, round: int) -> bytes:  # noqa: A002
-    """Which session, and which of its rounds."""
-    return number.to_bytes(4, "big") + round.to_bytes(4, "big")
 
 
 def _uniform(seed: bytes, *shape: int) -> Floats:

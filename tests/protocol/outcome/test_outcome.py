@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from protocol.agreement.schema import TICKS
 from protocol.errors import BadTranscript
-from protocol.numeric import balance_to_zero
+from protocol.numeric import round_to_sum
 from protocol.outcome.outcome import outcome
 from protocol.outcome.payments import payments
 from protocol.outcome.quota import average_release, prorata, quota, weighted_quota
@@ -166,6 +166,6 @@ def test_certificate_is_a_fraction_of_the_worth() -> None:
 def test_rounded_money_adds_up_to_zero(parts: list[Fraction]) -> None:
     """Rounded amounts add up to zero, and each is off by less than one."""
     whole = [*parts, -sum(parts, start=Fraction(0))]
-    counts = balance_to_zero(whole)
+    counts = round_to_sum(whole)
     assert sum(counts) == 0
     assert all(abs(count - part) < 1 for count, part in zip(counts, whole, strict=True))
