@@ -240,12 +240,11 @@ def smallest_extra(
     public, least = quantities(agreement), amounts(agreement, own, row)
     most = np.maximum(public.floor[row] + public.share[row] * public.capacity, least)
     parts = unit_scale(data, np.maximum(np.abs(most), np.abs(least)))
-    lp = model(rescaled(data, parts), most * parts)
+    lp = model(rescaled(data, parts), most * parts, least * parts)
     n = data.columns
     lp.sense_ = highspy.ObjSense.kMinimize
     lp.offset_ = 0.0
     lp.col_cost_ = np.concatenate([np.zeros(n), 1.0 / (public.capacity * parts)])
-    lp.col_lower_ = np.concatenate([data.lower, least * parts])
     solver = loaded(lp, limits=effort)
     solver.run()
     if not found(solver):
