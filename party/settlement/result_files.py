@@ -5,7 +5,6 @@ their owner can read them. Never here: a message, a log line or an error with su
 docs/RESULT.md describes the files.
 """
 
-import io
 import json
 import math
 import sys
@@ -201,17 +200,16 @@ def _private(outcome: Outcome, row: int, settlement: Settlement) -> dict[str, An
 
 def plan_csv(data: CompanyModel, settlement: Settlement) -> str:
     """A CSV file with the values of every variable in both plans. Secret."""
-    text = io.StringIO()
-    rows = Rows(text)
-    rows.write("variable", "within_quota", "at_prices")
+    rows = Rows()
+    rows.add("variable", "within_quota", "at_prices")
     blank = [""] * data.columns
     columns = [
         blank if plan is None else [repr(value) for value in plan.values.tolist()]
         for plan in (settlement.within_quota, settlement.at_prices)
     ]
     for name, *values in zip(data.names, *columns, strict=True):
-        rows.write(plain(name), *values)
-    return text.getvalue()
+        rows.add(plain(name), *values)
+    return "".join(rows)
 
 
 def keep_evidence(error: PeerError, folder: Path) -> bool:
