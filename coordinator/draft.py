@@ -18,13 +18,7 @@ from protocol.agreement.parse import from_table, parse
 from protocol.agreement.render import written
 from protocol.agreement.schema import LEAST_MASKED
 from protocol.errors import BadAgreement, BadCommand
-from protocol.runtime.files import (
-    KEY_BYTES,
-    read_agreement,
-    read_bounded,
-    read_transcript,
-    write_private,
-)
+from protocol.runtime import files
 
 _DEFAULTS: dict[str, Any] = {
     "mode": schema.DRAFT_MODE,
@@ -43,7 +37,7 @@ def write_agreement(options: argparse.Namespace) -> None:
     """Write the agreement, and the coordinator's key if it does not exist."""
     import zmq
 
-    from protocol.validation import require_playable
+    from protocol.rounds import RoundEngine
 
     if options.out.exists():
         raise BadAgreement(
@@ -58,9 +52,9 @@ def write_agreement(options: argparse.Namespace) -> None:
     draft = _from_options(options, key) if options.earlier is None else _from_earlier(options, key)
     text = written(draft)
     agreement = parse(text)
-    require_playable(agreement)
+    RoundEngine(agreement)  # raises `BadAgreement` unless a party can compute with these terms
     if not has_key:
-        write_private(options.key, secret.decode() + "\n")
+        files.write_private(options.key, secret.decode() + "\n")
         print(f"{options.key}: your secret key; keep it on this machine")
     try:
         options.out.write_text(text, encoding="utf-8")
@@ -132,8 +126,8 @@ def _from_earlier(options: argparse.Namespace, key: str) -> Agreement:
             )
     if options.agreement is None:
         raise BadCommand("--from needs --agreement, the agreement of the earlier session")
-    old = read_agreement(options.agreement)
-    result = outcome(old, load(old, read_transcript(options.earlier, old)))
+    old = files.read_agreement(options.agreement)
+    result = outcome(old, load(old, files.read_transcript(options.earlier, old)))
     if not result.state.over:
         print(
             f"{options.earlier} stops after {result.rounds} of {old.rounds} rounds; the next "
@@ -266,7 +260,7 @@ def _member_table(argument: str) -> dict[str, Any]:
         path, _, limits = argument.rpartition(":")
     floor, _, share = limits.rpartition("..")
     try:
-        text = read_bounded(Path(path), KEY_BYTES).decode("utf-8-sig")
+        text = files.read_bounded(Path(path), files.KEY_BYTES).decode("utf-8-sig")
         [member] = tomllib.loads(text)["member"]
         member = dict(member) | ({"share": float(share)} if share else {})
         member |= {"floor": float(floor)} if floor else {}

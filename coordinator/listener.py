@@ -12,16 +12,8 @@ from coordinator.progress import Say
 from protocol.agreement.address import listening, needs_ipv6
 from protocol.agreement.model import Agreement
 from protocol.errors import BadCommand
+from protocol.runtime import sockets
 from protocol.runtime.backlog_guard import BacklogGuard, BacklogLimit
-from protocol.runtime.sockets import (
-    SUBSCRIPTION_BYTES,
-    Roster,
-    backlog_bytes,
-    cannot_listen,
-    publisher_options,
-    socket_options,
-    wire_bytes,
-)
 
 
 class Listener:
@@ -44,13 +36,13 @@ class Listener:
         self._port = int(self.address.rpartition(":")[2])
         self._context: zmq.Context[Any] = zmq.Context()
         #: What all connections that bring messages may have unread together.
-        self._unread = BacklogLimit(backlog_bytes(agreement))
+        self._unread = BacklogLimit(sockets.backlog_bytes(agreement))
         self._backlog = BacklogGuard(self._limit)
         self._authenticator = ThreadAuthenticator(self._context)
         self._authenticator.start()
         # Its own key too, for the health check.
         own = agreement.transport.coordinator_key
-        self._authenticator.configure_curve_callback("*", Roster(agreement, say, also=own))
+        self._authenticator.configure_curve_callback("*", sockets.Roster(agreement, say, also=own))
         self._owners = {m.transport_key: m.name for m in agreement.members}
 
     def __enter__(self) -> "Listener":
@@ -68,7 +60,7 @@ class Listener:
     def socket(self, kind: int, offset: int = 0) -> zmq.Socket[bytes]:
         """Return a socket that listens `offset` ports above the base address."""
         socket: zmq.Socket[bytes] = self._context.socket(kind)
-        options = publisher_options if kind == zmq.XPUB else socket_options
+        options = sockets.publisher_options if kind == zmq.XPUB else sockets.socket_options
         for name, value in options(self._agreement).items():
             setattr(socket, name, value)
         socket.curve_server = True
@@ -78,7 +70,7 @@ class Listener:
         try:
             socket.bind(address)
         except zmq.ZMQError as error:
-            raise cannot_listen(address, zmq.strerror(error.errno or 0)) from None
+            raise sockets.cannot_listen(address, zmq.strerror(error.errno or 0)) from None
         return socket
 
     def receive(self, source: zmq.Socket[bytes]) -> zmq.Frame:
@@ -87,9 +79,9 @@ class Listener:
         Raises `zmq.Again` if there is none. `more` of the frame tells whether there were others.
         """
         frame = source.recv(zmq.NOBLOCK, copy=False)
-        self._unread.taken += wire_bytes(len(frame.buffer))
+        self._unread.taken += sockets.wire_bytes(len(frame.buffer))
         while source.getsockopt(zmq.RCVMORE):
-            self._unread.taken += wire_bytes(len(source.recv()))
+            self._unread.taken += sockets.wire_bytes(len(source.recv()))
         return frame
 
     def owner(self, frame: zmq.Frame) -> str | None:
@@ -98,4 +90,4 @@ class Listener:
 
     def _limit(self, own_port: int, peer_port: int) -> BacklogLimit | None:  # noqa: ARG002
         """The limit of a connection between these ports."""
-        return self._unread if own_port == self._port else BacklogLimit(SUBSCRIPTION_BYTES)
+        return self._unread if own_port == self._port else BacklogLimit(sockets.SUBSCRIPTION_BYTES)

@@ -18,6 +18,10 @@ if TYPE_CHECKING:  # a coordinator without a page needs no page server
     from coordinator.live_page import LivePage
 
 
+LOOK_SECONDS = 1.0
+"""Between two looks at the session. Loops wait no longer: a signal may come just before a wait."""
+
+
 class SessionObserver:
     """What a coordinator knows about its session.
 
@@ -40,6 +44,7 @@ class SessionObserver:
         self._journal = journal
         self._page = page
         self._keep_running = keep_running
+        self._look_at = float("-inf")
 
     def read(self, owner: str, data: bytes, now: float) -> tuple[Signed, Collected] | None:
         """Return an admitted message and what it has changed; None if it is invalid."""
@@ -58,6 +63,9 @@ class SessionObserver:
 
     def continues(self, now: float) -> bool:
         """Report progress, about once a second; False when the coordinator should end."""
+        if now < self._look_at:
+            return True
+        self._look_at = now + LOOK_SECONDS
         self.progress.check(now)
         if self._page is not None:
             self._page.update(self.progress)

@@ -13,7 +13,7 @@ import zmq
 from coordinator.batching import Batching
 from coordinator.collector import Collected
 from coordinator.listener import Listener
-from coordinator.observer import SessionObserver
+from coordinator.observer import LOOK_SECONDS, SessionObserver
 from coordinator.progress import Say
 from protocol.agreement.model import Agreement
 from protocol.runtime.sockets import QUEUE
@@ -22,8 +22,6 @@ from protocol.wire.messages import Signed
 
 TURN_SECONDS = 0.005
 """After this time the relay passes messages on, even if more are waiting."""
-
-_LOOK_SECONDS = 1.0  # between two looks at the session, and for a signal just before the wait
 
 
 class Relay:
@@ -48,7 +46,6 @@ class Relay:
         poller = zmq.Poller()
         poller.register(self._incoming, zmq.POLLIN)
         poller.register(self._outgoing, zmq.POLLIN)
-        look_at = time.monotonic()
         while True:  # not zmq.proxy, which misses signals while it is busy
             pause = self._pause_milliseconds()
             ready = dict(poller.poll(pause))
@@ -59,14 +56,12 @@ class Relay:
                 self._discard_subscriptions()
             now = time.monotonic()
             self._publish(self._batching.due(now))
-            if now >= look_at:
-                look_at = now + _LOOK_SECONDS
-                if not self._observer.continues(now):
-                    return
+            if not self._observer.continues(now):
+                return
 
     def _pause_milliseconds(self) -> int:
         """How long to wait for messages, at most until held messages are due."""
-        seconds = _LOOK_SECONDS
+        seconds = LOOK_SECONDS
         if self._batching.deadline is not None:
             seconds = min(seconds, max(0.0, self._batching.deadline - time.monotonic()))
         return math.ceil(seconds * 1000.0)

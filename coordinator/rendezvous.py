@@ -10,7 +10,7 @@ import msgpack
 import zmq
 
 from coordinator.listener import Listener
-from coordinator.observer import SessionObserver
+from coordinator.observer import LOOK_SECONDS, SessionObserver
 from coordinator.progress import Say
 from protocol.agreement.address import numeric_address
 from protocol.agreement.model import Agreement
@@ -23,8 +23,6 @@ to the second figure. Each change is logged, and sent to all members."""
 
 QUERY = bytes(msgpack.packb(None))
 """Asks for the addresses of the others and announces none."""
-
-_LOOK_SECONDS = 1.0  # between two looks at the session, and for a signal just before the wait
 
 
 class Rendezvous:
@@ -51,14 +49,8 @@ class Rendezvous:
     def run(self) -> None:
         """Answer members until interrupted, or until the session is over."""
         self._listener.start()
-        look_at = time.monotonic()
-        while True:
-            now = time.monotonic()
-            if now >= look_at:
-                look_at = now + _LOOK_SECONDS
-                if not self._observer.continues(now):
-                    return
-            if not self._socket.poll(int(_LOOK_SECONDS * 1000.0)):
+        while self._observer.continues(now := time.monotonic()):
+            if not self._socket.poll(int(LOOK_SECONDS * 1000.0)):
                 continue
             route = self._socket.recv()
             frame = self._listener.receive(self._socket)

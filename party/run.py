@@ -20,24 +20,11 @@ from party.model.solver_process import Solver
 from party.network.loop import PartyLoop
 from party.release.noise import DiscreteGaussian, SeededGaussian
 from party.release.pacing import solving_seconds
-from party.settlement.result_files import (
-    ensure_dir,
-    keep_evidence,
-    public_result,
-    read_outcome,
-    write_result,
-)
+from party.settlement import result_files
 from party.settlement.settle import Settlement, own_allocation, settle
 from party.ui.console import TextView, View
+from protocol import errors
 from protocol.agreement.model import Agreement
-from protocol.errors import (
-    BadCommand,
-    InternalError,
-    PeerError,
-    QuotaTooSmall,
-    Unavailable,
-    Unsealed,
-)
 from protocol.outcome.outcome import Outcome
 from protocol.outcome.private_quota import Allocation
 from protocol.runtime.sockets import require_network
@@ -99,7 +86,7 @@ class Conclusion:
     def require_plan(self) -> None:
         """Raise if the company has no plan within its quota."""
         if self.settlement.within_quota is None:
-            raise QuotaTooSmall(
+            raise errors.QuotaTooSmall(
                 "your quota is too small for any plan of your model; report.html says what is "
                 "missing. The session is sealed all the same. Only you see this line and the exit "
                 "code"
@@ -116,12 +103,12 @@ def run_session(config: PartyConfig, view: View) -> Conclusion:
     identity.belongs_to(agreement)
     require_network(agreement)
     if agreement.rehearsal and config.seed is None:
-        raise BadCommand(
+        raise errors.BadCommand(
             f"{agreement.session!r} is a rehearsal, which gives no privacy: join it with --seed "
             "and invented data, or ask for an agreement without rehearsal = true"
         )
     if config.out is not None:
-        ensure_dir(config.out)
+        result_files.ensure_dir(config.out)
     data = company_model.read(config.model, agreement)
     path = config.ledger_path
     if not agreement.rehearsal and not path.exists():
@@ -153,11 +140,11 @@ def run_session(config: PartyConfig, view: View) -> Conclusion:
                     on_outcome=on_outcome,
                     listen=config.listen,
                 ).run()
-        except PeerError as error:
-            keep_evidence(error, config.out or Path())
+        except errors.PeerError as error:
+            result_files.keep_evidence(error, config.out or Path())
             raise
     if not conclusions:
-        raise InternalError("a session ended without an outcome and without an error")
+        raise errors.InternalError("a session ended without an outcome and without an error")
     return conclusions[0]
 
 
@@ -198,7 +185,7 @@ def conclude(outcome: Outcome, company: Company, out: Path | None, view: View) -
     conclusion = Conclusion(company, outcome, allocation)
     view.outcome(outcome)
     if out is not None:
-        write_result(
+        result_files.write_result(
             outcome,
             company.member,
             company.data,
@@ -207,7 +194,7 @@ def conclude(outcome: Outcome, company: Company, out: Path | None, view: View) -
             folder=out,
             on_report=view.report,
         )
-    view.finished(public_result(outcome, company.member), out)
+    view.finished(result_files.public_result(outcome, company.member), out)
     return conclusion
 
 
@@ -217,26 +204,26 @@ def write_again(
     """Write the files of a session again, from the ledger. Raises what the session ended with."""
     data = company_model.read(model, agreement)
     member, data_set = accounts.find_session(ledger, agreement)
-    ensure_dir(out)
+    result_files.ensure_dir(out)
     with closing(Ledger(ledger, agreement, member, data_set=data_set)) as opened:
-        outcome, fault = read_outcome(opened, agreement, member), opened.fault
+        outcome, fault = result_files.read_outcome(opened, agreement, member), opened.fault
         company = Company(member, data, opened, mip_limits)
         conclusion = None
         if outcome.state.over:
             conclusion = conclude(outcome, company, out, TextView(agreement))
         if fault is not None:
-            if not keep_evidence(fault, out):
-                raise BadCommand(f"the evidence cannot be written to {str(out)!r}")
+            if not result_files.keep_evidence(fault, out):
+                raise errors.BadCommand(f"the evidence cannot be written to {str(out)!r}")
             raise fault
         if opened.abandoned is not None:
             raise opened.abandoned
     if conclusion is None:
-        raise Unavailable(
+        raise errors.Unavailable(
             f"the session {agreement.session!r} is at round {outcome.rounds} of "
             f"{agreement.rounds}: there is no outcome yet; resume it with `party join`"
         )
     if not outcome.sealed:
-        raise Unsealed(
+        raise errors.Unsealed(
             f"the seals of {', '.join(map(repr, outcome.unsealed))} are missing; run `party join` "
             "again when these members are back, or another member that has their seals"
         )

@@ -37,14 +37,14 @@ def apportion(total: int, weights: list[int]) -> list[int]:
     return parts
 
 
-def balance_to_zero(amounts: Sequence[Fraction]) -> list[int]:
-    """Round amounts that add up to zero to integers that do, by largest remainder.
+def round_to_sum(amounts: Sequence[Fraction], total: int = 0) -> list[int]:
+    """Round amounts to integers that add up to `total`, their rounded sum, by largest remainder.
 
     Guarantee: each is off by less than 1. Ties go to the earlier entry.
     """
     rounded = [math.floor(amount) for amount in amounts]
     order = sorted(range(len(rounded)), key=lambda k: (rounded[k] - amounts[k], k))
-    for k in order[: -sum(rounded)]:
+    for k in order[: total - sum(rounded)]:
         rounded[k] += 1
     return rounded
 

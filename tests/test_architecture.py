@@ -25,7 +25,6 @@ RULES = {
     "protocol.privacy": "protocol.agreement protocol.numeric protocol.errors",
     "protocol.pricing": "protocol.privacy protocol.agreement protocol.numeric protocol.errors",
     "protocol.rounds": f"{PURE} protocol.pricing",
-    "protocol.validation": "protocol.agreement protocol.rounds",
     "protocol.session": f"{PURE} protocol.rounds",
     "protocol.outcome": f"{PURE} protocol.pricing protocol.rounds",
     "protocol.planning": f"{PURE} protocol.pricing protocol.rounds protocol.outcome",

@@ -8,34 +8,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from party.ledger.budget import (
-    Account,
-    Limit,
-    limit_for_session,
-    released,
-    requested_limit,
-    require_limitable,
-    spent,
-)
+from party.ledger import budget
 from party.ledger.database import Database
 from protocol.agreement.model import Agreement
 from protocol.errors import BadLedger
 from protocol.privacy.accountant import IntegerNoiseCost, PrivacyCost
 
 
-def accounts(path: Path) -> tuple[tuple[Account, ...], dict[str, Limit]]:
+def accounts(path: Path) -> tuple[tuple[budget.Account, ...], dict[str, budget.Limit]]:
     """The accounts of all sessions in a ledger, and the limits by data set."""
     with _open_existing(path) as file:
         return accounts_in(file), limits_in(file)
 
 
-def set_limit(path: Path, data_set: str, asked: Limit) -> None:
+def set_limit(path: Path, data_set: str, asked: budget.Limit) -> None:
     """Store how much a data set may ever spend."""
     with _open_existing(path) as file:
-        require_limitable(spent(accounts_in(file), data_set), data_set)
-        begun = released(accounts_in(file), data_set)
+        budget.require_limitable(budget.spent(accounts_in(file), data_set), data_set)
+        begun = budget.released(accounts_in(file), data_set)
         stored = limits_in(file).get(data_set)
-        _store_limit(file, data_set, requested_limit(asked, stored, released=begun))
+        _store_limit(file, data_set, budget.requested_limit(asked, stored, released=begun))
 
 
 def find_session(path: Path, agreement: Agreement) -> tuple[str, str]:
@@ -77,7 +69,7 @@ _ACCOUNT_FIELDS = (
 )  # fmt: skip
 
 
-def open_account(file: Database, account: Account, member: str) -> None:
+def open_account(file: Database, account: budget.Account, member: str) -> None:
     """Open the account of a session, unless it has one.
 
     Until the first release, the data set that was named last replaces the earlier one.
@@ -109,7 +101,7 @@ def require_same_data_set(session: str, begun: str, wanted: str | None) -> None:
         )
 
 
-def accounts_in(file: Database) -> tuple[Account, ...]:
+def accounts_in(file: Database) -> tuple[budget.Account, ...]:
     """The accounts of all sessions in an open ledger."""
     rows = file.rows(
         "SELECT release_mu_squared, reserve, release_factor, agreement, name, data_set, rounds, "
@@ -117,7 +109,7 @@ def accounts_in(file: Database) -> tuple[Account, ...]:
         "FROM sessions ORDER BY id"
     )
     return tuple(
-        Account(
+        budget.Account(
             per_release=PrivacyCost(mu_squared, IntegerNoiseCost(reserve, factor)),
             **dict(zip(_ACCOUNT_FIELDS, fields, strict=True)),
         )
@@ -125,7 +117,7 @@ def accounts_in(file: Database) -> tuple[Account, ...]:
     )
 
 
-def limits_in(file: Database) -> dict[str, Limit]:
+def limits_in(file: Database) -> dict[str, budget.Limit]:
     """The limits of an open ledger, by data set."""
     rows = file.rows(
         "SELECT data_set, epsilon, delta, asked, accountant, factor, fixed_epsilon, fixed_delta "
@@ -134,20 +126,22 @@ def limits_in(file: Database) -> dict[str, Limit]:
     limits = {}
     for data_set, epsilon, delta, asked, accountant, factor, *fixed in rows:
         terms = None if fixed[0] is None else (fixed[0], fixed[1])
-        limits[data_set] = Limit(epsilon, delta, bool(asked), accountant, factor, terms)
+        limits[data_set] = budget.Limit(epsilon, delta, bool(asked), accountant, factor, terms)
     return limits
 
 
-def fix_limit(file: Database, data_set: str, agreement: bytes, asked: Limit | None) -> Limit | None:
+def fix_limit(
+    file: Database, data_set: str, agreement: bytes, asked: budget.Limit | None
+) -> budget.Limit | None:
     """Fix and store the limit of a data set before its session releases anything."""
     stored = limits_in(file).get(data_set)
-    limit = limit_for_session(accounts_in(file), agreement, asked=asked, stored=stored)
+    limit = budget.limit_for_session(accounts_in(file), agreement, asked=asked, stored=stored)
     if limit != stored:
         _store_limit(file, data_set, limit)
     return limit
 
 
-def _store_limit(file: Database, data_set: str, limit: Limit | None) -> None:
+def _store_limit(file: Database, data_set: str, limit: budget.Limit | None) -> None:
     with file.transaction():
         file.write("DELETE FROM limits WHERE data_set = ?", [(data_set,)])
         if limit is not None:

@@ -12,7 +12,7 @@ from decimal import ROUND_DOWN, Context
 
 from protocol.agreement.model import Agreement
 from protocol.errors import BadCommand, BudgetExceeded
-from protocol.privacy.accountant import IntegerNoiseCost, PrivacyCost
+from protocol.privacy.accountant import IntegerNoiseCost, PrivacyCost, last_true
 from protocol.privacy.calibration import Calibration
 
 DATA_SET = "main"
@@ -288,19 +288,9 @@ def room(spent: PrivacyCost, limit: Limit) -> float:
         return limit.epsilon
     if not limit.allows(spent):
         return 0.0
-    low, high = 0.0, 1.0
-    while limit.allows(spent + PrivacyCost(high)):
-        low, high = high, 2.0 * high
-    while high - low > 1e-9 * high:
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if limit.allows(spent + PrivacyCost(middle)) else (low, middle)
-    epsilon = PrivacyCost(low).epsilon(limit.delta) * (1.0 - 1e-6)
+    most = last_true(lambda mu_squared: limit.allows(spent + PrivacyCost(mu_squared)))
+    epsilon = PrivacyCost(most).epsilon(limit.delta) * (1.0 - 1e-6)
     return float(Context(prec=4, rounding=ROUND_DOWN).create_decimal_from_float(epsilon))
-
-
-def finite(epsilon: float) -> float | None:
-    """An ε for JSON, which has no infinity: None means no guarantee."""
-    return epsilon if math.isfinite(epsilon) else None
 
 
 def in_words(spent: PrivacyCost, delta: float) -> str:

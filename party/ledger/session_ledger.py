@@ -11,6 +11,7 @@ whether the solver answered in each round. None of this ever leaves the party.
 import os
 import struct
 from collections.abc import Iterable
+from dataclasses import astuple
 from typing import Any
 
 import numpy as np
@@ -343,8 +344,7 @@ class Ledger:
         """Store how long this party has waited for each peer, at an orderly shutdown."""
         if self._file.failed:
             return
-        rows = [(one.name, one.seconds, one.longest, one.last) for one in waited]
-        self._write("INSERT OR REPLACE INTO waits VALUES (?, ?, ?, ?, ?)", rows)
+        self._write("INSERT OR REPLACE INTO waits VALUES (?, ?, ?, ?, ?)", map(astuple, waited))
         self.commit()
 
     def waits(self) -> tuple[WaitTime, ...]:
@@ -352,10 +352,7 @@ class Ledger:
         rows = self._rows(
             "SELECT member, seconds, longest, last FROM waits WHERE session = ? ORDER BY member"
         )
-        return tuple(
-            WaitTime(name=name, seconds=seconds, longest=longest, last=last)
-            for name, seconds, longest, last in rows
-        )
+        return tuple(WaitTime(*row) for row in rows)
 
     def record_addresses(self, addresses: dict[str, str]) -> None:
         """Store where the members of a mesh listen, so that a restart finds them."""
@@ -381,8 +378,8 @@ class Ledger:
         except (BadMessage, TypeError) as error:
             raise self._file.damaged(str(error)) from None
 
-    def _rows(self, query: str, *more: Any) -> list[Any]:
-        return self._file.rows(query, self._session, *more)
+    def _rows(self, query: str) -> list[Any]:
+        return self._file.rows(query, self._session)
 
     def _write(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
         self._file.write(statement, [(self._session, *row) for row in rows])

@@ -15,15 +15,9 @@ from party.network.connection_monitor import ConnectionMonitor
 from party.network.inbox import Incoming
 from party.network.name_lookup import NameLookup
 from protocol.agreement.model import Agreement
+from protocol.runtime import sockets
 from protocol.runtime.backlog_guard import BacklogGuard, BacklogLimit
 from protocol.runtime.file_limits import party_files, require_files
-from protocol.runtime.sockets import (
-    backlog_bytes,
-    publisher_options,
-    require_network,
-    socket_options,
-    wire_bytes,
-)
 from protocol.wire.framing import Batches
 
 _FLUSH_MILLISECONDS = 500  # at the end, for the last seal to leave
@@ -40,7 +34,7 @@ class Link:
     _out: zmq.Socket[bytes]
 
     def __init__(self, agreement: Agreement, identity: Identity) -> None:
-        require_network(agreement)
+        sockets.require_network(agreement)
         require_files(party_files(agreement), f"party {identity.name!r}")
         self._agreement = agreement
         self._identity = identity
@@ -50,7 +44,7 @@ class Link:
         self._poller.register(self._lookup.fileno(), zmq.POLLIN)
         self._monitors: list[ConnectionMonitor] = []
         #: Shared by all connections that bring messages of the session.
-        self._backlog = BacklogLimit(backlog_bytes(agreement))
+        self._backlog = BacklogLimit(sockets.backlog_bytes(agreement))
         self._batches = Batches(agreement)
         self._guard = BacklogGuard(self._backlog_limit)
 
@@ -83,7 +77,7 @@ class Link:
     def _open_socket(self, kind: int, server_key: str = "") -> zmq.Socket[bytes]:
         """Open a CURVE socket: a client of `server_key`, or a server if none is given."""
         socket: zmq.Socket[bytes] = self._context.socket(kind)
-        options = publisher_options if kind == zmq.PUB else socket_options
+        options = sockets.publisher_options if kind == zmq.PUB else sockets.socket_options
         for name, value in options(self._agreement).items():
             setattr(socket, name, value)
         socket.curve_secretkey = self._identity.transport_secret
@@ -128,14 +122,14 @@ class Link:
         try:
             for _ in range(_MOST_AT_ONCE):
                 data = socket.recv(zmq.NOBLOCK)
-                taken += wire_bytes(len(data))
+                taken += sockets.wire_bytes(len(data))
                 if not socket.getsockopt(zmq.RCVMORE):
                     messages += self._batches.messages(data) or [b""]
                     if len(messages) >= _MOST_AT_ONCE:
                         break
                     continue
                 while socket.getsockopt(zmq.RCVMORE):
-                    taken += wire_bytes(len(socket.recv(zmq.NOBLOCK)))
+                    taken += sockets.wire_bytes(len(socket.recv(zmq.NOBLOCK)))
                 messages.append(b"")
         except zmq.Again:
             pass

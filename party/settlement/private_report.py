@@ -7,15 +7,7 @@ a message, a log or an error.
 from xml.etree.ElementTree import Element
 
 from party.model.company_model import CompanyModel
-from party.settlement.private_sections import (
-    certainty,
-    plan_table,
-    price_plan,
-    quota_and_use,
-    shortfall,
-    unanswered_rounds,
-    waiting,
-)
+from party.settlement import private_sections
 from party.settlement.private_summary import summary_section
 from party.settlement.settle import Settlement
 from party.settlement.spending import Spending
@@ -51,14 +43,14 @@ def private_parts(
         element("p", f"PRIVATE — for {member} only, do not forward", class_="banner", role="alert"),
         header(outcome, eyebrow),
         summary_section(outcome, member, data, settlement, spending),
-        *shortfall(outcome.agreement, settlement),
-        *unanswered_rounds(outcome, unanswered),
-        quota_and_use(outcome, member, settlement),
-        plan_table(data, settlement),
-        certainty(outcome, data),
-        *price_plan(outcome, data, settlement),
+        *private_sections.shortfall(outcome.agreement, settlement),
+        *private_sections.unanswered_rounds(outcome, unanswered),
+        private_sections.quota_and_use(outcome, member, settlement),
+        private_sections.plan_table(data, settlement),
+        private_sections.certainty(outcome, data),
+        *private_sections.price_plan(outcome, data, settlement),
         section("What privacy was spent", *map(paragraph, spending.sentences)),
-        *waiting(waits),
+        *private_sections.waiting(waits),
         element("p", "From here on: what every company sees", class_="part"),
         element("section", *summary(outcome)),
         *public_sections(outcome),

@@ -109,10 +109,7 @@ def summary_section(
             ("Privacy", _privacy(outcome, spending)),
         ),
         facts(
-            (
-                f"Alone your plan {account.earns}",
-                account.value(account.alone),
-            ),
+            (f"Alone your plan {account.earns}", account.value(account.alone)),
             (f"Within your quota it {account.earns}", account.value(account.within)),
             ("You get" if account.payment < 0 else "You pay", account.amount(account.payment)),
             (

@@ -5,7 +5,6 @@ their owner can read them. Never here: a message, a log line or an error with su
 docs/RESULT.md describes the files.
 """
 
-import io
 import json
 import math
 import sys
@@ -26,8 +25,9 @@ from protocol.agreement.quantities import amounts
 from protocol.errors import BadCommand, PeerError
 from protocol.outcome.outcome import Outcome
 from protocol.outcome.outcome import outcome as compute_outcome
-from protocol.report.certificate import certificate_figures
+from protocol.privacy.accountant import finite
 from protocol.report.csv import Rows, plain, public_csv
+from protocol.report.terminal import outcome_figures
 from protocol.runtime.files import replace_private
 from protocol.runtime.wait_times import WaitTimes
 from protocol.wire.messages import Seal
@@ -113,22 +113,12 @@ def public_result(outcome: Outcome, member: str) -> dict[str, Any]:
     names = [member.name for member in agreement.members]
     return {
         "session": agreement.session,
-        "reveal": agreement.reveal,
         "agreement": agreement.digest.hex(),
         "member": member,
-        "rounds": outcome.rounds,
-        "ended_by_itself": outcome.ended_by_itself,
-        "head": outcome.state.chain_hash.hex(),
-        "sealed": outcome.sealed,
+        **outcome_figures(outcome),
         "unsealed": list(outcome.unsealed),
-        "currency": agreement.currency,
         "resources": [r.name for r in agreement.resources],
-        "certificate": certificate_figures(outcome),
-        "prices": outcome.prices.tolist(),
         "last_prices": outcome.last_prices.tolist(),
-        "totals": outcome.weighted_total.tolist(),
-        "quota_risk": outcome.quota_risk,
-        "ticks": agreement.ticks,
         "endowment": {
             name: amounts(agreement, row, k).tolist()
             for k, (name, row) in enumerate(zip(names, outcome.endowment, strict=True))
@@ -161,7 +151,7 @@ def result(
 ) -> dict[str, Any]:
     """The content of `result.json` (docs/RESULT.md). What is under "private" is secret."""
     privacy: dict[str, Any] = {
-        name: {"epsilon": budget.finite(cost.epsilon(spending.delta)), "delta": spending.delta}
+        name: {"epsilon": finite(cost.epsilon(spending.delta)), "delta": spending.delta}
         for name, cost in (("session", spending.session), ("lifetime", spending.lifetime))
     }
     limit = spending.limit
@@ -210,17 +200,16 @@ def _private(outcome: Outcome, row: int, settlement: Settlement) -> dict[str, An
 
 def plan_csv(data: CompanyModel, settlement: Settlement) -> str:
     """A CSV file with the values of every variable in both plans. Secret."""
-    text = io.StringIO()
-    rows = Rows(text)
-    rows.write("variable", "within_quota", "at_prices")
+    rows = Rows()
+    rows.add("variable", "within_quota", "at_prices")
     blank = [""] * data.columns
     columns = [
         blank if plan is None else [repr(value) for value in plan.values.tolist()]
         for plan in (settlement.within_quota, settlement.at_prices)
     ]
     for name, *values in zip(data.names, *columns, strict=True):
-        rows.write(plain(name), *values)
-    return text.getvalue()
+        rows.add(plain(name), *values)
+    return "".join(rows)
 
 
 def keep_evidence(error: PeerError, folder: Path) -> bool:

@@ -177,7 +177,7 @@ def plan_within(
     integers it is the best plan found, as `effort` allows, and its integers are exact.
     """
     size = np.abs(limit) if floor is None else np.maximum(np.abs(limit), np.abs(floor))
-    tolerance = _tolerance(data, size)
+    tolerance: Floats = TOLERANCE * np.maximum(1.0 / unit_scale(data, size), size / 100.0)
     if data.integer is None:
         return _continuous_plan_within(data, limit, tolerance)
     allowed, margin = limit, _INTEGER_TOLERANCE / TOLERANCE * tolerance
@@ -193,12 +193,6 @@ def plan_within(
             return plan
         allowed = allowed - 2.0 * _excess(data, first.values, limit) - margin
     return None
-
-
-def _tolerance(data: CompanyModel, size: Floats) -> Floats:
-    """The solver's feasibility tolerance for amounts of this size."""
-    tolerance: Floats = TOLERANCE * np.maximum(1.0 / unit_scale(data, size), size / 100.0)
-    return tolerance
 
 
 def _continuous_plan_within(data: CompanyModel, limit: Floats, tolerance: Floats) -> Plan | None:
@@ -242,12 +236,11 @@ def smallest_extra(
     public, least = quantities(agreement), amounts(agreement, own, row)
     most = np.maximum(public.floor[row] + public.share[row] * public.capacity, least)
     parts = unit_scale(data, np.maximum(np.abs(most), np.abs(least)))
-    lp = model(rescaled(data, parts), most * parts)
+    lp = model(rescaled(data, parts), most * parts, least * parts)
     n = data.columns
     lp.sense_ = highspy.ObjSense.kMinimize
     lp.offset_ = 0.0
     lp.col_cost_ = np.concatenate([np.zeros(n), 1.0 / (public.capacity * parts)])
-    lp.col_lower_ = np.concatenate([data.lower, least * parts])
     solver = loaded(lp, limits=effort)
     solver.run()
     if not found(solver):

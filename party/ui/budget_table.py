@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from party.ledger import accounts as lifetime
-from party.ledger.budget import Account, Limit, colluding, finite, room, spent, statement
+from party.ledger.budget import Account, Limit, colluding, room, spent, statement
 from protocol.errors import BadCommand
+from protocol.privacy.accountant import finite
 
 
 def ledger_figures(ledger: Path, data_set: str | None, *, delta: float) -> list[dict[str, Any]]:

@@ -8,7 +8,6 @@ import sys
 import time
 from decimal import ROUND_DOWN, Context
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TextIO
 from xml.etree.ElementTree import Element
 
@@ -33,12 +32,7 @@ class View:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """The session has ended, with or without an error."""
 
     def waiting(self, phase: Phase, missing: tuple[str, ...]) -> None:

@@ -9,7 +9,6 @@ import secrets
 import sys
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 from xml.etree.ElementTree import Element
 
@@ -48,13 +47,9 @@ class PageView(View):
         self._view.__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._view.__exit__(kind, error, trace)
+    def __exit__(self, *raised: object) -> None:
+        self._view.__exit__(*raised)
+        error = raised[1]
         if isinstance(error, SottoError):
             self._show_trouble(f"This party has stopped: {error}")
         elif isinstance(error, Interrupted):

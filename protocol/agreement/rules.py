@@ -1,7 +1,7 @@
 """Rules across the fields of an agreement: each is a function that refuses one contradiction.
 
 They need no numpy. Whether the noise of an agreement can be carried needs it; that is
-`protocol.validation`.
+`protocol.rounds`.
 """
 
 import math

@@ -16,12 +16,7 @@ from protocol.errors import InternalError
 from protocol.numeric import Floats, Ticks, ordered_sum
 from protocol.outcome import payments as payment
 from protocol.outcome import quota as quotas
-from protocol.outcome.allocation_rule import (
-    AllocationRule,
-    exact_rule,
-    noisy_rule,
-    weighted_sums,
-)
+from protocol.outcome.allocation_rule import AllocationRule, exact_rule, noisy_rule, weighted_sums
 from protocol.outcome.margin import QuotaMargin, quota_margin
 from protocol.outcome.replay import round_states
 from protocol.pricing.center import Certificate
@@ -210,11 +205,6 @@ class Outcome:
         Raises `InternalError` if releases are masked, as `quota` does.
         """
         return payment.payments(self.agreement, self.prices, self.quota)
-
-    @cached_property
-    def prorata(self) -> Ticks:
-        """Members by resources: the split that ignores all releases, in ticks."""
-        return quotas.prorata(self.agreement)
 
 
 def outcome(

@@ -13,7 +13,7 @@ import numpy as np
 
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
-from protocol.numeric import Floats, Ticks, apportion, balance_to_zero, split_capacity
+from protocol.numeric import Floats, Ticks, apportion, round_to_sum, split_capacity
 from protocol.outcome.quota import prorata
 
 UNITS = 1 << 40
@@ -80,7 +80,7 @@ def payments(agreement: Agreement, prices: Floats, quota: Ticks) -> Floats:
         exact.append(sum(y * (q - Fraction(e * u, agreement.ticks)) for y, q, e, u in columns))
     unit = unit_of_money(prices, agreement)
     units = [Fraction(amount, agreement.ticks) / Fraction(unit) for amount in exact]
-    return np.array([count * unit for count in balance_to_zero(units)])
+    return np.array([count * unit for count in round_to_sum(units)])
 
 
 def unit_of_money(prices: Floats, agreement: Agreement) -> float:

@@ -4,7 +4,6 @@ Uses the step function of live sessions (`protocol.rounds`). Never here: signatu
 verified when a transcript is read (`protocol.wire.transcript`).
 """
 
-from collections import deque
 from collections.abc import Iterator
 
 from protocol.agreement.model import Agreement
@@ -48,11 +47,6 @@ def round_states(agreement: Agreement, transcript: Transcript) -> Iterator[Round
             raise BadTranscript(f"sealed after {state.round} of {agreement.rounds} rounds")
         _check(signed, state, Seal)
     yield state
-
-
-def replay(agreement: Agreement, transcript: Transcript) -> RoundState:
-    """The last round state. All states are verified on the way."""
-    return deque(round_states(agreement, transcript), maxlen=1)[0]
 
 
 def _check(signed: Signed, state: RoundState, kind: type) -> None:

@@ -10,26 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from protocol.agreement import schema
 from protocol.agreement.model import Agreement, Member, Privacy
 from protocol.agreement.quantities import quantities
-from protocol.agreement.schema import (
-    COLLUDERS,
-    LEAST_EPSILON,
-    LEAST_MASKED,
-    MAX_MEMBERS,
-    MAX_ROUNDS,
-    MOST_EPSILON,
-    OVERRUN,
-)
 from protocol.errors import BadAgreement
 from protocol.outcome.margin import quota_margin
 from protocol.planning.privacy_statement import payment_cost, session_cost
-from protocol.pricing.subgradient import (
-    convergence_gap,
-    convergence_step,
-    gradient_bound,
-    prices_distance,
-)
+from protocol.pricing import subgradient
+from protocol.privacy.accountant import finite
 from protocol.privacy.calibration import Calibration
 from protocol.privacy.sensitivity import first_caps
 from protocol.wire.codec import release_bytes
@@ -105,7 +93,7 @@ def forecast_masked(agreement: Agreement) -> dict[str, Any] | None:
     objectives, or if the noise of each member would be too small.
     """
     unmaskable = agreement.truncate or agreement.objective_limit is not None
-    if len(agreement.members) < LEAST_MASKED or agreement.mode == "clipped" or unmaskable:
+    if len(agreement.members) < schema.LEAST_MASKED or agreement.mode == "clipped" or unmaskable:
         return None
     masked = replace(agreement, reveal="totals", privacy=_masked_budget(agreement))
     if masked.privacy is None:
@@ -115,17 +103,17 @@ def forecast_masked(agreement: Agreement) -> dict[str, Any] | None:
     except BadAgreement:
         return None
     margin, delta, paid = quota_margin(masked), masked.privacy.delta, payment_cost(masked)
-    agreed, most = masked.privacy.colluders or COLLUDERS, len(masked.members) - 1
+    agreed, most = masked.privacy.colluders or schema.COLLUDERS, len(masked.members) - 1
     return {
         "total_release": noise.total,
         "total_average": noise.total / math.sqrt(agreement.rounds),
         "party_release": noise.party,
         "colluders": agreed,
         "epsilon_against": {
-            str(count): _finite(calibration.against(count).epsilon(delta))
+            str(count): finite(calibration.against(count).epsilon(delta))
             for count in sorted({agreed, min(agreed + 1, most), most})
         },
-        "payment_epsilon": _finite(paid.epsilon(delta)) if paid else masked.privacy.epsilon,
+        "payment_epsilon": finite(paid.epsilon(delta)) if paid else masked.privacy.epsilon,
         "payment_guessed": (paid or session_cost(masked)).guessed,
         "overrun": masked.privacy.overrun,
         "quota_kept": margin.withheld,
@@ -137,11 +125,7 @@ def _masked_budget(agreement: Agreement) -> Privacy | None:
     budget = agreement.privacy
     if budget is None or budget.colluders is not None:
         return budget
-    return replace(budget, colluders=COLLUDERS, overrun=OVERRUN)
-
-
-def _finite(epsilon: float) -> float | None:
-    return epsilon if math.isfinite(epsilon) else None
+    return replace(budget, colluders=schema.COLLUDERS, overrun=schema.OVERRUN)
 
 
 def better_reveal(agreement: Agreement) -> str | None:
@@ -162,11 +146,11 @@ def _theorem(agreement: Agreement) -> dict[str, float | None]:
     applies = agreement.mode != "clipped" and agreement.pricing.step != "center"
     guess = quantities(agreement).worth
     if guess is not None and applies:
-        M = prices_distance(agreement)
-        B = gradient_bound(Calibration(agreement))
-        gap = convergence_gap(M=M, B=B, T=agreement.rounds)
+        M = subgradient.prices_distance(agreement)
+        B = subgradient.gradient_bound(Calibration(agreement))
+        gap = subgradient.convergence_gap(M=M, B=B, T=agreement.rounds)
         worth = math.fsum(guess)
-        step = convergence_step(M=M, B=B, T=agreement.rounds) if M else None
+        step = subgradient.convergence_step(M=M, B=B, T=agreement.rounds) if M else None
         over_worth = gap / worth if worth else None
     return {"theorem_gap": gap, "theorem_gap_over_worth": over_worth, "theorem_step": step}
 
@@ -204,14 +188,14 @@ def _least_epsilon(agreement: Agreement, limit: float) -> float | None:
         budget = agreement.privacy and replace(agreement.privacy, epsilon=epsilon)
         return _total(replace(agreement, privacy=budget)) <= limit
 
-    if not enough(MOST_EPSILON):
+    if not enough(schema.MOST_EPSILON):
         return None
-    low, high = math.log10(LEAST_EPSILON), math.log10(MOST_EPSILON)
+    low, high = math.log10(schema.LEAST_EPSILON), math.log10(schema.MOST_EPSILON)
     while high - low > 1e-4:
         middle = (low + high) / 2.0
         low, high = (low, middle) if enough(10.0**middle) else (middle, high)
     size = 10.0 ** (math.floor(high) - 2)
-    return min(MOST_EPSILON, float(f"{math.ceil(10.0**high / size) * size:.3g}"))
+    return min(schema.MOST_EPSILON, float(f"{math.ceil(10.0**high / size) * size:.3g}"))
 
 
 def _fewest_rounds(agreement: Agreement, limit: float) -> int | None:
@@ -220,7 +204,7 @@ def _fewest_rounds(agreement: Agreement, limit: float) -> int | None:
     def enough(rounds: int) -> bool:
         return _total(replace(agreement, rounds=rounds)) <= limit
 
-    return _first(enough, MAX_ROUNDS)
+    return _first(enough, schema.MAX_ROUNDS)
 
 
 def _fewest_members(agreement: Agreement, limit: float) -> int | None:
@@ -235,7 +219,7 @@ def _fewest_members(agreement: Agreement, limit: float) -> int | None:
             return _total(replace(agreement, members=tuple(smaller * times))) <= limit
         return math.sqrt(times) * _total(replace(agreement, members=tuple(smaller))) <= limit
 
-    times = _first(enough, MAX_MEMBERS // count)
+    times = _first(enough, schema.MAX_MEMBERS // count)
     return None if times is None else times * count
 
 

@@ -118,7 +118,6 @@ class Expected:
     placebo_gain: float
     #: The fraction of companies that are better off than alone, after payment.
     better: float
-    placebo_better: float
 
     @property
     def kept(self) -> float:
@@ -162,7 +161,7 @@ def expected(
         return gained / total_alone, better / (count * len(agreement.members))
 
     gain, better = results(0)
-    placebo_gain, placebo_better = results(1)
+    placebo_gain, _ = results(1)
     best = math.fsum(market.best for market in markets)
     return Expected(
         sessions=count,
@@ -171,7 +170,6 @@ def expected(
         gain=gain,
         placebo_gain=placebo_gain,
         better=better,
-        placebo_better=placebo_better,
     )
 
 
@@ -220,7 +218,8 @@ def _play(agreement: Agreement, companies: Companies, number: int) -> tuple[Outc
         values = np.minimum(np.rint(wanted * agreement.ticks).astype(np.int64), state.caps)
         demands.append(values)
         if agreement.privacy is not None:
-            seed = agreement.digest + b"noise" + _draw_id(number, state.round)
+            draw = number.to_bytes(4, "big") + state.round.to_bytes(4, "big")
+            seed = agreement.digest + b"noise" + draw
             sigma = calibration.scales(state.caps)[:, :m]
             values = values + np.rint(sigma * _normal(seed, *values.shape)).astype(np.int64)
         if agreement.truncate:
@@ -236,11 +235,6 @@ def _play(agreement: Agreement, companies: Companies, number: int) -> tuple[Outc
         sealed=True,
     )
     return outcome, np.array(demands)
-
-
-def _draw_id(number: int, round: int) -> bytes:  # noqa: A002
-    """Which session, and which of its rounds."""
-    return number.to_bytes(4, "big") + round.to_bytes(4, "big")
 
 
 def _uniform(seed: bytes, *shape: int) -> Floats:

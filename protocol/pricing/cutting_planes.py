@@ -47,9 +47,8 @@ class Cuts:
 
 
 class BarrierPoint(NamedTuple):
-    """What Newton's method needs at a point inside: s, R, 1/y and 1/(U − y)."""
+    """What Newton's method needs at a point inside: R, 1/y and 1/(U − y)."""
 
-    slack: Floats
     R: Floats
     below: Floats
     above: Floats
@@ -66,7 +65,7 @@ class Polytope:
         room, slack = self._box - y, row_sums(self._slopes * (self._asked - y))
         if not np.minimum.reduce(np.concatenate([slack, y, room])) > 0.0:
             return None
-        return BarrierPoint(slack, self._slopes / slack[:, None], 1.0 / y, 1.0 / room)
+        return BarrierPoint(self._slopes / slack[:, None], 1.0 / y, 1.0 / room)
 
     def center(self, y: Floats) -> tuple[Floats, BarrierPoint | None]:
         """The analytic centre, from a point inside, and the barrier there; None if not found.

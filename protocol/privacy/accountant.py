@@ -66,6 +66,11 @@ def last_true(holds: Callable[[float], bool]) -> float:
     return low
 
 
+def finite(epsilon: float) -> float | None:
+    """An ε for JSON, which has no infinity: None means no guarantee."""
+    return epsilon if math.isfinite(epsilon) else None
+
+
 @dataclass(frozen=True)
 class IntegerNoiseCost:
     """What drawing whole ticks instead of real numbers costs."""

@@ -12,7 +12,7 @@ from xml.etree.ElementTree import Element
 import numpy as np
 
 from protocol.agreement.quantities import quantities
-from protocol.numeric import apportion, balance_to_zero
+from protocol.numeric import apportion, round_to_sum
 from protocol.outcome.outcome import Outcome
 from protocol.report.format import (
     ROWS,
@@ -208,11 +208,7 @@ def _banded_units(outcome: Outcome, j: int, ticks: list[int]) -> list[int]:
         (Fraction(floor) + tick * unit) * scale
         for floor, tick in zip(quantities(agreement).floor[:, j].tolist(), ticks, strict=True)
     ]
-    counts = [math.floor(amount) for amount in exact]
-    order = sorted(range(len(counts)), key=lambda k: (counts[k] - exact[k], k))
-    for k in order[: round(sum(exact)) - sum(counts)]:
-        counts[k] += 1
-    return counts
+    return round_to_sum(exact, round(sum(exact)))
 
 
 def payments(outcome: Outcome) -> Element:
@@ -269,7 +265,7 @@ def payment_counts(outcome: Outcome) -> tuple[list[int], list[int], int]:
     agreement = outcome.agreement
     decimals = money_decimals(outcome.payments.tolist())
     unit = 10**decimals
-    paid = balance_to_zero([Fraction(payment) * unit for payment in outcome.payments.tolist()])
+    paid = round_to_sum([Fraction(payment) * unit for payment in outcome.payments.tolist()])
     values = [Fraction(y) for y in (outcome.prices * quantities(agreement).capacity).tolist()]
     used = [Fraction(total, agreement.ticks) for total in outcome.quota.sum(axis=0).tolist()]
     worth = [

@@ -4,7 +4,6 @@ Every number is that of the outcome, to the last digit. Public numbers only.
 """
 
 import csv
-from typing import TextIO
 
 from protocol.agreement.quantities import amounts
 from protocol.outcome.outcome import Outcome
@@ -20,9 +19,8 @@ def public_csv(outcome: Outcome) -> str:
     If only totals can be read, no one knows all quotas and payments: they are left out.
     """
     agreement = outcome.agreement
-    lines = _Lines()
-    rows = Rows(lines)
-    rows.write(*COLUMNS)
+    rows = Rows()
+    rows.add(*COLUMNS)
     currency, prices = plain(agreement.currency), outcome.prices.tolist()
     for k, member in enumerate(agreement.members):
         brings = map(repr, amounts(agreement, outcome.endowment[k], k).tolist())
@@ -33,33 +31,31 @@ def public_csv(outcome: Outcome) -> str:
             agreement.resources, prices, brings, quota, strict=True
         ):
             capacity = (plain(resource.unit), repr(resource.capacity), repr(price), currency)
-            rows.write(member.name, resource.name, *capacity, endowment, own, "")
+            rows.add(member.name, resource.name, *capacity, endowment, own, "")
         if not agreement.masked:
             payment = repr(float(outcome.payments[k]))
-            rows.write(member.name, "", "", "", "", currency, "", "", payment)
-    return "".join(lines)
+            rows.add(member.name, "", "", "", "", currency, "", "", payment)
+    return "".join(rows)
 
 
-class Rows:
-    """Writes lines of CSV in which no spreadsheet finds more cells or lines.
+class Rows(list[str]):
+    """Lines of CSV in which no spreadsheet finds more cells or lines.
 
     Some spreadsheets also split at semicolons and tabs, or end a line at a carriage return.
     All cells of a line with one of these are quoted, which Python alone does not do.
     """
 
-    def __init__(self, sink: "TextIO | _Lines") -> None:
-        self._usual = csv.writer(sink, lineterminator="\n")
-        self._quoted = csv.writer(sink, lineterminator="\n", quoting=csv.QUOTE_ALL)
+    def __init__(self) -> None:
+        super().__init__()
+        self._usual = csv.writer(self, lineterminator="\n")
+        self._quoted = csv.writer(self, lineterminator="\n", quoting=csv.QUOTE_ALL)
 
-    def write(self, *cells: str) -> None:
+    def add(self, *cells: str) -> None:
         splits = any(mark in cell for cell in cells for mark in ";\t\r")
         (self._quoted if splits else self._usual).writerow(cells)
 
-
-class _Lines(list[str]):
-    """Collects the lines of a CSV writer: files and `io` are not allowed here."""
-
     def write(self, line: str) -> None:
+        """For `csv.writer`: files and `io` are not allowed here."""
         self.append(line)
 
 

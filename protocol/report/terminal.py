@@ -194,14 +194,11 @@ def _state(outcome: Outcome) -> str:
     return "not sealed and not complete: the session was still running"
 
 
-def audit_figures(outcome: Outcome) -> dict[str, Any]:
-    """The figures of an audit for machines; quotas and endowments in ticks."""
-    names = [member.name for member in outcome.agreement.members]
-    figures = {
-        "digest": outcome.agreement.digest.hex(),
+def outcome_figures(outcome: Outcome) -> dict[str, Any]:
+    """The figures for machines that an audit and a company's result have in common."""
+    return {
         "rounds": outcome.rounds,
         "head": outcome.state.chain_hash.hex(),
-        "complete": outcome.state.over,
         "sealed": outcome.sealed,
         "ended_by_itself": outcome.ended_by_itself,
         "currency": outcome.agreement.currency,
@@ -211,6 +208,16 @@ def audit_figures(outcome: Outcome) -> dict[str, Any]:
         "reveal": outcome.agreement.reveal,
         "totals": outcome.weighted_total.tolist(),
         "quota_risk": outcome.quota_risk,
+    }
+
+
+def audit_figures(outcome: Outcome) -> dict[str, Any]:
+    """The figures of an audit for machines; quotas and endowments in ticks."""
+    names = [member.name for member in outcome.agreement.members]
+    figures = {
+        "digest": outcome.agreement.digest.hex(),
+        **outcome_figures(outcome),
+        "complete": outcome.state.over,
         "endowment": dict(zip(names, outcome.endowment.tolist(), strict=True)),
         "privacy": statement(outcome.agreement),
     }

@@ -84,8 +84,6 @@ class BacklogGuard:
     """
 
     limit_of: Callable[[int, int], BacklogLimit | None]
-    cut: int = 0
-    """How many connections were closed."""
     _connections: dict[int, _Connection] = field(default_factory=dict)
     """TCP connections by descriptor."""
     _others: dict[int, int] = field(default_factory=dict)
@@ -159,7 +157,6 @@ class BacklogGuard:
         return connection
 
     def _close(self, fd: int) -> None:
-        self.cut += 1
         with suppress(OSError), _borrowed_socket(fd) as tcp:
             tcp.shutdown(socket.SHUT_RDWR)
 

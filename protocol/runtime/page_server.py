@@ -88,7 +88,7 @@ class PageServer:
     @property
     def readers(self) -> int:
         """The number of open connections."""
-        return self._server.readers
+        return len(self._server.connections)
 
     def close(self) -> None:
         """Send the last update to readers that accept it at once, and stop."""
@@ -110,7 +110,7 @@ class _Server(ThreadingMixIn, TCPServer):
         self.root = root
         self.closing = threading.Event()
         #: Open connections, oldest first, and whether each has requested anything.
-        self._connections: dict[Any, bool] = {}
+        self.connections: dict[Any, bool] = {}
         self.source = source
         self._lock = threading.Lock()
         #: The newest update with its version, drawn once for all readers.
@@ -126,24 +126,20 @@ class _Server(ThreadingMixIn, TCPServer):
                 self._drawn = version, self.source.news().encode()
             return self._drawn
 
-    @property
-    def readers(self) -> int:
-        return len(self._connections)
-
     def mark_active(self, connection: Any) -> None:
         """Note that a connection has requested the page, so that idle ones are closed before it."""
         with self._lock:
-            if connection in self._connections:
-                self._connections[connection] = True
+            if connection in self.connections:
+                self.connections[connection] = True
 
     def process_request(self, request: Any, client_address: Any) -> None:
         with self._lock:
             replaced = None
-            if len(self._connections) >= READERS:
-                idle = (other for other, active in self._connections.items() if not active)
-                replaced = next(idle, next(iter(self._connections)))
-                del self._connections[replaced]
-            self._connections[request] = False
+            if len(self.connections) >= READERS:
+                idle = (other for other, active in self.connections.items() if not active)
+                replaced = next(idle, next(iter(self.connections)))
+                del self.connections[replaced]
+            self.connections[request] = False
         if replaced is not None:
             with suppress(OSError):  # its own thread closes it
                 replaced.shutdown(socket.SHUT_RDWR)
@@ -154,7 +150,7 @@ class _Server(ThreadingMixIn, TCPServer):
             super().process_request_thread(request, client_address)
         finally:
             with self._lock:
-                self._connections.pop(request, None)
+                self.connections.pop(request, None)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore it: a reader may leave at any time."""

@@ -17,7 +17,7 @@ _BUSY_SECONDS = 0.5  # spent on other things between two waits, and still counte
 _PACES = 4.0  # with a slow pace, only waits of this many paces are long
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class WaitTime:
     """How long the rounds have waited for one member."""
 

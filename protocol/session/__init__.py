@@ -4,7 +4,3 @@
 `handshake`, `exchange`, `sealing`, `faults`, `outbox` and `timers`; `explain` writes the errors.
 Never here: a socket, a clock, a disk, or a private number.
 """
-
-from protocol.session.phases import TRANSITIONS, Event, Phase
-
-__all__ = ["TRANSITIONS", "Event", "Phase"]

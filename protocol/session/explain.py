@@ -4,51 +4,43 @@ Every text names the member, the round and what to do next. Never here: a privat
 decision whether something is a fault.
 """
 
+from protocol import errors
 from protocol.agreement.model import Agreement
-from protocol.errors import (
-    BadLedger,
-    DifferentPrices,
-    Diverged,
-    Equivocation,
-    ImpossibleTotal,
-    PeerError,
-    SottoError,
-    Unavailable,
-    Unsealed,
-)
 from protocol.rounds import RoundState
 from protocol.session.handshake import Handshake
 from protocol.wire.messages import MaskKey, Message, Signed
 
 
-def fault(proof: tuple[Signed, ...], me: str, state: RoundState) -> PeerError:
+def fault(proof: tuple[Signed, ...], me: str, state: RoundState) -> errors.PeerError:
     """Two messages prove equivocation, a single Halt proves other prices."""
     accused, evidence = proof[0].message.sender, tuple(signed.data for signed in proof)
     if len(proof) == 1:
         inputs = f"releases of round {state.round - 1}" if state.round else "mask keys"
         text = f"{accused!r} got other prices than {me!r} from the same {inputs}"
         text += "; compare versions and machines"
-        return DifferentPrices(text, sender=accused, evidence=evidence)
+        return errors.DifferentPrices(text, sender=accused, evidence=evidence)
     what = f"different messages for round {proof[0].message.round}"
     if all(isinstance(signed.message, MaskKey) for signed in proof):
         what = "different mask keys"
     text = f"{accused!r} signed two {what}; both are stored as evidence, and the session has ended"
-    return Equivocation(text, sender=accused, evidence=evidence)
+    return errors.Equivocation(text, sender=accused, evidence=evidence)
 
 
-def old_ledger(message: Message, agreement: Agreement, recorded: int) -> BadLedger:
+def old_ledger(message: Message, agreement: Agreement, recorded: int) -> errors.BadLedger:
     what = "the mask key" if isinstance(message, MaskKey) else f"release {message.round + 1}"
     count = f"{recorded} {'messages' if agreement.masked else 'releases'}"
-    return BadLedger(
+    return errors.BadLedger(
         f"others know {what} of {message.sender!r}, signed with its key, but this ledger holds "
         f"{count}: it is an old copy. Nothing was released. Restore the newest copy of the "
         "ledger; without it you cannot continue this session"
     )
 
 
-def impossible_total(error: ImpossibleTotal, messages: tuple[Signed, ...]) -> ImpossibleTotal:
+def impossible_total(
+    error: errors.ImpossibleTotal, messages: tuple[Signed, ...]
+) -> errors.ImpossibleTotal:
     """All members that have these releases see this. It proves no fault of any of them."""
-    return ImpossibleTotal(
+    return errors.ImpossibleTotal(
         f"{error}. Running the same command again ends the same way. Compare versions with the "
         "others. Then run `party abandon --out DIR`: it ends the session here and destroys its "
         "secrets. The next session can begin at the prices reached (`coordinator new --from`)",
@@ -62,7 +54,7 @@ def out_of_patience(
     missing: tuple[str, ...],
     handshake: Handshake,
     diverged: dict[str, Signed],
-) -> SottoError:
+) -> errors.SottoError:
     """Why this party stops waiting. Nothing is final: the same command resumes the session."""
     names = ", ".join(map(repr, missing))
     first = next((name for name in missing if name in diverged), None)
@@ -78,19 +70,19 @@ def out_of_patience(
     waited = f"{agreement.transport.patience_seconds:g} seconds"
     progress = f"round {state.round} of {agreement.rounds}"
     if state.over:
-        return Unsealed(
+        return errors.Unsealed(
             f"all rounds are closed, but there is no seal of {names}{''.join(hints)}. The outcome "
             "is valid but unsealed. Run the same command again when they are back, or when a "
             "member that has their seals is"
         )
     if first is not None:
-        return Diverged(
+        return errors.Diverged(
             f"{first!r} has another chain hash in {progress}, and after {waited} no member has "
             "shown why. Nothing is lost: run the same command to resume",
             sender=first,
             evidence=(diverged[first].data,),
         )
-    return Unavailable(
+    return errors.Unavailable(
         f"nothing from {names} for {waited} in {progress}{''.join(hints)}. "
         "Nothing is lost: run the same command again when they are back"
     )

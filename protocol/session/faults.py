@@ -4,6 +4,8 @@ A Halt is an envelope. Its claim counts for nothing; its evidence is examined he
 this file may rely on the word of any member except the accused.
 """
 
+from contextlib import suppress
+
 from protocol.agreement.model import Agreement
 from protocol.errors import BadMessage
 from protocol.session.exchange import Exchanges, RoundBuffer
@@ -35,17 +37,6 @@ def clash(one: Signed, other: Signed, numbering: Exchanges) -> bool:
 def fits(evidence: tuple[Signed, ...], max_bytes: int) -> bool:
     """Whether one Halt can carry all of this. Evidence that does not fit convinces no peer."""
     return sum(len(s.data) + _MARK_BYTES for s in evidence) + ENVELOPE_BYTES <= max_bytes
-
-
-def opened(reader: Reader, halt: Halt) -> tuple[Signed, ...]:
-    """The evidence in a Halt, as far as it can be decoded. The rest accuses no member."""
-    evidence = []
-    for data in halt.evidence:
-        try:
-            evidence.append(reader.unpack(data))
-        except BadMessage:
-            continue
-    return tuple(evidence)
 
 
 class EvidenceIndex:
@@ -123,8 +114,12 @@ class FaultDetector:
         return None
 
     def open(self, signed: Signed, halt: Halt) -> tuple[Signed, ...]:
-        """A Halt, followed by its evidence."""
-        return (signed, *opened(self._reader, halt))
+        """A Halt, then its evidence as far as it can be decoded. The rest accuses no member."""
+        messages = [signed]
+        for data in halt.evidence:
+            with suppress(BadMessage):
+                messages.append(self._reader.unpack(data))
+        return tuple(messages)
 
     def proof_in(self, messages: tuple[Signed, ...]) -> tuple[Signed, ...]:
         """What proves a fault: two messages that clash, or one Halt after other prices; else ().
@@ -145,7 +140,7 @@ class FaultDetector:
             return False
         if len(message.evidence) < len(last) or not fits((signed,), self._max_bytes):
             return False
-        shown = {s.message for s in opened(self._reader, message)}
+        shown = {s.message for s in self.open(signed, message)}
         return {s.message for s in last} <= shown
 
     def diverge(self, cause: Signed) -> tuple[Signed, ...] | None:

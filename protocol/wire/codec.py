@@ -48,6 +48,7 @@ REMEMBERED = 256
 _KINDS: dict[int, type[Message]] = {1: Hello, 2: Release, 3: Seal, 4: Halt, 5: MaskKey}
 _CODES = {kind: code for code, kind in _KINDS.items()}
 _HELLO = struct.Struct(f">{NONCE_BYTES}s?I{HEAD_BYTES}s{NONCE_BYTES}s")
+_HELLO_FIELDS = ("nonce", "wants_reply", "recorded", "nonce_digest", "echo")
 _EVIDENCE_BYTES = 28  # what a message of the evidence takes in a Halt beyond a release's length
 
 Sign = Callable[[bytes], bytes]
@@ -257,8 +258,8 @@ def _body(message: Message) -> bytes:
     if isinstance(message, Seal):
         return b"\1" if message.has_all_seals else b"\0"
     if isinstance(message, Hello):
-        fields = (message.nonce, message.wants_reply, message.recorded, message.nonce_digest)
-        return _HELLO.pack(*fields, message.echo) + message.known_ahead
+        fields = (getattr(message, name) for name in _HELLO_FIELDS)
+        return _HELLO.pack(*fields) + message.known_ahead
     if isinstance(message, MaskKey):
         return message.key + message.proof
     if isinstance(message, Halt):
@@ -270,18 +271,11 @@ def _read_hello(body: bytes, members: int | None) -> dict[str, Any]:
     """`members` is how many there are, where that is known."""
     if len(body) < _HELLO.size:
         raise BadMessage("the hello is too short")
-    nonce, wants_reply, recorded, nonce_digest, echo = _HELLO.unpack_from(body)
     known_ahead = body[_HELLO.size :]
     if known_ahead and members not in (None, len(known_ahead)):
         raise BadMessage("a hello must count known releases for every member, or for none")
-    return {
-        "nonce": nonce,
-        "wants_reply": wants_reply,
-        "recorded": recorded,
-        "nonce_digest": nonce_digest,
-        "echo": echo,
-        "known_ahead": known_ahead,
-    }
+    fields = dict(zip(_HELLO_FIELDS, _HELLO.unpack_from(body), strict=True))
+    return fields | {"known_ahead": known_ahead}
 
 
 def _read_halt(body: bytes, members: int) -> dict[str, Any]:

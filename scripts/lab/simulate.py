@@ -25,6 +25,7 @@ from protocol.errors import BadCommand
 from protocol.numeric import Floats
 from protocol.outcome.outcome import Outcome, outcome
 from protocol.outcome.private_quota import Allocation
+from protocol.outcome.quota import prorata
 from protocol.planning.verdict import verdict
 from protocol.privacy.calibration import Calibration
 from protocol.privacy.sensitivity import first_caps
@@ -109,11 +110,11 @@ def settled(
     used = np.sum([p.quota_ticks for p in settlements], axis=0)
     equal = [
         plan_within(data, amounts(agreement, row, k), floor=quantities(agreement).floor[k])
-        for k, (data, row) in enumerate(zip(instance.data, result.prorata, strict=True))
+        for k, (data, row) in enumerate(zip(instance.data, prorata(agreement), strict=True))
     ]
     quota = [p.within_quota.utility for p in settlements if p.within_quota is not None]
     all_plan = len(quota) == len(settlements)
-    prorata = [plan.utility for plan in equal if plan is not None]
+    equal_utility = [plan.utility for plan in equal if plan is not None]
     uses = np.sum([p.at_prices.uses for p in settlements if p.at_prices is not None], axis=0)
     above = uses - quantities(agreement).floor.sum(axis=0)
     extra = np.sum([p.extra_ticks for p in settlements if p.extra_ticks is not None], axis=0)
@@ -125,8 +126,8 @@ def settled(
         "quota_overrun": max(0.0, float(used.max()) / agreement.ticks - 1.0),
         "payments": [p.payment for p in settlements],
         "gains": [p.gain for p in settlements],
-        "prorata_utility": math.fsum(prorata),
-        "prorata_plans": len(prorata),
+        "prorata_utility": math.fsum(equal_utility),
+        "prorata_plans": len(equal_utility),
         "price_plan_overrun": max(0.0, float((above / quantities(agreement).capacity).max()) - 1.0),
         "shortfall": float(np.max(extra)) / agreement.ticks,
     }

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from protocol.errors import BadCommand, Unavailable
-from protocol.outcome.replay import replay
 from protocol.runtime.cli import INTERRUPTED
 from protocol.wire.transcript import load
 from scripts.lab.common import local_session
 from tests.support.local_sessions import RunningSession, assert_undisturbed, options
+from tests.support.outcomes import replay
 from tests.support.process_control import Brake, kill
 from tests.support.relay_client import forged, hello, speaking
 from tests.support.wait import LIMIT, until

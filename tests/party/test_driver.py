@@ -11,12 +11,12 @@ from party.driver import Driver
 from party.ledger.session_ledger import Ledger
 from party.release.pacing import Pacer
 from protocol.agreement.model import Agreement
-from protocol.outcome.replay import replay
 from protocol.rounds import RoundEngine
 from protocol.wire.messages import Hello, MaskKey, Release, Seal, Signed
 from protocol.wire.transcript import Transcript
 from tests.support.builders import make_agreement, signer
 from tests.support.gates import Problem, Shift, gate
+from tests.support.outcomes import replay
 
 
 class Party:

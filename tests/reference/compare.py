@@ -19,6 +19,7 @@ from protocol.agreement.parse import from_table
 from protocol.agreement.render import written
 from protocol.errors import BadAgreement
 from protocol.outcome.outcome import Outcome
+from protocol.outcome.quota import prorata
 from protocol.rounds import RoundEngine
 from tests.reference import codec as reference
 from tests.reference import rounds as reference_rounds
@@ -141,7 +142,7 @@ def compare_outcomes(outcome: Outcome, ref: reference_rounds.RoundEngine, where:
         )
     equal("prices of the outcome", bits(outcome.prices), bits(ref.prices), where)
     equal("quota", outcome.quota.tolist(), ref.quota, where)
-    equal("prorata", outcome.prorata.tolist(), ref.prorata, where)
+    equal("prorata", prorata(outcome.agreement).tolist(), ref.prorata, where)
     equal("endowment", outcome.endowment.tolist(), ref.endowment, where)
     equal("payments", bits(outcome.payments), bits(ref.payments), where)
 

@@ -1,12 +1,15 @@
 """Outcomes of sessions that are played as numbers alone."""
 
+from collections import deque
 from typing import Any
 
 import numpy as np
 
 from protocol.agreement.model import Agreement
 from protocol.outcome.outcome import Outcome
-from protocol.rounds import RoundEngine
+from protocol.outcome.replay import round_states
+from protocol.rounds import RoundEngine, RoundState
+from protocol.wire.transcript import Transcript
 
 
 def outcome_of(agreement: Agreement, rounds: Any) -> Outcome:
@@ -23,3 +26,8 @@ def outcome_of(agreement: Agreement, rounds: Any) -> Outcome:
         path=np.array([state.prices.current for state in states]),
         sealed=False,
     )
+
+
+def replay(agreement: Agreement, transcript: Transcript) -> RoundState:
+    """The last round state of a transcript. All states are verified on the way."""
+    return deque(round_states(agreement, transcript), maxlen=1)[0]

@@ -28,7 +28,6 @@ from protocol.errors import (
     SottoError,
     Unavailable,
 )
-from protocol.outcome.replay import replay
 from protocol.session.phases import Phase
 from protocol.wire.codec import Reader
 from protocol.wire.messages import (
@@ -42,6 +41,7 @@ from protocol.wire.messages import (
 from protocol.wire.transcript import Transcript
 from tests.support.adversary import Adversary, Faults
 from tests.support.builders import dump, make_agreement, signer
+from tests.support.outcomes import replay
 from tests.support.simulated_disk import Disk, Stored, Violation, flip_bit
 from tests.support.simulated_party import FreshNoise, Party, Problem, SeededMasks, WatchedGate
 

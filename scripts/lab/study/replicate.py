@@ -21,6 +21,7 @@ from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import amounts, quantities
 from protocol.numeric import Floats, Ticks
 from protocol.outcome.outcome import Outcome
+from protocol.outcome.quota import prorata
 from protocol.privacy.calibration import Calibration
 from protocol.rounds import RoundEngine
 from scripts.lab.common.convergence import first_below, outcome_prices
@@ -260,7 +261,7 @@ def _sessions(unit: Unit) -> list[Row]:
         if experiment.hindsight:
             row["placebo_best"] = gap(min(companies.dual(prices) for prices in other.outcome.path))
         if experiment.quota and VARIANTS[name].caps:
-            equal = equal or splits.within(agreement, own.outcome.prorata, "prorata")
+            equal = equal or splits.within(agreement, prorata(agreement), "prorata")
             row |= equal | splits.within(agreement, own.quota, "quota")
             row["quota_over"] = _over(agreement, own.quota)
         if experiment.quota and not setting.demands:

@@ -18,13 +18,13 @@ from party.ledger.session_ledger import Ledger
 from protocol.agreement.model import Agreement
 from protocol.errors import BadLedger, Diverged, Equivocation, InternalError
 from protocol.outcome.private_quota import Allocation
-from protocol.outcome.replay import replay
 from protocol.runtime.cli import Interrupted
 from protocol.runtime.wait_times import WaitTime
 from protocol.wire.messages import Release, Seal
 from protocol.wire.transcript import Transcript
 from tests.support.builders import make_agreement, play, sign
 from tests.support.ledgers import in_memory, release, run_python
+from tests.support.outcomes import replay
 
 
 def test_every_commit_is_flushed_and_the_file_is_locked(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ import pytest
 
 from party.release.masks import MaskSecret, announcement
 from protocol.errors import BadLedger, DifferentPrices, Equivocation, ImpossibleTotal
-from protocol.outcome.replay import replay
 from protocol.rounds import RoundEngine, mask_keys, session_id
 from protocol.session.effects import Fail, Record
 from protocol.session.machine import Session
@@ -13,6 +12,7 @@ from protocol.session.phases import Phase
 from protocol.wire.messages import Halt, Message, Reason, Release, Signed
 from protocol.wire.transcript import Transcript
 from tests.support.builders import make_agreement, sign, signer
+from tests.support.outcomes import replay
 from tests.support.session_harness import NONCE, SessionHarness
 
 AGREEMENT = make_agreement(members=3, rounds=2, reveal="totals")

@@ -18,14 +18,13 @@ from protocol.agreement.parse import from_table
 from protocol.agreement.schema import TICKS
 from protocol.errors import BadTranscript
 from protocol.numeric import Floats
-from protocol.outcome.replay import replay
 from protocol.rounds import RoundEngine, RoundState
 from protocol.wire.messages import Release, Seal, Signed
 from protocol.wire.transcript import MAGIC, Transcript, load
 from tests.reference import codec as reading
 from tests.support import ROOT
 from tests.support.builders import dump, make_agreement, play, release_at, sign
-from tests.support.outcomes import outcome_of
+from tests.support.outcomes import outcome_of, replay
 from tests.support.session_harness import ending_early
 from tests.support.wait import LIMIT
 

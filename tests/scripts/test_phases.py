@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from protocol.session.diagram import mermaid, page
 from protocol.session.phases import TRANSITIONS, Phase
+from scripts.lab.phases import mermaid, page
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 
 def test_the_page_is_what_the_command_makes() -> None:

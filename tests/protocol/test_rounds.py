@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from protocol.errors import BadAgreement
-from protocol.validation import require_playable
+from protocol.rounds import RoundEngine
 from tests.support.builders import make_agreement
 
 PRIVATE: dict[str, Any] = {
@@ -16,8 +16,8 @@ PRIVATE: dict[str, Any] = {
 
 def test_an_ordinary_agreement_passes() -> None:
     """Terms that a party can compute with pass."""
-    require_playable(make_agreement())
-    require_playable(make_agreement(**PRIVATE, privacy={"epsilon": 1.0, "delta": 1e-3}))
+    RoundEngine(make_agreement())
+    RoundEngine(make_agreement(**PRIVATE, privacy={"epsilon": 1.0, "delta": 1e-3}))
 
 
 def test_noise_that_no_message_can_carry_is_refused() -> None:
@@ -26,7 +26,7 @@ def test_noise_that_no_message_can_carry_is_refused() -> None:
         **PRIVATE, rounds=1_000_000, privacy={"epsilon": 1e-6, "delta": 1e-10}
     )
     with pytest.raises(BadAgreement, match="fewer rounds"):
-        require_playable(agreement)
+        RoundEngine(agreement)
 
 
 def test_noise_shares_too_small_for_the_proof_are_refused() -> None:
@@ -41,4 +41,4 @@ def test_noise_shares_too_small_for_the_proof_are_refused() -> None:
         privacy={"epsilon": 100.0, "delta": 0.1},
     )
     with pytest.raises(BadAgreement, match="reveal is 'totals'"):
-        require_playable(agreement)
+        RoundEngine(agreement)

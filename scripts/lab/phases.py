@@ -46,3 +46,7 @@ def page() -> str:
             "",
         ]
     )
+
+
+if __name__ == "__main__":
+    print(page(), end="")
