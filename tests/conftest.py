@@ -7,6 +7,7 @@ tests that it left out.
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -37,6 +38,19 @@ def pytest_deselected(items: list[pytest.Item]) -> None:
     for item in items:
         entry = slow_entry(item.path, item.name) or item.path.relative_to(ROOT).as_posix()
         _left_out[entry] += 1
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Hand the list to the process that prints the summary. Every worker has the whole list."""
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["left_out"] = dict(_left_out)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    if not _left_out:
+        _left_out.update(getattr(node, "workeroutput", {}).get("left_out", {}))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
