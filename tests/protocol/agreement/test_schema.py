@@ -29,27 +29,27 @@ def test_no_other_module_states_a_number(name: str) -> None:
 
 def test_every_default_is_within_its_limits() -> None:
     """What a missing field gets could also be stated."""
-    ranges = {
-        schema.OVERRUN: schema.OVERRUN_RANGE,
-        schema.TAU: schema.TAU_RANGE,
-        schema.MOMENTUM: schema.MOMENTUM_RANGE,
-        schema.PACE_SECONDS: schema.PACE_RANGE,
-        schema.PATIENCE_SECONDS: schema.PATIENCE_RANGE,
-        schema.TOLERANCE: schema.TOLERANCE_RANGE,
-        schema.RESERVE: schema.RESERVE_RANGE,
-        schema.DRAFT_EPSILON: schema.EPSILON_RANGE,
-        schema.DRAFT_DELTA: schema.DELTA_RANGE,
-    }
-    for default, limits in ranges.items():
+    ranges = [
+        (schema.OVERRUN, schema.OVERRUN_RANGE),
+        (schema.TAU, schema.TAU_RANGE),
+        (schema.MOMENTUM, schema.MOMENTUM_RANGE),
+        (schema.PACE_SECONDS, schema.PACE_RANGE),
+        (schema.PATIENCE_SECONDS, schema.PATIENCE_RANGE),
+        (schema.TOLERANCE, schema.TOLERANCE_RANGE),
+        (schema.RESERVE, schema.RESERVE_RANGE),
+        (schema.DRAFT_EPSILON, schema.EPSILON_RANGE),
+        (schema.DRAFT_DELTA, schema.DELTA_RANGE),
+    ]
+    for default, limits in ranges:
         assert limits.least <= default <= limits.most
-    choices = {
-        schema.REVEAL: schema.REVEALS,
-        schema.SHAPE: schema.SHAPES,
-        schema.START: schema.STARTS,
-        schema.TOPOLOGY: schema.TOPOLOGIES,
-        schema.DRAFT_MODE: schema.MODES,
-    }
-    for choice, allowed in choices.items():
+    choices = [
+        (schema.REVEAL, schema.REVEALS),
+        (schema.SHAPE, schema.SHAPES),
+        (schema.START, schema.STARTS),
+        (schema.TOPOLOGY, schema.TOPOLOGIES),
+        (schema.DRAFT_MODE, schema.MODES),
+    ]
+    for choice, allowed in choices:
         assert choice in allowed
 
 
