@@ -13,11 +13,12 @@ number is computed.
 
 import math
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
-from protocol.numeric import Floats, Ticks, apportion, column_sums, ordered_sum, row_sums
-from protocol.pricing.cutting_planes import BarrierPoint, Cuts, Flags, Polytope, tightest
+from protocol.numeric import Flags, Floats, Ticks, apportion, column_sums, ordered_sum, row_sums
+from protocol.pricing.cutting_planes import BarrierPoint, Cuts, Polytope, tightest
 from protocol.pricing.epigraph import center_in_value
 from protocol.pricing.paths import Paths, consistent
 from protocol.pricing.weights import Basis, best_weights
@@ -114,11 +115,14 @@ class CenterRule:
         worth: Floats | None = None,
         start: Floats | None = None,
         limit: Floats | None = None,
+        earlier: Cuts | None = None,
     ) -> None:
         """`worth` and `start` are in money for a whole capacity; values up to 0 mean unknown.
 
         The first prices are `start`, or else `worth`, or else 1. Guarantee: no price is above a
-        fourth of `limit` while the scale is searched, and none reaches it later.
+        fourth of `limit` while the scale is searched, and none reaches it later. `earlier` cuts,
+        all with the number −1, choose prices and are in no certificate. With them the scale is
+        known, and the first prices are their centre.
         """
         self._members, self._ticks, self._reserve = members, ticks, reserve_ticks
         self._most_cuts = 4 * resources + 16
@@ -131,14 +135,31 @@ class CenterRule:
         unit = np.where(guess > 0.0, guess, self._highest)
         self._unit: Floats = np.minimum(unit, self._ceiling)
         self._start = self._unit if start is None else np.minimum(asked, self._ceiling)
+        self._earlier = earlier
 
-    @property
+    @cached_property
     def first(self) -> Center:
         """The state before the first round."""
+        with np.errstate(all="ignore"):
+            center = self._continued()
+        if center is not None:
+            return center
         m = len(self._unit)
         none = Cuts(np.zeros(0, dtype=np.int64), np.zeros((0, m)), np.zeros((0, m)))
         search = Search(np.zeros(m, dtype=np.bool_))
         return Center(0, self._start, self._box(self._start), none, search)
+
+    def _continued(self) -> Center | None:
+        """The centre of the earlier cuts, as far as they agree; None if there is none."""
+        if self._earlier is None or not len(self._earlier.rounds):
+            return None
+        box = self._box(np.minimum(np.maximum(self._start, self._earlier.asked[-1]), self._ceiling))
+        cuts, y = _agreeing(self._earlier, box)
+        if not len(cuts.rounds):
+            return None
+        center = _consistent(Center(0, y, box, cuts, None))
+        y, view = self._center(center, self._gap(center.cuts, box))
+        return None if view is None else replace(center, prices=y)
 
     def next(self, center: Center, totals: Ticks) -> Center:
         """The state after a round that asked `center.prices` and had these totals, in ticks."""
@@ -206,49 +227,61 @@ class CenterRule:
 
     def _first_center(self, center: Center) -> Center:
         """The first centre in the box: of the last round and all that agree with it."""
-        y: Floats = center.box / 2.0
-        kept = center.cuts[:0]
-        for number in reversed(range(center.round)):
-            cut = center.cuts[number : number + 1]
-            inside = Polytope(kept, center.box).enter(y, cut.asked[0], cut.slopes[0])
-            if inside is not None:
-                kept, y = cut + kept, inside
+        kept, y = _agreeing(center.cuts, center.box)
         if not len(kept.rounds):
             return self._certify_last(replace(center, exact=True))
-        return self._move_to_center(_consistent(replace(center, cuts=kept, search=None)), y)
+        center = replace(center, prices=y, cuts=kept, search=None)
+        return self._move_to_center(_consistent(center))
 
     def _take_cut(self, before: Center, after: Center) -> Center:
-        """Add the newest cut. If it contradicts others, ask again; if it still does, believe it."""
+        """Add the newest cut. If it contradicts others, ask again; if it still does, believe it.
+
+        If there are earlier cuts, they are given up first: the models may have changed.
+        """
+        own = after.cuts.rounds >= 0
         paths = before.paths.add(after.cuts.asked, after.cuts.slopes)
         if paths.doubt <= _most_doubt(before):
             after = replace(after, paths=paths, again=False)
+        elif not own.all():
+            after = _consistent(replace(after, cuts=after.cuts[own]))
         elif not before.again:
             return replace(before, round=after.round, again=True)
         else:
             after = _consistent(after)
-        return self._move_to_center(after, before.prices)
+        return self._move_to_center(after)
 
-    def _move_to_center(self, center: Center, y: Floats) -> Center:
+    def _move_to_center(self, center: Center) -> Center:
         """Certify, and move to the centre, from prices inside all cuts but the newest."""
         best, basis = self._best(center)
         higher = self._higher_box(center.box, best)
         if np.any(higher > center.box):
             center = replace(center, box=higher, basis=None, best=None)
             best, basis = self._best(center)
-        cuts, box = center.cuts, center.box
-        y, view = center_in_value(cuts, center.paths, box, y, best.gap) or _center_of_cuts(
-            cuts, box, y
-        )
+        cuts, own = center.cuts, center.cuts.rounds >= 0
+        y, view = self._center(center, best.gap if own.all() else self._gap(cuts, center.box))
+        if view is None and not own.all():
+            # Earlier cuts may be in the way: go on without them.
+            return self._move_to_center(replace(center, cuts=cuts[own], paths=center.paths[own]))
         center = replace(center, prices=y, basis=basis, best=best, exact=view is None)
         if view is None or len(cuts.rounds) <= self._most_cuts:
             return center
-        needed = np.array([number in basis for number in cuts.rounds.tolist()])
+        needed = own & np.array([number in basis for number in cuts.rounds.tolist()])
         kept = tightest(view, self._most_cuts, needed)
         return replace(center, cuts=cuts[kept], paths=center.paths[kept])
 
+    def _center(self, center: Center, gap: float) -> tuple[Floats, BarrierPoint | None]:
+        """The centre in prices and value, or else that of the cuts; None if there is neither."""
+        cuts, box, y = center.cuts, center.box, center.prices
+        return center_in_value(cuts, center.paths, box, y, gap) or _center_of_cuts(cuts, box, y)
+
+    def _gap(self, cuts: Cuts, box: Floats) -> float:
+        """The gap of all cuts, earlier ones included. It steers, and proves nothing."""
+        return self._certify(replace(cuts, rounds=np.arange(len(cuts.rounds))), box, None)[0].gap
+
     def _best(self, center: Center) -> tuple[Certificate, Basis]:
         """The certificate of the best weights, or that of earlier rounds if it is better."""
-        best, basis = self._certify(center.cuts, center.box, center.basis)
+        own = center.cuts[center.cuts.rounds >= 0]
+        best, basis = self._certify(own, center.box, center.basis)
         if center.best is not None and not best.gap < center.best.gap:
             best = center.best
         return best, basis
@@ -306,6 +339,18 @@ def _center_of_cuts(cuts: Cuts, box: Floats, y: Floats) -> tuple[Floats, Barrier
     return (y, None) if inside is None else Polytope(cuts, box).center(inside)
 
 
+def _agreeing(cuts: Cuts, box: Floats) -> tuple[Cuts, Floats]:
+    """The newest cut and all that agree with it, and prices inside them."""
+    y: Floats = box / 2.0
+    kept = cuts[:0]
+    for number in reversed(range(len(cuts.rounds))):
+        cut = cuts[number : number + 1]
+        inside = Polytope(kept, box).enter(y, cut.asked[0], cut.slopes[0])
+        if inside is not None:
+            kept, y = cut + kept, inside
+    return kept, y
+
+
 def _most_doubt(center: Center) -> float:
     """The length of a cycle above which rounds contradict each other, in money.
 
@@ -313,7 +358,9 @@ def _most_doubt(center: Center) -> float:
     solver's tolerance stay below it, and values that are off by so much still help.
     """
     best = center.best
-    return 0.0 if best is None else _SMALL * max(best.gap, math.fsum(best.prices))
+    if best is None or np.any(center.cuts.rounds < 0):
+        return _SMALL * math.fsum(center.prices)
+    return _SMALL * max(best.gap, math.fsum(best.prices))
 
 
 def _consistent(center: Center) -> Center:

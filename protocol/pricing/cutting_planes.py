@@ -16,9 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from protocol.numeric import Floats, Ticks, ordered_sum, row_sums
-
-Flags = np.ndarray[tuple[int], np.dtype[np.bool_]]
+from protocol.numeric import Flags, Floats, Ticks, ordered_sum, row_sums
 
 _STEPS = 40  # of Newton's method, at most; usually three
 _NEAR = 0.1  # decrement from which one full step is safe, and near enough
@@ -35,7 +33,7 @@ class Cuts:
     asked: Floats
     slopes: Floats
 
-    def __getitem__(self, kept: "slice | Ticks") -> "Cuts":
+    def __getitem__(self, kept: "slice | Ticks | Flags") -> "Cuts":
         return Cuts(self.rounds[kept], self.asked[kept], self.slopes[kept])
 
     def __add__(self, more: "Cuts") -> "Cuts":

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from protocol.numeric import Floats, Ticks, row_sums
+from protocol.numeric import Flags, Floats, Ticks, row_sums
 
 _LOOKED_AT = 256  # rounds that are tried, at most, when some must be given up
 
@@ -29,7 +29,7 @@ class Paths:
     #: The longest cycle that a round closed when it was added; 0 if none was positive.
     doubt: float = 0.0
 
-    def __getitem__(self, kept: "slice | Ticks") -> "Paths":
+    def __getitem__(self, kept: "slice | Ticks | Flags") -> "Paths":
         """The paths between some of the rounds. They may still lead through the others."""
         return Paths(self.lengths[kept][:, kept], self.doubt)
 

@@ -59,6 +59,7 @@ class Reader:
     worth: Vector | None = None
     start: Vector | None = None
     limit: Vector | None = None
+    earlier: list[tuple[Vector, Vector]] = field(default_factory=list)
     round: int = 0
     exact: bool = False
     seeking: bool = True
@@ -86,6 +87,30 @@ class Reader:
         self.prices = list(self.origin)
         self.box = self.box_of(self.prices)
         self.raised = [False] * self.m
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Begin at the centre of the earlier cuts, if they have one."""
+        if not self.earlier:
+            return
+        last = self.earlier[-1][0]
+        first = [
+            min(max(p, y), most) for p, y, most in zip(self.origin, last, self.ceiling, strict=True)
+        ]
+        prices, box, self.box = self.prices, self.box, self.box_of(first)
+        self.rounds = [-1] * len(self.earlier)
+        self.asked, self.slopes = map(list, zip(*self.earlier, strict=True))
+        y = self.agreeing()
+        found = None
+        if self.rounds:
+            self.prices = y
+            self.give_up()
+            found = self.next_centre(y, self.gap())
+        if found is not None:
+            self.prices, self.seeking = found[0], False
+        else:
+            self.prices, self.box = prices, box
+            self.rounds, self.asked, self.slopes, self.paths, self.doubt = [], [], [], [], 0.0
 
     def box_of(self, prices: Vector) -> Vector:
         top = 4.0 * (max(prices) or self.highest)
@@ -117,6 +142,11 @@ class Reader:
             self.keep(number, asked, g)
             self.paths, self.doubt, self.again = paths, doubt, False
             self.centre(asked)
+        elif -1 in self.rounds:
+            self.only([i for i, number in enumerate(self.rounds) if number >= 0])
+            self.keep(number, asked, g)
+            self.give_up()
+            self.centre(asked)
         elif not self.again:
             self.again = True
         else:
@@ -125,8 +155,8 @@ class Reader:
             self.centre(asked)
 
     def most_doubt(self) -> float:
-        if self.best is None:
-            raise AssertionError("every round has a certificate")
+        if self.best is None or -1 in self.rounds:
+            return 2.0**-10 * math.fsum(self.prices)
         return 2.0**-10 * max(self.best.gap, math.fsum(self.best.prices))
 
     def give_up(self) -> None:
@@ -200,6 +230,18 @@ class Reader:
 
     def settle(self) -> None:
         """The scale is found: the box stays, and the first centre is sought."""
+        rounds, asked, slopes = self.rounds, self.asked, self.slopes
+        y = self.agreeing()
+        if not self.rounds:
+            self.rounds, self.asked, self.slopes, self.exact = rounds, asked, slopes, True
+            self.alone()
+            return
+        self.prices, self.seeking = y, False
+        self.give_up()
+        self.centre(y)
+
+    def agreeing(self) -> Vector:
+        """Keep the newest cut and all that agree with it. Prices inside them."""
         y = [u / 2.0 for u in self.box]
         rounds: list[int] = []
         asked: list[Vector] = []
@@ -211,16 +253,11 @@ class Reader:
                 rounds.insert(0, self.rounds[i])
                 asked.insert(0, self.asked[i])
                 slopes.insert(0, self.slopes[i])
-        if not rounds:
-            self.exact = True
-            self.alone()
-            return
         self.rounds, self.asked, self.slopes = rounds, asked, slopes
-        self.seeking = False
-        self.give_up()
-        self.centre(y)
+        return y
 
     def centre(self, y: Vector) -> None:
+        before = self.basis, self.best
         best = self.improved()
         if best.gap <= best.small:
             short = [part > 2.0**-20 for part in best.excess]
@@ -228,21 +265,32 @@ class Reader:
             higher = [min(4.0 * u, limit) if grow else u for u, limit, grow in most]
             if any(h > u for h, u in zip(higher, self.box, strict=True)):
                 self.box, self.basis, self.best = higher, None, None
+                before = None, None
                 best = self.improved()
+        own = [i for i, number in enumerate(self.rounds) if number >= 0]
+        mixed = len(own) < len(self.rounds)
+        found = self.next_centre(y, self.gap() if mixed else best.gap)
+        if found is None and mixed:
+            self.basis, self.best = before
+            self.only(own)
+            self.paths = [[self.paths[a][i] for i in own] for a in own]
+            self.centre(y)
+            return
         self.best = best
-        found = centre_in_value(self.asked, self.slopes, self.paths, self.doubt, self.box, y, best)
-        if found is None:
-            found = self.centre_of_cuts(y)
         if found is None:
             self.exact = True
             return
         self.prices, region, point = found
         most_cuts = 4 * self.m + 16
         if len(self.rounds) > most_cuts:
-            needed = [number in (self.basis or []) for number in self.rounds]
+            needed = [number >= 0 and number in (self.basis or []) for number in self.rounds]
             kept = tightest(region, point, most_cuts, needed)
             self.only(kept)
             self.paths = [[self.paths[a][i] for i in kept] for a in kept]
+
+    def next_centre(self, y: Vector, gap: float) -> tuple[Vector, Region, Vector] | None:
+        found = centre_in_value(self.asked, self.slopes, self.paths, self.doubt, self.box, y, gap)
+        return self.centre_of_cuts(y) if found is None else found
 
     def centre_of_cuts(self, y: Vector) -> tuple[Vector, Region, Vector] | None:
         before = in_box(self.asked[:-1], self.slopes[:-1], self.box)
@@ -256,19 +304,33 @@ class Reader:
 
     def improved(self) -> Proof:
         """The certificate of the best weights, if it is better than the one before."""
+        own = [i for i, number in enumerate(self.rounds) if number >= 0]
+        new, self.basis = self.weighed(own, [self.rounds[i] for i in own], self.basis)
+        return new if self.best is None or new.gap < self.best.gap else self.best
+
+    def gap(self) -> float:
+        """The gap of all cuts, earlier ones too."""
+        every = list(range(len(self.rounds)))
+        return self.weighed(every, every, None)[0].gap
+
+    def weighed(
+        self, cuts: list[int], numbers: list[int], basis: list[int] | None
+    ) -> tuple[Proof, list[int]]:
+        """The certificate of the best weights of some cuts, and its basis."""
+        asked, slopes = [self.asked[i] for i in cuts], [self.slopes[i] for i in cuts]
         paid = [
             in_order([g * a for g, a in zip(*rows, strict=True)])
-            for rows in zip(self.slopes, self.asked, strict=True)
+            for rows in zip(slopes, asked, strict=True)
         ]
-        weights, self.basis = best_weights(self.rounds, paid, self.slopes, self.box, self.basis)
+        weights, basis = best_weights(numbers, paid, slopes, self.box, basis)
         counted = [i for i in range(len(weights)) if weights[i] != 0.0]
-        new = self.proof(
-            [self.rounds[i] for i in counted],
-            [self.asked[i] for i in counted],
-            [self.slopes[i] for i in counted],
+        proof = self.proof(
+            [numbers[i] for i in counted],
+            [asked[i] for i in counted],
+            [slopes[i] for i in counted],
             shared_out([int(weights[i] * 2.0**60) for i in counted]),
         )
-        return new if self.best is None or new.gap < self.best.gap else self.best
+        return proof, basis
 
     def proof(
         self, rounds: list[int], asked: list[Vector], slopes: list[Vector], whole: list[int]
@@ -354,7 +416,7 @@ def centre_in_value(
     doubt: float,
     box: Vector,
     y: Vector,
-    best: Proof,
+    gap: float,
 ) -> tuple[Vector, Region, Vector] | None:
     n, m = len(asked), len(box)
     heights = [max(paths[a][i] for a in range(n)) for i in range(n)]
@@ -372,12 +434,12 @@ def centre_in_value(
         [1.0] * (m + 1),
     )
     level, down = [0.0] * m + [top], [0.0] * m + [1.0]
-    inside = entered(region, [*y, max(planes) + best.gap], level, down)
+    inside = entered(region, [*y, max(planes) + gap], level, down)
     if inside is None:
         return None
     region.high, region.times = [*box, top], [1.0] * m + [max(1.0, n / 2.0)]
     point, found = centre_of(region, inside)
-    if not found or not top - point[m] > max(doubt, 2.0**-8 * best.gap):
+    if not found or not top - point[m] > max(doubt, 2.0**-8 * gap):
         return None
     return point[:m], region, point
 

@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -24,6 +24,7 @@ from protocol.numeric import Floats, Ticks
 from protocol.outcome.payments import endowment, payments
 from protocol.outcome.quota import weighted_quota
 from protocol.pricing.center import WHOLE, Center, CenterRule, Certificate
+from protocol.pricing.cutting_planes import Cuts
 from protocol.pricing.rule import PRICE_LIMIT, PriceRule
 from scripts.lab.common.agreements import players, table
 from scripts.lab.common.instances import Instance, central, draw
@@ -433,6 +434,55 @@ def test_prices_stay_below_the_limit() -> None:
     assert prices.current[0] > PRICE_LIMIT / 10.0
 
 
+def earlier_cuts(rounds: list[list[list[float]]]) -> Cuts | None:
+    if not rounds:
+        return None
+    asked, slopes = (np.array(part) for part in zip(*rounds, strict=True))
+    return Cuts(np.full(len(rounds), -1), asked, slopes)
+
+
+def kept(center: Center) -> Cuts:
+    """The cuts of a session, as the next one takes them."""
+    return replace(center.cuts, rounds=np.full(len(center.cuts.rounds), -1))
+
+
+def certified(rule: CenterRule, place: Market) -> Center:
+    for center, _ in played(rule, place, 150):
+        if proof(center).within(1e-4):
+            break
+    return center
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_session_goes_on_from_the_cuts_of_another(seed: int) -> None:
+    """It needs about what was left, and its certificate rests on its own rounds."""
+    place = market(seed, 5, 5)
+    plain = CenterRule(members=5, resources=5, ticks=TICKS)
+    *_, (stopped, _) = played(plain, place, 20)
+    rule = CenterRule(members=5, resources=5, ticks=TICKS, earlier=kept(stopped))
+    center = certified(rule, place)
+    best = proof(center)
+    assert best.within(1e-4)
+    assert center.round < certified(plain, place).round
+    assert len(best.weights) <= center.round
+    assert place.dual_value(best.prices) - place.optimum <= best.bound
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_cuts_of_other_companies_do_no_harm(seed: int) -> None:
+    """They are given up, and the certificate is true."""
+    *_, (stopped, _) = played(
+        CenterRule(members=5, resources=5, ticks=TICKS), market(seed, 5, 5), 60
+    )
+    place = market(seed + 10, 5, 5)
+    center = certified(
+        CenterRule(members=5, resources=5, ticks=TICKS, earlier=kept(stopped)), place
+    )
+    best = proof(center)
+    assert best.within(1e-4)
+    assert place.dual_value(best.prices) - place.optimum <= best.bound
+
+
 def rule_of(case: dict[str, Any]) -> CenterRule:
     def array(numbers: list[float] | None) -> Floats | None:
         return None if numbers is None else np.array(numbers)
@@ -445,6 +495,7 @@ def rule_of(case: dict[str, Any]) -> CenterRule:
         worth=array(case["worth"]),
         start=array(case["start"]),
         limit=array(case["limit"]),
+        earlier=earlier_cuts(case["earlier"]),
     )
 
 
