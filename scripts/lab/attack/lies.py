@@ -148,6 +148,7 @@ def added(instance: Instance, agreement: Agreement) -> float:
     """
     brought = amounts(agreement, endowment(agreement)[LIAR], LIAR)
     left = instance.capacity - brought
-    share = instance.share[1:] * instance.capacity / left
+    most = np.minimum(instance.share[1:] * instance.capacity, left)
+    share = most / np.where(left > 0.0, left, 1.0)
     others = Instance(left, share, instance.data[1:])
     return central(instance).utility - central(others).utility

@@ -30,7 +30,8 @@ from scripts.lab.common.instances import RESOURCES, Instance, draw
 from scripts.lab.study.workers import local
 
 MEMBERS = (3, 5, 8, 10, 20, 50)
-HELPED, NOISY, READ = (5, 10), (10, 20, 50), 20
+HELPED, LARGE = (5, 10), (20, 50)
+NOISY, READ = (10, 20, 50), 10
 LIARS, SETS, QUICK_LIARS, QUICK_SETS = 6, 4, 2, 2
 QUICK_MEMBERS = 5
 ROUNDS, NOISY_ROUNDS, EPSILON, DELTA = 150, 60, 16.0, 1e-3
@@ -49,13 +50,15 @@ class Setting:
     near: float = 0.0
     epsilon: float | None = None
     reveal: str = "each"
+    #: The row with which those that help are compared.
+    compared: bool = False
 
     @property
     def part(self) -> str:
         """The table that shows it: a key of `TABLES`."""
         if self.epsilon is not None:
             return "noise"
-        return "helps" if self.near or self.shares else "exact"
+        return "helps" if self.near or self.shares or self.compared else "exact"
 
     def __str__(self) -> str:
         if self.epsilon is not None:
@@ -95,7 +98,8 @@ def settings() -> list[Setting]:
     """All rows of the table."""
     return [
         *(Setting(K) for K in MEMBERS),
-        *(Setting(K, shares=NARROW) for K in HELPED),
+        *(Setting(K, compared=True) for K in HELPED),
+        *(Setting(K, shares=NARROW) for K in (*HELPED, *LARGE)),
         *(Setting(K, near=near) for K in HELPED for near in (0.5, 0.9)),
         *(Setting(K, NARROW, epsilon=EPSILON, reveal="totals") for K in NOISY),
         Setting(READ, NARROW, epsilon=EPSILON, reveal="each"),
@@ -281,7 +285,7 @@ def shading(chosen: argparse.Namespace, console: Console) -> list[dict[str, Any]
         if shown:
             console.print(_shown(heading, shown))
             if chosen.page:
-                page.put(chosen.page, heading, _written(part, shown))
+                page.put(chosen.page, heading, written(part, shown, liars=liars, sets=sets))
     console.print(_WHAT, highlight=False)
     return rows
 
@@ -294,7 +298,7 @@ TABLES = {
 """The tables, and their sections of the page."""
 
 _SETTING = (
-    "`scripts/attack shading --page FILE` runs sessions in which the first member answers for "
+    "In these sessions the first member answers for "
     f"another company: {RESOURCES} resources, companies drawn as in the paper without minimum "
     "demands. The liar changes its values, its size, its use of one resource, or how much it "
     f"trades: {len(grid(RESOURCES))} lies. Each is a best response of some company, so no check "
@@ -302,7 +306,8 @@ _SETTING = (
 )
 _TERMS = {
     "exact": f"No noise, at most {ROUNDS} rounds, equal endowments.",
-    "helps": "No noise: narrow shares, or endowments that are near to what members use.",
+    "helps": "No noise: narrow shares, or endowments that are near to what members use, compared "
+    "with equal endowments and no limit on shares, for the same companies.",
     "noise": f"{NOISY_ROUNDS} rounds, shares {NARROW:g}/K, δ = {DELTA:g}, equal endowments.",
 }
 _WHAT = (
@@ -334,14 +339,17 @@ def _cells(row: dict[str, Any]) -> list[str]:
         _percents(row["hindsight"]), f"{row['hindsight']['money_most']:.1f}",
         _percents(row["beforehand"]), str(row["beforehand_loses"]),
         _percents(row["limit"]) if exact else "–",
-        _percents(row["others_lose"]), str(row["others_worse_than_alone"]),
+        _percents(row["others_lose"]), str(row["others_worse_than_alone"]) if exact else "–",
         f"{100.0 * row['apart']['most']:.1g}" if exact else "–",
     ]  # fmt: skip
 
 
-def _written(part: str, rows: list[dict[str, Any]]) -> list[str]:
-    """The section of a table."""
-    texts = (_SETTING, _WHAT, _TERMS[part]) if part == "exact" else (_TERMS[part],)
+def written(part: str, rows: list[dict[str, Any]], *, liars: int, sets: int) -> list[str]:
+    """The section of a table, with the command that makes it again."""
+    count = " ".join(str(members) for members in sorted({row["members"] for row in rows}))
+    command = f"--only {part} --members {count} --liars {liars} --sets {sets} --page FILE"
+    texts = (_SETTING, _WHAT) if part == "exact" else ()
+    texts = (f"`scripts/attack shading {command}`. {_TERMS[part]}", *texts)
     words = [line for text in texts for line in (*textwrap.wrap(text, 100), "")]
     return [*words, *page.grid(_COLUMNS, [_cells(row) for row in rows], _WORDS)]
 
