@@ -64,6 +64,11 @@ class ConnectionMonitor:
         #: Where libzmq reports what happens to the connection.
         self.events = socket.get_monitor_socket(sum(_FAILURES) | _LOST | _RETRYING)
 
+    @property
+    def connected(self) -> bool:
+        self._read_events()
+        return self._connected
+
     def connect(self, address: str) -> None:
         """Connect to the peer at this address, and no longer to an earlier one.
 
