@@ -22,7 +22,6 @@ from protocol.errors import BadCommand, PeerError
 from protocol.outcome.outcome import Outcome
 from protocol.outcome.outcome import outcome as compute_outcome
 from protocol.privacy.accountant import finite
-from protocol.report.csv import Rows, plain, public_csv
 from protocol.runtime.files import replace_private
 from protocol.runtime.wait_times import WaitTimes
 from protocol.wire.messages import Seal
@@ -56,6 +55,7 @@ def write_result(
 ) -> None:
     """Write all files. `on_report` is given the contents of the report, which are secret."""
     from party.settlement.private_report import private_document, private_parts
+    from protocol.report.csv import public_csv
 
     spending = _spending(ledger, outcome.agreement.digest)
     waits, unanswered = WaitTimes(outcome.agreement, ledger.waits()), ledger.unanswered()
@@ -207,6 +207,8 @@ def _private(outcome: Outcome, row: int, settlement: "Settlement") -> dict[str, 
 
 def plan_csv(data: CompanyModel, settlement: "Settlement") -> str:
     """A CSV file with the values of every variable in both plans. Secret."""
+    from protocol.report.csv import Rows, plain
+
     rows = Rows()
     rows.add("variable", "within_quota", "at_prices")
     blank = [""] * data.columns
