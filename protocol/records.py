@@ -87,6 +87,7 @@ def _define(cls: type[T], *, frozen: bool, kw_only: bool, repr: bool, eq: bool) 
     methods |= {"__eq__": _eq, "__hash__": _hash if frozen else None} if eq else {}
     methods |= {"__setattr__": _setattr, "__delattr__": _delattr} if frozen else {}
     own = set(vars(cls))
+    cls.__doc__ = cls.__doc__ or cls.__name__  # or the standard module computes a signature
     cls = dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=kw_only)(cls)
     for name, method in methods.items():
         if name not in own:
