@@ -154,6 +154,15 @@ def test_only_gate_and_settlement_read_the_solution(path: Path) -> None:
         assert not [call for call in calls(path) if call.endswith(".answer")]
 
 
+@pytest.mark.parametrize(
+    "path", [p for name in ("protocol", "party", "coordinator") for p in modules(name)], ids=named
+)
+def test_data_classes_are_cheap_to_define(path: Path) -> None:
+    """A process defines dozens when it starts, so they come from `protocol.records`."""
+    if module(path) != "protocol.records":
+        assert "dataclasses.dataclass" not in set(imports(path))
+
+
 @pytest.mark.parametrize("path", modules("tests"), ids=named)
 def test_what_tests_share_is_in_support(path: Path) -> None:
     """No test imports another test file."""
