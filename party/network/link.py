@@ -54,6 +54,7 @@ class Link:
     @property
     def complete(self) -> bool:
         """Whether this party reaches all others, and they reach it. Earlier messages are lost."""
+        self._read_subscriptions()
         heard = self._subscribed >= self._receivers
         return heard and all(monitor.connected for monitor in self._monitors)
 
@@ -101,7 +102,6 @@ class Link:
         """Open the socket for what this party publishes. It shows every subscription."""
         self._out = self._open_socket(zmq.XPUB, server_key)
         self._out.xpub_verbose = True
-        self._poller.register(self._out, zmq.POLLIN)
         return self._out
 
     def _monitor(self, socket: zmq.Socket[bytes], peer: str) -> ConnectionMonitor:
@@ -115,6 +115,7 @@ class Link:
         On a crowded machine other processes run first, and their messages are then read together.
         If no process wants to run, that takes no time.
         """
+        self._read_subscriptions()
         # Rounded up, so that a poll does not end early, and bounded.
         milliseconds = min(60_000, math.ceil(max(0.0, seconds) * 1000.0))
         ready = [socket for socket, _ in self._poller.poll(milliseconds)]
@@ -123,9 +124,6 @@ class Link:
             for result in self._lookup.results():
                 for monitor in self._monitors:
                     monitor.resolved(result)
-        if self._out in ready:
-            ready.remove(self._out)
-            self._read_subscriptions()
         if ready:
             os.sched_yield()
         return ready

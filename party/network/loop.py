@@ -14,6 +14,7 @@ from party.ledger.session_ledger import Ledger
 from party.model.best_response import Responder
 from party.network.inbox import Inbox, Incoming
 from party.network.link import Link
+from party.network.relay_link import RelayLink
 from party.release.gate import Gate
 from party.release.noise import Noise
 from party.release.pacing import Pacer
@@ -202,6 +203,4 @@ def _link(
         from party.network.mesh_link import MeshLink
 
         return MeshLink(agreement, identity, ledger, listen, view.warn)
-    from party.network.relay_link import RelayLink
-
     return RelayLink(agreement, identity)
