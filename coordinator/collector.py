@@ -5,9 +5,10 @@ a member is stored for each of a few exchanges, so that no member can fill the m
 Never here: sockets, files, arithmetic.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from protocol.agreement.model import Agreement
+from protocol.records import dataclass
 from protocol.wire.messages import MaskKey, Message, Release, Seal, Signed
 
 KEYS = -1

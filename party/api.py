@@ -10,7 +10,6 @@ secret: it has no printable form. Nothing happens on import.
 """
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 from party.ledger.budget import Limit
@@ -22,6 +21,7 @@ from party.ui.console import ProgressView, View
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import amounts
 from protocol.outcome.outcome import Outcome
+from protocol.records import dataclass
 from protocol.runtime.files import read_agreement
 
 File = str | os.PathLike[str]

@@ -11,7 +11,8 @@ import threading
 import time
 from collections import deque
 from contextlib import suppress
-from dataclasses import dataclass
+
+from protocol.records import dataclass
 
 LOOKUP_SECONDS = 5.0
 """A lookup that takes longer counts as slow, and the operator gets a warning."""

@@ -12,13 +12,14 @@ number is computed.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from protocol.numeric import Floats, Ticks, apportion, column_sums, ordered_sum, row_sums
 from protocol.pricing.cutting_planes import Cuts, Flags, Polytope, find_interior, tightest
 from protocol.pricing.weights import Basis, best_weights
+from protocol.records import dataclass
 
 WHOLE = 2**50
 """The weights of the rounds are integers that add up to this."""

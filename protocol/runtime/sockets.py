@@ -87,7 +87,7 @@ def cannot_listen(address: str, reason: str) -> BadCommand:
 
 
 class Roster:
-    """Tells pyzmq's authenticator which transport keys may connect: only the members'.
+    """Which transport keys may connect: only the members'. Call it for every handshake.
 
     `also` is one more key: the listener's own, for a health check. `refused` reports other keys.
     """
@@ -100,8 +100,7 @@ class Roster:
         self._refused = refused
         self._reported: set[bytes] = set()
 
-    def callback(self, domain: str, key: bytes) -> bool:  # noqa: ARG002 - pyzmq's interface
-        """Return whether this key may connect. Called for every handshake."""
+    def __call__(self, key: bytes) -> bool:
         if key in self._allowed:
             return True
         if key not in self._reported and len(self._reported) < MAX_REPORTED_KEYS:
