@@ -6,12 +6,13 @@ The relay and the rendezvous share it. Never here: what a message means.
 from typing import Any
 
 import zmq
+from zmq.auth.thread import ThreadAuthenticator
 
 from coordinator.progress import Say
 from protocol.agreement.address import listening, needs_ipv6
 from protocol.agreement.model import Agreement
 from protocol.errors import BadCommand
-from protocol.runtime import key_check, sockets
+from protocol.runtime import sockets
 from protocol.runtime.backlog_guard import BacklogGuard, BacklogLimit
 
 
@@ -37,11 +38,11 @@ class Listener:
         #: What all connections that bring messages may have unread together.
         self._unread = BacklogLimit(sockets.backlog_bytes(agreement))
         self._backlog = BacklogGuard(self._limit)
+        self._authenticator = ThreadAuthenticator(self._context)
+        self._authenticator.start()
         # Its own key too, for the health check.
-        roster = sockets.Roster(agreement, say, also=agreement.transport.coordinator_key)
-        questions: zmq.Socket[bytes] = self._context.socket(zmq.REP)
-        questions.bind(key_check.ADDRESS)
-        self._keys = key_check.KeyCheck(questions, roster)
+        own = agreement.transport.coordinator_key
+        self._authenticator.configure_curve_callback("*", sockets.Roster(agreement, say, also=own))
         self._owners = {m.transport_key: m.name for m in agreement.members}
 
     def __enter__(self) -> "Listener":
@@ -49,7 +50,7 @@ class Listener:
 
     def __exit__(self, *_: object) -> None:
         self._backlog.stop()
-        self._keys.stop()
+        self._authenticator.stop()
         self._context.destroy(linger=0)
 
     def start(self) -> None:

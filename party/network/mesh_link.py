@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import msgpack
 import zmq
+from zmq.auth.thread import ThreadAuthenticator
 
 from party.keys import Identity
 from party.ledger.session_ledger import Ledger
@@ -18,7 +19,6 @@ from party.network.link import Link, port_of
 from protocol.agreement.address import address, listening, needs_ipv6, numeric
 from protocol.agreement.model import Agreement
 from protocol.errors import BadAgreement, BadCommand
-from protocol.runtime import key_check
 from protocol.runtime.backlog_guard import BacklogLimit
 from protocol.runtime.file_limits import SOCKETS_OF_MESH, SPARE
 from protocol.runtime.sockets import SUBSCRIPTION_BYTES, Roster, cannot_listen
@@ -46,9 +46,9 @@ class MeshLink(Link):
         self._keys = {m.name: m.transport_key for m in agreement.members}
         sockets = SPARE + SOCKETS_OF_MESH * len(agreement.members)
         self._context.max_sockets = max(self._context.max_sockets, sockets)
-        questions: zmq.Socket[bytes] = self._context.socket(zmq.REP)
-        questions.bind(key_check.ADDRESS)
-        self._key_check = key_check.KeyCheck(questions, Roster(agreement, warn))
+        self._authenticator = ThreadAuthenticator(self._context)
+        self._authenticator.start()
+        self._authenticator.configure_curve_callback("*", Roster(agreement, warn))
         remembered = {n: a for n, a in ledger.addresses().items() if numeric(a)}
         agreed = {m.name: m.address for m in agreement.members if m.address}
         own = identity.name
@@ -97,7 +97,7 @@ class MeshLink(Link):
         self._tell_coordinator(data)
 
     def close(self) -> None:
-        self._key_check.stop()
+        self._authenticator.stop()
         super().close()
 
     def _backlog_limit(self, own_port: int, peer_port: int) -> BacklogLimit | None:  # noqa: ARG002

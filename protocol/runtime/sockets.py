@@ -87,7 +87,7 @@ def cannot_listen(address: str, reason: str) -> BadCommand:
 
 
 class Roster:
-    """Which transport keys may connect: only the members'. Call it for every handshake.
+    """Tells pyzmq's authenticator which transport keys may connect: only the members'.
 
     `also` is one more key: the listener's own, for a health check. `refused` reports other keys.
     """
@@ -100,7 +100,8 @@ class Roster:
         self._refused = refused
         self._reported: set[bytes] = set()
 
-    def __call__(self, key: bytes) -> bool:
+    def callback(self, domain: str, key: bytes) -> bool:  # noqa: ARG002 - pyzmq's interface
+        """Return whether this key may connect. Called for every handshake."""
         if key in self._allowed:
             return True
         if key not in self._reported and len(self._reported) < MAX_REPORTED_KEYS:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from protocol.agreement.schema import TOPOLOGIES
 from scripts.lab.common.local_session import environment, party_command
 from tests.support.local_sessions import RunningSession, options
 from tests.support.process_control import until_reported
@@ -37,9 +36,9 @@ def loaded_by(*command: str) -> set[str]:
     return modules(done.stderr)
 
 
-def loaded_to_wait(folder: Path, mode: str, topology: str = "relay") -> set[str]:
+def loaded_to_wait(folder: Path, mode: str) -> set[str]:
     """What a party loads until it waits for the others, without a terminal."""
-    chosen = options("--mode", mode, "--topology", topology)
+    chosen = options("--mode", mode)
     chosen.rehearsal = False  # with noise, it is real noise
     with RunningSession(folder, chosen) as session:
         role = ("-X", "importtime", "-m", "party")
@@ -56,12 +55,9 @@ def test_help_loads_no_large_library(command: str) -> None:
     assert not loaded_by("-m", command, "--help") & LARGE
 
 
-@pytest.mark.parametrize("topology", TOPOLOGIES)
-def test_an_exact_party_loads_no_sampler_no_tables_and_no_reports(
-    tmp_path: Path, topology: str
-) -> None:
+def test_an_exact_party_loads_no_sampler_no_tables_and_no_reports(tmp_path: Path) -> None:
     """A party without noise and without a terminal leaves out what it does not use, or not yet."""
-    loaded = loaded_to_wait(tmp_path / "s", "exact", topology)
+    loaded = loaded_to_wait(tmp_path / "s", "exact")
     assert loaded & LARGE == {"highspy", "nacl", "numpy", "sqlite3", "zmq"}
     assert not loaded & REPORTS
 
