@@ -5,10 +5,9 @@ a member is stored for each of a few exchanges, so that no member can fill the m
 Never here: sockets, files, arithmetic.
 """
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from protocol.agreement.model import Agreement
-from protocol.records import dataclass
 from protocol.wire.messages import MaskKey, Message, Release, Seal, Signed
 
 KEYS = -1

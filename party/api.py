@@ -10,6 +10,7 @@ secret: it has no printable form. Nothing happens on import.
 """
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 from party.ledger.budget import Limit
@@ -21,7 +22,6 @@ from party.ui.console import ProgressView, View
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import amounts
 from protocol.outcome.outcome import Outcome
-from protocol.records import dataclass
 from protocol.runtime.files import read_agreement
 
 File = str | os.PathLike[str]

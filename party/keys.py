@@ -6,6 +6,7 @@ Never here: a secret that is printed, logged or sent.
 
 import json
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 import zmq
@@ -15,7 +16,6 @@ from nacl.signing import SigningKey
 from protocol.agreement.fields import NAME, NAME_IN_WORDS
 from protocol.agreement.model import Agreement
 from protocol.errors import BadCommand, BadKey
-from protocol.records import dataclass
 from protocol.runtime.files import read_private, write_private
 from protocol.runtime.process_memory import keep_private
 from protocol.wire.codec import SIGNATURE_BYTES, pack

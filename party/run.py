@@ -5,6 +5,7 @@ Never here: argument parsing, or a decision about the session.
 """
 
 from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,7 +26,6 @@ from protocol import errors
 from protocol.agreement.model import Agreement
 from protocol.outcome.outcome import Outcome
 from protocol.outcome.private_quota import Allocation
-from protocol.records import dataclass
 from protocol.runtime.sockets import require_network
 
 if TYPE_CHECKING:  # needed when a session is over: it would slow its start

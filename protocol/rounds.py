@@ -7,7 +7,7 @@ it. A round state holds public numbers only. Never here: averages and quotas (`o
 import hashlib
 import struct
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from protocol.pricing.center import Certificate
 from protocol.pricing.rule import PriceRule, Prices
 from protocol.privacy.calibration import Calibration
 from protocol.privacy.sensitivity import first_caps, next_caps
-from protocol.records import dataclass
 from protocol.wire.messages import VALUE_LIMIT, MaskKey, Release, Signed
 
 

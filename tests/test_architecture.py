@@ -16,29 +16,27 @@ from tests.support.wait import LIMIT
 FOLDERS = ("protocol", "party", "coordinator", "scripts", "tests")
 FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 
-BASE = "protocol.errors protocol.records"
-PURE = f"{BASE} protocol.numeric protocol.agreement protocol.wire protocol.privacy"
+PURE = "protocol.errors protocol.numeric protocol.agreement protocol.wire protocol.privacy"
 RULES = {
     "protocol.errors": "",
-    "protocol.records": "",
-    "protocol.numeric": BASE,
-    "protocol.agreement": f"{BASE} protocol.numeric",
-    "protocol.wire": f"{BASE} protocol.agreement",
-    "protocol.privacy": f"{BASE} protocol.agreement protocol.numeric",
-    "protocol.pricing": f"{BASE} protocol.privacy protocol.agreement protocol.numeric",
+    "protocol.numeric": "protocol.errors",
+    "protocol.agreement": "protocol.numeric protocol.errors",
+    "protocol.wire": "protocol.agreement protocol.errors",
+    "protocol.privacy": "protocol.agreement protocol.numeric protocol.errors",
+    "protocol.pricing": "protocol.privacy protocol.agreement protocol.numeric protocol.errors",
     "protocol.rounds": f"{PURE} protocol.pricing",
     "protocol.session": f"{PURE} protocol.rounds",
     "protocol.outcome": f"{PURE} protocol.pricing protocol.rounds",
     "protocol.planning": f"{PURE} protocol.pricing protocol.rounds protocol.outcome",
     "protocol.report": f"{PURE} protocol.rounds protocol.outcome protocol.planning",
-    "protocol.runtime": f"{BASE} protocol.agreement protocol.wire protocol.__version__",
+    "protocol.runtime": "protocol.agreement protocol.wire protocol.errors protocol.__version__",
     "protocol.__main__": "protocol",
-    "party.model": f"{BASE} protocol.agreement protocol.numeric protocol.runtime",
+    "party.model": "protocol.agreement protocol.numeric protocol.errors protocol.runtime",
     "party.release": f"party.model party.ledger {PURE} protocol.rounds",
     "party": "party protocol",
     "coordinator.draft": "coordinator protocol",
     "coordinator.live_page": "coordinator protocol",
-    "coordinator": f"{BASE} coordinator protocol.agreement protocol.wire protocol.runtime",
+    "coordinator": "coordinator protocol.agreement protocol.wire protocol.runtime protocol.errors",
     "scripts": "protocol party coordinator scripts",
     "tests": "protocol party coordinator scripts tests",
 }
@@ -152,15 +150,6 @@ def test_only_gate_and_settlement_read_the_solution(path: Path) -> None:
     readers = ("party.release.gate", "party.settlement.settle", "party.model.solver_process")
     if module(path) not in (*readers, "party.check"):
         assert not [call for call in calls(path) if call.endswith(".answer")]
-
-
-@pytest.mark.parametrize(
-    "path", [p for name in ("protocol", "party", "coordinator") for p in modules(name)], ids=named
-)
-def test_data_classes_are_cheap_to_define(path: Path) -> None:
-    """A process defines dozens when it starts, so they come from `protocol.records`."""
-    if module(path) != "protocol.records":
-        assert "dataclasses.dataclass" not in set(imports(path))
 
 
 @pytest.mark.parametrize("path", modules("tests"), ids=named)

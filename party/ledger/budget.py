@@ -7,14 +7,13 @@ numbers only.
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import ROUND_DOWN, Context
 
 from protocol.agreement.model import Agreement
 from protocol.errors import BadCommand, BudgetExceeded
 from protocol.privacy.accountant import IntegerNoiseCost, PrivacyCost, last_true
 from protocol.privacy.calibration import Calibration
-from protocol.records import dataclass
 
 DATA_SET = "main"
 """The name of a company's data set unless it names another."""

@@ -7,7 +7,7 @@ them.
 """
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import highspy
@@ -19,7 +19,6 @@ from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
 from protocol.errors import BadCommand, BadData
 from protocol.numeric import Floats
-from protocol.records import dataclass
 
 _OPTIMAL = highspy.HighsModelStatus.kOptimal
 _CERTAIN = (_OPTIMAL, highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnbounded)

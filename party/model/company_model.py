@@ -14,7 +14,7 @@ import re
 import stat
 import zipfile
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,6 @@ from party.model.model_file import (
 from protocol.agreement.model import Agreement
 from protocol.errors import BadData
 from protocol.numeric import Floats
-from protocol.records import dataclass
 from protocol.runtime.process_memory import keep_private
 
 

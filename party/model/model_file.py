@@ -13,6 +13,7 @@ import tempfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,6 @@ import numpy as np
 
 from protocol.errors import BadData
 from protocol.numeric import Floats
-from protocol.records import dataclass
 
 Indices = np.ndarray[Any, np.dtype[np.int32]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]

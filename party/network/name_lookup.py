@@ -11,8 +11,7 @@ import threading
 import time
 from collections import deque
 from contextlib import suppress
-
-from protocol.records import dataclass
+from dataclasses import dataclass
 
 LOOKUP_SECONDS = 5.0
 """A lookup that takes longer counts as slow, and the operator gets a warning."""

@@ -6,7 +6,7 @@ agreement only. Nothing is sent or written, and no budget is spent. The results 
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,6 @@ from protocol.planning.incentives import incentives
 from protocol.planning.synthetic_market import Companies, without_noise
 from protocol.privacy.calibration import Calibration
 from protocol.privacy.sensitivity import first_caps
-from protocol.records import dataclass
 
 SESSIONS = 20
 """The default number of sessions."""

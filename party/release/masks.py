@@ -9,6 +9,7 @@ is sealed. Never here: a secret key or a mask in a log, an error or a message.
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from nacl.bindings import (
@@ -25,7 +26,6 @@ from nacl.utils import random as random_bytes
 from party.ledger.session_ledger import Ledger
 from protocol.agreement.model import Agreement
 from protocol.numeric import Ticks
-from protocol.records import dataclass
 from protocol.rounds import RoundState, mask_keys, session_id
 from protocol.wire.messages import KEY_BYTES, MaskKey, Message, Signed, possession
 

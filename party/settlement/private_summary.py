@@ -4,6 +4,7 @@ All of it is un-noised and secret: for the company's own report only.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 from xml.etree.ElementTree import Element
 
@@ -20,7 +21,6 @@ from protocol.planning.privacy_statement import (
     payment_cost,
     totals_tell,
 )
-from protocol.records import dataclass
 from protocol.report.allocation import money_decimals, payment_counts
 from protocol.report.format import counted, figure, fixed, money, percent
 from protocol.report.html import Content, element, facts, lead, number, section, small, verdicts

@@ -5,7 +5,7 @@ Never here: a message, a log line, an error with a private number, or noise.
 """
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import highspy
@@ -30,7 +30,6 @@ from protocol.errors import BadData, BadLedger
 from protocol.numeric import Floats, Ticks
 from protocol.outcome.outcome import Outcome
 from protocol.outcome.private_quota import Allocation, allocate
-from protocol.records import dataclass
 
 TOLERANCE = 1e-7
 """Feasibility tolerance of HiGHS for a row of 1 to 100 units; in proportion for other rows."""

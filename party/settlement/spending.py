@@ -4,10 +4,10 @@ For the company's own files. Never here: the data themselves.
 """
 
 import math
+from dataclasses import dataclass
 
 from party.ledger.budget import Limit, in_words, statement
 from protocol.privacy.accountant import PrivacyCost
-from protocol.records import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,13 +7,13 @@ private and nothing secret may ever be in it, and nothing here loads numpy.
 import hashlib
 import json
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
 from protocol.agreement import schema
 from protocol.errors import BadAgreement
-from protocol.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ computes takes its arrays from here. They are read-only, with the same bits on e
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -13,7 +14,6 @@ import numpy as np
 
 from protocol.agreement.model import Agreement, Member
 from protocol.numeric import Floats, Ticks, frozen
-from protocol.records import dataclass
 
 _CACHE_SIZE = 64
 _cache: dict[bytes, "Quantities"] = {}

@@ -10,13 +10,13 @@ Symbols: N ticks to a capacity, A the sum of all shares, θ (`scale`) the factor
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
 from protocol.numeric import Ticks
 from protocol.outcome.margin import quota_margin
-from protocol.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ would lose, as a fraction of a capacity, because the prices of round t are far f
 """
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -19,7 +20,6 @@ from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
 from protocol.numeric import Floats, truncate_to_16_bits
 from protocol.privacy.calibration import Calibration
-from protocol.records import dataclass
 
 FIRST_ROUND = 0.1
 """b_0: what quotas from the first round alone would lose, as a fraction of a capacity."""

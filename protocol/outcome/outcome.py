@@ -5,6 +5,7 @@ commands read one `Outcome`, and none of them computes any of it again. Never he
 """
 
 import math
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -19,7 +20,6 @@ from protocol.outcome.allocation_rule import AllocationRule, exact_rule, noisy_r
 from protocol.outcome.margin import QuotaMargin, quota_margin
 from protocol.outcome.replay import round_states
 from protocol.pricing.center import Certificate
-from protocol.records import dataclass
 from protocol.rounds import RoundState, numbers, overrun
 from protocol.wire.transcript import Transcript
 

@@ -7,6 +7,7 @@ Symbols: N ticks to a capacity, θ and β as in `allocation_rule`, y = λ·c mon
 capacity, e endowment.
 """
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -16,7 +17,6 @@ from protocol.agreement.quantities import quantities
 from protocol.numeric import Floats, Ticks
 from protocol.outcome.allocation_rule import AllocationRule, weighted_sums
 from protocol.outcome.payments import endowment, unit_of_money
-from protocol.records import dataclass
 
 
 @dataclass(frozen=True, repr=False, eq=False)

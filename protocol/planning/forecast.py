@@ -5,7 +5,7 @@ From the agreement alone. Never here: sentences (`verdict`), released or private
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,6 @@ from protocol.pricing import subgradient
 from protocol.privacy.accountant import finite
 from protocol.privacy.calibration import Calibration
 from protocol.privacy.sensitivity import first_caps
-from protocol.records import dataclass
 from protocol.wire.codec import release_bytes
 
 FAINT, CLEAR = 1.0, 0.1

@@ -9,7 +9,7 @@ Symbols: y = λ·c money for a whole capacity, K companies, m resources, n steps
 
 import hashlib
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -24,7 +24,6 @@ from protocol.outcome.payments import endowment
 from protocol.outcome.private_quota import allocate
 from protocol.privacy.calibration import Calibration
 from protocol.privacy.sensitivity import floor_ticks
-from protocol.records import dataclass
 from protocol.rounds import RoundEngine
 
 SESSIONS = 20

@@ -12,14 +12,13 @@ number is computed.
 """
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from protocol.numeric import Floats, Ticks, apportion, column_sums, ordered_sum, row_sums
 from protocol.pricing.cutting_planes import Cuts, Flags, Polytope, find_interior, tightest
 from protocol.pricing.weights import Basis, best_weights
-from protocol.records import dataclass
 
 WHOLE = 2**50
 """The weights of the rounds are integers that add up to this."""

@@ -11,12 +11,12 @@ g·(asked − y) the slack of a cut, R = g/s, H the second derivative of −Σ l
 """
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from protocol.numeric import Floats, Ticks, ordered_sum, row_sums
-from protocol.records import dataclass
 
 Flags = np.ndarray[tuple[int], np.dtype[np.bool_]]
 

@@ -10,6 +10,7 @@ Symbols of the paper: λ prices, c capacities, ν step, γ momentum. The default
 """
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,7 +20,6 @@ from protocol.numeric import Floats, Ticks, truncate_to_16_bits
 from protocol.pricing.center import Center, CenterRule
 from protocol.pricing.subgradient import convergence_step, gradient_bound, prices_distance
 from protocol.privacy.calibration import Calibration
-from protocol.records import dataclass
 
 PRICE_LIMIT = 1e15
 """No price is above this, since a solver could not take it."""

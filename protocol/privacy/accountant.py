@@ -5,9 +5,9 @@ Every function states its guarantee; PRIVACY.md proves it. Never here: agreement
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from protocol.numeric import Floats
-from protocol.records import dataclass
 
 SLACK = 1e-9
 """A root is moved to the safe side by this fraction: more than its float64 rounding."""

@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
 import numpy as np
 
 from protocol.numeric import Floats
 from protocol.outcome.outcome import Outcome
-from protocol.records import dataclass
 from protocol.report.format import counted, figure, left_out, money, per, percent, price_rule
 from protocol.report.html import element, grid, section
 

@@ -4,14 +4,13 @@ From the agreement alone. Never here: a released or a private number.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 from xml.etree.ElementTree import Element
 
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
 from protocol.planning.synthetic_market import SESSIONS, Expected, expected, without_noise
-from protocol.records import dataclass
 from protocol.report.format import counted, percent
 from protocol.report.html import Content, number, section, table
 from protocol.report.terminal import unmet

@@ -6,10 +6,10 @@ member is named. Never here: a socket or a clock.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from protocol.agreement.model import Agreement
 from protocol.errors import BadMessage
-from protocol.records import dataclass
 from protocol.runtime.backoff import Backoff
 from protocol.wire.codec import Reader, peek_header
 from protocol.wire.messages import MaskKey, Release, Seal, Signed

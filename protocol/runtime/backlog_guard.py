@@ -14,10 +14,8 @@ import termios
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
-
-from protocol.records import dataclass
 
 LOOK_SECONDS = 0.05
 

@@ -6,9 +6,9 @@ a message or a transcript. Never here: how long a party's own answer took.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from protocol.agreement.model import Agreement
-from protocol.records import dataclass
 
 LONG_SECONDS = 10.0
 """A wait of at least this long is reported: in one round, or in all rounds together."""

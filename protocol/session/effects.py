@@ -3,8 +3,9 @@
 Each docstring says what the driver must do, and what must be durable before the next effect.
 """
 
+from dataclasses import dataclass
+
 from protocol.errors import InternalError, PeerError, SottoError
-from protocol.records import dataclass
 from protocol.rounds import RoundState
 from protocol.wire.messages import Release, Signed
 

@@ -4,11 +4,11 @@ The numbers of a `Release` are ticks, with noise or masks as agreed. No other fi
 may be computed from private data.
 """
 
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
 from protocol.errors import BadMessage
-from protocol.records import dataclass
 
 NONCE_BYTES = 16
 HEAD_BYTES = 32
@@ -32,7 +32,7 @@ class Reason(IntEnum):
     HEADS_DIFFER = 2
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Message:
     """Fields of every message."""
 
@@ -52,7 +52,7 @@ class Message:
             raise BadMessage("the chain hash has a wrong length")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Hello(Message):
     """I am here, at this round and chain hash.
 
@@ -88,7 +88,7 @@ class Hello(Message):
             raise BadMessage("counts of known releases must be from 0 to 2, and not all 0")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class MaskKey(Message):
     """The sender's public key for masks. It is sent before the first release."""
 
@@ -119,7 +119,7 @@ def possession(
     return b"sotto mask key 1\n" + session_and_place + signing_key + key
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Release(Message):
     """The sender's demand at the prices of this round, in ticks, with noise as agreed."""
 
@@ -133,7 +133,7 @@ class Release(Message):
             raise BadMessage("a released number is out of range")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Seal(Message):
     """All rounds are closed and this is my final chain hash.
 
@@ -143,7 +143,7 @@ class Seal(Message):
     has_all_seals: bool
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Halt(Message):
     """The sender stops for good."""
 

@@ -4,11 +4,12 @@ A transcript is public. Anyone with the agreement can verify it without trusting
 here: prices or outcomes, which `protocol.outcome` computes from it. SPEC.md §11 has the format.
 """
 
+from dataclasses import dataclass
+
 import msgpack
 
 from protocol.agreement.model import Agreement
 from protocol.errors import BadMessage, BadTranscript
-from protocol.records import dataclass
 from protocol.wire.codec import MASK_KEY_BYTES, SEAL_BYTES, Reader, release_bytes
 from protocol.wire.messages import Signed
 
