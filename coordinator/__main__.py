@@ -14,8 +14,9 @@ that all members can read it before they join. If the key file does not exist, a
       --currency EUR --member acme.member.toml --member bolt.member.toml \\
       --address tcp://relay.example.org:5555 --key coordinator.key
 
-With --from the new session starts from the final prices of an earlier one, with its members and
-all its terms.
+With --from the new session goes on from an earlier one, with its members and all its terms. It
+starts at the final prices. Without noise it also takes the rounds along, so that it need not
+begin anew.
 
   coordinator new --session trucks-43 --from session.transcript \\
       --agreement agreement.toml --key coordinator.key --out next.toml
@@ -86,7 +87,8 @@ def _add_new(commands: Commands) -> None:
     add("--overrun", type=float, metavar="RISK",
         help="with private and totals: accepted risk that all quotas together exceed a capacity "
         "(0.05)")  # fmt: skip
-    add("--rounds", type=int, help="number of rounds, at most (150)")
+    add("--rounds", type=int,
+        help="number of rounds, at most (150; with exact, 4 more for each resource)")  # fmt: skip
     add("--epsilon", type=float, help="privacy budget (1)")
     add("--delta", type=float, help="privacy budget (0.001)")
     add("--pace", type=float, metavar="SECONDS",

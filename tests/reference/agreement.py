@@ -69,6 +69,7 @@ class Pricing:
     momentum: float
     nonnegative: bool
     start: list[float] = field(default_factory=list)
+    earlier: list[list[float]] = field(default_factory=list)
 
 
 @dataclass
@@ -367,7 +368,7 @@ def pricing(rows: Rows, mode: str, resources: list[Resource]) -> Pricing:
     sized, centred = step in ("constant", "sqrt"), step == "center"
     check(mode == "exact" or not centred, "center with noise")
     rows.only(sized, "step_size")
-    rows.only(centred, "tolerance", "reserve")
+    rows.only(centred, "tolerance", "reserve", "earlier")
     rows.only(not centred, "momentum", "nonnegative")
     exact = any(r.opposite for r in resources)
     read = Pricing(
@@ -380,6 +381,7 @@ def pricing(rows: Rows, mode: str, resources: list[Resource]) -> Pricing:
         momentum=rows.number("momentum", 0.0, 0.999, 0.0),
         nonnegative=rows.boolean("nonnegative", True),
     )
+    read.earlier = earlier(rows.rest.pop("earlier", []), len(resources))
     if isinstance(rows.rest.get("start"), dict):
         read.start = rows.each("start", [r.name for r in resources], -1e12, 1e12)
     elif rows.word("start", ("zero", "worth"), "zero") == "zero":
@@ -392,6 +394,18 @@ def pricing(rows: Rows, mode: str, resources: list[Resource]) -> Pricing:
     if step in ("worth", "theorem"):
         check(all(r.worth is not None and r.worth > 0.0 for r in resources), "worth")
     rows.end()
+    return read
+
+
+def earlier(found: Any, m: int) -> list[list[float]]:
+    """The rounds of an earlier session."""
+    check(type(found) is list and len(found) <= 65536 // (2 * m), "earlier")
+    read = []
+    for row in found:
+        check(type(row) is list and len(row) == 2 * m, "earlier")
+        cells = Rows({str(j): number for j, number in enumerate(row)})
+        most = [1e15] * m + [1e4] * m
+        read.append([cells.number(str(j), 0.0, most[j]) for j in range(2 * m)])
     return read
 
 
