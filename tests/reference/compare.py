@@ -19,7 +19,7 @@ from protocol.agreement.parse import from_table
 from protocol.agreement.render import written
 from protocol.errors import BadAgreement
 from protocol.outcome.outcome import Outcome
-from protocol.outcome.quota import prorata
+from protocol.outcome.quota import prorata, weighted_quota
 from protocol.rounds import RoundEngine
 from tests.reference import codec as reference
 from tests.reference import rounds as reference_rounds
@@ -140,6 +140,12 @@ def compare_outcomes(outcome: Outcome, ref: reference_rounds.RoundEngine, where:
             [bits(r) for r in ref.average[1]],
             where,
         )
+    else:
+        weights = outcome.certificate.weights
+        ours = weighted_quota(outcome.agreement, outcome.released, weights)
+        equal("quota by weights", ours.tolist(), ref.by_weights, where)
+        obstacles = outcome.trade.obstacles if outcome.trade else ()
+        equal("obstacles", list(map(str, obstacles)), ref.obstacles, where)
     equal("prices of the outcome", bits(outcome.prices), bits(ref.prices), where)
     equal("quota", outcome.quota.tolist(), ref.quota, where)
     equal("prorata", prorata(outcome.agreement).tolist(), ref.prorata, where)

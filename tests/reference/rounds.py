@@ -264,12 +264,38 @@ class RoundEngine:
         return y, [[short(math.sqrt(v) / n) for v in row] for row in self.variance]
 
     @property
+    def obstacles(self) -> list[str]:
+        """Why there is no trade, §12."""
+        proof, found = self.certificate, []
+        if proof is None:
+            return []
+        if not proof.gap <= (self.terms.pricing.trade_limit or 0.0) * math.fsum(proof.prices):
+            found.append("certificate")
+        whole = sum(proof.weights) * self.terms.ticks
+        chosen = [(i, w) for i, w in enumerate(proof.weights) if w]
+        totals = [
+            sum(w * sum(row[j] for row in self.rounds[i]) for i, w in chosen) for j in range(self.m)
+        ]
+        if any(10**6 * total > (10**6 + 1) * whole for total in totals):
+            found.append("excess")
+        if any(price >= 1e15 / 8 for i, _ in chosen for price in self.path[i]):
+            found.append("prices")
+        return found
+
+    @property
+    def by_weights(self) -> Rows:
+        """Quotas by weights, if there is a trade."""
+        terms, weights = self.terms, self.certificate.weights if self.certificate else []
+        return reference.weighted_quota(self.rounds, weights, terms.shares, terms.ticks)
+
+    @property
     def quota(self) -> Rows:
         """What each may use, in ticks."""
         terms = self.terms
+        if self.obstacles:
+            return self.endowment
         if self.certificate is not None:
-            weights = self.certificate.weights
-            return reference.weighted_quota(self.rounds, weights, terms.shares, terms.ticks)
+            return self.by_weights
         caps = terms.share_ticks
         members = zip(*self.average, caps, strict=True)
         estimates = [
