@@ -23,6 +23,7 @@ from protocol.outcome.allocation_rule import (
     noisy_rule,
     weighted_sums,
 )
+from protocol.outcome.consistency import Inconsistency, inconsistencies
 from protocol.outcome.margin import QuotaMargin, quota_margin
 from protocol.outcome.replay import round_states
 from protocol.outcome.trade import Trade, trade
@@ -182,6 +183,15 @@ class Outcome:
         return privacy.overrun or 0.0
 
     @cached_property
+    def inconsistencies(self) -> tuple[Inconsistency, ...]:
+        """Answers that contradict each other by more than is allowed; empty without a proof."""
+        if self.certificate is None:
+            return ()
+        return inconsistencies(
+            self.agreement, self.certificate, prices=self.path[:-1], released=self.released
+        )
+
+    @cached_property
     def trade(self) -> Trade | None:
         """Whether the members trade, and why not; None without a certificate."""
         if self.certificate is None:
@@ -191,6 +201,7 @@ class Outcome:
             self.certificate,
             prices=self.path,
             totals=self.totals[:, : len(self.agreement.resources)],
+            contradictions=self.inconsistencies,
         )
 
     @property

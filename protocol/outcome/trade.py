@@ -5,6 +5,8 @@ The decision follows from public numbers alone, so every member and auditor deci
 quota that costs them money. Never here: private numbers.
 """
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -14,6 +16,7 @@ import numpy as np
 from protocol.agreement.model import Agreement
 from protocol.numeric import Floats, Ticks
 from protocol.outcome.allocation_rule import weighted_sums
+from protocol.outcome.consistency import Inconsistency
 from protocol.pricing.center import Certificate
 from protocol.pricing.rule import PRICE_LIMIT
 
@@ -35,6 +38,8 @@ class Obstacle(StrEnum):
     EXCESS = "excess"
     #: A price is at its limit.
     PRICES = "prices"
+    #: Answers contradict each other by more than the agreed limit.
+    ANSWERS = "answers"
 
 
 @dataclass(frozen=True)
@@ -50,9 +55,14 @@ class Trade:
 
 
 def trade(
-    agreement: Agreement, certificate: Certificate, *, prices: Floats, totals: Ticks
+    agreement: Agreement,
+    certificate: Certificate,
+    *,
+    prices: Floats,
+    totals: Ticks,
+    contradictions: Sequence[Inconsistency],
 ) -> Trade:
-    """Decide, from the certificate, the prices and the totals of all rounds.
+    """Decide, from the certificate, and from prices, totals and contradictions of all rounds.
 
     Guarantee: it depends on public numbers only, and is the same on every machine. If there is no
     obstacle and the answers were best plans, Theorem 8 of CERTIFICATE.md holds.
@@ -64,10 +74,13 @@ def trade(
     ]
     counted = [number for number, weight in enumerate(certificate.weights) if weight]
     at_limit = np.flatnonzero(np.max(prices[counted], axis=0) >= _HIGH).tolist()
+    limit = agreement.pricing.trade_limit or 0.0
+    amount = math.fsum(found.amount for found in contradictions)
     found = {
-        Obstacle.CERTIFICATE: not certificate.within(agreement.pricing.trade_limit or 0.0),
+        Obstacle.CERTIFICATE: not certificate.within(limit),
         Obstacle.EXCESS: max(excess) > EXCESS_LIMIT,
         Obstacle.PRICES: bool(at_limit),
+        Obstacle.ANSWERS: amount > limit * math.fsum(certificate.prices),
     }
     return Trade(
         obstacles=tuple(obstacle for obstacle, stands in found.items() if stands),
