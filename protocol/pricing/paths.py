@@ -18,6 +18,9 @@ import numpy as np
 from protocol.numeric import Floats, Ticks, row_sums
 
 
+_ABOVE = 1.0 + 2.0**-40  # contradictions nearer to each other than this count as equal
+
+
 @dataclass(frozen=True)
 class Paths:
     """The longest paths among some rounds. There are no cycles of positive length."""
@@ -88,7 +91,7 @@ def worst_contradiction(
     amount = 0.0
     value: Floats = np.zeros(count)
     before = np.full(count, -1)
-    for _ in range(4 * count):
+    for _ in range(8 * count + 64):
         through = value[:, None] + (W - amount)
         best: Floats = np.max(through, axis=0)
         longer = best > value
@@ -99,9 +102,9 @@ def worst_contradiction(
         cycle = _cycle(before.tolist())
         if cycle:
             mean = math.fsum(W[cycle, cycle[1:] + cycle[:1]].tolist()) / len(cycle)
-            if not mean > amount:
-                break
-            worst, amount = Contradiction(mean, tuple(cycle)), mean
+            if mean > amount:
+                worst, amount = Contradiction(mean, tuple(cycle)), mean
+            amount *= _ABOVE  # by rounding, this cycle may still seem longer
             value, before = np.zeros(count), np.full(count, -1)
     return worst
 

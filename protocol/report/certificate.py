@@ -37,7 +37,7 @@ def certified(
     if certificate["part"] is not None:
         fraction = f" ({write(100.0 * certificate['part'])} % of what all capacities are worth)"
     if not certificate["fits"]:
-        # CERTIFICATE.md, Theorem 5.
+        # CERTIFICATE.md, Theorem 8 (b).
         return (
             f"Averaged over the rounds, the companies asked for up to {_excess(certificate)} more "
             "than there is, and the quotas were cut by that. Before the cut, any other plan would "

@@ -280,6 +280,34 @@ class RoundEngine:
             found.append("excess")
         if any(price >= 1e15 / 8 for i, _ in chosen for price in self.path[i]):
             found.append("prices")
+        limit = (self.terms.pricing.trade_limit or 0.0) * math.fsum(proof.prices)
+        if math.fsum(self.contradictions) > limit:
+            found.append("answers")
+        return found
+
+    @property
+    def contradictions(self) -> list[float]:
+        """Y of each member, §12, where each release can be read."""
+        K, N, c = len(self.terms.members), self.terms.ticks, self.terms.capacity
+        chosen = list(range(len(self.rounds)))
+        if len(chosen) > 1000:
+            chosen = chosen[:500] + chosen[-500:]
+        y = [[price * c[j] for j, price in enumerate(self.path[i])] for i in chosen]
+        worth = [ordered(row) for row in y]
+        least = math.fsum(self.certificate.prices) if self.certificate else 0.0
+        gap = (self.terms.pricing.answer_gap or 0.0) / K
+        allowed = [gap * max(each, least) + 2.0 / N * each for each in worth]
+        found = []
+        for k in range(K):
+            x = [[-(n / N) for n in self.rounds[i][k][: self.m]] for i in chosen]
+            arcs = [
+                [
+                    ordered([x[a][j] * (y[b][j] - y[a][j]) for j in range(self.m)]) - allowed[a]
+                    for b in range(len(y))
+                ]
+                for a in range(len(y))
+            ]
+            found.append(max(0.0, largest_mean(arcs)))
         return found
 
     @property
@@ -348,6 +376,26 @@ class RoundEngine:
             endowment=self.endowment,
             ticks=self.terms.ticks,
         )
+
+
+def ordered(terms: list[float]) -> float:
+    """Σ→."""
+    total = terms[0]
+    for term in terms[1:]:
+        total = total + term
+    return total
+
+
+def largest_mean(arcs: list[list[float]]) -> float:
+    """The largest mean of a cycle of at least two rounds, by Karp's method."""
+    n = len(arcs)
+    if n < 2:
+        return 0.0
+    walks = [[0.0] * n]
+    for _ in range(n):
+        last = walks[-1]
+        walks.append([max(last[a] + arcs[a][b] for a in range(n) if a != b) for b in range(n)])
+    return max(min((walks[n][b] - walks[k][b]) / (n - k) for k in range(n)) for b in range(n))
 
 
 def fading(z: float) -> float:
