@@ -25,6 +25,7 @@ from protocol.outcome.allocation_rule import weighted_sums
 from protocol.outcome.outcome import Outcome
 from protocol.outcome.private_quota import Allocation, allocate
 from protocol.outcome.quota import weighted_quota
+from protocol.pricing.center import Certificate
 from protocol.pricing.paths import worst_contradiction
 from protocol.rounds import RoundEngine
 from scripts.lab.common.instances import Instance, central, curved, draw, dual_value, knapsacks
@@ -210,7 +211,7 @@ def _check_certificate(
             raise AssertionError(f"{where}: {what} lose {loss}, certified {certificate.bound}")
 
 
-def _part(loss: float, certificate: Any, best: float) -> float:
+def _part(loss: float, certificate: Certificate, best: float) -> float:
     return (loss - certificate.bound) / abs(best)
 
 
