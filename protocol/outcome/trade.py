@@ -23,7 +23,8 @@ from protocol.pricing.rule import PRICE_LIMIT
 EXCESS_LIMIT = Fraction(1, 10**6)
 """By this fraction of a capacity averaged demands may exceed it, and quotas may be cut.
 
-Not 0: where companies need all of a capacity, the averages exceed it by about the reserve.
+Not 0: where companies need all of a capacity, the averages exceed it by about the reserve. It is a
+little above `pricing.center.MOST_EXCESS`: a session that stops by itself does not fail here.
 """
 
 _HIGH = PRICE_LIMIT / 8.0  # the search for the scale of prices ends at a fourth of the limit
@@ -74,13 +75,13 @@ def trade(
     ]
     counted = [number for number, weight in enumerate(certificate.weights) if weight]
     at_limit = np.flatnonzero(np.max(prices[counted], axis=0) >= _HIGH).tolist()
-    limit = agreement.pricing.trade_limit or 0.0
+    limit = (agreement.pricing.trade_limit or 0.0) * math.fsum(certificate.prices)
     amount = math.fsum(found.amount for found in contradictions)
     found = {
-        Obstacle.CERTIFICATE: not certificate.within(limit),
+        Obstacle.CERTIFICATE: not certificate.gap <= limit,
         Obstacle.EXCESS: max(excess) > EXCESS_LIMIT,
         Obstacle.PRICES: bool(at_limit),
-        Obstacle.ANSWERS: amount > limit * math.fsum(certificate.prices),
+        Obstacle.ANSWERS: amount > limit,
     }
     return Trade(
         obstacles=tuple(obstacle for obstacle, stands in found.items() if stands),

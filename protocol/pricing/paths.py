@@ -17,6 +17,8 @@ import numpy as np
 
 from protocol.numeric import Floats, Ticks, row_sums
 
+_LOOKED_AT = 256  # rounds that are tried, at most, when some must be given up
+
 
 _ABOVE = 1.0 + 2.0**-40  # contradictions nearer to each other than this count as equal
 
@@ -57,6 +59,21 @@ class Paths:
         longer.reshape(-1)[:: n + 2] = 0.0
         longer[:n, n], longer[n, :n] = into, out
         return Paths(longer, max(self.doubt, cycle))
+
+
+def consistent(asked: Floats, slopes: Floats, limit: float) -> tuple[Ticks, Paths]:
+    """The rounds that do not contradict newer ones, in order, and the paths among them.
+
+    From the newest round back, each is kept that closes no cycle longer than `limit`. Only so many
+    are looked at that this takes little time, whatever was answered.
+    """
+    count = len(asked)
+    kept, paths = [count - 1], Paths().add(asked[-1:], slopes[-1:])
+    for i in range(count - 2, max(-1, count - 2 - _LOOKED_AT), -1):
+        longer = paths.add(asked[[*kept, i]], slopes[[*kept, i]])
+        if longer.doubt <= limit:
+            kept, paths = [*kept, i], longer
+    return np.array(kept[::-1]), paths[::-1]
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,19 @@ def fickle(number: int, y: list[float]) -> list[int]:
     return [int(FINE * 2.0 * worth / (worth + price)) for price in y]
 
 
+def dear(_: int, y: list[float]) -> list[int]:
+    """Of the second resource a little too much is wanted, up to a high price."""
+    return [2 * FINE if y[0] < 2.0 else FINE // 5, FINE + FINE // 65536 if y[1] < 1e3 else 9]
+
+
+def failing(number: int, y: list[float]) -> list[int]:
+    """One answer is not the best one, and later three in a row."""
+    worth = [30.0, 3.0, 12.0]
+    if number in (9, 17, 18, 19):
+        return [FINE // 7, 3 * FINE, FINE // 2]
+    return [int(FINE * 2.0 * w / (w + price)) for w, price in zip(worth, y, strict=True)]
+
+
 def jumping(_: int, y: list[float]) -> list[int]:
     """Demand jumps between all and little."""
     return [2 * FINE if y[0] + y[1] < 17.0 else FINE // 3, FINE * 3 // 2 if y[1] < 5.0 else 9]
@@ -133,6 +146,8 @@ CASES: list[tuple[dict[str, Any], int, Answer]] = [
         150,
         jumping,
     ),
+    ({"name": "a price above the first box", "worth": [1.0, 1.0], "members": 2}, 60, dear),
+    ({"name": "answers that contradict others", "worth": [9.0] * 3, "members": 3}, 60, failing),
     (
         {"name": "rounds that are all alike", "worth": [5.0, 5.0, 5.0], "members": 3},
         30,

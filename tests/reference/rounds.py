@@ -233,7 +233,7 @@ class RoundEngine:
         proof, tolerance = self.certificate, self.terms.pricing.tolerance
         if proof is None or tolerance is None:
             return False
-        return bool(self.market.reader.exact) or proof.gap <= tolerance * math.fsum(proof.prices)
+        return bool(self.market.reader.exact) or proof.within(tolerance)
 
     @property
     def prices(self) -> list[float]:
