@@ -143,8 +143,17 @@ def _end(agreement: Agreement) -> list[str]:
     return [
         f"ends by itself (tolerance)       {ends}",
         f"the rounds leave (reserve)       {left}",
+        f"no trade (trade_limit)           {_no_trade(agreement)}",
         f"revealed to all members          {revealed}",
     ]
+
+
+def _no_trade(agreement: Agreement) -> str:
+    limit = 100.0 * (agreement.pricing.trade_limit or 0.0)
+    return (
+        f"if the loss is not proved to be below {limit:.4g} % of what all capacities are worth, or "
+        "demands do not fit: then every company keeps what it brings, and none pays"
+    )
 
 
 def unmet(figures: dict[str, Any]) -> dict[str, dict[str, Any]]:
