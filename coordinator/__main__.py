@@ -95,11 +95,7 @@ def _add_new(commands: Commands) -> None:
         help="every release is sent this many seconds after its round opens; choose more than the "
         "slowest member needs, which its `party check` prints (0.25; exact: none, releases are "
         "sent when they are ready)")  # fmt: skip
-    add("--tolerance", type=float, metavar="FRACTION",
-        help="exact: stop when the loss is certified to be below this fraction of the total worth "
-        "(0.0001)")  # fmt: skip
-    add("--reserve", type=float, metavar="FRACTION",
-        help="exact: fraction of each capacity that the rounds leave unused (1e-10)")  # fmt: skip
+    _add_certificate(new)
     add("--start", choices=("zero", "worth"), help="first prices (zero)")
     add("--topology", choices=schema.TOPOLOGIES,
         help="relay: messages go through the coordinator; mesh: directly between members (relay)",
@@ -112,6 +108,22 @@ def _add_new(commands: Commands) -> None:
         help="for practice: repeatable noise and no privacy")  # fmt: skip
     add("--out", type=Path, default=Path("agreement.toml"), metavar="FILE",
         help="where to write the agreement (%(default)s)")  # fmt: skip
+
+
+def _add_certificate(new: argparse.ArgumentParser) -> None:
+    """The terms that only exact sessions have."""
+    add = new.add_argument
+    add("--tolerance", type=float, metavar="FRACTION",
+        help="exact: stop when the loss is certified to be below this fraction of the total worth "
+        "(0.0001)")  # fmt: skip
+    add("--reserve", type=float, metavar="FRACTION",
+        help="exact: fraction of each capacity that the rounds leave unused (1e-10)")  # fmt: skip
+    add("--trade-limit", type=float, metavar="FRACTION",
+        help="exact: with a certificate above this fraction of the total worth every member keeps "
+        "what it brings, and no member pays (0.01)")  # fmt: skip
+    add("--answer-gap", type=float, metavar="FRACTION",
+        help="exact: how far an answer may be from a member's best plan, as a fraction of the "
+        "total worth; for models with integers (0.0001)")  # fmt: skip
 
 
 def _add_serve(commands: Commands) -> None:

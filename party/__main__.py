@@ -282,6 +282,7 @@ def _join(options: argparse.Namespace) -> None:
         seed=options.seed,
     )
     conclusion = run_session(config, _view(options, agreement))
+    conclusion.require_trade()
     if options.out:  # without files no plan was computed
         conclusion.require_plan()
 

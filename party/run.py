@@ -31,6 +31,11 @@ from protocol.runtime.sockets import require_network
 if TYPE_CHECKING:  # needed when a session is over: it would slow its start
     from party.settlement.settle import Settlement
 
+LOSES = (
+    "with its whole numbers your plan leaves you worse off than alone. Read report.html before you "
+    "act. Only you see this line"
+)
+
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class PartyConfig:
@@ -86,6 +91,14 @@ class Conclusion:
         return settle(
             company.data, self.outcome, company.member, self.allocation, effort=company.mip_limits
         )
+
+    def require_trade(self) -> None:
+        """Raise if the session ended without trade."""
+        if self.outcome.no_trade:
+            raise errors.NoTrade(
+                "the session ended without trade: every member keeps what it brings, and none "
+                "pays. The lines above and report.html say why and what would help"
+            )
 
     def require_plan(self) -> None:
         """Raise if the company has no plan within its quota."""
@@ -202,6 +215,8 @@ def conclude(outcome: Outcome, company: Company, out: Path | None, view: View) -
             folder=out,
             on_report=view.report,
         )
+    if out is not None and conclusion.settlement.loses:
+        view.warn(LOSES)
     view.finished(result_files.public_result(outcome, company.member), out)
     return conclusion
 
@@ -235,4 +250,5 @@ def write_again(
             f"the seals of {', '.join(map(repr, outcome.unsealed))} are missing; run `party join` "
             "again when these members are back, or another member that has their seals"
         )
+    conclusion.require_trade()
     conclusion.require_plan()
