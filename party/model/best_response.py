@@ -14,7 +14,7 @@ import highspy
 import numpy as np
 
 from party.model.company_model import CompanyModel
-from party.model.model_file import LARGE
+from party.model.linear_program import LARGE
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
 from protocol.errors import BadCommand, BadData

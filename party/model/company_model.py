@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from party.model import model_file, modelling_tools
-from party.model.model_file import (
+from party.model.linear_program import (
     HUGE,
     LARGE,
     Flags,

@@ -14,7 +14,7 @@ import highspy
 import numpy as np
 
 from party.model import model_file
-from party.model.model_file import LinearProgram
+from party.model.linear_program import LinearProgram, column_wise, refuse_infinite
 from protocol.errors import BadData
 
 TOOLS = ("highspy.Highs", "linopy.Model", "pyomo.ConcreteModel", "pulp.LpProblem")
@@ -66,7 +66,34 @@ def _from_pyomo(model: Any) -> LinearProgram:
         # Pyomo turns a constant of the objective into a column of its own.
         return [getattr(o, "name", n) for o, n in zip(found, names, strict=True)]
 
-    return replace(program, columns=original(program.columns), rows=original(program.rows))
+    named = replace(program, columns=original(program.columns), rows=original(program.rows))
+    return _with_ranges(named)
+
+
+def _with_ranges(program: LinearProgram) -> LinearProgram:
+    """Merge the two rows that Pyomo writes for each range: they have one name."""
+    first = {name: i for i, name in reversed(list(enumerate(program.rows)))}
+    if len(first) == len(program.rows):
+        return program
+    lower, upper = program.row_lower.copy(), program.row_upper.copy()
+    for i, name in enumerate(program.rows):
+        lower[first[name]] = max(lower[first[name]], program.row_lower[i])
+        upper[first[name]] = min(upper[first[name]], program.row_upper[i])
+    kept = sorted(first.values())
+    position = np.full(len(program.rows), -1, dtype=np.int32)
+    position[kept] = np.arange(len(kept))
+    index = position[program.index]
+    column = np.repeat(np.arange(len(program.columns)), np.diff(program.start))
+    entries = index >= 0
+    return replace(
+        program,
+        rows=[program.rows[i] for i in kept],
+        row_lower=lower[kept],
+        row_upper=upper[kept],
+        **column_wise(
+            len(program.columns), column[entries], index[entries], program.value[entries]
+        ),
+    )
 
 
 def _from_pulp(model: Any) -> LinearProgram:
@@ -95,11 +122,11 @@ def _from_pulp(model: Any) -> LinearProgram:
         upper=np.array([math.inf if v.upBound is None else v.upBound for v in columns], float),
         row_lower=np.where(sense < 0, -math.inf, limit),
         row_upper=np.where(sense > 0, math.inf, limit),
-        **model_file.column_wise(len(columns), np.array(column, dtype=np.int32), index, value),
+        **column_wise(len(columns), np.array(column, dtype=np.int32), index, value),
         integer=np.array([v.cat == "Integer" for v in columns], dtype=np.bool_),
         quadratic=None,
     )
     if not program.columns:
         raise BadData("the model is empty: it has no columns")
-    model_file.refuse_infinite(program)
+    refuse_infinite(program)
     return program
