@@ -85,6 +85,13 @@ class Conclusion:
 
     def require_plan(self) -> None:
         """Raise if the company has no plan within its quota."""
+        if self.settlement.unsolved:
+            raise errors.Unsolved(
+                "the solver finds no plan within your quota, and cannot prove that there is none. "
+                "The session is sealed all the same. Scale the model's coefficients closer to 1, "
+                "or allow more time with --mip-time-limit, and run `party result`. Only you see "
+                "this line and the exit code"
+            )
         if self.settlement.within_quota is None:
             raise errors.QuotaTooSmall(
                 "your quota is too small for any plan of your model; report.html says what is "
@@ -183,16 +190,18 @@ def conclude(outcome: Outcome, company: Company, out: Path | None, view: View) -
     # First, in any case: the ledger then destroys the company's demands.
     allocation = own_allocation(outcome, company.member, company.ledger)
     conclusion = Conclusion(company, outcome, allocation)
+    member, data, ledger = company.member, company.data, company.ledger
+    if out is not None:  # files first: nothing that is shown may keep them from being written
+        settled = conclusion.settlement
+        result_files.write_result(
+            outcome, member, data, settlement=settled, ledger=ledger, folder=out
+        )
     view.outcome(outcome)
     if out is not None:
-        result_files.write_result(
-            outcome,
-            company.member,
-            company.data,
-            settlement=conclusion.settlement,
-            ledger=company.ledger,
-            folder=out,
-            on_report=view.report,
+        view.report(
+            result_files.write_report(
+                outcome, member, data, settlement=settled, ledger=ledger, folder=out
+            )
         )
     view.finished(result_files.public_result(outcome, company.member), out)
     return conclusion

@@ -7,8 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from party.model.best_response import Subproblem, rescaled
+from party.model.best_response import Subproblem
 from party.model.company_model import CompanyModel, dense
+from party.model.scaling import rescaled
 from protocol.errors import BadData
 from protocol.numeric import Floats
 from scripts.lab.common.instances import draw
