@@ -13,6 +13,7 @@ from protocol.runtime.files import read_agreement
 if TYPE_CHECKING:  # each command imports what it needs, so that it starts fast
     from party.ledger.budget import Limit
     from party.model.best_response import MipLimits
+    from party.model.shared_rows import RowMap
     from party.ui.console import View
     from protocol.agreement.model import Agreement
 
@@ -33,12 +34,17 @@ _SHARED: dict[str, dict[str, Any]] = {
         "a plan is this near the best (0.0001)"},
     "--mip-time-limit": {"type": float, "metavar": "SECONDS", "help": "models with integers: stop "
         "the search for a plan after this time (10)"},
+    "--row": {"action": "append", "metavar": "RESOURCE=ROW", "help": "the row of a resource, if "
+        "it has another name in your model; 'hours-*=hours[*]' for many, RESOURCE= if you do not "
+        "use it"},
+    "--rows": {"type": Path, "metavar": "FILE", "help": "a TOML file with a table [rows] of such "
+        "pairs"},
     "--json": {"action": "store_true", "help": "print the figures as JSON"},
 }  # fmt: skip
 """Options of several commands."""
 
 _BUDGET = ("--data-set", "--max-epsilon", "--max-delta")
-_MIP = ("--mip-gap", "--mip-time-limit")
+_MODEL = ("--data", "--row", "--rows", "--mip-gap", "--mip-time-limit")
 
 
 def main() -> None:
@@ -86,7 +92,7 @@ def _add_check(commands: Commands) -> None:
         "give: 3 agreement, 4 model, 5 key, 6 ledger, 7 budget.",
     )
     parser.add_argument("--key", type=Path, metavar="FILE", help="check this key file as well")
-    _add_shared(parser, "--agreement", "--data", "--as", "--ledger", "--data-set", *_MIP)
+    _add_shared(parser, "--agreement", "--as", "--ledger", "--data-set", *_MODEL)
 
 
 def _add_join(commands: Commands) -> None:
@@ -108,7 +114,7 @@ def _add_join(commands: Commands) -> None:
     )
     parser.set_defaults(beyond_output=True)
     add = parser.add_argument
-    _add_shared(parser, "--agreement", "--data", "--ledger", *_BUDGET, *_MIP)
+    _add_shared(parser, "--agreement", "--ledger", *_BUDGET, *_MODEL)
     add(
         "--key", type=Path, required=True, metavar="FILE", help="your key file, from `party keygen`"
     )
@@ -138,7 +144,7 @@ def _add_rehearse(commands: Commands) -> None:
         "Exit codes: 0 done, 2 wrong option, 3 agreement, 4 model.",
     )
     add = parser.add_argument
-    _add_shared(parser, "--agreement", "--data", "--as", *_MIP, "--json")
+    _add_shared(parser, "--agreement", "--as", *_MODEL, "--json")
     add("--sessions", type=int, default=20, metavar="N", help="how many (%(default)s)")
     add("--seed", type=int, default=1, help="seed of the partners (%(default)s)")
     add("--worth", type=float, metavar="MONEY",
@@ -161,7 +167,7 @@ def _add_result(commands: Commands) -> None:
         "21 seals are missing, and the files say so; 30 your quota is too small; 10 to 15 the\n"
         "code that the session ended with.",
     )
-    _add_shared(parser, "--agreement", "--data", *_MIP)
+    _add_shared(parser, "--agreement", *_MODEL)
     parser.add_argument(
         "--ledger", type=Path, required=True, metavar="FILE", help="the ledger of the session"
     )
@@ -223,6 +229,12 @@ def _mip_limits(options: argparse.Namespace) -> "MipLimits":
     )
 
 
+def _rows(options: argparse.Namespace) -> "RowMap":
+    from party.model.shared_rows import row_map
+
+    return row_map(options.row, options.rows)
+
+
 def _limit(options: argparse.Namespace) -> "Limit | None":
     """The limit that the options set, or None."""
     from party.ledger.budget import DELTA, Limit
@@ -258,6 +270,7 @@ def _check(options: argparse.Namespace) -> None:
         ledger=_ledger(options),
         data_set=options.data_set,
         effort=_mip_limits(options),
+        rows=_rows(options),
     ):
         print(line)
 
@@ -275,6 +288,7 @@ def _join(options: argparse.Namespace) -> None:
         data_set=options.data_set,
         limit=_limit(options),
         mip_limits=_mip_limits(options),
+        rows=_rows(options),
         listen=options.listen,
         seed=options.seed,
     )
@@ -308,7 +322,7 @@ def _rehearse(options: argparse.Namespace) -> None:
         raise BadCommand("--sessions must be at least 1")
     if options.worth is not None and not options.worth > 0.0:
         raise BadCommand("--worth must be above 0")
-    data = company_model.read(options.data, agreement)
+    data = company_model.read(options.data, agreement, _rows(options))
     with Progress(console=Console(stderr=True), transient=True) as progress:
         kinds = 1 if agreement.privacy is None else 2
         task = progress.add_task("sessions", total=kinds * options.sessions)
@@ -337,6 +351,7 @@ def _result(options: argparse.Namespace) -> None:
         ledger=options.ledger,
         out=options.out,
         mip_limits=_mip_limits(options),
+        rows=_rows(options),
     )
 
 

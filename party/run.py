@@ -16,6 +16,7 @@ from party.ledger.session_ledger import Ledger
 from party.model import company_model
 from party.model.best_response import USUAL, MipLimits, Responder, subproblem
 from party.model.company_model import CompanyModel, Model
+from party.model.shared_rows import OWN_NAMES, RowMap
 from party.model.solver_process import Solver
 from party.network.loop import PartyLoop
 from party.release.noise import DiscreteGaussian, SeededGaussian
@@ -46,6 +47,8 @@ class PartyConfig:
     #: A lifetime limit for that data set.
     limit: Limit | None = None
     mip_limits: MipLimits = USUAL
+    #: Which rows of the model are which resources.
+    rows: RowMap = OWN_NAMES
     #: Where to listen in a mesh, if the agreement has no address for this member.
     listen: str | None = None
     #: Repeatable noise, for rehearsals only.
@@ -116,7 +119,7 @@ def run_session(config: PartyConfig, view: View) -> Conclusion:
         )
     if config.out is not None:
         result_files.ensure_dir(config.out)
-    data = company_model.read(config.model, agreement)
+    data = company_model.read(config.model, agreement, config.rows)
     path = config.ledger_path
     if not agreement.rehearsal and not path.exists():
         budget_marker.require_marked(config.key, path, None)  # before it is made
@@ -208,10 +211,16 @@ def conclude(outcome: Outcome, company: Company, out: Path | None, view: View) -
 
 
 def write_again(
-    agreement: Agreement, model: Path, *, ledger: Path, out: Path, mip_limits: MipLimits
+    agreement: Agreement,
+    model: Path,
+    *,
+    ledger: Path,
+    out: Path,
+    mip_limits: MipLimits,
+    rows: RowMap = OWN_NAMES,
 ) -> None:
     """Write the files of a session again, from the ledger. Raises what the session ended with."""
-    data = company_model.read(model, agreement)
+    data = company_model.read(model, agreement, rows)
     member, data_set = accounts.find_session(ledger, agreement)
     result_files.ensure_dir(out)
     with closing(Ledger(ledger, agreement, member, data_set=data_set)) as opened:

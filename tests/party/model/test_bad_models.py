@@ -69,9 +69,17 @@ BROKEN_TEXTS: list[tuple[str, str | bytes, str]] = [
         ),
         "has a quadratic objective and integer columns",
     ),
-    ("miss.lp", LP.replace("steel:", "stahl:"), "has no row named 'steel'; it needs exactly one"),
-    ("miss.mps", MPS.replace("steel", "stahl"), "has no row named 'steel'; it needs exactly one"),
-    ("free.mps", MPS.replace(" L  steel", " N  steel"), "has no row named 'steel'"),
+    (
+        "miss.lp",
+        LP.replace("steel:", "stahl:"),
+        "has no row for 1 of 2 shared resources:\n  'steel'",
+    ),
+    (
+        "miss.mps",
+        MPS.replace("steel", "stahl"),
+        "has no row for 1 of 2 shared resources:\n  'steel'",
+    ),
+    ("free.mps", MPS.replace(" L  steel", " N  steel"), "no row for 1 of 2 shared"),
     ("twice.lp", LP.replace("press:", "steel:"), "has 2 rows named 'steel'; it needs exactly one"),
     (
         "twice.mps",
