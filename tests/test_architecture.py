@@ -153,7 +153,7 @@ def test_only_gate_and_settlement_read_the_solution(path: Path) -> None:
         "party.settlement.mixture",
         "party.model.solver_process",
     )
-    if module(path) not in (*readers, "party.check"):
+    if module(path) not in (*readers, "party.model_check"):
         assert not [call for call in calls(path) if call.endswith(".answer")]
 
 

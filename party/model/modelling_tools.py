@@ -5,7 +5,12 @@ not already in use. Everything here is secret, and no error contains a number of
 """
 
 import math
+import os
+import sys
 import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,9 +21,12 @@ import numpy as np
 from party.model import model_file
 from party.model.linear_program import LinearProgram, column_wise, refuse_infinite
 from protocol.errors import BadData
+from protocol.numeric import Floats
 
 TOOLS = ("highspy.Highs", "linopy.Model", "pyomo.ConcreteModel", "pulp.LpProblem")
 """The classes that can be read, for messages."""
+
+_OUTPUT = threading.Lock()
 
 
 def read(model: Any) -> LinearProgram:
@@ -42,16 +50,62 @@ def read(model: Any) -> LinearProgram:
     return program
 
 
+def write_back(model: Any, names: Sequence[str], values: Floats) -> None:
+    """Put a plan into the variables of a tool's model, in the order in which they were read."""
+    tool = type(model).__module__.partition(".")[0]
+    if isinstance(model, highspy.Highs):
+        solution = highspy.HighsSolution()
+        solution.col_value = values.tolist()
+        model.setSolution(solution)
+    elif tool == "linopy":
+        _into_linopy(model, values)
+    elif tool == "pulp":
+        for variable, value in zip(model.variables(), values.tolist(), strict=True):
+            variable.varValue = value
+    elif hasattr(model, "component_data_objects"):
+        for name, value in zip(names, values.tolist(), strict=True):
+            variable = model.find_component(name)
+            if variable is not None:  # None for the column of the objective's constant
+                variable.set_value(value, skip_validation=True)
+    else:
+        raise BadData(f"a {type(model).__name__} has no variables to write to")
+
+
+def _into_linopy(model: Any, values: Floats) -> None:
+    labels = np.asarray(model.matrices.vlabels)
+    by_label = np.full(int(labels.max()) + 2, np.nan)  # the label -1 is a masked variable
+    by_label[labels] = values
+    for name in model.variables:
+        variable = model.variables[name]
+        filled = by_label[np.asarray(variable.labels)]
+        variable.solution = variable.labels.astype(float).copy(data=filled)
+    model.status = "ok"  # without it linopy does not show a solution
+
+
 def _from_linopy(model: Any) -> LinearProgram:
     """Drop the `#` and the number that linopy adds to every name."""
-    program = model_file.from_highs(
-        model.to_highspy(explicit_coordinate_names=True, set_names=True)
-    )
+    with _quiet():
+        solver = model.to_highspy(explicit_coordinate_names=True, set_names=True)
+    program = model_file.from_highs(solver)
 
     def plain(names: list[str]) -> list[str]:
         return [name.rpartition("#")[0] or name for name in names]
 
     return replace(program, columns=plain(program.columns), rows=plain(program.rows))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Drop what a library writes to standard output: a program may read ours."""
+    with _OUTPUT, open(os.devnull, "w") as nowhere:
+        sys.stdout.flush()
+        before = os.dup(1)
+        try:
+            os.dup2(nowhere.fileno(), 1)
+            yield
+        finally:
+            os.dup2(before, 1)
+            os.close(before)
 
 
 def _from_pyomo(model: Any) -> LinearProgram:

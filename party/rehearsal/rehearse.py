@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from party.check import pace_for
 from party.model.best_response import USUAL, MipLimits, subproblem
 from party.model.company_model import CompanyModel, dense
+from party.model_check import pace_for
 from party.rehearsal.in_process import players, run
 from party.settlement.settle import own_allocation, plan_within, settle
 from protocol.agreement.model import Agreement

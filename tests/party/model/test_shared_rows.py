@@ -137,3 +137,15 @@ def test_a_wrong_file_of_rows_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "rows.toml").write_text(text)
     with pytest.raises(BadCommand, match="--rows"):
         row_map(file=tmp_path / "rows.toml")
+
+
+@pytest.mark.parametrize("build", [pyomo_model, linopy_model, pulp_model])
+def test_reading_a_tools_model_prints_nothing(
+    build: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """No banner of a library appears on standard output, which a program may read."""
+    model = build()
+    capfd.readouterr()
+    with pytest.raises(BadData):
+        company_model.read(model, SHARED)
+    assert capfd.readouterr().out == ""

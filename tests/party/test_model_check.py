@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from party.check import check
 from party.model.shared_rows import row_map
+from party.model_check import check
 from protocol.agreement.model import Agreement
 from protocol.errors import BadAgreement
 from protocol.planning.verdict import plan_figures
@@ -63,7 +63,7 @@ def test_a_check_says_whether_the_pace_is_long_enough(
     model: Path, monkeypatch: pytest.MonkeyPatch, pace: float | None, words: str
 ) -> None:
     """It compares the pace with the slowest of many answers, before the party joins."""
-    monkeypatch.setattr("party.check.slowest_answer", lambda *_: (0.02, 100))
+    monkeypatch.setattr("party.model_check.slowest_answer", lambda *_: (0.02, 100))
     text = checked(agreed(pace), model)
     assert f"pace       {words}" in text
     assert "the slowest of 100 answers took 0.02 s" in text
