@@ -13,7 +13,8 @@ from typing import Protocol
 import highspy
 import numpy as np
 
-from party.model.company_model import CompanyModel
+from party.model import interior_point
+from party.model.company_model import CompanyModel, uses
 from party.model.scaling import Scale, scales
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
@@ -97,6 +98,8 @@ class Subproblem:
         self._limits = limits
         floor = np.minimum(ceiling, 0.0) if floor is None else floor
         self._range = ceiling, floor
+        #: The plan and the demand of our own method, if HiGHS failed.
+        self._interior: Floats | None = None
         self._scales = list(scales(data, np.maximum(np.abs(ceiling), np.abs(floor))))
         self._load(self._scales[0])
         if data.integer is None:
@@ -140,10 +143,20 @@ class Subproblem:
             self._set_prices(prices)
             if self._run():
                 return True
-        return False
+        return self._data.quadratic is not None and self._run_interior_point(prices)
+
+    def _run_interior_point(self, prices: Floats) -> bool:
+        """Whether our own method finds the plan of a concave model that HiGHS cannot solve."""
+        self._load(self._scales[0])
+        self._set_prices(prices)
+        program, terms = self._solver.getLp(), hessian(self._scale.applied(self._data))
+        if terms is not None and self._status != _INFEASIBLE:
+            self._interior = interior_point.solved(program, terms)
+        return self._interior is not None
 
     def _run(self) -> bool:
         """Whether HiGHS finds a plan from where it is."""
+        self._interior = None
         self._status = _status(self._solver)
         if not found(self._solver):
             return False
@@ -241,13 +254,17 @@ class Subproblem:
         """
         if not self._solve(prices):
             return None
-        solver = self._solver
-        values = np.array(solver.getSolution().col_value)
+        solver, values = self._solver, self._interior
+        if values is None:
+            values = np.array(solver.getSolution().col_value)
         plan, demand = values[: self._columns], values[self._columns :]
         # At price 0 any amount from the consumption up to the ceiling is optimal. Taking the
         # least makes the answer independent of the basis that the solver started from.
         if np.count_nonzero(prices) < self._resources:
-            unused = np.array(solver.allConstrValues())[: self._resources]
+            if self._interior is None:
+                unused = np.array(solver.allConstrValues())[: self._resources]
+            else:
+                unused = self._scale.units * uses(self._data, plan) - demand
             demand = np.where(
                 prices == 0.0, np.maximum(demand + unused, self._scaled_range[1]), demand
             )

@@ -81,6 +81,15 @@ class CompanyModel:
         return len(self.row_lower)
 
 
+def uses(data: CompanyModel, plan: Floats) -> Floats:
+    """How much of each resource a plan needs, up to rounding. Secret."""
+    columns = np.repeat(np.arange(data.columns), np.diff(data.start))
+    shared = data.index < data.resources
+    needed = np.zeros(data.resources)
+    np.add.at(needed, data.index[shared], data.value[shared] * plan[columns[shared]])
+    return needed
+
+
 Model = str | os.PathLike[str] | Any
 """A model file (`.mps`, `.mps.gz`, `.lp` or `.npz`), or a model of a tool in `TOOLS`."""
 

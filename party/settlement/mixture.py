@@ -12,7 +12,7 @@ import highspy
 import numpy as np
 
 from party.model.best_response import Subproblem, loaded
-from party.model.company_model import CompanyModel
+from party.model.company_model import CompanyModel, uses
 from protocol.numeric import Floats
 
 _ROUNDS = 300
@@ -32,7 +32,7 @@ class _Plans:
 
     def add(self, data: CompanyModel, plan: Floats) -> None:
         self.values.append(plan)
-        self.uses.append(_uses(data, plan) / self.size)
+        self.uses.append(uses(data, plan) / self.size)
         self.earnings.append(data.earns(plan))
 
     def drop_last(self) -> None:
@@ -117,11 +117,3 @@ def _master(
     weights = np.maximum(values[:n], 0.0)
     prices = np.maximum(duals[:m], 0.0)
     return weights / weights.sum(), float(values[n:].max(initial=0.0)), prices, float(duals[m])
-
-
-def _uses(data: CompanyModel, plan: Floats) -> Floats:
-    columns = np.repeat(np.arange(data.columns), np.diff(data.start))
-    shared = data.index < data.resources
-    uses = np.zeros(data.resources)
-    np.add.at(uses, data.index[shared], data.value[shared] * plan[columns[shared]])
-    return uses

@@ -36,6 +36,7 @@ TOLERANCE = 1e-7
 
 _SNAP = 1e-9  # a value this near to its bound is set to it
 _NEGLIGIBLE_TICKS = 0.01  # a solver cannot tell this fraction of a tick from 0
+_NEGLIGIBLE = 1e-9  # of the range of a resource: no meter shows it
 _ATTEMPTS = 8
 _INTEGER_TOLERANCE = 2e-6  # twice what HiGHS may exceed a row of an integer program by
 
@@ -192,18 +193,24 @@ def plan_within(
 
     Guarantee: the uses of the plan are within the limit exactly. If the solver exceeds it, it
     solves again with a lower limit. Only if there is no such plan, the uses are within the limit
-    up to the solver's tolerance (`TOLERANCE`): needing exactly the limit is no shortfall. With
+    up to the solver's tolerance (`TOLERANCE`), or a billionth of the member's range: needing
+    exactly the limit is no shortfall, and next to nothing is not less than nothing. With
     integers it is the best plan found, as `effort` allows, and its integers are exact.
     """
     size = np.abs(limit) if floor is None else np.maximum(np.abs(limit), np.abs(floor))
     tolerance: Floats = TOLERANCE * np.maximum(1.0 / unit_scale(data, size), size / 100.0)
     if data.integer is None:
-        try:
+        if ceiling is None:
             return _continuous_plan_within(data, limit, tolerance)
+        lowest = np.minimum(ceiling, 0.0) if floor is None else floor
+        negligible = _NEGLIGIBLE * (ceiling - lowest)
+        try:
+            return _continuous_plan_within(data, limit, tolerance) or _continuous_plan_within(
+                data, limit + negligible, tolerance
+            )
         except Unsolved:
-            if ceiling is None:
-                raise
-            return _mixed(data, limit, tolerance, floor, ceiling)
+            tolerance = np.maximum(tolerance, negligible)
+            return _mixed(data, limit, tolerance, lowest, ceiling)
     allowed, margin = limit, _INTEGER_TOLERANCE / TOLERANCE * tolerance
     for _ in range(_ATTEMPTS):
         first = _best(data, allowed, effort)
@@ -220,11 +227,10 @@ def plan_within(
 
 
 def _mixed(
-    data: CompanyModel, limit: Floats, tolerance: Floats, floor: Floats | None, ceiling: Floats
+    data: CompanyModel, limit: Floats, tolerance: Floats, floor: Floats, ceiling: Floats
 ) -> Plan:
     """A plan within the limit that is mixed from answers to prices. Raises `Unsolved`."""
-    lowest = np.minimum(ceiling, 0.0) if floor is None else floor
-    problem, size = Subproblem(data, ceiling, floor=lowest), ceiling - lowest
+    problem, size = Subproblem(data, ceiling, floor=floor), ceiling - floor
     for margin in (0.0, 1e-9, 1e-7, 1e-6):
         values = mixed_plan(data, problem, limit - margin * size, size)
         if values is None:

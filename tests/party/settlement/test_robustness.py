@@ -7,7 +7,8 @@ import highspy
 import numpy as np
 import pytest
 
-from party.model import best_response
+from party.model import best_response, interior_point
+from party.model.scaling import scales
 from party.settlement import settle
 from party.settlement.settle import plan_within
 from protocol.errors import Unsolved
@@ -63,3 +64,21 @@ def test_a_failing_solver_is_not_a_missing_plan(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(best_response, "loaded", limited)
     with pytest.raises(Unsolved, match="neither solve the model nor prove"):
         plan_within(data, np.ones(data.resources))
+
+
+@pytest.mark.parametrize("seed", [3, 7, 193])
+def test_our_own_method_agrees_with_highs(seed: int) -> None:
+    """The interior-point method gives the optimum of HiGHS, or one that HiGHS does not find."""
+    instance = concave(seed)
+    for data in instance.data:
+        scale = next(scales(data, instance.capacity))
+        scaled = scale.applied(data)
+        terms = best_response.hessian(scaled)
+        assert terms is not None
+        program = best_response.model(scaled, instance.capacity * scale.units)
+        values = interior_point.solved(program, terms)
+        assert values is not None
+        answer = best_response.Subproblem(data, instance.capacity).answer(np.zeros(data.resources))
+        assert answer is not None
+        earned = data.earns(values[: data.columns])
+        assert earned == pytest.approx(answer.objective, rel=1e-6, abs=1e-6 / scale.money)
