@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import highspy
 import numpy as np
 
+from party.model.linear_program import Indices
 from protocol.numeric import Floats
 
 LARGEST = 1500
@@ -53,7 +54,8 @@ def solved(lp: highspy.HighsLp, quadratic: highspy.HighsHessian) -> Floats | Non
 
 def _standard(lp: highspy.HighsLp, quadratic: highspy.HighsHessian) -> _Program:
     n, r = lp.num_col_, lp.num_row_
-    start, index = np.array(lp.a_matrix_.start_), np.array(lp.a_matrix_.index_)
+    start: Indices = np.array(lp.a_matrix_.start_, dtype=np.int32)
+    index = np.array(lp.a_matrix_.index_, dtype=np.int32)
     A = np.zeros((r, n))
     A[index, np.repeat(np.arange(n), np.diff(start))] = np.array(lp.a_matrix_.value_)
     row_lower, row_upper = np.array(lp.row_lower_), np.array(lp.row_upper_)
@@ -62,8 +64,9 @@ def _standard(lp: highspy.HighsLp, quadratic: highspy.HighsHessian) -> _Program:
     M = np.hstack([A, np.zeros((r, len(slack)))])
     M[slack, n + np.arange(len(slack))] = -1.0
     H = np.zeros((n + len(slack), n + len(slack)))
-    column = np.repeat(np.arange(n), np.diff(np.array(quadratic.start_, dtype=np.int64)))
-    rows = np.array(quadratic.index_, dtype=np.int64)
+    starts: Indices = np.array(quadratic.start_, dtype=np.int32)
+    column = np.repeat(np.arange(n), np.diff(starts))
+    rows = np.array(quadratic.index_, np.int32)
     H[rows, column] = H[column, rows] = -np.array(quadratic.value_)
     return _Program(
         H=H,
