@@ -29,17 +29,27 @@ _FEASIBLE = 2  # HiGHS: the solution is feasible, but perhaps not optimal
 _OTHER_METHODS = ({"solver": "ipm"}, {"presolve": "off"})
 """For linear programs, if the simplex method fails."""
 
+_LARGE_COLUMNS = 5_000
+"""From here on the interior-point method is faster than the simplex method without a basis."""
+
 
 @dataclass(frozen=True)
 class MipLimits:
     """How long to search for the best integer plan.
 
     The search ends with a plan whose relative gap to the best is proved to be at most `gap`, or
-    after `seconds` with the best plan found so far.
+    after `seconds` with the best plan found so far. Where answers have an agreed gap in money, that
+    takes the place of `gap`.
     """
 
     gap: float = 1e-4
     seconds: float = 10.0
+    #: What a price of 1 adds to the agreed gap of an answer, for each resource; empty if none is.
+    agreed: tuple[float, ...] = ()
+
+    def in_money(self, prices: Floats) -> float:
+        """The agreed gap of an answer at these prices; 0 if there is none."""
+        return math.fsum(a * abs(p) for a, p in zip(self.agreed, prices.tolist(), strict=False))
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.gap < 1.0:
@@ -103,7 +113,7 @@ class Subproblem:
         self._scales = list(scales(data, np.maximum(np.abs(ceiling), np.abs(floor))))
         self._load(self._scales[0])
         if data.integer is None:
-            if not self._solve(np.zeros(data.resources)):
+            if not self._solve_first(np.zeros(data.resources)):
                 raise self._refusal()
             return
         if _status(_relaxed(self._scale.applied(data), *self._scaled_range)) != _OPTIMAL:
@@ -123,6 +133,16 @@ class Subproblem:
         self._solver = loaded(model(data, *self._scaled_range), hessian(data), self._limits)
         if data.quadratic is not None:
             self._solver.setOptionValue("qp_allow_hot_start", True)
+
+    def _solve_first(self, prices: Floats) -> bool:
+        """Solve from nothing. A large program starts with HiGHS' interior-point method."""
+        if self._data.quadratic is None and self._columns >= _LARGE_COLUMNS:
+            self._solver.setOptionValue("solver", "ipm")
+            if self._run():
+                self._solver.setOptionValue("solver", "simplex")  # from the basis that was found
+                return True
+            self._load(self._scale)
+        return self._solve(prices)
 
     def _solve(self, prices: Floats) -> bool:
         """Solve at these prices: warm, from the beginning, by other methods, at other scales."""
@@ -252,6 +272,10 @@ class Subproblem:
 
         An integer plan is the best one found within the `MipLimits`.
         """
+        if self._data.integer is not None:
+            agreed = self._limits.in_money(prices)
+            self._solver.setOptionValue("mip_abs_gap", agreed * self._scale.money)
+            self._solver.setOptionValue("mip_rel_gap", 0.0 if agreed else self._limits.gap)
         if not self._solve(prices):
             return None
         solver, values = self._solver, self._interior
@@ -280,6 +304,8 @@ def subproblem(
 ) -> Subproblem:
     """The subproblem of a member, from its floor to its share of each capacity."""
     row, q = agreement.place(name), quantities(agreement)
+    gap = (agreement.pricing.answer_gap or 0.0) / len(agreement.members)
+    limits = replace(limits, agreed=tuple((gap * q.capacity).tolist()))
     return Subproblem(data, q.floor[row] + q.share[row] * q.capacity, limits, q.floor[row])
 
 

@@ -12,26 +12,28 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-from xml.etree.ElementTree import Element
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from party.ledger import budget
 from party.ledger.session_ledger import Ledger
 from party.model.company_model import CompanyModel
-from party.settlement.private_report import private_document, private_parts
-from party.settlement.settle import Settlement
-from party.settlement.spending import Spending
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import amounts
 from protocol.errors import BadCommand, PeerError
 from protocol.outcome.outcome import Outcome
 from protocol.outcome.outcome import outcome as compute_outcome
 from protocol.privacy.accountant import finite
-from protocol.report.csv import Rows, plain, public_csv
-from protocol.report.terminal import outcome_figures
 from protocol.runtime.files import replace_private
 from protocol.runtime.wait_times import WaitTimes
 from protocol.wire.messages import Seal
+
+if TYPE_CHECKING:  # reports are made when a session is over: they would slow its start
+    from xml.etree.ElementTree import Element
+
+    from party.settlement.settle import Plan, Settlement
+    from party.settlement.spending import Spending
 
 
 def ensure_dir(folder: Path) -> None:
@@ -49,11 +51,13 @@ def write_result(
     member: str,
     data: CompanyModel,
     *,
-    settlement: Settlement,
+    settlement: "Settlement",
     ledger: Ledger,
     folder: Path,
 ) -> None:
     """Write all files but the report: no failure of a page keeps them from being written."""
+    from protocol.report.csv import public_csv
+
     spending = _spending(ledger, outcome.agreement.digest)
     waits, unanswered = WaitTimes(outcome.agreement, ledger.waits()), ledger.unanswered()
     with _writing(folder):
@@ -69,11 +73,13 @@ def write_report(
     member: str,
     data: CompanyModel,
     *,
-    settlement: Settlement,
+    settlement: "Settlement",
     ledger: Ledger,
     folder: Path,
-) -> list[Element]:
+) -> "list[Element]":
     """Write the report, after all other files. Return its contents, which are secret."""
+    from party.settlement.private_report import private_document, private_parts
+
     report = private_parts(
         outcome,
         member,
@@ -113,8 +119,10 @@ def read_outcome(ledger: Ledger, agreement: Agreement, member: str) -> Outcome:
     return outcome
 
 
-def _spending(ledger: Ledger, agreement: bytes) -> Spending:
+def _spending(ledger: Ledger, agreement: bytes) -> "Spending":
     """What the data set of a session has spent, according to the party's own ledger."""
+    from party.settlement.spending import Spending
+
     accounts = ledger.accounts()
     this = next(a for a in accounts if a.agreement == agreement)
     return Spending(
@@ -129,6 +137,8 @@ def _spending(ledger: Ledger, agreement: bytes) -> Spending:
 
 def public_result(outcome: Outcome, member: str) -> dict[str, Any]:
     """The public part of `result.json`."""
+    from protocol.report.terminal import outcome_figures
+
     agreement = outcome.agreement
     names = [member.name for member in agreement.members]
     return {
@@ -163,8 +173,8 @@ def _public_quotas(outcome: Outcome, names: list[str]) -> dict[str, Any]:
 def result(
     outcome: Outcome,
     member: str,
-    settlement: Settlement,
-    spending: Spending,
+    settlement: "Settlement",
+    spending: "Spending",
     *,
     waits: WaitTimes | None = None,
     unanswered: int = 0,
@@ -199,11 +209,12 @@ def _waiting(waits: WaitTimes) -> dict[str, Any]:
     }
 
 
-def _private(outcome: Outcome, row: int, settlement: Settlement) -> dict[str, Any]:
+def _private(outcome: Outcome, row: int, settlement: "Settlement") -> dict[str, Any]:
     within, alone = settlement.within_quota, settlement.alone
     wanted, extra = settlement.at_prices, settlement.extra_ticks
     return {
         "whole_columns": settlement.integer_columns,
+        "mixture_loss": settlement.mixture_loss,
         "quota": amounts(outcome.agreement, settlement.quota_ticks, row).tolist(),
         "quota_ticks": settlement.quota_ticks.tolist(),
         "utility_within_quota": within and within.utility,
@@ -218,18 +229,27 @@ def _private(outcome: Outcome, row: int, settlement: Settlement) -> dict[str, An
     }
 
 
-def plan_csv(data: CompanyModel, settlement: Settlement) -> str:
+def plan_csv(data: CompanyModel, settlement: "Settlement") -> str:
     """A CSV file with the values of every variable in both plans. Secret."""
+    from protocol.report.csv import Rows, plain
+
     rows = Rows()
     rows.add("variable", "within_quota", "at_prices")
     blank = [""] * data.columns
     columns = [
-        blank if plan is None else [repr(value) for value in plan.values.tolist()]
+        blank if plan is None else _written(data, plan)
         for plan in (settlement.within_quota, settlement.at_prices)
     ]
     for name, *values in zip(data.names, *columns, strict=True):
         rows.add(plain(name), *values)
     return "".join(rows)
+
+
+def _written(data: CompanyModel, plan: "Plan") -> list[str]:
+    """The values of a plan to the last digit; those of integer columns as integers."""
+    whole = np.zeros(data.columns, dtype=np.bool_) if data.integer is None else data.integer
+    values = zip(plan.values.tolist(), whole.tolist(), strict=True)
+    return [str(int(value)) if integer else repr(value) for value, integer in values]
 
 
 def keep_evidence(error: PeerError, folder: Path) -> bool:

@@ -232,7 +232,7 @@ def test_three_companies_join_from_one_program(tmp_path: Path) -> None:
         serve = [sys.executable, "-m", "coordinator", "serve", "--key", "coordinator.key"]
         processes.launch("coordinator", [*serve, "--agreement", "agreement.toml"], within=tmp_path)
         acme, bolt, cargo = asyncio.run(joined())
-    assert seen[-1] == (acme.outcome.rounds, 150)
+    assert seen[-1] == (acme.outcome.rounds, acme.outcome.agreement.rounds)
     # acme earns 15 an hour and takes 6 of 10; cargo earns 4 and takes the other 4; bolt earns 3.
     # Alone each has a third of the hours: 50, 10 and 13.33.
     for result, hours, alone in ((acme, 6.0, 50.0), (bolt, 0.0, 10.0), (cargo, 4.0, 40.0 / 3.0)):

@@ -10,7 +10,7 @@ from party.model.best_response import MipLimits, subproblem
 from party.model.company_model import CompanyModel, dense
 from party.rehearsal.in_process import players, run
 from party.run import Company, conclude
-from party.settlement import result_files
+from party.settlement import private_report, result_files
 from party.settlement.settle import own_allocation, settle
 from party.ui.console import View
 from protocol.agreement.model import Agreement
@@ -108,7 +108,7 @@ def test_a_failing_page_loses_no_file(tmp_path: Path, monkeypatch: pytest.Monkey
         ledger = members[0].ledger
         company = Company(names[0], TRADERS[0], ledger, MipLimits())
         known = outcome(agreement, ledger.transcript())
-        monkeypatch.setattr(result_files, "private_parts", lambda *_, **__: 1 / 0)
+        monkeypatch.setattr(private_report, "private_parts", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             conclude(known, company, tmp_path, View())
     assert sorted(path.name for path in tmp_path.iterdir()) == [
