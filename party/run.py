@@ -17,6 +17,7 @@ from party.ledger.session_ledger import Ledger
 from party.model import company_model
 from party.model.best_response import USUAL, MipLimits, Responder, subproblem
 from party.model.company_model import CompanyModel, Model
+from party.model.shared_rows import OWN_NAMES, RowMap
 from party.network.loop import PartyLoop
 from party.release.noise import DiscreteGaussian, SeededGaussian
 from party.release.pacing import solving_seconds
@@ -53,6 +54,8 @@ class PartyConfig:
     #: A lifetime limit for that data set.
     limit: Limit | None = None
     mip_limits: MipLimits = USUAL
+    #: Which rows of the model are which resources.
+    rows: RowMap = OWN_NAMES
     #: Where to listen in a mesh, if the agreement has no address for this member.
     listen: str | None = None
     #: Repeatable noise, for rehearsals only.
@@ -102,6 +105,13 @@ class Conclusion:
 
     def require_plan(self) -> None:
         """Raise if the company has no plan within its quota."""
+        if self.settlement.unsolved:
+            raise errors.Unsolved(
+                "the solver finds no plan within your quota, and cannot prove that there is none. "
+                "The session is sealed all the same. Scale the model's coefficients closer to 1, "
+                "or allow more time with --mip-time-limit, and run `party result`. Only you see "
+                "this line and the exit code"
+            )
         if self.settlement.within_quota is None:
             raise errors.QuotaTooSmall(
                 "your quota is too small for any plan of your model; report.html says what is "
@@ -126,7 +136,7 @@ def run_session(config: PartyConfig, view: View) -> Conclusion:
         )
     if config.out is not None:
         result_files.ensure_dir(config.out)
-    data = company_model.read(config.model, agreement)
+    data = company_model.read(config.model, agreement, config.rows)
     path = config.ledger_path
     if not agreement.rehearsal and not path.exists():
         budget_marker.require_marked(config.key, path, None)  # before it is made
@@ -204,16 +214,18 @@ def conclude(outcome: Outcome, company: Company, out: Path | None, view: View) -
     # First, in any case: the ledger then destroys the company's demands.
     allocation = own_allocation(outcome, company.member, company.ledger)
     conclusion = Conclusion(company, outcome, allocation)
+    member, data, ledger = company.member, company.data, company.ledger
+    if out is not None:  # files first: nothing that is shown may keep them from being written
+        settled = conclusion.settlement
+        result_files.write_result(
+            outcome, member, data, settlement=settled, ledger=ledger, folder=out
+        )
     view.outcome(outcome)
     if out is not None:
-        result_files.write_result(
-            outcome,
-            company.member,
-            company.data,
-            settlement=conclusion.settlement,
-            ledger=company.ledger,
-            folder=out,
-            on_report=view.report,
+        view.report(
+            result_files.write_report(
+                outcome, member, data, settlement=settled, ledger=ledger, folder=out
+            )
         )
     if out is not None and conclusion.settlement.loses:
         view.warn(LOSES)
@@ -222,10 +234,16 @@ def conclude(outcome: Outcome, company: Company, out: Path | None, view: View) -
 
 
 def write_again(
-    agreement: Agreement, model: Path, *, ledger: Path, out: Path, mip_limits: MipLimits
+    agreement: Agreement,
+    model: Path,
+    *,
+    ledger: Path,
+    out: Path,
+    mip_limits: MipLimits,
+    rows: RowMap = OWN_NAMES,
 ) -> None:
     """Write the files of a session again, from the ledger. Raises what the session ended with."""
-    data = company_model.read(model, agreement)
+    data = company_model.read(model, agreement, rows)
     member, data_set = accounts.find_session(ledger, agreement)
     result_files.ensure_dir(out)
     with closing(Ledger(ledger, agreement, member, data_set=data_set)) as opened:

@@ -36,6 +36,12 @@ class BadData(LocalError):
     exit_code = 4
 
 
+class Unsolved(BadData):
+    """The solver can neither solve the model nor prove that it has no solution."""
+
+    exit_code = 34
+
+
 class BadKey(LocalError):
     """A key file is missing, readable by others, or another one. Use the key of the agreement."""
 

@@ -52,6 +52,12 @@ def shortfall(agreement: Agreement, settlement: Settlement) -> list[Element]:
     """What is missing if the quota is too small for any plan."""
     if settlement.within_quota is not None:
         return []
+    if settlement.unsolved:
+        failed = (
+            "The solver found no plan within your quota, and did not prove that there is none. "
+            "Scale the coefficients of your model closer to 1, and run party result."
+        )
+        return [section("No plan was found", callout(failed))]
     heading, extra = "What you need above your quota", settlement.extra_ticks
     warning = callout(
         "Your quota is too small: the rows and bounds of your model need more, so no plan stays "

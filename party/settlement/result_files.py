@@ -9,7 +9,8 @@ import json
 import math
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,32 +54,52 @@ def write_result(
     settlement: "Settlement",
     ledger: Ledger,
     folder: Path,
-    on_report: "Callable[[list[Element]], None]" = lambda _: None,
 ) -> None:
-    """Write all files. `on_report` is given the contents of the report, which are secret."""
-    from party.settlement.private_report import private_document, private_parts
+    """Write all files but the report: no failure of a page keeps them from being written."""
     from protocol.report.csv import public_csv
 
     spending = _spending(ledger, outcome.agreement.digest)
     waits, unanswered = WaitTimes(outcome.agreement, ledger.waits()), ledger.unanswered()
+    with _writing(folder):
+        (folder / "session.transcript").write_bytes(ledger.transcript_file())
+        replace_private(folder / "plan.csv", plan_csv(data, settlement))
+        content = result(outcome, member, settlement, spending, waits=waits, unanswered=unanswered)
+        replace_private(folder / "result.json", json.dumps(content, indent=2) + "\n")
+        (folder / "public.csv").write_text(public_csv(outcome), encoding="utf-8")
+
+
+def write_report(
+    outcome: Outcome,
+    member: str,
+    data: CompanyModel,
+    *,
+    settlement: "Settlement",
+    ledger: Ledger,
+    folder: Path,
+) -> "list[Element]":
+    """Write the report, after all other files. Return its contents, which are secret."""
+    from party.settlement.private_report import private_document, private_parts
+
     report = private_parts(
         outcome,
         member,
         data,
         settlement,
-        spending,
-        waits=waits,
-        unanswered=unanswered,
+        _spending(ledger, outcome.agreement.digest),
+        waits=WaitTimes(outcome.agreement, ledger.waits()),
+        unanswered=ledger.unanswered(),
         written=time.strftime("%d %B %Y"),
     )
-    on_report(report)
-    content = result(outcome, member, settlement, spending, waits=waits, unanswered=unanswered)
-    try:
+    with _writing(folder):
         replace_private(folder / "report.html", private_document(outcome, member, report))
-        replace_private(folder / "plan.csv", plan_csv(data, settlement))
-        replace_private(folder / "result.json", json.dumps(content, indent=2) + "\n")
-        (folder / "public.csv").write_text(public_csv(outcome), encoding="utf-8")
-        (folder / "session.transcript").write_bytes(ledger.transcript_file())
+    return report
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    """Turn an error of the disk into one that says what to do."""
+    try:
+        yield
     except OSError as error:
         raise BadCommand(
             f"the result cannot be written to {str(folder)!r}: {error.strerror}; the session is "

@@ -43,7 +43,7 @@ def masked_allocation(outcome: Outcome) -> Element:
             titled(resource),
             number(amount_text(resource, resource.capacity)),
             number(amount_text(resource, total)),
-            number(fixed_percent(round(_HUNDREDTHS * total / resource.capacity))),
+            number(_of_capacity(total, resource.capacity)),
         )
         for resource, total in zip(agreement.resources, totals, strict=False)
     ]
@@ -61,6 +61,11 @@ def masked_allocation(outcome: Outcome) -> Element:
         "together are zero, except for rounding: less than a hundred-millionth of what all "
         "capacities are worth.",
     )
+
+
+def _of_capacity(total: float, capacity: float) -> str:
+    """A total in percent of a capacity. There is none of a joint capacity of 0 or below."""
+    return fixed_percent(round(_HUNDREDTHS * total / capacity)) if capacity > 0.0 else "–"
 
 
 def _masked_rule(outcome: Outcome) -> str:

@@ -280,7 +280,8 @@ def _masked(outcome: Outcome) -> list[str]:
     return [
         f"totals     average demand of all companies together{noise}",
         *(
-            f"  {r.name}: {total!r} {r.unit or 'units'}, {total / r.capacity:.3%}"
+            f"  {r.name}: {total!r} {r.unit or 'units'}"
+            + (f", {total / r.capacity:.3%}" if r.capacity > 0.0 else "")
             for r, total in pairs
         ),
         *_margin(outcome),

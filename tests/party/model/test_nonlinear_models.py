@@ -14,7 +14,7 @@ from scipy.optimize import linprog
 from party.model import company_model
 from party.model.best_response import Answer, MipLimits, Subproblem
 from party.model.company_model import CompanyModel, dense
-from party.model.model_file import Quadratic
+from party.model.linear_program import Quadratic
 from party.settlement.settle import plan_within, smallest_extra
 from protocol.agreement.parse import from_table
 from protocol.errors import BadCommand, BadData
