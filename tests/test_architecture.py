@@ -16,12 +16,16 @@ from tests.support.wait import LIMIT
 FOLDERS = ("protocol", "party", "coordinator", "scripts", "tests")
 FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 
-PURE = "protocol.errors protocol.numeric protocol.agreement protocol.wire protocol.privacy"
+PURE = (
+    "protocol.errors protocol.numeric protocol.agreement protocol.commitment protocol.wire "
+    "protocol.privacy"
+)
 RULES = {
     "protocol.errors": "",
     "protocol.numeric": "protocol.errors",
     "protocol.agreement": "protocol.numeric protocol.errors",
-    "protocol.wire": "protocol.agreement protocol.errors",
+    "protocol.commitment": "protocol.agreement protocol.errors",
+    "protocol.wire": "protocol.commitment protocol.agreement protocol.errors",
     "protocol.privacy": "protocol.agreement protocol.numeric protocol.errors",
     "protocol.pricing": "protocol.privacy protocol.agreement protocol.numeric protocol.errors",
     "protocol.rounds": f"{PURE} protocol.pricing",
