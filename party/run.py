@@ -18,10 +18,11 @@ from party.model.best_response import USUAL, MipLimits, Responder, subproblem
 from party.model.company_model import CompanyModel, Model
 from party.model.solver_process import Solver
 from party.network.loop import PartyLoop
+from party.release.allocation import own_allocation
 from party.release.noise import DiscreteGaussian, SeededGaussian
 from party.release.pacing import solving_seconds
 from party.settlement import result_files
-from party.settlement.settle import Settlement, own_allocation, settle
+from party.settlement.settle import Settlement, settle
 from party.ui.console import TextView, View
 from protocol import errors
 from protocol.agreement.model import Agreement
@@ -82,6 +83,16 @@ class Conclusion:
         return settle(
             company.data, self.outcome, company.member, self.allocation, effort=company.mip_limits
         )
+
+    def require_bound(self) -> None:
+        """Raise if the commitments of all members do not add up."""
+        committed = self.outcome.state.committed
+        if committed is not None and not committed.adds_up:
+            raise errors.Unbound(
+                "the session is sealed and the outcome stands, but the commitments of all members "
+                "do not add up: at least one of them is false, and masks hide which one. No claim "
+                "can be made. Compare versions with the others, and settle by agreement"
+            )
 
     def require_plan(self) -> None:
         """Raise if the company has no plan within its quota."""
@@ -227,4 +238,5 @@ def write_again(
             f"the seals of {', '.join(map(repr, outcome.unsealed))} are missing; run `party join` "
             "again when these members are back, or another member that has their seals"
         )
+    conclusion.require_bound()
     conclusion.require_plan()

@@ -120,6 +120,18 @@ class Malformed(BadMessage):
     """A member signed these bytes, but they are not a message of this session. They are dropped."""
 
 
+class BadCommitment(BadMessage):
+    """Commitments whose proof does not hold. They are dropped, and their senders are named."""
+
+    def __init__(self, senders: tuple[str, ...]) -> None:
+        names = ", ".join(map(repr, senders))
+        super().__init__(
+            f"the proof in the commitments of {names} does not hold", sender=senders[0]
+        )
+        #: All members with such a proof, in roster order.
+        self.senders = senders
+
+
 class Equivocation(PeerError):
     """A party signed two different messages for one round. This is final; keep the evidence."""
 
@@ -148,6 +160,12 @@ class ImpossibleTotal(PeerError):
     """Masked releases add up to an impossible total. Masks hide who did it; compare versions."""
 
     exit_code = 15
+
+
+class Unbound(PeerError):
+    """Sealed, but commitments do not add up: claims prove nothing. Masks hide who did it."""
+
+    exit_code = 16
 
 
 class Unavailable(SottoError):

@@ -36,7 +36,7 @@ RULES = {
     "protocol.runtime": "protocol.agreement protocol.wire protocol.errors protocol.__version__",
     "protocol.__main__": "protocol",
     "party.model": "protocol.agreement protocol.numeric protocol.errors protocol.runtime",
-    "party.release": f"party.model party.ledger {PURE} protocol.rounds",
+    "party.release": f"party.model party.ledger {PURE} protocol.rounds protocol.outcome",
     "party": "party protocol",
     "coordinator.draft": "coordinator protocol",
     "coordinator.live_page": "coordinator protocol",

@@ -138,6 +138,14 @@ class Agreement:
         return self.reveal == "totals"
 
     @property
+    def commits(self) -> bool:
+        """Whether members commit to their quotas and payments after the last round.
+
+        With noise they do not: a member could count its demand as noise.
+        """
+        return self.masked and self.mode == "exact"
+
+    @property
     def ticks(self) -> int:
         """Ticks in one capacity. A released number counts ticks."""
         return schema.FINE_TICKS if self.pricing.step == "center" else schema.TICKS

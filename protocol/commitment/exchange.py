@@ -50,8 +50,11 @@ def without_proof(
 
 
 def committed_hash(head: bytes, commitments: Sequence[tuple[tuple[bytes, ...], bytes]]) -> bytes:
-    """The chain hash after the exchange, which seals are under."""
-    content = b"".join(b"".join(points) + proof for points, proof in commitments)
+    """The chain hash after the exchange, which seals are under.
+
+    Each member gives its points and the hash of its proof.
+    """
+    content = b"".join(b"".join(points) + proof_hash for points, proof_hash in commitments)
     return hashlib.sha256(b"sotto committed 1\n" + head + content).digest()
 
 

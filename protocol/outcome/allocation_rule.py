@@ -34,13 +34,20 @@ class AllocationRule:
         """Averages over the rounds, from sums of `weighted_sums`."""
         return [Fraction(total, sum(self.weights) or 1) for total in sums]
 
-    def quota(self, sums: Sequence[int], shares: Sequence[int]) -> list[int]:
-        """One member's quota, from its weighted demands and its shares, in ticks."""
+    def entitled(self, sums: Sequence[int], shares: Sequence[int]) -> list[int]:
+        """What the rule gives one member before it is cut to the share, in ticks.
+
+        Over all members these numbers add up to what the rule allots, up to rounding.
+        """
         rows = zip(self.average(sums), shares, self.scale, self.pro_rata, strict=True)
         return [
-            min(share, max(0, math.floor(scale * demand + pro_rata * share)))
+            max(0, math.floor(scale * demand + pro_rata * share))
             for demand, share, scale, pro_rata in rows
         ]
+
+    def quota(self, sums: Sequence[int], shares: Sequence[int]) -> list[int]:
+        """One member's quota, from its weighted demands and its shares, in ticks."""
+        return list(map(min, shares, self.entitled(sums, shares)))
 
 
 def weighted_sums(weights: Sequence[int], numbers: Ticks) -> list[int]:
