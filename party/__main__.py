@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from party.claim_command import add_claim_commands
 from protocol.errors import BadCommand
 from protocol.runtime.cli import Commands, add_command, command_line, run
 from protocol.runtime.files import read_agreement
@@ -44,7 +45,7 @@ _MIP = ("--mip-gap", "--mip-time-limit")
 def main() -> None:
     parser, commands = command_line("party", "One company's side of a session.")
     for add in (_add_keygen, _add_check, _add_join, _add_rehearse, _add_result, _add_abandon,
-                _add_budget):  # fmt: skip
+                _add_budget, add_claim_commands):  # fmt: skip
         add(commands)
     run(parser)
 
@@ -279,6 +280,7 @@ def _join(options: argparse.Namespace) -> None:
         seed=options.seed,
     )
     conclusion = run_session(config, _view(options, agreement))
+    conclusion.require_bound()
     if options.out:  # without files no plan was computed
         conclusion.require_plan()
 

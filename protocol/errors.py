@@ -168,6 +168,12 @@ class Unbound(PeerError):
     exit_code = 16
 
 
+class BadClaim(PeerError):
+    """A claim is false, for another session or recipient, or given twice. Ask for a new one."""
+
+    exit_code = 17
+
+
 class Unavailable(SottoError):
     """Nothing is wrong, but a party or the coordinator is missing. Run the same command later."""
 
@@ -184,3 +190,9 @@ class Incomplete(Unavailable):
     """A transcript verifies, but its session had not ended. Ask for a later copy."""
 
     exit_code = 22
+
+
+class MissingClaims(Unavailable):
+    """Claims of members are missing, so payments or quotas are incomplete. Ask for them."""
+
+    exit_code = 23

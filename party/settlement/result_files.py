@@ -89,7 +89,7 @@ def read_outcome(ledger: Ledger, agreement: Agreement, member: str) -> Outcome:
     outcome = compute_outcome(
         agreement, transcript, unsealed=() if transcript.seals else tuple(names)
     )
-    ledger.require_replayed(outcome.rounds, outcome.state.chain_hash)
+    ledger.require_replayed(outcome.rounds, outcome.state.rounds_hash)
     return outcome
 
 
