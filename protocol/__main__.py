@@ -64,7 +64,7 @@ payments of all members add up to zero, to the cent. If single releases are publ
 needed.
 
 Exit codes: 0 all is settled; 9 the transcript does not verify; 16 commitments do not add up; 17
-a claim is false, foreign or given twice; 21 not sealed; 23 claims are missing. With 17 and 23 the
+a claim is false, foreign or given twice; 21 not sealed; 25 claims are missing. With 17 and 25 the
 files are written from the claims that count."""
 
 _KEYGEN = """\

@@ -195,4 +195,4 @@ class Incomplete(Unavailable):
 class MissingClaims(Unavailable):
     """Claims of members are missing, so payments or quotas are incomplete. Ask for them."""
 
-    exit_code = 23
+    exit_code = 25
