@@ -65,6 +65,8 @@ def _add_new(commands: Commands) -> None:
     add("--from", dest="earlier", type=Path, metavar="TRANSCRIPT",
         help="transcript of the earlier session")  # fmt: skip
     add("--agreement", type=Path, metavar="FILE", help="with --from: the earlier agreement")
+    add("--without", action="append", metavar="NAME",
+        help="with --from: leave out this member, and what it brought")  # fmt: skip
     add("--resource", action="append", metavar="NAME=CAPACITY[:WORTH]",
         help="a shared capacity, and a public estimate of its total value")  # fmt: skip
     add("--unit", action="append", metavar="RESOURCE=UNIT", help="unit of a resource, such as h")
