@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from protocol.errors import BadCommand, BadTranscript, Incomplete, Unsealed
+from protocol.errors import BadCommand, BadTranscript, Incomplete, Unbound, Unsealed
 from protocol.runtime.cli import add_command, command_line, run
 from protocol.runtime.files import read_agreement, read_transcript
 
@@ -37,6 +37,7 @@ example:
 exit codes:
   0   valid, complete and sealed by all members
   9   not valid: the message says which byte or round
+  16  valid and sealed, but commitments do not add up: claims prove nothing
   21  valid and complete, but seals of members are missing
   22  valid, but it stops before the end of the session"""
 
@@ -172,6 +173,9 @@ def _audit(options: argparse.Namespace) -> None:
             "seals of members are missing, so this outcome binds no member; ask a member that has "
             "finished for its copy"
         )
+    committed = outcome.state.committed
+    if committed is not None and not committed.adds_up:
+        raise Unbound("the commitments of the members do not add up, so claims prove nothing")
 
 
 def _report(options: argparse.Namespace) -> None:

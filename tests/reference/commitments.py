@@ -80,6 +80,7 @@ def from_uniform(data: bytes) -> Extended:
     return point
 
 
+assert AFFINE_BASE is not None
 BASE = extended(AFFINE_BASE)
 VALUE_BASE = from_uniform(hashlib.sha256(b"sotto commitment value base 1\n").digest())
 

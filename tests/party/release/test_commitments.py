@@ -75,8 +75,8 @@ def test_honest_commitments_add_up(agreement: Agreement, seed: int) -> None:
         for grains, ticks in zip(quotas, own.committed_ticks.tolist(), strict=True):
             assert grains * grain <= ticks < (grains + 1) * grain
         unit = unit_of_money(known.prices, agreement)
-        grains = own.payment / (unit * MONEY_GRAIN_UNITS)
-        assert abs(payment - PAYMENT_OFFSET - grains) <= 0.5
+        due = own.payment / (unit * MONEY_GRAIN_UNITS)
+        assert abs(payment - PAYMENT_OFFSET - due) <= 0.5
 
 
 def test_blindings_add_up_to_zero_and_differ() -> None:
