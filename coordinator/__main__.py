@@ -3,9 +3,6 @@
 import argparse
 from pathlib import Path
 
-from coordinator.draft import write_agreement
-from coordinator.health import check_health
-from coordinator.serve import serve
 from protocol.agreement import schema
 from protocol.runtime.cli import Commands, add_command, command_line, run
 
@@ -55,7 +52,7 @@ def main() -> None:
 
 
 def _add_new(commands: Commands) -> None:
-    new = add_command(commands, "new", write_agreement, "write an agreement", NEW)
+    new = add_command(commands, "new", _new, "write an agreement", NEW)
     new.epilog = EXIT_CODES.format(
         codes="2 wrong options, 3 terms that contradict each other, 5 wrong key file,\n"
         "  9 the transcript of --from does not verify"
@@ -118,7 +115,7 @@ def _add_new(commands: Commands) -> None:
 
 
 def _add_serve(commands: Commands) -> None:
-    parser = add_command(commands, "serve", serve, "pass on the messages of a session", SERVE)
+    parser = add_command(commands, "serve", _serve, "pass on the messages of a session", SERVE)
     parser.epilog = EXIT_CODES.format(codes="2 it cannot listen or write, 3 wrong agreement, "
         "5 wrong key file, 31 too few open files")  # fmt: skip
     _add_files(parser)
@@ -134,7 +131,7 @@ def _add_serve(commands: Commands) -> None:
 
 
 def _add_health(commands: Commands) -> None:
-    parser = add_command(commands, "health", check_health, "check that a coordinator works", HEALTH)
+    parser = add_command(commands, "health", _health, "check that a coordinator works", HEALTH)
     parser.epilog = EXIT_CODES.format(codes="20 no coordinator with this key answers")
     _add_files(parser)
     parser.add_argument("--listen", metavar="ADDRESS", help="as given to `coordinator serve`")
@@ -147,6 +144,27 @@ def _add_files(parser: argparse.ArgumentParser) -> None:
         help="the agreement of the session")  # fmt: skip
     parser.add_argument("--key", type=Path, required=True, metavar="FILE",
         help="the coordinator's secret key")  # fmt: skip
+
+
+# Each command imports what it needs, so that it starts fast.
+
+
+def _new(options: argparse.Namespace) -> None:
+    from coordinator.draft import write_agreement
+
+    write_agreement(options)
+
+
+def _serve(options: argparse.Namespace) -> None:
+    from coordinator.serve import serve
+
+    serve(options)
+
+
+def _health(options: argparse.Namespace) -> None:
+    from coordinator.health import check_health
+
+    check_health(options)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ import numpy as np
 
 from party.ledger.session_ledger import Ledger
 from party.model.best_response import Answer, Responder
-from party.release.commitments import Commitments
 from party.release.masks import Masks
 from party.release.noise import Noise
 from protocol.agreement.model import Agreement
@@ -83,6 +82,8 @@ class Gate:
         self._row = agreement.place(member)
         self._subproblem = subproblem
         self._noise = noise
+        if agreement.privacy is not None:
+            noise.load()  # now: a paced release must not wait for it
         self._ledger = ledger
         self._pack = pack
         self._masks = Masks(agreement, member, ledger, pack) if agreement.masked else None
@@ -98,6 +99,8 @@ class Gate:
         if self._masks is not None and state.unpaired:
             return self._masks.key(state)
         if self._masks is not None and state.uncommitted:
+            from party.release.commitments import Commitments  # needed once, at the end
+
             pack = self._pack
             commitments = Commitments(
                 self._agreement, self._member, self._ledger, self._masks, pack

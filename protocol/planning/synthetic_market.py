@@ -11,6 +11,7 @@ import hashlib
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
@@ -38,6 +39,14 @@ _STEPS = 12  # of each company's demand for each resource
 _APPETITE = (1.0, 3.0)  # demand at price 0, over the pro rata quota
 _KEENNESS = 2.0  # the largest factor between a company's mean value and the worth
 _SPREAD = (0.4, 1.6)  # value of a step, over that company's mean
+
+
+class Market(Protocol):
+    """Companies that answer prices."""
+
+    def demand(self, y: Floats) -> Floats:
+        """What each company would take at these prices, as fractions of the capacities."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -143,8 +152,8 @@ def expected(
     if count < 2 or agreement.objective_limit is not None:
         return None
     markets = [Companies.drawn(among or agreement, number) for number in range(count)]
-    played = [_play(agreement, market, number) for number, market in enumerate(markets)]
-    splits = [_split(outcome, demands) for outcome, demands in played]
+    played = [play(agreement, market, number) for number, market in enumerate(markets)]
+    splits = [split(outcome, demands) for outcome, demands in played]
     brought = endowment(agreement) / agreement.ticks
     alone = [market.earned(brought) for market in markets]
     total_alone = math.fsum(float(a.sum()) for a in alone)
@@ -188,7 +197,7 @@ def without_noise(agreement: Agreement) -> Agreement:
     )
 
 
-def _split(outcome: Outcome, demands: Ticks) -> tuple[Ticks, Floats]:
+def split(outcome: Outcome, demands: Ticks) -> tuple[Ticks, Floats]:
     """All quotas, in ticks, and payments. For invented companies, masks hide nothing."""
     if not outcome.agreement.masked:
         return outcome.quota, outcome.payments
@@ -208,8 +217,11 @@ def _split(outcome: Outcome, demands: Ticks) -> tuple[Ticks, Floats]:
     return np.array(quotas), np.array(payments)
 
 
-def _play(agreement: Agreement, companies: Companies, number: int) -> tuple[Outcome, Ticks]:
-    """One session to its end: the outcome, and the demands without noise."""
+def play(agreement: Agreement, companies: Market, number: int) -> tuple[Outcome, Ticks]:
+    """One session to its end: the outcome, and the demands without noise.
+
+    The noise follows from the digest of the agreement and the number of the session.
+    """
     engine, calibration = RoundEngine(agreement), Calibration(agreement)
     state, m = engine.opening, len(agreement.resources)
     path, released, demands = [state.prices.current], list[Ticks](), list[Ticks]()
