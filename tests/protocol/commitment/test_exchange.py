@@ -4,9 +4,10 @@ import random
 
 import pytest
 
+from party.release.masks import blinding_stream
 from protocol.agreement.model import Agreement
 from protocol.commitment.exchange import adds_up
-from protocol.commitment.group import ORDER, commit
+from protocol.commitment.group import ORDER, add, commit
 from protocol.commitment.layout import PAYMENT_OFFSET, grain_ticks
 from tests.support.builders import make_agreement
 
@@ -60,3 +61,33 @@ def test_other_blindings_are_noticed() -> None:
     """Blindings that do not cancel do not pass."""
     agreement = AGREEMENTS[0]
     assert not adds_up(agreement, committed(numbers_that_fill(agreement), off=1))
+
+
+def test_two_worlds_with_the_same_claims_look_alike() -> None:
+    """Two members colluding with both recipients compute the same about two others in both worlds.
+
+    The worlds differ in what the two others have of one resource, and in the secret that only
+    they share. What the colluders can compute is the sum of their points. Their claims are equal.
+    """
+    chance, head = random.Random(SEED), b"h" * 32
+    shared = {pair: chance.randbytes(32) for pair in ((0, 2), (0, 3), (1, 2), (1, 3))}
+    worlds = []
+    for first, second in ((10, 20), (25, 5)):
+        pairs = shared | {(0, 1): chance.randbytes(32)}
+        points = []
+        for place, numbers in ((0, [7, first]), (1, [9, second])):
+            blindings = [0, 0]
+            for (low, high), pair in pairs.items():
+                if place in (low, high):
+                    sign = 1 if place == low else -1
+                    stream = blinding_stream(pair, head, 2)
+                    blindings = [b + sign * s for b, s in zip(blindings, stream, strict=True)]
+            points.append(tuple(map(commit, numbers, blindings)))
+            if place == 0:
+                assert commit(7, blindings[0]) == points[0][0]  # the claim of the first
+        worlds.append(points)
+    one, other = worlds
+    assert [add(*column) for column in zip(*one, strict=True)] == [
+        add(*column) for column in zip(*other, strict=True)
+    ]
+    assert not {p for row in one for p in row} & {p for row in other for p in row}
