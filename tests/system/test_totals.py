@@ -6,6 +6,7 @@ import struct
 import time
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from protocol.errors import BadTranscript
 from protocol.outcome.outcome import outcome
 from protocol.runtime.files import read_agreement
 from protocol.wire.codec import Reader, release_bytes
-from protocol.wire.messages import MaskKey, Release
+from protocol.wire.messages import MaskKey, Release, Signed
 from protocol.wire.transcript import load
 from scripts.lab.common.agreements import agreement_table
 from tests.support.commands import run_module
@@ -160,9 +161,17 @@ def demands_of_the_first(session: RunningSession) -> list[float]:
     """The first party's demand in each round, in ticks, without 0 and full capacities."""
     agreement = from_table(agreement_table(session.instance, session.options))
     with players(agreement, session.instance.subproblems(), 1) as members:
+        ledger, recorded = members[0].ledger, list[int]()
+        record = ledger.record_release
+
+        def recording_release(release: Signed, demand: Any = None, **more: Any) -> None:
+            recorded.extend(demand[0].tolist())  # the ledger destroys it with the commitments
+            record(release, demand, **more)
+
+        ledger.record_release = recording_release  # type: ignore[method-assign]
         run(members)
-        demands, _ = members[0].ledger.demands()
-    return [float(number) for number in demands.flat if number not in (0, agreement.ticks)]
+        assert not ledger.demands()[0].size
+    return [float(number) for number in recorded if number not in (0, agreement.ticks)]
 
 
 def test_public_outputs_hold_totals_and_no_quota(tmp_path: Path) -> None:
