@@ -6,7 +6,6 @@ import struct
 import time
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,10 +17,11 @@ from protocol.errors import BadTranscript
 from protocol.outcome.outcome import outcome
 from protocol.runtime.files import read_agreement
 from protocol.wire.codec import Reader, release_bytes
-from protocol.wire.messages import MaskKey, Release, Signed
+from protocol.wire.messages import MaskKey, Release
 from protocol.wire.transcript import load
 from scripts.lab.common.agreements import agreement_table
 from tests.support.commands import run_module
+from tests.support.ledgers import keep_demands
 from tests.support.local_sessions import RunningSession, assert_undisturbed, options, undisturbed
 from tests.support.process_control import Brake, kill
 from tests.support.relay_client import recording
@@ -161,17 +161,11 @@ def demands_of_the_first(session: RunningSession) -> list[float]:
     """The first party's demand in each round, in ticks, without 0 and full capacities."""
     agreement = from_table(agreement_table(session.instance, session.options))
     with players(agreement, session.instance.subproblems(), 1) as members:
-        ledger, recorded = members[0].ledger, list[int]()
-        record = ledger.record_release
-
-        def recording_release(release: Signed, demand: Any = None, **more: Any) -> None:
-            recorded.extend(demand[0].tolist())  # the ledger destroys it with the commitments
-            record(release, demand, **more)
-
-        ledger.record_release = recording_release  # type: ignore[method-assign]
+        kept = keep_demands(members[0].ledger)
         run(members)
-        assert not ledger.demands()[0].size
-    return [float(number) for number in recorded if number not in (0, agreement.ticks)]
+        assert not members[0].ledger.demands()[0].size
+    demands = [number for demand, _ in kept for number in demand.tolist()]
+    return [float(number) for number in demands if number not in (0, agreement.ticks)]
 
 
 def test_public_outputs_hold_totals_and_no_quota(tmp_path: Path) -> None:
