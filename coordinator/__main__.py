@@ -14,8 +14,9 @@ that all members can read it before they join. If the key file does not exist, a
       --currency EUR --member acme.member.toml --member bolt.member.toml \\
       --address tcp://relay.example.org:5555 --key coordinator.key
 
-With --from the new session starts from the final prices of an earlier one, with its members and
-all its terms.
+With --from the new session goes on from an earlier one, with its members and all its terms. It
+starts at the final prices. Without noise it also takes the rounds along, so that it need not
+begin anew.
 
   coordinator new --session trucks-43 --from session.transcript \\
       --agreement agreement.toml --key coordinator.key --out next.toml
@@ -84,18 +85,15 @@ def _add_new(commands: Commands) -> None:
     add("--overrun", type=float, metavar="RISK",
         help="with private and totals: accepted risk that all quotas together exceed a capacity "
         "(0.05)")  # fmt: skip
-    add("--rounds", type=int, help="number of rounds, at most (150)")
+    add("--rounds", type=int,
+        help="number of rounds, at most (150; with exact, 4 more for each resource)")  # fmt: skip
     add("--epsilon", type=float, help="privacy budget (1)")
     add("--delta", type=float, help="privacy budget (0.001)")
     add("--pace", type=float, metavar="SECONDS",
         help="every release is sent this many seconds after its round opens; choose more than the "
         "slowest member needs, which its `party check` prints (0.25; exact: none, releases are "
         "sent when they are ready)")  # fmt: skip
-    add("--tolerance", type=float, metavar="FRACTION",
-        help="exact: stop when the loss is certified to be below this fraction of the total worth "
-        "(0.0001)")  # fmt: skip
-    add("--reserve", type=float, metavar="FRACTION",
-        help="exact: fraction of each capacity that the rounds leave unused (1e-10)")  # fmt: skip
+    _add_certificate(new)
     add("--start", choices=("zero", "worth"), help="first prices (zero)")
     add("--topology", choices=schema.TOPOLOGIES,
         help="relay: messages go through the coordinator; mesh: directly between members (relay)",
@@ -117,6 +115,22 @@ def _add_earlier(new: argparse.ArgumentParser) -> None:
     add("--agreement", type=Path, metavar="FILE", help="with --from: the earlier agreement")
     add("--without", action="append", metavar="NAME",
         help="with --from: leave out this member, and what it brought")  # fmt: skip
+
+
+def _add_certificate(new: argparse.ArgumentParser) -> None:
+    """The terms that only exact sessions have."""
+    add = new.add_argument
+    add("--tolerance", type=float, metavar="FRACTION",
+        help="exact: stop when the loss is certified to be below this fraction of the total worth "
+        "(0.0001)")  # fmt: skip
+    add("--reserve", type=float, metavar="FRACTION",
+        help="exact: fraction of each capacity that the rounds leave unused (1e-10)")  # fmt: skip
+    add("--trade-limit", type=float, metavar="FRACTION",
+        help="exact: with a certificate above this fraction of the total worth every member keeps "
+        "what it brings, and no member pays (0.01)")  # fmt: skip
+    add("--answer-gap", type=float, metavar="FRACTION",
+        help="exact: how far an answer may be from a member's best plan, as a fraction of the "
+        "total worth; for models with integers (0.0001)")  # fmt: skip
 
 
 def _add_serve(commands: Commands) -> None:

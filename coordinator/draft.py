@@ -14,7 +14,7 @@ from typing import Any
 from coordinator.departure import without
 from coordinator.keys import read_secret
 from protocol.agreement import schema
-from protocol.agreement.model import Agreement
+from protocol.agreement.model import CERTIFICATE_TERMS, Agreement
 from protocol.agreement.parse import from_table, parse
 from protocol.agreement.render import written
 from protocol.agreement.schema import LEAST_MASKED
@@ -23,7 +23,6 @@ from protocol.runtime import files
 
 _DEFAULTS: dict[str, Any] = {
     "mode": schema.DRAFT_MODE,
-    "rounds": schema.DRAFT_ROUNDS,
     "epsilon": schema.DRAFT_EPSILON,
     "delta": schema.DRAFT_DELTA,
     "start": schema.START,
@@ -86,6 +85,7 @@ def _from_options(options: argparse.Namespace, key: str) -> Agreement:
     certificate = _certificate_terms(options, centered=exact)
     resources = [_resource_table(argument, noisy=not exact) for argument in options.resource]
     members = [_member_table(str(argument)) for argument in options.member]
+    rounds = schema.DRAFT_ROUNDS + exact * schema.DRAFT_ROUNDS_PER_RESOURCE * len(resources)
     maskable = terms["mode"] != "clipped" and len(members) >= LEAST_MASKED
     _set_units(resources, options.unit or [])
     _set_endowments(members, [r["name"] for r in resources], options.endowment or [])
@@ -95,7 +95,7 @@ def _from_options(options: argparse.Namespace, key: str) -> Agreement:
             "currency": terms.get("currency", ""),
             "mode": terms["mode"],
             "reveal": terms.get("reveal", "totals" if maskable else "each"),
-            "rounds": terms["rounds"],
+            "rounds": terms.get("rounds", rounds),
             "rehearsal": terms["rehearsal"],
             **({"pace_seconds": terms["pace"]} if "pace" in terms else {}),
             "privacy": ({} if exact else {k: terms[k] for k in ("epsilon", "delta")})
@@ -114,8 +114,9 @@ def _from_options(options: argparse.Namespace, key: str) -> Agreement:
 
 
 def _from_earlier(options: argparse.Namespace, key: str) -> Agreement:
-    """Return the agreement of an earlier session, starting from its final prices."""
+    """Return the agreement of an earlier session, going on from its prices and rounds."""
     from protocol.outcome.outcome import outcome
+    from protocol.pricing.rule import rounds_to_carry
     from protocol.wire.transcript import load
 
     given = _given(options)
@@ -133,7 +134,7 @@ def _from_earlier(options: argparse.Namespace, key: str) -> Agreement:
     if not result.state.over:
         print(
             f"{options.earlier} stops after {result.rounds} of {old.rounds} rounds; the next "
-            "session starts from the prices reached there",
+            "session goes on from there",
             file=sys.stderr,
         )
     privacy = old.privacy and replace(
@@ -148,6 +149,7 @@ def _from_earlier(options: argparse.Namespace, key: str) -> Agreement:
         pricing=replace(
             old.pricing,
             start=tuple(result.prices.tolist()),
+            earlier=rounds_to_carry(old, result.state.prices),
             **_certificate_terms(options, centered=old.pricing.step == "center"),
         ),
         transport=replace(
@@ -162,11 +164,11 @@ def _from_earlier(options: argparse.Namespace, key: str) -> Agreement:
 
 def _certificate_terms(options: argparse.Namespace, *, centered: bool) -> dict[str, Any]:
     """Return the given options of the certificate, which only the centre rule has."""
-    given = {k: v for k, v in _given(options).items() if k in ("tolerance", "reserve")}
+    given = {k: v for k, v in _given(options).items() if k in CERTIFICATE_TERMS}
     if given and not centered:
         raise BadCommand(
-            f"--{next(iter(given))} belongs to the certificate, which only sessions without noise "
-            "have (mode exact, step center); leave it out"
+            f"--{next(iter(given)).replace('_', '-')} belongs to the certificate, which only "
+            "sessions without noise have (mode exact, step center); leave it out"
         )
     return given
 

@@ -284,6 +284,7 @@ def _join(options: argparse.Namespace) -> None:
     )
     conclusion = run_session(config, _view(options, agreement))
     conclusion.require_bound()
+    conclusion.require_trade()
     if options.out:  # without files no plan was computed
         conclusion.require_plan()
 

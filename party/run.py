@@ -31,6 +31,11 @@ from protocol.runtime.sockets import require_network
 if TYPE_CHECKING:  # needed when a session is over: it would slow its start
     from party.settlement.settle import Settlement
 
+LOSES = (
+    "with its whole numbers your plan leaves you worse off than alone. Read report.html before you "
+    "act. Only you see this line"
+)
+
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class PartyConfig:
@@ -95,6 +100,14 @@ class Conclusion:
                 "the session is sealed and the outcome stands, but the commitments of all members "
                 "do not add up: at least one of them is false, and masks hide which one. No claim "
                 "can be made. Compare versions with the others, and settle by agreement"
+            )
+
+    def require_trade(self) -> None:
+        """Raise if the session ended without trade."""
+        if self.outcome.no_trade:
+            raise errors.NoTrade(
+                "the session ended without trade: every member keeps what it brings, and none "
+                "pays. The lines above and report.html say why and what would help"
             )
 
     def require_plan(self) -> None:
@@ -212,6 +225,8 @@ def conclude(outcome: Outcome, company: Company, out: Path | None, view: View) -
             folder=out,
             on_report=view.report,
         )
+    if out is not None and conclusion.settlement.loses:
+        view.warn(LOSES)
     view.finished(result_files.public_result(outcome, company.member), out)
     return conclusion
 
@@ -246,4 +261,5 @@ def write_again(
             "again when these members are back, or another member that has their seals"
         )
     conclusion.require_bound()
+    conclusion.require_trade()
     conclusion.require_plan()

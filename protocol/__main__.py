@@ -5,7 +5,15 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from protocol.errors import BadCommand, BadTranscript, Incomplete, Unbound, Unsealed
+from protocol.errors import (
+    BadCommand,
+    BadTranscript,
+    Incomplete,
+    Inconsistent,
+    NoTrade,
+    Unbound,
+    Unsealed,
+)
 from protocol.runtime.cli import add_command, command_line, run
 from protocol.runtime.files import read_agreement, read_transcript
 
@@ -39,7 +47,9 @@ exit codes:
   9   not valid: the message says which byte or round
   16  valid and sealed, but commitments do not add up: claims prove nothing
   21  valid and complete, but seals of members are missing
-  22  valid, but it stops before the end of the session"""
+  22  valid, but it stops before the end of the session
+  23  valid and sealed; the session ended without trade
+  24  valid and sealed, but answers contradict each other, with or without trade"""
 
 _REPORT = """\
 Verify a transcript as `protocol audit` does, and write its outcome as one HTML page. The page
@@ -176,6 +186,14 @@ def _audit(options: argparse.Namespace) -> None:
     committed = outcome.state.committed
     if committed is not None and not committed.adds_up:
         raise Unbound("the commitments of the members do not add up, so claims prove nothing")
+    if outcome.inconsistencies:
+        named = ", ".join(found.member for found in outcome.inconsistencies if found.member)
+        raise Inconsistent(
+            "answers contradict each other by more than the agreement allows "
+            f"({named or 'masks hide whose'}); the lines above say in which rounds and by how much"
+        )
+    if outcome.no_trade:
+        raise NoTrade("the session ended without trade; the lines above say why")
 
 
 def _report(options: argparse.Namespace) -> None:

@@ -196,3 +196,18 @@ class MissingClaims(Unavailable):
     """Claims of members are missing, so payments or quotas are incomplete. Ask for them."""
 
     exit_code = 25
+
+
+class NoTrade(Unavailable):
+    """The session ended without trade: every member keeps its endowment. The report says why.
+
+    It follows from public numbers, so every member ends with this code.
+    """
+
+    exit_code = 23
+
+
+class Inconsistent(Unavailable):
+    """A transcript verifies, but answers in it contradict each other. Ask the member named."""
+
+    exit_code = 24

@@ -32,11 +32,18 @@ class MipLimits:
     """How long to search for the best integer plan.
 
     The search ends with a plan whose relative gap to the best is proved to be at most `gap`, or
-    after `seconds` with the best plan found so far.
+    after `seconds` with the best plan found so far. Where answers have an agreed gap in money, that
+    takes the place of `gap`.
     """
 
     gap: float = 1e-4
     seconds: float = 10.0
+    #: What a price of 1 adds to the agreed gap of an answer, for each resource; empty if none is.
+    agreed: tuple[float, ...] = ()
+
+    def in_money(self, prices: Floats) -> float:
+        """The agreed gap of an answer at these prices; 0 if there is none."""
+        return math.fsum(a * abs(p) for a, p in zip(self.agreed, prices.tolist(), strict=False))
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.gap < 1.0:
@@ -188,6 +195,10 @@ class Subproblem:
         """
         solver = self._solver
         self._set_prices(prices)
+        if self._data.integer is not None:
+            agreed = self._limits.in_money(prices)
+            solver.setOptionValue("mip_abs_gap", agreed)
+            solver.setOptionValue("mip_rel_gap", 0.0 if agreed else self._limits.gap)
         solver.run()
         if not found(solver):
             solver.clearSolver()
@@ -213,6 +224,8 @@ def subproblem(
 ) -> Subproblem:
     """The subproblem of a member, from its floor to its share of each capacity."""
     row, q = agreement.place(name), quantities(agreement)
+    gap = (agreement.pricing.answer_gap or 0.0) / len(agreement.members)
+    limits = replace(limits, agreed=tuple((gap * q.capacity).tolist()))
     return Subproblem(data, q.floor[row] + q.share[row] * q.capacity, limits, q.floor[row])
 
 

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from party.ledger import budget
 from party.ledger.session_ledger import Ledger
 from party.model.company_model import CompanyModel
@@ -29,7 +31,7 @@ from protocol.wire.messages import Seal
 if TYPE_CHECKING:  # reports are made when a session is over: they would slow its start
     from xml.etree.ElementTree import Element
 
-    from party.settlement.settle import Settlement
+    from party.settlement.settle import Plan, Settlement
     from party.settlement.spending import Spending
 
 
@@ -204,6 +206,7 @@ def _private(outcome: Outcome, row: int, settlement: "Settlement") -> dict[str, 
     wanted, extra = settlement.at_prices, settlement.extra_ticks
     return {
         "whole_columns": settlement.integer_columns,
+        "mixture_loss": settlement.mixture_loss,
         "quota": amounts(outcome.agreement, settlement.quota_ticks, row).tolist(),
         "quota_ticks": settlement.quota_ticks.tolist(),
         "utility_within_quota": within and within.utility,
@@ -226,12 +229,19 @@ def plan_csv(data: CompanyModel, settlement: "Settlement") -> str:
     rows.add("variable", "within_quota", "at_prices")
     blank = [""] * data.columns
     columns = [
-        blank if plan is None else [repr(value) for value in plan.values.tolist()]
+        blank if plan is None else _written(data, plan)
         for plan in (settlement.within_quota, settlement.at_prices)
     ]
     for name, *values in zip(data.names, *columns, strict=True):
         rows.add(plain(name), *values)
     return "".join(rows)
+
+
+def _written(data: CompanyModel, plan: "Plan") -> list[str]:
+    """The values of a plan to the last digit; those of integer columns as integers."""
+    whole = np.zeros(data.columns, dtype=np.bool_) if data.integer is None else data.integer
+    values = zip(plan.values.tolist(), whole.tolist(), strict=True)
+    return [str(int(value)) if integer else repr(value) for value, integer in values]
 
 
 def keep_evidence(error: PeerError, folder: Path) -> bool:

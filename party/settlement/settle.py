@@ -75,6 +75,8 @@ class Settlement:
     #: The least that the quota lacks, if there is no plan within it.
     extra_ticks: Ticks | None
     integer_columns: int = 0
+    #: What the quota costs at the prices, floors included.
+    quota_value: float = 0.0
     #: Public.
     floor: Floats | None = None
 
@@ -87,6 +89,27 @@ class Settlement:
         if self.within_quota is None or self.alone is None:
             return None
         return self.within_quota.utility - self.payment - self.alone.utility
+
+    @property
+    def mixture_loss(self) -> float | None:
+        """At most this much more would a mixture of plans within the quota earn.
+
+        None for models without integers, and if there is no plan. CERTIFICATE.md §7.
+        """
+        paid = self.paid
+        if not self.integer_columns or self.within_quota is None:
+            return None
+        if self.at_prices is None or paid is None:
+            return None
+        best = self.at_prices.utility - paid + self.quota_value
+        return max(0.0, best - self.within_quota.utility)
+
+    @property
+    def loses(self) -> bool:
+        """Whether a model with integers is worse off than alone, beyond rounding."""
+        if not self.integer_columns or self.gain is None or self.alone is None:
+            return False
+        return self.gain < 0.0 and not self.alike
 
     @property
     def alike(self) -> bool:
@@ -130,6 +153,7 @@ def settle(
         prices=outcome.prices,
         extra_ticks=None if within else smallest_extra(data, agreement, row, quota, effort),
         floor=floor,
+        quota_value=math.fsum(outcome.prices * amounts(agreement, quota, row)),
         integer_columns=0 if data.integer is None else int(np.count_nonzero(data.integer)),
     )
 

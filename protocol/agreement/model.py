@@ -15,6 +15,9 @@ from typing import Any
 from protocol.agreement import schema
 from protocol.errors import BadAgreement
 
+CERTIFICATE_TERMS = ("tolerance", "reserve", "trade_limit", "answer_gap")
+"""The terms of the price rule that only the centre rule has."""
+
 
 @dataclass(frozen=True)
 class Role:
@@ -95,9 +98,16 @@ class Pricing:
     tolerance: float | None = None
     #: Centre rule: the fraction of each capacity that the rounds leave.
     reserve: float | None = None
+    #: Centre rule: with a certificate above this fraction of all worth, there is no trade.
+    trade_limit: float | None = None
+    #: Centre rule: how far an answer may be from the best one, as a fraction of all worth.
+    answer_gap: float | None = None
     momentum: float = schema.MOMENTUM
     nonnegative: bool = True
     start: tuple[float, ...] = ()
+    #: Centre rule: rounds of an earlier session, oldest first. Each has the price of every resource
+    #: and then every total as a fraction of the capacity. They choose prices and prove nothing.
+    earlier: tuple[tuple[float, ...], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -228,7 +238,7 @@ def canonical(agreement: Agreement) -> str:
         "tau": agreement.tau if agreement.mode == "clipped" or agreement.truncate else None,
         "objective_limit": agreement.objective_limit,
         "privacy": agreement.privacy and _without(vars(agreement.privacy), "colluders", "overrun"),
-        "pricing": _without(vars(agreement.pricing), "tolerance", "reserve"),
+        "pricing": _without(vars(agreement.pricing), *CERTIFICATE_TERMS, "earlier"),
         "currency": agreement.currency,
         "clearing": _role(agreement.clearing),
         "resources": [

@@ -34,7 +34,10 @@ _COMMENTS = {
     "momentum": "fraction of the last price change that is added to the next",
     "nonnegative": "whether prices stay at 0 or above",
     "tolerance": "stop once the loss is proved to be below this fraction of all worth",
+    "trade_limit": "no trade if the loss is not proved to be below this fraction of all worth",
+    "answer_gap": "how far an answer may be from a member's best, as a fraction of all worth",
     "reserve": "fraction of each capacity that the rounds leave; 0 if all of it is needed",
+    "earlier": "rounds of an earlier session, to go on from: prices, then totals",
     "topology": "relay: messages go through the coordinator; mesh: directly",
     "patience_seconds": "a member stops after this much silence; it can resume later",
     "coordinator": "where members reach the coordinator",
@@ -137,7 +140,7 @@ def _lines(terms: dict[str, Any]) -> str:
     """One line for each term that has a value, with its comment."""
     lines = []
     for key, value in terms.items():
-        if value not in ("", None):
+        if value not in ("", None, ()):
             line, comment = f"{key} = {_value(value)}", _COMMENTS.get(key)
             lines.append(f"{line:<32} # {comment}" if comment else line)
     return "\n".join(lines)

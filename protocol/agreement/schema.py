@@ -73,6 +73,15 @@ MOMENTUM_RANGE = Range(0.0, 0.999)
 
 TOLERANCE_RANGE = Range(0.0, 1.0)
 RESERVE_RANGE = Range(0.0, 0.5)
+TRADE_LIMIT_RANGE = Range(0.0, 1.0)
+ANSWER_GAP_RANGE = Range(0.0, 1.0)
+
+MOST_EARLIER_NUMBERS = 65_536
+"""In the rounds of an earlier session that an agreement carries, so that its file stays small."""
+
+EARLIER_PRICES_RANGE = Range(0.0, 1e15)
+EARLIER_TOTALS_RANGE = Range(0.0, float(MAX_MEMBERS))
+"""Totals as fractions of the capacity: no member claims more than all of it."""
 
 START_RANGE = Range(-1e12, 1e12)
 """First prices. Larger ones are beyond what solvers accept."""
@@ -138,9 +147,25 @@ It is more than rounding takes, so that quotas cover averaged demands to the tic
 a solver can distinguish, so that all of a capacity can be used.
 """
 
+TRADE_LIMIT = 0.01
+"""Without a certificate of at most this fraction of all worth, every member keeps its endowment.
+
+A larger tolerance is the default where one is agreed.
+"""
+
+ANSWER_GAP = 1e-4
+"""How far an answer may be from a member's best plan, as a fraction of all worth.
+
+It covers the precision of solvers and the search for whole numbers. Contradictions between answers
+are reported above it.
+"""
+
 # What `coordinator new` writes where you give no option; every file must state these
 
 DRAFT_MODE = "private"
 DRAFT_ROUNDS = 150
+DRAFT_ROUNDS_PER_RESOURCE = 4
+"""Further rounds of an exact session for each resource. They cost no privacy."""
+
 DRAFT_EPSILON = 1.0
 DRAFT_DELTA = 1e-3

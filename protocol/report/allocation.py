@@ -64,6 +64,8 @@ def masked_allocation(outcome: Outcome) -> Element:
 
 
 def _masked_rule(outcome: Outcome) -> str:
+    if outcome.no_trade:
+        return "There is no trade: it is what the company brings."
     if outcome.agreement.privacy is None:
         return (
             "It is the company’s average demand, plus a part of what is left over, in proportion "
@@ -117,6 +119,8 @@ def _floor_note(outcome: Outcome) -> str:
 
 def _quota_rule(outcome: Outcome) -> str:
     """How quotas follow from demand, and how much of a capacity they use together."""
+    if outcome.no_trade:
+        return "There is no trade: each quota is what the company brings."
     if outcome.certificate is None:
         return "The quotas of a resource add up to its capacity exactly."
     if not outcome.certificate.fits:

@@ -189,7 +189,7 @@ def test_unfinished_session_gives_the_prices_it_reached(earlier: Earlier, tmp_pa
     part.write_bytes(dump(earlier.agreement, Transcript(rounds=whole.rounds[:3])))
     done = earlier.next(tmp_path / "next.toml", transcript=part)
     assert done.returncode == 0
-    assert f"stops after 3 of {ROUNDS} rounds; the next session starts" in done.stderr
+    assert f"stops after 3 of {ROUNDS} rounds; the next session goes on" in done.stderr
     assert list(read_agreement(tmp_path / "next.toml").pricing.start) == earlier.by_round[3]
 
 
@@ -212,9 +212,11 @@ def test_next_session_of_one_that_ended_by_itself(tmp_path: Path) -> None:
     new, result = read_agreement(tmp_path / "next.toml"), outcome(old, played)
     assert result.certificate is not None
     assert list(new.pricing.start) == result.prices.tolist() != result.last_prices.tolist()
-    assert replace(new.pricing, start=old.pricing.start) == old.pricing
+    assert replace(new.pricing, start=old.pricing.start, earlier=()) == old.pricing
     assert new.currency == "€"
-    assert RoundEngine(new).opening.prices.current == pytest.approx(result.prices, rel=1e-15)
+    center = RoundEngine(new).opening.prices.center
+    assert center is not None
+    assert center.search is None  # the scale of the prices is known
 
 
 def test_transcript_without_its_agreement(earlier: Earlier, tmp_path: Path) -> None:
@@ -362,3 +364,33 @@ def test_next_session_keeps_money_units_and_endowments(tmp_path: Path) -> None:
     new = read_agreement(tmp_path / "next.toml")
     assert (new.currency, new.resources, new.members) == (old.currency, old.resources, old.members)
     assert (new.pricing.tolerance, new.pricing.reserve) == (1e-5, old.pricing.reserve)
+
+
+def test_next_session_takes_the_rounds_along(tmp_path: Path) -> None:
+    """Their prices and totals are in the agreement, and the session goes on from them."""
+    old = make_agreement(
+        rounds=9,
+        prices={"tolerance": 1e-9},
+        resource=[{"name": "hours", "capacity": 10.0}],
+    )
+    state, rounds, shown = RoundEngine(old).opening, [], []
+    for _ in range(6):
+        price = float(state.prices.current[0])
+        demand = int(old.ticks * 0.75 / (0.5 + price))
+        releases = tuple(release_at(old, m.name, state, (demand,)) for m in old.members)
+        rounds.append(releases)
+        shown.append((price, len(releases) * demand / old.ticks))
+        state = RoundEngine(old).advance(state, numbers(releases))
+    (tmp_path / "old.toml").write_text(written(old))
+    (tmp_path / "old.transcript").write_bytes(dump(old, Transcript(rounds=tuple(rounds))))
+    done = coordinator_new(
+        "--session", "later", "--from", tmp_path / "old.transcript",
+        "--agreement", tmp_path / "old.toml", "--key", tmp_path / "c.key",
+        "--out", tmp_path / "next.toml",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    new = read_agreement(tmp_path / "next.toml")
+    assert len(new.pricing.earlier) >= 3
+    for row in new.pricing.earlier:
+        assert any(row == pytest.approx(one, abs=1e-9) for one in shown)
+    assert RoundEngine(new).opening.prices.current == pytest.approx(state.prices.current, rel=0.2)

@@ -66,9 +66,12 @@ class Pricing:
     step_size: float | None
     tolerance: float | None
     reserve: float | None
+    trade_limit: float | None
+    answer_gap: float | None
     momentum: float
     nonnegative: bool
     start: list[float] = field(default_factory=list)
+    earlier: list[list[float]] = field(default_factory=list)
 
 
 @dataclass
@@ -367,19 +370,24 @@ def pricing(rows: Rows, mode: str, resources: list[Resource]) -> Pricing:
     sized, centred = step in ("constant", "sqrt"), step == "center"
     check(mode == "exact" or not centred, "center with noise")
     rows.only(sized, "step_size")
-    rows.only(centred, "tolerance", "reserve")
+    rows.only(centred, "tolerance", "reserve", "trade_limit", "answer_gap", "earlier")
     rows.only(not centred, "momentum", "nonnegative")
     exact = any(r.opposite for r in resources)
+    tolerance = rows.number("tolerance", 0.0, 1.0, 1e-4) if centred else None
+    least = tolerance or 0.0
     read = Pricing(
         step=step,
         step_size=rows.number("step_size", 1e-15, 1e15) if sized else None,
-        tolerance=rows.number("tolerance", 0.0, 1.0, 1e-4) if centred else None,
+        tolerance=tolerance,
+        trade_limit=rows.number("trade_limit", least, 1.0, max(0.01, least)) if centred else None,
+        answer_gap=rows.number("answer_gap", 0.0, 1.0, 1e-4) if centred else None,
         reserve=rows.number("reserve", 0.0, 0.0 if exact else 0.5, 0.0 if exact else 1e-10)
         if centred
         else None,
         momentum=rows.number("momentum", 0.0, 0.999, 0.0),
         nonnegative=rows.boolean("nonnegative", True),
     )
+    read.earlier = earlier(rows.rest.pop("earlier", []), len(resources))
     if isinstance(rows.rest.get("start"), dict):
         read.start = rows.each("start", [r.name for r in resources], -1e12, 1e12)
     elif rows.word("start", ("zero", "worth"), "zero") == "zero":
@@ -392,6 +400,18 @@ def pricing(rows: Rows, mode: str, resources: list[Resource]) -> Pricing:
     if step in ("worth", "theorem"):
         check(all(r.worth is not None and r.worth > 0.0 for r in resources), "worth")
     rows.end()
+    return read
+
+
+def earlier(found: Any, m: int) -> list[list[float]]:
+    """The rounds of an earlier session."""
+    check(type(found) is list and len(found) <= 65536 // (2 * m), "earlier")
+    read = []
+    for row in found:
+        check(type(row) is list and len(row) == 2 * m, "earlier")
+        cells = Rows({str(j): number for j, number in enumerate(row)})
+        most = [1e15] * m + [1e4] * m
+        read.append([cells.number(str(j), 0.0, most[j]) for j in range(2 * m)])
     return read
 
 

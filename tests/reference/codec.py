@@ -101,6 +101,7 @@ CANONICAL = (
 """The fields of the canonical form that are always there."""
 
 CANONICAL_PRICING = ("momentum", "nonnegative", "start", "step", "step_size")
+CENTRED_PRICING = ("tolerance", "reserve", "trade_limit", "answer_gap")
 CANONICAL_MEMBER = ("name", "share", "signing_key", "transport_key")
 
 
@@ -142,7 +143,10 @@ def canonical(agreement: Any) -> str:
     pricing = {key: _plain(getattr(p, key)) for key in CANONICAL_PRICING if key != "start"}
     pricing["start"] = _list([_plain(price) for price in p.start])
     if p.step == "center":
-        pricing |= {key: _plain(getattr(p, key)) for key in ("tolerance", "reserve")}
+        pricing |= {key: _plain(getattr(p, key)) for key in CENTRED_PRICING}
+    if p.earlier:
+        rows = [_list([_plain(number) for number in row]) for row in p.earlier]
+        pricing["earlier"] = _list(rows)
     members = []
     for m in a.members:
         terms = {key: _plain(getattr(m, key)) for key in ("name", "transport_key")}

@@ -4,6 +4,7 @@ import itertools
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import highspy
 import numpy as np
@@ -221,7 +222,7 @@ def test_every_answer_has_a_plan_even_without_time() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"gap": -0.1}, {"gap": 1.0}, {"seconds": 0.0}])
-def test_mip_limits_are_checked(wrong: dict[str, float]) -> None:
+def test_mip_limits_are_checked(wrong: dict[str, Any]) -> None:
     """The gap is a fraction, and the time is positive."""
     with pytest.raises(BadCommand, match="must be"):
         MipLimits(**wrong)
