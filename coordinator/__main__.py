@@ -60,9 +60,7 @@ def _add_new(commands: Commands) -> None:
     )
     add = new.add_argument
     add("--session", required=True, metavar="NAME", help="a new name for every session")
-    add("--from", dest="earlier", type=Path, metavar="TRANSCRIPT",
-        help="transcript of the earlier session")  # fmt: skip
-    add("--agreement", type=Path, metavar="FILE", help="with --from: the earlier agreement")
+    _add_earlier(new)
     add("--resource", action="append", metavar="NAME=CAPACITY[:WORTH]",
         help="a shared capacity, and a public estimate of its total value")  # fmt: skip
     add("--unit", action="append", metavar="RESOURCE=UNIT", help="unit of a resource, such as h")
@@ -108,6 +106,15 @@ def _add_new(commands: Commands) -> None:
         help="for practice: repeatable noise and no privacy")  # fmt: skip
     add("--out", type=Path, default=Path("agreement.toml"), metavar="FILE",
         help="where to write the agreement (%(default)s)")  # fmt: skip
+
+
+def _add_earlier(new: argparse.ArgumentParser) -> None:
+    add = new.add_argument
+    add("--from", dest="earlier", type=Path, metavar="TRANSCRIPT",
+        help="transcript of the earlier session")  # fmt: skip
+    add("--agreement", type=Path, metavar="FILE", help="with --from: the earlier agreement")
+    add("--without", action="append", metavar="NAME",
+        help="with --from: leave out this member, and what it brought")  # fmt: skip
 
 
 def _add_certificate(new: argparse.ArgumentParser) -> None:

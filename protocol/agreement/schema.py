@@ -88,6 +88,7 @@ START_RANGE = Range(-1e12, 1e12)
 
 CAPACITY_RANGE = Range(1e-9, 1e12)
 WORTH_RANGE = Range(0.0, 1e15)
+OVERRUN_PRICE_RANGE = Range(0.0, 1e12)
 
 FRACTION_RANGE = Range(0.0, 1.0)
 """A share or endowment of a member that brings nothing."""

@@ -15,7 +15,8 @@ from party.model.company_model import CompanyModel, dense
 from party.model.linear_program import Quadratic, column_wise
 from party.model.scaling import Scale
 from party.rehearsal.in_process import players, run
-from party.settlement.settle import own_allocation, settle
+from party.release.allocation import own_allocation
+from party.settlement.settle import settle
 from protocol.agreement.parse import from_table
 from protocol.errors import BadData
 from protocol.numeric import Floats
