@@ -149,7 +149,8 @@ def _from_earlier(options: argparse.Namespace, key: str) -> Agreement:
         pricing=replace(
             old.pricing,
             start=tuple(result.prices.tolist()),
-            earlier=rounds_to_carry(old, result.state.prices),
+            # The rounds so far say what all members wanted together, the absent one included.
+            earlier=() if options.without else rounds_to_carry(old, result.state.prices),
             **_certificate_terms(options, centered=old.pricing.step == "center"),
         ),
         transport=replace(

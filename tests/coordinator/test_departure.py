@@ -82,3 +82,20 @@ def test_command_begins_at_the_prices_reached(tmp_path: Path, rounds: int | None
     assert [m.name for m in new.members] == ["ben", "cyd", "dan"]
     if rounds == 1:
         assert list(new.pricing.start) == states[-1].prices.current.tolist()
+
+
+@pytest.mark.parametrize("leaves", [(), ("--without", "ada")], ids=["all", "without one"])
+def test_rounds_of_other_members_do_not_steer_the_next_session(
+    tmp_path: Path, leaves: tuple[str, ...]
+) -> None:
+    """Totals of the earlier rounds include the member that left, so they are not carried over."""
+    old = make_agreement(members=4, rounds=9, prices={"step": "center"})
+    (tmp_path / "a.toml").write_text(written(old))
+    (tmp_path / "t").write_bytes(dump(old, play(old, rounds=3)[0]))
+    done = run_module(
+        *("coordinator", "new", "--session", "next", "--from", tmp_path / "t", *leaves),
+        *("--agreement", tmp_path / "a.toml", "--out", tmp_path / "b.toml"),
+        *("--key", tmp_path / "k", "--address", "tcp://127.0.0.1:5555"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert bool(read_agreement(tmp_path / "b.toml").pricing.earlier) != bool(leaves)
