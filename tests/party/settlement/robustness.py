@@ -1,7 +1,7 @@
 """Sessions with hard numbers: money of all sizes, and random concave companies.
 
 `python -m tests.party.settlement.robustness money|concave [COUNT]` runs many and prints how many
-companies end without a plan. Every session is compared with what a joint solve earns.
+companies end without a plan. With `money`, what they earn is compared with a joint solve.
 """
 
 import math
