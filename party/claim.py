@@ -42,7 +42,7 @@ def write_claim(
     index = index_of(agreement, resource)
     identity = keys.load(key)
     identity.belongs_to(agreement)
-    member, data_set = accounts.find_session(ledger, agreement)
+    member, (_, data_set) = identity.name, accounts.find_session(ledger, agreement)
     with closing(Ledger(ledger, agreement, member, data_set=data_set)) as opened:
         outcome, opening = read_outcome(opened, agreement, member), opened.opening()
     _require_claimable(outcome)
@@ -55,7 +55,7 @@ def write_claim(
     claim = Claim(
         agreement=agreement.digest,
         chain_hash=outcome.state.chain_hash,
-        place=agreement.place(identity.name),
+        place=agreement.place(member),
         index=index,
         recipient=recipient,
         number=opening.numbers[index],

@@ -21,7 +21,6 @@ from tests.support.builders import sign, signer
 from tests.support.gates import Shift
 from tests.support.ledgers import in_memory
 
-
 Fraction = Callable[[], float]
 
 
