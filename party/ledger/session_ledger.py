@@ -180,11 +180,14 @@ class Ledger(SecretRecords):
     def record_fault(self, error: PeerError, *, over: bool = False) -> None:
         """Store why this session can never go on, and the messages that prove it.
 
-        Its mask key and openings are destroyed. Its demands are destroyed too, unless all rounds
-        are closed (`over`): then `record_allocation` still needs them, and destroys them.
+        Its mask key is destroyed. Its demands are destroyed too, unless all rounds are closed
+        (`over`): then `record_allocation` still needs them, and destroys them. Its openings are
+        destroyed, unless all members have committed: then this party has sealed, others may have
+        all seals, and the company may need a claim.
         """
         evidence = tuple(self._unpack(data) for data in error.evidence)
-        secrets = ["masks", "openings"] if over else ["masks", "demands"]
+        secrets = ["masks"] if over else ["masks", "demands"]
+        secrets += [] if self.commitments() else ["openings"]
         self._record_end(error.exit_code, str(error), evidence, secrets)
 
     def record_abandoned(self) -> None:

@@ -1,7 +1,7 @@
 """Sessions with commitments in one process: real gates, ledgers and signatures, random answers."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
@@ -51,8 +51,10 @@ class CommittedSession:
         commitments = tuple(gate.release(self.over) for gate in self.gates)
         return self.sealed_with(commitments)
 
-    def sealed_with(self, commitments: tuple[Signed, ...]) -> Outcome:
-        """Seal these commitments."""
+    def sealed_with(
+        self, commitments: tuple[Signed, ...], besides: Sequence[Ledger] = ()
+    ) -> Outcome:
+        """Seal these commitments. All ledgers hold the seals, `besides` these."""
         engine, names = RoundEngine(self.agreement), [m.name for m in self.agreement.members]
         state = engine.commit(self.over, commitments_in(commitments))
         seals = tuple(
@@ -67,7 +69,7 @@ class CommittedSession:
             )
             for name in names
         )
-        for ledger in self.ledgers:
+        for ledger in (one for one in self.ledgers if one not in besides):
             ledger.record_commitments(commitments)
             ledger.record_seals(seals)
         past = self.transcript
