@@ -1,13 +1,16 @@
 """A claim is made from the ledger of the member that signs it."""
 
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import zmq
 
+from party.abandon import abandon
 from party.claim import forget, write_claim
 from party.keys import Identity, save
+from party.ledger.session_ledger import Ledger
 from protocol.agreement.model import Agreement
 from protocol.clearing.claims import verified
 from protocol.errors import BadCommand, BadLedger, Equivocation, Unsealed
@@ -81,3 +84,23 @@ def test_two_seals_of_one_member_cost_no_other_member_its_claims(tmp_path: Path)
     forget(agreement, where)
     with pytest.raises(BadCommand, match="party forget"):
         write_claim(agreement, key=key, ledger=where, resource=None, out=out, transcript=theirs)
+
+
+def test_abandoning_destroys_openings_only_before_all_have_committed(tmp_path: Path) -> None:
+    """An operator that gives up on a missing seal can still claim if another member has it."""
+    for committed in (False, True):
+        folder = tmp_path / str(committed)
+        folder.mkdir()
+        agreement, session, _ = _played(folder)
+        commitments = tuple(gate.release(session.over) for gate in session.gates)
+        if committed:
+            session.ledgers[0].record_commitments(commitments)
+        for ledger in session.ledgers:
+            ledger.commit()
+            ledger.close()
+        path = folder / "ada.ledger"
+        lines = abandon(agreement, path, out=None, confirm=lambda _: None)
+        assert any("party claim" in line for line in lines) == committed
+        with closing(Ledger(path, agreement, "ada")) as ledger:
+            assert (ledger.opening() is not None) == committed
+            assert ledger.commitment() is None or committed
