@@ -65,7 +65,7 @@ def write_claim(
     _write_new(out, packed(claim, lambda text: crypto_sign(text, secret)[:SIGNATURE_BYTES]))
     role = agreement.clearing if resource is None else agreement.resources[index].operator
     if role is None or recipient == NO_RECIPIENT:
-        whom = "the clearing office" if resource is None else f"whoever runs {resource!r}"
+        whom = "the clearing office" if resource is None else f"the operator of {resource!r}"
         return f"{out}: not encrypted. Give it only to {whom}: it shows this one number"
     return f"{out}: only {role.name} can read it; send it there"
 
@@ -97,7 +97,9 @@ def _write_new(path: Path, data: bytes) -> None:
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        raise BadCommand(f"{str(path)!r} exists and is not overwritten; use --out") from None
+        raise BadCommand(
+            f"{str(path)!r} exists and is not overwritten; name another file with --out"
+        ) from None
     except OSError as error:
         raise BadCommand(f"{str(path)!r} cannot be written: {error.strerror}") from None
     with os.fdopen(handle, "wb") as file:

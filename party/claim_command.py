@@ -66,7 +66,10 @@ def _forget(options: argparse.Namespace) -> None:
 
     agreement, ledger = read_agreement(options.agreement), _ledger(options)
     if not options.yes:
-        raise BadCommand("nothing was changed: run the same command with --yes to destroy them")
+        raise BadCommand(
+            "nothing was changed. No claim can be made after this command: if you have made all, "
+            "run it again with --yes"
+        )
     print(forget(agreement, ledger))
 
 
