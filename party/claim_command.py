@@ -16,7 +16,7 @@ def add_claim_commands(commands: Commands) -> None:
         "show a depot your quota, or a clearing office your payment",
         "Write a claim from your ledger. It opens one number that you committed to, and nothing\n"
         "else. Needs no network.\n\n"
-        "  party claim --agreement agreement.toml --key acme.key --for truck-hours\n"
+        "  party claim --agreement agreement.toml --key acme.key --for hours\n"
         "  party claim --agreement agreement.toml --key acme.key --payment\n\n"
         "If the agreement names a recipient, only that recipient can read the file, so that you\n"
         "can send it by e-mail. Otherwise give it to the recipient only.\n\n"
