@@ -67,7 +67,10 @@ def cleared(outcome: Outcome, paths: list[Path], key: Path | None) -> Clearing:
     """What the transcript and these claims show."""
     agreement = outcome.agreement
     if not outcome.sealed:
-        raise Unsealed("seals of members are missing, so this outcome binds no member")
+        raise Unsealed(
+            "seals of members are missing, so this outcome binds no member; ask a member that has "
+            "finished for its transcript"
+        )
     if not agreement.masked:
         if paths:
             raise BadCommand("quotas and payments of this session are public: give no claims")
