@@ -44,6 +44,8 @@ def write_claim(
     identity.belongs_to(agreement)
     member, data_set = accounts.find_session(ledger, agreement)
     with closing(Ledger(ledger, agreement, member, data_set=data_set)) as opened:
+        if opened.abandoned is not None:
+            raise opened.abandoned
         outcome, opening = read_outcome(opened, agreement, member), opened.opening()
     _require_claimable(outcome)
     if opening is None:

@@ -21,7 +21,7 @@ def add_claim_commands(commands: Commands) -> None:
         "If the agreement names a recipient, only that recipient can read the file, so that you\n"
         "can send it by e-mail. Otherwise give it to the recipient only.\n\n"
         "Exit codes: 0 written; 2 no such resource, no claims in this session, or the file\n"
-        "exists; 5 key; 6 ledger; 21 the session is not sealed.",
+        "exists; 5 key; 6 ledger; 15 abandoned; 21 the session is not sealed.",
     )
     what = claim.add_mutually_exclusive_group(required=True)
     what.add_argument("--for", dest="resource", metavar="RESOURCE", help="your quota of it")
