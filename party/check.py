@@ -20,10 +20,10 @@ from party.model.best_response import USUAL, MipLimits, Subproblem, subproblem
 from party.model.company_model import CompanyModel
 from party.release.pacing import solving_seconds
 from party.settlement.settle import plan_within
+from protocol.agreement.endowment import endowment
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import amounts, quantities
 from protocol.errors import BadKey
-from protocol.outcome.payments import endowment
 from protocol.rounds import RoundEngine
 
 _TRIED_PRICES, _TRIED_SECONDS = 100, 20.0  # to find a model's slowest answer, and for how long

@@ -10,6 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
+from protocol.agreement.endowment import endowment
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
 from protocol.errors import InternalError
@@ -196,7 +197,7 @@ class Outcome:
     @cached_property
     def endowment(self) -> Ticks:
         """Members by resources: what each member brings, in ticks."""
-        return payment.endowment(self.agreement)
+        return endowment(self.agreement)
 
     @cached_property
     def payments(self) -> Floats:

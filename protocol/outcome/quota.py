@@ -40,11 +40,6 @@ def quota(agreement: Agreement, y: Floats, s: Floats) -> Ticks:
     return _split(agreement, posterior_mean(y, s, quantities(agreement).share_ticks))
 
 
-def prorata(agreement: Agreement) -> Ticks:
-    """The split that ignores all releases: in proportion to the members' shares."""
-    return _split(agreement, quantities(agreement).share_ticks)
-
-
 def weighted_quota(agreement: Agreement, released: Ticks, weights: Sequence[int]) -> Ticks:
     """Members by resources: the quotas from releases without noise, rounds first.
 

@@ -14,12 +14,12 @@ from functools import cached_property
 
 import numpy as np
 
+from protocol.agreement.endowment import endowment
 from protocol.agreement.model import Agreement, Pricing
 from protocol.agreement.quantities import quantities
 from protocol.agreement.schema import DRAFT_ROUNDS, RESERVE, TOLERANCE
 from protocol.numeric import Floats, Ticks
 from protocol.outcome.outcome import Outcome
-from protocol.outcome.payments import endowment
 from protocol.outcome.private_quota import allocate
 from protocol.privacy.calibration import Calibration
 from protocol.privacy.sensitivity import floor_ticks

@@ -6,10 +6,10 @@ Never here: a private number.
 
 from xml.etree.ElementTree import Element
 
+from protocol.agreement.endowment import endowment
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import amounts
 from protocol.outcome.outcome import Outcome
-from protocol.outcome.payments import endowment
 from protocol.planning.privacy_statement import plain, statement, unprotected
 from protocol.planning.verdict import verdict
 from protocol.report.allocation import masked_allocation, payments, quotas

@@ -19,13 +19,13 @@ from rich.table import Table
 
 from party.rehearsal.in_process import players, run
 from party.settlement.settle import own_allocation, plan_within, settle
+from protocol.agreement.endowment import prorata
 from protocol.agreement.parse import from_table
 from protocol.agreement.quantities import amounts, quantities
 from protocol.errors import BadCommand
 from protocol.numeric import Floats
 from protocol.outcome.outcome import Outcome, outcome
 from protocol.outcome.private_quota import Allocation
-from protocol.outcome.quota import prorata
 from protocol.planning.verdict import verdict
 from protocol.privacy.calibration import Calibration
 from protocol.privacy.sensitivity import first_caps

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from protocol.agreement.endowment import prorata
 from protocol.agreement.model import Agreement
 from protocol.agreement.parse import from_table
 from protocol.agreement.render import written
 from protocol.errors import BadAgreement
 from protocol.outcome.outcome import Outcome
-from protocol.outcome.quota import prorata
 from protocol.rounds import RoundEngine
 from tests.reference import codec as reference
 from tests.reference import rounds as reference_rounds

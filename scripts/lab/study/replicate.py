@@ -17,11 +17,11 @@ import numpy as np
 from party.model.best_response import loaded, model
 from party.release.gate import clamped, truncated
 from party.settlement.settle import plan_within
+from protocol.agreement.endowment import prorata
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import amounts, quantities
 from protocol.numeric import Floats, Ticks
 from protocol.outcome.outcome import Outcome
-from protocol.outcome.quota import prorata
 from protocol.privacy.calibration import Calibration
 from protocol.rounds import RoundEngine
 from scripts.lab.common.convergence import first_below, outcome_prices

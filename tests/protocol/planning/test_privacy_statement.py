@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from protocol.agreement.endowment import endowment
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
 from protocol.numeric import Ticks
 from protocol.outcome.allocation_rule import AllocationRule, noisy_rule
-from protocol.outcome.payments import endowment
 from protocol.outcome.private_quota import Allocation, allocate
 from protocol.planning.privacy_statement import (
     at_most,
