@@ -195,7 +195,8 @@ class Subproblem:
             if not found(solver):
                 return None
         values = np.array(solver.getSolution().col_value)
-        plan, demand = values[: self._columns], values[self._columns :]
+        plan = values[: self._columns]
+        demand = values[self._columns : self._columns + self._resources]
         # At price 0 any amount from the consumption up to the ceiling is optimal. Taking the
         # least makes the answer independent of the basis that the solver started from.
         if np.count_nonzero(prices) < self._resources:

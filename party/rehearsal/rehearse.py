@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from party.check import pace_for
-from party.model.best_response import USUAL, MipLimits, subproblem
+from party.model.ball_response import responder
+from party.model.best_response import USUAL, MipLimits
 from party.model.company_model import CompanyModel, dense
 from party.rehearsal.in_process import players, run
 from party.settlement.settle import own_allocation, settle
@@ -127,7 +128,7 @@ def _run(
     """Run one session to its end, and settle it for the company."""
     row, names = agreement.place(member), [m.name for m in agreement.members]
     problems = [
-        subproblem(d, agreement, name, limits) for d, name in zip(companies, names, strict=True)
+        responder(d, agreement, name, limits) for d, name in zip(companies, names, strict=True)
     ]
     with players(agreement, problems, seed) as members:
         run(members)

@@ -28,8 +28,9 @@ from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import amounts, quantities
 from protocol.errors import BadData, BadLedger
 from protocol.numeric import Floats, Ticks
+from protocol.outcome.member_allocation import member_allocation
 from protocol.outcome.outcome import Outcome
-from protocol.outcome.private_quota import Allocation, allocate
+from protocol.outcome.private_quota import Allocation
 
 TOLERANCE = 1e-7
 """Feasibility tolerance of HiGHS for a row of 1 to 100 units; in proportion for other rows."""
@@ -121,15 +122,8 @@ def own_allocation(outcome: Outcome, member: str, ledger: Ledger) -> Allocation 
                 f"the ledger holds own demands of {len(asked)} rounds, but {outcome.rounds} rounds "
                 "are closed: it is damaged"
             )
-        allocation = allocate(
-            outcome.agreement,
-            outcome.rule,
-            outcome.agreement.place(member),
-            demands=asked,
-            unmasked=unmasked,
-            totals=outcome.totals,
-            prices=outcome.prices,
-        )
+        row = outcome.agreement.place(member)
+        allocation = member_allocation(outcome, row, demands=asked, unmasked=unmasked)
         ledger.record_allocation(allocation)
     return allocation
 

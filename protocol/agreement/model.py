@@ -33,6 +33,8 @@ class Resource:
     #: both, a resource must be used exactly. The difference of the two prices is then the value
     #: of a unit, of either sign.
     opposite: str = ""
+    #: Step `ball`: the fraction of the capacity that can be had in addition if need be.
+    spare: float | None = None
 
     @property
     def measure(self) -> float:
@@ -82,6 +84,8 @@ class Pricing:
     tolerance: float | None = None
     #: Centre rule: the fraction of each capacity that the rounds leave.
     reserve: float | None = None
+    #: Step `ball`: the first prices are the best ones within about this factor.
+    worth_within: float | None = None
     momentum: float = schema.MOMENTUM
     nonnegative: bool = True
     start: tuple[float, ...] = ()
@@ -136,6 +140,11 @@ class Agreement:
     def masked(self) -> bool:
         """Whether releases are masked, so that only totals can be read."""
         return self.reveal == "totals"
+
+    @property
+    def ball(self) -> bool:
+        """Whether answers are clipped to a ball around the endowment (step `ball`)."""
+        return self.pricing.step == "ball"
 
     @property
     def ticks(self) -> int:
@@ -202,9 +211,9 @@ def canonical(agreement: Agreement) -> str:
         "tau": agreement.tau if agreement.mode == "clipped" or agreement.truncate else None,
         "objective_limit": agreement.objective_limit,
         "privacy": agreement.privacy and _without(vars(agreement.privacy), "colluders", "overrun"),
-        "pricing": _without(vars(agreement.pricing), "tolerance", "reserve"),
+        "pricing": _without(vars(agreement.pricing), "tolerance", "reserve", "worth_within"),
         "currency": agreement.currency,
-        "resources": [_without(vars(r), "span", "opposite") for r in agreement.resources],
+        "resources": [_without(vars(r), "span", "opposite", "spare") for r in agreement.resources],
         "members": [
             _without(
                 vars(m) | {"signing_key": m.signing_key.hex(), "address": None},

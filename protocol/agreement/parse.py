@@ -83,6 +83,7 @@ def _resource(fields: Fields) -> Resource:
         worth=fields.optional_number("worth", schema.WORTH_RANGE),
         span=span,
         opposite=fields.text("opposite", schema.NAME),
+        spare=fields.optional_number("spare", schema.SPARE_RANGE),
     )
     fields.done()
     return resource
@@ -191,7 +192,7 @@ def _objective_limit(fields: Fields, resources: tuple[Resource, ...]) -> float |
 
 def _pricing(fields: Fields, *, noisy: bool, resources: tuple[Resource, ...]) -> Pricing:
     step = fields.choice("step", schema.STEPS, schema.STEP_NOISY if noisy else schema.STEP_EXACT)
-    sized, centered = step in ("constant", "sqrt"), step == "center"
+    sized, centered, ball = step in ("constant", "sqrt"), step == "center", step == "ball"
     if centered and noisy:
         raise BadAgreement(
             "prices.step is 'center', which cannot work with noisy answers: choose 'worth', or "
@@ -199,9 +200,11 @@ def _pricing(fields: Fields, *, noisy: bool, resources: tuple[Resource, ...]) ->
         )
     if not sized:
         fields.forbid(("step_size",), f"step is {step!r}")
-    if centered:
-        fields.forbid(("momentum", "nonnegative"), "step is 'center'")
-    else:
+    if centered or ball:
+        fields.forbid(("momentum", "nonnegative"), f"step is {step!r}")
+    if not ball:
+        fields.forbid(("worth_within",), f"step is {step!r}")
+    if not centered:
         fields.forbid(("tolerance", "reserve"), f"step is {step!r}")
     tolerance = reserve = None
     if centered:
@@ -212,9 +215,10 @@ def _pricing(fields: Fields, *, noisy: bool, resources: tuple[Resource, ...]) ->
         step_size=fields.number("step_size", schema.STEP_SIZE_RANGE) if sized else None,
         tolerance=tolerance,
         reserve=reserve,
+        worth_within=_worth_within(fields) if ball else None,
         momentum=fields.number("momentum", schema.MOMENTUM_RANGE, schema.MOMENTUM),
         nonnegative=fields.flag("nonnegative", True),
-        start=_start(fields, resources),
+        start=_start(fields, resources, "worth" if ball else schema.START),
     )
     fields.done()
     return pricing
@@ -233,12 +237,18 @@ def _reserve(fields: Fields, resources: tuple[Resource, ...]) -> float:
     return reserve
 
 
-def _start(fields: Fields, resources: tuple[Resource, ...]) -> tuple[float, ...]:
+def _worth_within(fields: Fields) -> float:
+    return fields.number("worth_within", schema.WORTH_WITHIN_RANGE, schema.WORTH_WITHIN)
+
+
+def _start(
+    fields: Fields, resources: tuple[Resource, ...], default: str = schema.START
+) -> tuple[float, ...]:
     """The first prices: `"zero"`, `"worth"`, or a table with one price for each resource."""
     if fields.has_table("start"):
         names = [r.name for r in resources]
         return _one_for_each(fields.table("start"), names, schema.START_RANGE)
-    if fields.choice("start", schema.STARTS, schema.START) == "zero":
+    if fields.choice("start", schema.STARTS, default) == "zero":
         return (0.0,) * len(resources)
     prices = []
     for resource in resources:

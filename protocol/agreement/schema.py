@@ -27,7 +27,7 @@ MODES = ("exact", "private", "clipped")
 REVEALS = ("each", "totals")
 ACCOUNTANTS = ("exact", "paper")
 SHAPES = ("component", "norm")
-STEPS = ("center", "worth", "constant", "sqrt", "theorem")
+STEPS = ("center", "ball", "worth", "constant", "sqrt", "theorem")
 TOPOLOGIES = ("relay", "mesh")
 STARTS = ("zero", "worth")
 
@@ -78,6 +78,10 @@ START_RANGE = Range(-1e12, 1e12)
 """First prices. Larger ones are beyond what solvers accept."""
 
 CAPACITY_RANGE = Range(1e-9, 1e12)
+SPARE_RANGE = Range(0.0, 0.5)
+WORTH_WITHIN_RANGE = Range(1.1, 20.0)
+"""Step `ball`: prices stay within a factor of 20 of the worth."""
+
 WORTH_RANGE = Range(0.0, 1e15)
 
 FRACTION_RANGE = Range(0.0, 1.0)
@@ -116,6 +120,7 @@ STEP_EXACT, STEP_NOISY = "center", "worth"
 START = "zero"
 TOPOLOGY = "relay"
 
+WORTH_WITHIN = 3.0
 COLLUDERS = 1
 OVERRUN = 0.05
 ALPHA = 1.5

@@ -18,6 +18,7 @@ from protocol.numeric import Floats, Ticks, ordered_sum
 from protocol.outcome import payments as payment
 from protocol.outcome import quota as quotas
 from protocol.outcome.allocation_rule import AllocationRule, exact_rule, noisy_rule, weighted_sums
+from protocol.outcome.ball_quota import ball_prices, ball_rule, expected_levy
 from protocol.outcome.margin import QuotaMargin, quota_margin
 from protocol.outcome.replay import round_states
 from protocol.pricing.center import Certificate
@@ -60,11 +61,13 @@ class Outcome:
     def prices(self) -> Floats:
         """The prices of the outcome, which plans and payments use.
 
-        With the centre rule, the weighted prices. With shared objectives, those of the best noisy
-        dual value. Otherwise the mean over the last half of the rounds.
+        With the centre rule and the step `ball`, the weighted prices. With shared objectives,
+        those of the best noisy dual value. Otherwise the mean over the last half of the rounds.
         """
         if self.certificate is not None:
             return self.certificate.prices / quantities(self.agreement).capacity
+        if self.agreement.ball:
+            return ball_prices(self.path, self.rounds)
         return self.average_prices if self.best_dual is None else self.best_dual[1]
 
     @property
@@ -178,6 +181,8 @@ class Outcome:
     @cached_property
     def rule(self) -> AllocationRule:
         """The rule by which each member computes its own quota, if releases are masked."""
+        if self.agreement.ball:
+            return ball_rule(self.agreement, self.totals)
         if self.agreement.privacy is not None:
             return noisy_rule(self.agreement, self.totals)
         return exact_rule(self.agreement, weighted_sums(self.weights, self.totals), self.weights)
@@ -198,6 +203,11 @@ class Outcome:
     def endowment(self) -> Ticks:
         """Members by resources: what each member brings, in ticks."""
         return endowment(self.agreement)
+
+    @property
+    def expected_levy(self) -> float:
+        """Step `ball`: what payments will lack of zero, as far as the public totals tell."""
+        return expected_levy(self.agreement, self.totals, self.path)
 
     @cached_property
     def payments(self) -> Floats:

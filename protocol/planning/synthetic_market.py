@@ -19,8 +19,8 @@ from protocol.agreement.model import Agreement, Pricing
 from protocol.agreement.quantities import quantities
 from protocol.agreement.schema import DRAFT_ROUNDS, RESERVE, TOLERANCE
 from protocol.numeric import Floats, Ticks
+from protocol.outcome.member_allocation import member_allocation
 from protocol.outcome.outcome import Outcome
-from protocol.outcome.private_quota import allocate
 from protocol.privacy.calibration import Calibration
 from protocol.privacy.sensitivity import floor_ticks
 from protocol.rounds import RoundEngine
@@ -193,15 +193,7 @@ def _split(outcome: Outcome, demands: Ticks) -> tuple[Ticks, Floats]:
     if not outcome.agreement.masked:
         return outcome.quota, outcome.payments
     allocations = [
-        allocate(
-            outcome.agreement,
-            outcome.rule,
-            row,
-            demands=demands[:, row],
-            unmasked=outcome.released[:, row],
-            totals=outcome.totals,
-            prices=outcome.prices,
-        )
+        member_allocation(outcome, row, demands=demands[:, row], unmasked=outcome.released[:, row])
         for row in range(len(outcome.agreement.members))
     ]
     quotas, payments = zip(*((own.quota, own.payment) for own in allocations), strict=True)

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from party.model.ball_response import responder
 from party.rehearsal.in_process import players, run
 from party.settlement.settle import own_allocation, plan_within, settle
 from protocol.agreement.endowment import prorata
@@ -197,7 +198,11 @@ def play(
 ) -> dict[str, Any]:
     """The figures of one session among these companies, as the options describe it."""
     agreement = from_table(agreement_table(instance, options))
-    with players(agreement, instance.subproblems(), options.seed, on_round) as members:
+    problems = [
+        responder(data, agreement, member.name)
+        for data, member in zip(instance.data, agreement.members, strict=True)
+    ]
+    with players(agreement, problems, options.seed, on_round) as members:
         run(members)
         heads = {m.finished and m.finished.chain_hash for m in members}
         if len(heads) != 1:

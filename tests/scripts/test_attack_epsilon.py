@@ -7,7 +7,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from party.release.noise import DiscreteGaussian
+from party.release.noise import DRAWN_AHEAD, DiscreteGaussian
 from protocol.numeric import Floats, Ticks
 from protocol.privacy.calibration import Calibration
 from scripts.lab.attack import page
@@ -29,7 +29,7 @@ class Quieter(DiscreteGaussian):
     def add(self, values: Ticks, scales: Floats, *, member: str, round: int) -> Ticks:  # noqa: A002
         return super().add(values, FAR_TOO_LITTLE * scales, member=member, round=round)
 
-    def prefetch(self, scales: Floats) -> None:
+    def prefetch(self, scales: Floats, count: int = DRAWN_AHEAD) -> None:
         """Noise drawn in advance would have the agreed scale, so none is."""
 
 

@@ -139,7 +139,7 @@ class Audit:
                 state = self._course.pair(state, mask_keys(keys))
             total = 0.0
             while not state.over:
-                gates[_VICTIM].prepare()
+                gates[_VICTIM].prepare(state.round)
                 values = np.zeros((len(self._names), agreement.width), dtype=np.int64)
                 values[: len(gates)] = numbers(tuple(gate.release(state) for gate in gates))
                 read = values[_VICTIM]

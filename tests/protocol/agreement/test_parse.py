@@ -45,7 +45,9 @@ def test_every_stated_field_is_in_the_agreement() -> None:
         step="sqrt", step_size=0.5, momentum=0.25, nonnegative=False, start=(2.0, 3.0)
     )
     assert vars(agreement.transport) == full()["transport"]
-    stated = [{**resource, "span": None, "opposite": ""} for resource in full()["resource"]]
+    stated = [
+        {**resource, "span": None, "opposite": "", "spare": None} for resource in full()["resource"]
+    ]
     assert [vars(r) for r in agreement.resources] == stated
     ada, ben = agreement.members
     assert (ada.name, ada.share, ada.signing_key) == ("ada", (0.5, 1.0), bytes.fromhex(KEY))

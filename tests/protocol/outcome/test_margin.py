@@ -17,7 +17,8 @@ from protocol.agreement.parse import from_table
 from protocol.agreement.quantities import quantities
 from protocol.numeric import Floats, Ticks
 from protocol.outcome.allocation_rule import noisy_rule, weighted_sums
-from protocol.outcome.margin import FIRST_ROUND, HEEDED, IGNORED, deviations, quota_margin
+from protocol.outcome.margin import FIRST_ROUND, HEEDED, IGNORED, quota_margin
+from protocol.privacy.axes import deviations
 from protocol.privacy.calibration import Calibration
 from protocol.privacy.collusion import divide_noise
 from scripts.lab.common.agreements import players, table
