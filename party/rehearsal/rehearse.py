@@ -15,12 +15,14 @@ from party.check import pace_for
 from party.model.ball_response import responder
 from party.model.best_response import USUAL, MipLimits
 from party.model.company_model import CompanyModel, dense
-from party.rehearsal.in_process import players, run
+from party.rehearsal.in_process import Player, players, run
 from party.settlement.settle import own_allocation, settle
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
 from protocol.errors import BadCommand
+from protocol.outcome.ball_quota import levied
 from protocol.outcome.outcome import Outcome, outcome
+from protocol.outcome.private_quota import Allocation
 from protocol.planning.synthetic_market import Companies, without_noise
 from protocol.privacy.calibration import Calibration
 from protocol.privacy.sensitivity import first_caps
@@ -134,7 +136,7 @@ def _run(
         run(members)
         known: Outcome = outcome(agreement, members[row].ledger.transcript())
         seconds = members[row].gate.longest_seconds
-        part = own_allocation(known, member, members[row].ledger)
+        part = _own_part(known, members, row)
     own = settle(companies[row], known, member, part, effort=limits)
     return SessionResult(
         rounds=known.rounds,
@@ -144,6 +146,16 @@ def _run(
         gain=own.gain,
         seconds=seconds,
     )
+
+
+def _own_part(known: Outcome, members: list[Player], row: int) -> Allocation | None:
+    """The company's quota and payment, with its part of the levy if there is one."""
+    parts = [own_allocation(known, m.session.me, m.ledger) for m in members]
+    own = parts[row]
+    if own is None or not known.agreement.ball:
+        return own
+    due = np.array([part.payment for part in parts if part is not None])
+    return Allocation(own.quota, float(levied(known.agreement, known.prices, due)[row]))
 
 
 def _summary(results: list[SessionResult]) -> dict[str, Any]:

@@ -13,9 +13,10 @@ from fractions import Fraction
 
 import numpy as np
 
+from protocol.agreement.endowment import endowment
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
-from protocol.numeric import Floats, Ticks, ordered_sum
+from protocol.numeric import Floats, Ticks, ordered_sum, round_to_sum
 from protocol.outcome.allocation_rule import AllocationRule, pro_rata_rule, weighted_sums
 from protocol.outcome.margin import growing_weights
 from protocol.outcome.payments import unit_of_money
@@ -91,6 +92,24 @@ def ball_allocation(
     due /= (sum(rule.weights) or 1) * agreement.ticks
     unit = unit_of_money(prices, agreement)
     return Allocation(np.array(quota, dtype=np.int64), round(due / Fraction(unit)) * unit)
+
+
+def levied(agreement: Agreement, prices: Floats, payments: Floats) -> Floats:
+    """All payments with the levy: what they lack of zero, in proportion to endowments.
+
+    Endowments count at the prices of the outcome. Only the office that moves the money, which
+    sees all payments, can compute this. Guarantee: the result adds up to zero exactly.
+    """
+    brought = endowment(agreement).tolist()
+    money = [Fraction(y) for y in (prices * quantities(agreement).capacity).tolist()]
+    worths = [sum(y * e for y, e in zip(money, row, strict=True)) for row in brought]
+    due = [Fraction(payment) for payment in payments.tolist()]
+    unit, lacking, all_worth = unit_of_money(prices, agreement), -sum(due), sum(worths)
+    exact = [
+        (own + Fraction(worth, all_worth or 1) * lacking) / Fraction(unit)
+        for own, worth in zip(due, worths, strict=True)
+    ]
+    return np.array([count * unit for count in round_to_sum(exact)])
 
 
 def expected_levy(agreement: Agreement, totals: Ticks, path: Floats) -> float:

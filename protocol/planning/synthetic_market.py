@@ -14,13 +14,16 @@ from functools import cached_property
 
 import numpy as np
 
+from protocol.agreement import schema
 from protocol.agreement.endowment import endowment
 from protocol.agreement.model import Agreement, Pricing
 from protocol.agreement.quantities import quantities
 from protocol.agreement.schema import DRAFT_ROUNDS, RESERVE, TOLERANCE
 from protocol.numeric import Floats, Ticks
+from protocol.outcome.ball_quota import levied
 from protocol.outcome.member_allocation import member_allocation
 from protocol.outcome.outcome import Outcome
+from protocol.privacy.ball import Ball, ball
 from protocol.privacy.calibration import Calibration
 from protocol.privacy.sensitivity import floor_ticks
 from protocol.rounds import RoundEngine
@@ -34,6 +37,7 @@ MOST_ROUNDS = 6_000
 MOST_NUMBERS = 20_000_000
 """Limit on the numbers that all companies release in all sessions."""
 
+_HALVINGS = 30
 _STEPS = 12  # of each company's demand for each resource
 _APPETITE = (1.0, 3.0)  # demand at price 0, over the pro rata quota
 _KEENNESS = 2.0  # the largest factor between a company's mean value and the worth
@@ -76,11 +80,36 @@ class Companies:
             values=worth[None, :, None] * keen * step,
         )
 
-    def demand(self, y: Floats) -> Floats:
-        """What each company would take at these prices, as fractions of the capacities."""
+    def demand(self, y: Floats, limits: Ball | None = None) -> Floats:
+        """What each company would take at these prices, as fractions of the capacities.
+
+        With `limits` it is the best point of the company's ball: where each step is worth its
+        price plus 2ρ·(s − centre)/A², with ρ by bisection so that the ball just holds it.
+        """
         wanted = self.values > y[None, :, None]
         taken: Floats = np.where(wanted, self.sizes, 0.0).sum(axis=2)
-        return taken
+        if limits is None:
+            return taken
+        center, axes = limits.center / schema.TICKS, limits.axes / schema.TICKS
+        squares, begins = axes * axes, np.cumsum(self.sizes, axis=2) - self.sizes
+        above = (self.values - y[None, :, None]) * squares[:, :, None]
+
+        def outside(s: Floats) -> Floats:
+            apart = np.where(axes > 0.0, (s - center) / np.maximum(axes, 1e-12), 0.0)
+            size: Floats = np.sqrt((apart * apart).sum(axis=1))
+            return size
+
+        low, high = np.zeros(len(center)), np.full(len(center), 1e3 * float(y.max()))
+        for _ in range(_HALVINGS):
+            rho = 0.5 * (low + high)
+            best = center[:, :, None] + above / np.maximum(rho, 1e-300)[:, None, None]
+            s = np.clip(best - begins, 0.0, self.sizes).sum(axis=2)
+            far = outside(s) > 1.0
+            low, high = np.where(far, rho, low), np.where(far, high, rho)
+        inside = outside(taken) <= 1.0
+        s = np.where(inside[:, None], taken, s)
+        shrink = 1.0 / np.maximum(outside(s), 1.0)[:, None]
+        return np.where(axes > 0.0, center + (s - center) * shrink, center)
 
     def earned(self, limit: Floats) -> Floats:
         """What each company earns at most within these fractions of the capacities."""
@@ -196,8 +225,11 @@ def _split(outcome: Outcome, demands: Ticks) -> tuple[Ticks, Floats]:
         member_allocation(outcome, row, demands=demands[:, row], unmasked=outcome.released[:, row])
         for row in range(len(outcome.agreement.members))
     ]
-    quotas, payments = zip(*((own.quota, own.payment) for own in allocations), strict=True)
-    return np.array(quotas), np.array(payments)
+    quotas = np.array([own.quota for own in allocations])
+    payments = np.array([own.payment for own in allocations])
+    if outcome.agreement.ball:
+        payments = levied(outcome.agreement, outcome.prices, payments)
+    return quotas, payments
 
 
 def _play(agreement: Agreement, companies: Companies, number: int) -> tuple[Outcome, Ticks]:
@@ -205,14 +237,15 @@ def _play(agreement: Agreement, companies: Companies, number: int) -> tuple[Outc
     engine, calibration = RoundEngine(agreement), Calibration(agreement)
     state, m = engine.opening, len(agreement.resources)
     path, released, demands = [state.prices.current], list[Ticks](), list[Ticks]()
+    limits = ball(agreement) if agreement.ball else None
     while not state.over:
-        wanted = companies.demand(state.prices.current * quantities(agreement).capacity)
+        wanted = companies.demand(state.prices.current * quantities(agreement).capacity, limits)
         values = np.minimum(np.rint(wanted * agreement.ticks).astype(np.int64), state.caps)
         demands.append(values)
         if agreement.privacy is not None:
             draw = number.to_bytes(4, "big") + state.round.to_bytes(4, "big")
             seed = agreement.digest + b"noise" + draw
-            sigma = calibration.scales(state.caps)[:, :m]
+            sigma = calibration.scales(state.caps, state.round)[:, :m]
             values = values + np.rint(sigma * _normal(seed, *values.shape)).astype(np.int64)
         if agreement.truncate:
             values = np.clip(values, floor_ticks(agreement), agreement.ticks)

@@ -4,13 +4,13 @@ From the agreement alone. Never here: figures of their own (`forecast`), release
 numbers.
 """
 
-import math
 from typing import Any
 
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
 from protocol.outcome.margin import quota_margin
 from protocol.planning.forecast import CLEAR, FAINT, Noise, forecast
+from protocol.privacy.ball import ball
 
 FAR_APART = 10.0
 """Warn if the largest capacity, as a number, is at least this many times the smallest."""
@@ -75,8 +75,10 @@ def verdict(agreement: Agreement) -> str:
             "Verdict: no noise and no privacy guarantee. The releases show each company's demand "
             "at every price. Choose mode 'private' if that must stay hidden."
         )
-    noise, rounds = Noise.of(agreement), math.sqrt(agreement.rounds)
-    total, share = noise.total / rounds, noise.share / rounds
+    if agreement.ball:
+        return _ball_verdict(agreement)
+    noise = Noise.of(agreement)
+    total, share = noise.total * noise.left, noise.share * noise.left
     single = "" if agreement.masked else f" (on one party's demand {share:.3g} times its share)"
     average = (
         f"Averaged over all {agreement.rounds} rounds, the noise on the total demand is "
@@ -93,6 +95,25 @@ def verdict(agreement: Agreement) -> str:
         return f"Verdict: faint. {average}{single}. Prices will follow the data roughly. {quotas}"
     quotas = f" Prices will follow the data. {_quotas(agreement)}" if agreement.masked else ""
     return f"Verdict: clear. {average}{single}.{quotas}"
+
+
+def _ball_verdict(agreement: Agreement) -> str:
+    """Whether the noise leaves something to gain, in one sentence, and how much it withholds."""
+    public = ball(agreement)
+    if not public.trades:
+        return (
+            "Verdict: the noise leaves nothing to gain. For so few members and this epsilon, what "
+            "must be withheld for noise is more than trading brings, so every member keeps its "
+            "endowment. Agree on a larger epsilon, admit more members, or state a spare fraction "
+            "of the capacities."
+        )
+    reach, withheld = public.reach.max(), float(public.margin.max())
+    spare = "" if not any(r.spare for r in agreement.resources) else " beyond the spare fraction"
+    return (
+        "Verdict: the noise leaves something to gain. Members can trade up to "
+        f"{100.0 * min(reach, 1.0):.0f} % of what they bring, and about {100.0 * withheld:.0f} % "
+        f"of a capacity is withheld for noise{spare}."
+    )
 
 
 def _quotas(agreement: Agreement) -> str:

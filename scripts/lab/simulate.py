@@ -25,6 +25,7 @@ from protocol.agreement.parse import from_table
 from protocol.agreement.quantities import amounts, quantities
 from protocol.errors import BadCommand
 from protocol.numeric import Floats
+from protocol.outcome.ball_quota import levied
 from protocol.outcome.outcome import Outcome, outcome
 from protocol.outcome.private_quota import Allocation
 from protocol.planning.verdict import verdict
@@ -101,7 +102,7 @@ def settled(
     more each company has than alone, after its payment.
     """
     agreement = result.agreement
-    allocations = allocations or [None] * len(agreement.members)
+    allocations = _with_levy(result, allocations or [None] * len(agreement.members))
     settlements = [
         settle(data, result, member.name, allocation)
         for data, member, allocation in zip(
@@ -132,6 +133,20 @@ def settled(
         "price_plan_overrun": max(0.0, float((above / quantities(agreement).capacity).max()) - 1.0),
         "shortfall": float(np.max(extra)) / agreement.ticks,
     }
+
+
+def _with_levy(
+    result: Outcome, allocations: Sequence[Allocation | None]
+) -> Sequence[Allocation | None]:
+    """What each company pays in the end, where payments need not add up to zero."""
+    known = [own for own in allocations if own is not None]
+    if not result.agreement.ball or len(known) < len(allocations):
+        return allocations
+    payments = levied(result.agreement, result.prices, np.array([own.payment for own in known]))
+    return [
+        Allocation(own.quota, payment)
+        for own, payment in zip(known, payments.tolist(), strict=True)
+    ]
 
 
 def show(console: Console, figures: dict[str, Any]) -> None:
