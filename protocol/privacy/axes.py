@@ -22,6 +22,9 @@ LEAST_REACH = 0.1
 """A resource of which all members together can trade less than this fraction is not traded."""
 
 
+_ROUNDING = 1e-12
+
+
 def widest(resources: int) -> float:
     """c₁: no half axis is above this many endowments, unless the member's share is."""
     return min(1.8, 1.2 * math.sqrt(resources))
@@ -40,7 +43,9 @@ def half_axes(agreement: Agreement) -> Ticks:
     most = np.maximum(c1 * e, shares)
     axes = np.zeros_like(e)
     for j, resource in enumerate(agreement.resources):
-        r = max(_radius(e[:, j] / N, c1, c2 * Z), (resource.spare or 0.0) / (2.0 * Z))
+        r = _radius(e[:, j] / N, c1, c2 * Z)
+        if resource.spare:
+            r = max(r, resource.spare / (2.0 * Z)) if Z else math.inf
         column = np.floor(np.minimum(r * N, most[:, j])).astype(np.int64)
         if reach(column, e[:, j], c1).sum() >= LEAST_REACH * N:
             axes[:, j] = column
@@ -93,6 +98,8 @@ def deviations(agreement: Agreement) -> float:
     if not risk:
         return 0.0
     each = -math.expm1(math.log1p(-risk) / len(agreement.resources))
+    if each > 0.5 - _ROUNDING:
+        return 0.0
     low, high = 0.0, 40.0
     for _ in range(64):
         z = 0.5 * (low + high)
