@@ -89,7 +89,10 @@ def _add_new(commands: Commands) -> None:
     add("--overrun", type=float, metavar="RISK",
         help="with private and totals: accepted risk that all quotas together exceed a capacity "
         "(0.05)")  # fmt: skip
-    add("--rounds", type=int, help="number of rounds, at most (150)")
+    add("--spare", type=float, metavar="FRACTION",
+        help="with private and totals: fraction of each capacity that can be had in addition if "
+        "need be; less is then withheld for noise (0)")  # fmt: skip
+    add("--rounds", type=int, help="number of rounds, at most (150; private and totals: 60)")
     add("--epsilon", type=float, help="privacy budget (1)")
     add("--delta", type=float, help="privacy budget (0.001)")
     add("--pace", type=float, metavar="SECONDS",
@@ -101,7 +104,7 @@ def _add_new(commands: Commands) -> None:
         "(0.0001)")  # fmt: skip
     add("--reserve", type=float, metavar="FRACTION",
         help="exact: fraction of each capacity that the rounds leave unused (1e-10)")  # fmt: skip
-    add("--start", choices=("zero", "worth"), help="first prices (zero)")
+    add("--start", choices=("zero", "worth"), help="first prices (zero; private and totals: worth)")
     add("--topology", choices=schema.TOPOLOGIES,
         help="relay: messages go through the coordinator; mesh: directly between members (relay)",
     )  # fmt: skip

@@ -58,7 +58,7 @@ def from_table(table: Mapping[str, Any]) -> Agreement:
         resources=resources,
         members=members,
         **_privacy_terms(privacy, mode, reveal, resources, len(members)),
-        pricing=_pricing(top.table("prices"), noisy=mode != "exact", resources=resources),
+        pricing=_pricing(top.table("prices"), mode, reveal, resources),
         transport=_transport(top.table("transport")),
     )
     top.done()
@@ -190,13 +190,15 @@ def _objective_limit(fields: Fields, resources: tuple[Resource, ...]) -> float |
     return fields.number("objective_limit", schema.OBJECTIVE_RANGE, default)
 
 
-def _pricing(fields: Fields, *, noisy: bool, resources: tuple[Resource, ...]) -> Pricing:
-    step = fields.choice("step", schema.STEPS, schema.STEP_NOISY if noisy else schema.STEP_EXACT)
+def _pricing(fields: Fields, mode: str, reveal: str, resources: tuple[Resource, ...]) -> Pricing:
+    noisy = mode != "exact"
+    usual = schema.STEP_TOTALS if reveal == "totals" else schema.STEP_NOISY
+    step = fields.choice("step", schema.STEPS, usual if noisy else schema.STEP_EXACT)
     sized, centered, ball = step in ("constant", "sqrt"), step == "center", step == "ball"
     if centered and noisy:
         raise BadAgreement(
-            "prices.step is 'center', which cannot work with noisy answers: choose 'worth', or "
-            "one of the paper's steps"
+            "prices.step is 'center', which cannot work with noisy answers: choose 'ball', "
+            "'worth', or one of the paper's steps"
         )
     if not sized:
         fields.forbid(("step_size",), f"step is {step!r}")

@@ -116,7 +116,7 @@ TRANSPORT_KEY = Form(
 REVEAL = "each"
 ACCOUNTANT = "exact"
 SHAPE = "component"
-STEP_EXACT, STEP_NOISY = "center", "worth"
+STEP_EXACT, STEP_TOTALS, STEP_NOISY = "center", "ball", "worth"
 START = "zero"
 TOPOLOGY = "relay"
 
@@ -146,5 +146,7 @@ a solver can distinguish, so that all of a capacity can be used.
 
 DRAFT_MODE = "private"
 DRAFT_ROUNDS = 150
+DRAFT_BALL_ROUNDS = 60
+"""With the step `ball`, whose noise does not depend on the number of rounds."""
 DRAFT_EPSILON = 1.0
 DRAFT_DELTA = 1e-3

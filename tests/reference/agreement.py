@@ -256,7 +256,7 @@ def terms(table: Table) -> Terms:
         currency=currency,
         resources=resources,
         members=members,
-        pricing=pricing(top.table("prices"), mode, resources),
+        pricing=pricing(top.table("prices"), mode, reveal, resources),
         reveal=reveal,
         pace_seconds=pace,
         **secrecy(top.table("privacy"), mode, reveal == "totals", resources, len(members)),
@@ -371,8 +371,9 @@ def secrecy(rows: Rows, mode: str, totals: bool, resources: list[Resource], memb
     }
 
 
-def pricing(rows: Rows, mode: str, resources: list[Resource]) -> Pricing:
-    step = rows.word("step", STEPS, "center" if mode == "exact" else "worth")
+def pricing(rows: Rows, mode: str, reveal: str, resources: list[Resource]) -> Pricing:
+    usual = "center" if mode == "exact" else "ball" if reveal == "totals" else "worth"
+    step = rows.word("step", STEPS, usual)
     sized, centred, ball = step in ("constant", "sqrt"), step == "center", step == "ball"
     check(mode == "exact" or not centred, "center with noise")
     rows.only(sized, "step_size")

@@ -73,7 +73,7 @@ def drawn(chance: random.Random) -> Table:
         "member": seated,
         "prices": prices(chance, step, resources, known),
     }
-    if step == ("center" if mode == "exact" else "worth") and chance.random() < 0.5:
+    if step == ("center" if mode == "exact" else "ball") and chance.random() < 0.5:
         del table["prices"]["step"]
     for key, value in (("currency", "EUR"), ("currency", '€"\\'), ("rehearsal", True)):
         if chance.random() < 0.2:
@@ -89,6 +89,8 @@ def drawn(chance: random.Random) -> Table:
         if mode == "private" and chance.random() < 0.7:
             privacy["colluders"] = chance.randint(1, K - 2)
             privacy["overrun"] = chance.choice((1e-6, 0.01, 0.5))
+    elif step == "worth" and mode != "exact" and chance.random() < 0.5:
+        del table["prices"]["step"]
     elif chance.random() < 0.1:
         table["reveal"] = "each"
     if privacy or chance.random() < 0.5:
