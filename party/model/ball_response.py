@@ -172,10 +172,27 @@ class Trader:
         """The best plan within the ball, or the cheapest point of it."""
         if self._problem is not None:
             return self._problem.answer(prices)
-        weight = prices * self._axes
-        size = float(np.sqrt((weight * weight).sum())) or 1.0
-        demand = np.clip(self._center - self._axes * weight / size, self._floor, self._ceiling)
+        demand = self._cheapest(prices)
         return Answer(-float(prices @ demand), demand, np.empty(0))
+
+    def _cheapest(self, prices: Floats) -> Floats:
+        """The cheapest point of the ball that is not below the floor.
+
+        Resources that would fall below the floor stay at it; the others share what is left.
+        """
+        apart, free, left = np.zeros_like(prices), self._axes > 0.0, 1.0
+        while free.any():
+            weight = np.where(free, prices * self._axes, 0.0)
+            size = float(np.sqrt((weight * weight).sum())) or 1.0
+            step = -self._axes * weight / size * left**0.5
+            below = free & (self._center + step < self._floor)
+            if not below.any():
+                apart[free] = step[free]
+                break
+            apart[below] = (self._floor - self._center)[below]
+            left = max(left - float(((apart[below] / self._axes[below]) ** 2).sum()), 0.0)
+            free &= ~below
+        return self._center + apart
 
 
 def needs_anything(data: CompanyModel, floor: Floats) -> bool:
