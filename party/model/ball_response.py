@@ -192,7 +192,8 @@ class Trader:
             apart[below] = (self._floor - self._center)[below]
             left = max(left - float(((apart[below] / self._axes[below]) ** 2).sum()), 0.0)
             free &= ~below
-        return self._center + apart
+        demand: Floats = self._center + apart
+        return demand
 
 
 def needs_anything(data: CompanyModel, floor: Floats) -> bool:

@@ -18,6 +18,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from protocol.outcome.ball_quota import levied
 from scripts.lab.common.agreements import table
 from scripts.lab.common.instances import Instance, central
 from scripts.lab.common.local_session import LocalSession
@@ -44,7 +45,7 @@ class Setup:
 
 SETUPS = (
     Setup("totals", "exact", "exact, only totals can be read", "exact", 150),
-    Setup("noise", f"ε = {EPSILON:g}", f"with noise, ε = {EPSILON:g}", "private", 150),
+    Setup("noise", f"ε = {EPSILON:g}", f"with noise, ε = {EPSILON:g}", "private", 60),
 )
 
 
@@ -74,13 +75,17 @@ def _run(
     on_round: Callable[[Setup, int], None],
 ) -> dict[str, Any]:
     workspace = folder / setup.name
-    equip(workspace, _agreement_table(instance, setup), instance.data, options)
+    agreement = equip(workspace, _agreement_table(instance, setup), instance.data, options)
     with LocalSession(workspace, options, companies.NAMES) as session:
         session.start()
         session.wait(options.limit, lambda done: on_round(setup, done))
         seconds = time.monotonic() - session.began
     results = [session.result(name) for name in companies.NAMES]
     private = [result["private"] for result in results]
+    paid = np.array([own["payment"] for own in private])
+    levy = np.zeros_like(paid)
+    if agreement.ball:  # the office that moves the money adds what payments lack of zero
+        levy = levied(agreement, np.array(results[0]["prices"]), paid) - paid
     return {
         "short": setup.label,
         "title": setup.title,
@@ -90,8 +95,11 @@ def _run(
         "certificate": results[0]["certificate"],
         "alone": [own["utility_alone"] for own in private],
         "earned": [own["utility_within_quota"] for own in private],
-        "payments": [own["payment"] for own in private],
-        "gains": [own["gain"] for own in private],
+        "payments": (paid + levy).tolist(),
+        "gains": [
+            None if own["gain"] is None else own["gain"] - float(more)
+            for own, more in zip(private, levy, strict=True)
+        ],
         "report": str(workspace / REPORTED / "out" / "report.html"),
     }
 
