@@ -110,9 +110,11 @@ def _ball_verdict(agreement: Agreement) -> str:
     reach, withheld = public.reach.max(), float(public.margin.max())
     spare = "" if not any(r.spare for r in agreement.resources) else " beyond the spare fraction"
     return (
-        "Verdict: the noise leaves something to gain. Members can trade up to "
+        "Verdict: the noise leaves room to trade. Members can trade up to "
         f"{100.0 * min(reach, 1.0):.0f} % of what they bring, and about {100.0 * withheld:.0f} % "
-        f"of a capacity is withheld for noise{spare}."
+        f"of a capacity is withheld for noise{spare}. Trading pays if the members' needs are so "
+        "different that it brings more than that; the page of the plan shows it for invented "
+        "companies."
     )
 
 

@@ -28,6 +28,8 @@ from scripts.lab.simulate import command_line, play, simulate
 
 def options(*arguments: str) -> argparse.Namespace:
     chosen = ["--reveal", "totals", "--share-total", "2", "--no-demands", "--start", "worth"]
+    if "--mode" not in arguments:
+        chosen += ["--step", "worth"]
     parsed = command_line().parse_args([*chosen, "--rounds", "30", *arguments])
     parsed.worth = 100.0
     return parsed

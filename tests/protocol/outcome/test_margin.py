@@ -42,6 +42,7 @@ def agree(
         members=players(members),
         worth=100.0,
         privacy={"epsilon": epsilon, "delta": 1e-3} | privacy,
+        prices={"step": "worth"},
     )
     return from_table(terms | {"reveal": "totals"})
 

@@ -41,7 +41,7 @@ def crowd(count: int, epsilon: float | None, **more: Any) -> Agreement:
     terms: dict[str, Any] = {"prices": {}}
     if epsilon is not None:
         terms = {"mode": "private", "privacy": {"epsilon": epsilon, "delta": DELTA}}
-        terms["prices"] = {"start": "worth"}
+        terms["prices"] = {"step": "worth", "start": "worth"}
     terms |= {
         "rounds": 50,
         "reveal": "totals",
