@@ -175,8 +175,16 @@ def verdict(figures: dict[str, Any]) -> str:
     subject = "every company gains" if better == count else f"{better} of {count} companies gain"
     first = f"Without noise {subject}, and others read only totals."
     kept = _sum(noisy["gains"]) / (_sum(exact["gains"]) or math.inf)
+    if kept > 0.0:
+        return (
+            f"{first} With noise for ε = {EPSILON:g}, {still} of {count} companies gain, and all "
+            f"together keep {kept:.0%} of that gain."
+        )
     if still:
-        return f"{first} With noise for ε = {EPSILON:g}, {still} keep {kept:.0%} of that gain."
+        return (
+            f"{first} With noise for ε = {EPSILON:g}, {still} of {count} companies gain, and all "
+            "together earn less than alone."
+        )
     return (
         f"{first} With noise for ε = {EPSILON:g}, {count} companies are too few: the noise "
         "swamps the answers, each keeps its equal part, and none gains or loses."
