@@ -26,7 +26,7 @@ from scripts.lab.common.workspace import equip
 from scripts.lab.demo import companies
 
 EPSILON, DELTA = 8.0, 1e-3
-PACE = 0.05  # all parties run on one machine, with small models
+PACE = 0.1  # all parties run on one machine, with small models
 
 REPORTED = "dale-fruit"
 """The company whose report is kept: it buys capacity, and earns more with it."""

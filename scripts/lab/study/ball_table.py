@@ -182,10 +182,10 @@ _HEADING = "What noise leaves with few companies"
 _WORDS = (
     f"Sessions of {ROUNDS} rounds, δ = 0.001, one colluder, 5 % overrun risk, shares 2/K, worth "
     "100. What the companies earn within their quotas, in percent of the optimum, with standard "
-    "errors. *With a plan* and *worse off* (than alone by more than a ten-thousandth, after payment "
-    "and levy): step worth → step ball. *Over a capacity*: sessions of the step ball, and the upper "
-    "95 % confidence bound. *Least above floor*: the smallest distance to the floor of PRIVACY.md, "
-    "Theorem 16, as a fraction of it."
+    "errors. *With a plan* and *worse off* (than alone by more than a ten-thousandth, after "
+    "payment and levy): step worth → step ball. *Over a capacity*: sessions of the step ball, and "
+    "the upper 95 % confidence bound. *Least above floor*: the smallest distance to the floor of "
+    "PRIVACY.md, Theorem 16, as a fraction of it."
 )
 
 
