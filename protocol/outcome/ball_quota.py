@@ -55,6 +55,12 @@ def ball_rule(agreement: Agreement, totals: Ticks) -> AllocationRule:
     return AllocationRule(weights, tuple(scale), (Fraction(0),) * len(scale))
 
 
+def noise_left(agreement: Agreement, rounds: int) -> Floats:
+    """σ of the averaged total after this many rounds (not 0), as a fraction of each capacity."""
+    T = agreement.rounds
+    return ball(agreement).noise * math.sqrt(T * (T + 1) / (rounds * (rounds + 1)))
+
+
 def ball_prices(path: Floats, rounds: int) -> Floats:
     """The prices of the rounds, averaged with their weights; before the first round, the last."""
     if not rounds:

@@ -29,11 +29,12 @@ def statement(agreement: Agreement) -> str:
     if p is None:
         return "none: mode 'exact' shows the demands without noise"
     if agreement.masked:
+        shape = "noise for a ball" if agreement.ball else f"{p.noise} noise"
         who = "any one other member" if p.colluders == 1 else f"any {p.colluders} other members"
         return (
             "all that the messages of a session reveal about a party's data is "
             f"(ε={p.epsilon:g}, δ={p.delta:g})-differentially private ({p.accountant} accountant, "
-            f"{p.noise} noise) against {who}, the coordinator and everybody outside, together. "
+            f"{shape}) against {who}, the coordinator and everybody outside, together. "
             "This holds if the remaining members add their noise as agreed, and if X25519, BLAKE2b "
             "and ChaCha20 are not broken"
         )

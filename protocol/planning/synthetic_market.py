@@ -38,6 +38,7 @@ MOST_NUMBERS = 20_000_000
 """Limit on the numbers that all companies release in all sessions."""
 
 _HALVINGS = 30
+_NEGLIGIBLE = 1e-4  # a smaller loss, as a fraction of what a company earns alone, is none
 _STEPS = 12  # of each company's demand for each resource
 _APPETITE = (1.0, 3.0)  # demand at price 0, over the pro rata quota
 _KEENNESS = 2.0  # the largest factor between a company's mean value and the worth
@@ -147,6 +148,12 @@ class Expected:
     placebo_gain: float
     #: The fraction of companies that are better off than alone, after payment.
     better: float
+    #: The fraction that is worse off by more than a ten-thousandth, and the largest such loss as a
+    #: fraction of what the company earns alone.
+    worse: float
+    worst: float
+    #: What all companies together earn alone in one session, in money.
+    alone: float
 
     @property
     def kept(self) -> float:
@@ -178,18 +185,18 @@ def expected(
     alone = [market.earned(brought) for market in markets]
     total_alone = math.fsum(float(a.sum()) for a in alone)
 
-    def results(shift: int) -> tuple[float, float]:
-        """The gain and the fraction of companies better off, with own splits or shifted ones."""
-        gained, better = 0.0, 0
+    def results(shift: int) -> tuple[float, Floats]:
+        """The gain, and what each company gains of what it has alone, by own or shifted splits."""
+        gained, nets = 0.0, list[Floats]()
         for number, market in enumerate(markets):
             quota, payments = splits[(number + shift) % count]
             earned = market.earned(quota / agreement.ticks)
             gained += float((earned - alone[number]).sum())
             net = earned - payments - alone[number]
-            better += int((net > 1e-9 * np.abs(alone[number])).sum())
-        return gained / total_alone, better / (count * len(agreement.members))
+            nets.append(net / np.maximum(np.abs(alone[number]), 1e-300))
+        return gained / total_alone, np.concatenate(nets)
 
-    gain, better = results(0)
+    gain, nets = results(0)
     placebo_gain, _ = results(1)
     best = math.fsum(market.best for market in markets)
     return Expected(
@@ -198,7 +205,10 @@ def expected(
         possible=best / total_alone - 1.0,
         gain=gain,
         placebo_gain=placebo_gain,
-        better=better,
+        better=float((nets > 1e-9).mean()),
+        worse=float((nets < -_NEGLIGIBLE).mean()),
+        worst=max(0.0, -float(nets.min())),
+        alone=total_alone / count,
     )
 
 

@@ -56,9 +56,10 @@ def duration(agreement: Agreement) -> str:
     lengths = ((3600.0, "hours"), (60.0, "minutes"), (1.0, "seconds"))
     size, unit = next((length for length in lengths if seconds >= 2.0 * length[0]), lengths[-1])
     most = "at most " if agreement.pricing.step == "center" else ""
+    late = "its centre, and trades nothing in that round" if agreement.ball else "no demand"
     return (
         f"at {pace:g} s a round, all releases take {most}{seconds / size:.3g} {unit}, plus network "
-        "time; if a solver is not ready in time, its company releases no demand"
+        f"time; if a solver is not ready in time, its company releases {late}"
     )
 
 
@@ -113,8 +114,7 @@ def _ball_verdict(agreement: Agreement) -> str:
         "Verdict: the noise leaves room to trade. Members can trade up to "
         f"{100.0 * min(reach, 1.0):.0f} % of what they bring, and about {100.0 * withheld:.0f} % "
         f"of a capacity is withheld for noise{spare}. Trading pays if the members' needs are so "
-        "different that it brings more than that; the page of the plan shows it for invented "
-        "companies."
+        "different that it brings more than that. `protocol plan` tries it with invented companies."
     )
 
 

@@ -169,6 +169,8 @@ def _price_source(outcome: Outcome) -> str:
         return "It is the average over the rounds, with the weights that prove most."
     if outcome.best_dual is not None:
         return "It is the price of the round with the best noisy objective."
+    if outcome.agreement.ball and outcome.rounds:
+        return "It is the average over the rounds; later rounds count for more."
     if outcome.late_rounds:
         return "It is the average over the second half of the rounds."
     return "It is the price that the rounds have reached so far."
