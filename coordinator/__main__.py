@@ -3,9 +3,6 @@
 import argparse
 from pathlib import Path
 
-from coordinator.draft import write_agreement
-from coordinator.health import check_health
-from coordinator.serve import serve
 from protocol.agreement import schema
 from protocol.runtime.cli import Commands, add_command, command_line, run
 
@@ -17,8 +14,9 @@ that all members can read it before they join. If the key file does not exist, a
       --currency EUR --member acme.member.toml --member bolt.member.toml \\
       --address tcp://relay.example.org:5555 --key coordinator.key
 
-With --from the new session starts from the final prices of an earlier one, with its members and
-all its terms.
+With --from the new session goes on from an earlier one, with its members and all its terms. It
+starts at the final prices. Without noise it also takes the rounds along, so that it need not
+begin anew.
 
   coordinator new --session trucks-43 --from session.transcript \\
       --agreement agreement.toml --key coordinator.key --out next.toml
@@ -55,7 +53,7 @@ def main() -> None:
 
 
 def _add_new(commands: Commands) -> None:
-    new = add_command(commands, "new", write_agreement, "write an agreement", NEW)
+    new = add_command(commands, "new", _new, "write an agreement", NEW)
     new.epilog = EXIT_CODES.format(
         codes="2 wrong options, 3 terms that contradict each other, 5 wrong key file,\n"
         "  9 the transcript of --from does not verify"
@@ -85,7 +83,8 @@ def _add_new(commands: Commands) -> None:
         "members, and without noise the sum can still reveal one company's answers; each: every "
         "release can be read (totals where possible)")  # fmt: skip
     _add_totals(new)
-    add("--rounds", type=int, help="number of rounds, at most (150; private and totals: 60)")
+    add("--rounds", type=int, help="number of rounds, at most (150; with exact, 4 more for each "
+        "resource; private and totals: 60)")  # fmt: skip
     add("--epsilon", type=float, help="privacy budget (1)")
     add("--delta", type=float, help="privacy budget (0.001)")
     add("--pace", type=float, metavar="SECONDS",
@@ -125,7 +124,7 @@ def _add_totals(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_serve(commands: Commands) -> None:
-    parser = add_command(commands, "serve", serve, "pass on the messages of a session", SERVE)
+    parser = add_command(commands, "serve", _serve, "pass on the messages of a session", SERVE)
     parser.epilog = EXIT_CODES.format(codes="2 it cannot listen or write, 3 wrong agreement, "
         "5 wrong key file, 31 too few open files")  # fmt: skip
     _add_files(parser)
@@ -141,7 +140,7 @@ def _add_serve(commands: Commands) -> None:
 
 
 def _add_health(commands: Commands) -> None:
-    parser = add_command(commands, "health", check_health, "check that a coordinator works", HEALTH)
+    parser = add_command(commands, "health", _health, "check that a coordinator works", HEALTH)
     parser.epilog = EXIT_CODES.format(codes="20 no coordinator with this key answers")
     _add_files(parser)
     parser.add_argument("--listen", metavar="ADDRESS", help="as given to `coordinator serve`")
@@ -154,6 +153,27 @@ def _add_files(parser: argparse.ArgumentParser) -> None:
         help="the agreement of the session")  # fmt: skip
     parser.add_argument("--key", type=Path, required=True, metavar="FILE",
         help="the coordinator's secret key")  # fmt: skip
+
+
+# Each command imports what it needs, so that it starts fast.
+
+
+def _new(options: argparse.Namespace) -> None:
+    from coordinator.draft import write_agreement
+
+    write_agreement(options)
+
+
+def _serve(options: argparse.Namespace) -> None:
+    from coordinator.serve import serve
+
+    serve(options)
+
+
+def _health(options: argparse.Namespace) -> None:
+    from coordinator.health import check_health
+
+    check_health(options)
 
 
 if __name__ == "__main__":

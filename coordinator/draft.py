@@ -22,7 +22,6 @@ from protocol.runtime import files
 
 _DEFAULTS: dict[str, Any] = {
     "mode": schema.DRAFT_MODE,
-    "rounds": schema.DRAFT_ROUNDS,
     "epsilon": schema.DRAFT_EPSILON,
     "delta": schema.DRAFT_DELTA,
     "start": schema.START,
@@ -82,11 +81,12 @@ def _from_options(options: argparse.Namespace, key: str) -> Agreement:
     terms = _DEFAULTS | _given(options)
     exact = terms["mode"] == "exact"
     ball = terms["mode"] == "private" and _reveal(terms, len(options.member)) == "totals"
-    if ball and "rounds" not in _given(options):
-        terms["rounds"] = schema.DRAFT_BALL_ROUNDS
     certificate = _certificate_terms(options, centered=exact)
     resources = [_resource_table(argument, noisy=not exact) for argument in options.resource]
     members = [_member_table(str(argument)) for argument in options.member]
+    rounds = schema.DRAFT_ROUNDS + exact * schema.DRAFT_ROUNDS_PER_RESOURCE * len(resources)
+    if ball:
+        rounds = schema.DRAFT_BALL_ROUNDS
     _set_units(resources, options.unit or [])
     if options.spare is not None:
         for resource in resources:
@@ -98,7 +98,7 @@ def _from_options(options: argparse.Namespace, key: str) -> Agreement:
             "currency": terms.get("currency", ""),
             "mode": terms["mode"],
             "reveal": _reveal(terms, len(members)),
-            "rounds": terms["rounds"],
+            "rounds": terms.get("rounds", rounds),
             "rehearsal": terms["rehearsal"],
             **({"pace_seconds": terms["pace"]} if "pace" in terms else {}),
             "privacy": ({} if exact else {k: terms[k] for k in ("epsilon", "delta")})
@@ -130,8 +130,9 @@ def _start(options: argparse.Namespace, *, ball: bool) -> dict[str, Any]:
 
 
 def _from_earlier(options: argparse.Namespace, key: str) -> Agreement:
-    """Return the agreement of an earlier session, starting from its final prices."""
+    """Return the agreement of an earlier session, going on from its prices and rounds."""
     from protocol.outcome.outcome import outcome
+    from protocol.pricing.rule import rounds_to_carry
     from protocol.wire.transcript import load
 
     given = _given(options)
@@ -149,7 +150,7 @@ def _from_earlier(options: argparse.Namespace, key: str) -> Agreement:
     if not result.state.over:
         print(
             f"{options.earlier} stops after {result.rounds} of {old.rounds} rounds; the next "
-            "session starts from the prices reached there",
+            "session goes on from there",
             file=sys.stderr,
         )
     privacy = old.privacy and replace(
@@ -164,6 +165,7 @@ def _from_earlier(options: argparse.Namespace, key: str) -> Agreement:
         pricing=replace(
             old.pricing,
             start=tuple(result.prices.tolist()),
+            earlier=rounds_to_carry(old, result.state.prices),
             **_certificate_terms(options, centered=old.pricing.step == "center"),
         ),
         transport=replace(

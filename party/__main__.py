@@ -1,6 +1,7 @@
 """The `party` command: parses arguments and calls the module that does the work."""
 
 import argparse
+import gc
 import json
 import sys
 from pathlib import Path
@@ -263,8 +264,10 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _join(options: argparse.Namespace) -> None:
+    gc.disable()  # modules make hardly any garbage, and there are many
     from party.run import PartyConfig, run_session
 
+    gc.enable()
     agreement = read_agreement(options.agreement)
     config = PartyConfig(
         agreement=agreement,

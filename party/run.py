@@ -8,6 +8,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from party import keys
 from party.ledger import accounts, budget_marker
@@ -17,18 +18,19 @@ from party.model import company_model
 from party.model.ball_response import responder
 from party.model.best_response import USUAL, MipLimits, Responder
 from party.model.company_model import CompanyModel, Model
-from party.model.solver_process import Solver
 from party.network.loop import PartyLoop
 from party.release.noise import DiscreteGaussian, SeededGaussian
 from party.release.pacing import solving_seconds
 from party.settlement import result_files
-from party.settlement.settle import Settlement, own_allocation, settle
 from party.ui.console import TextView, View
 from protocol import errors
 from protocol.agreement.model import Agreement
 from protocol.outcome.outcome import Outcome
 from protocol.outcome.private_quota import Allocation
 from protocol.runtime.sockets import require_network
+
+if TYPE_CHECKING:  # needed when a session is over: it would slow its start
+    from party.settlement.settle import Settlement
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -77,8 +79,10 @@ class Conclusion:
     allocation: Allocation | None
 
     @cached_property
-    def settlement(self) -> Settlement:
+    def settlement(self) -> "Settlement":
         """The company's plan and gain, computed when it is first used."""
+        from party.settlement.settle import settle
+
         company = self.company
         return settle(
             company.data, self.outcome, company.member, self.allocation, effort=company.mip_limits
@@ -154,6 +158,8 @@ def _responder(config: PartyConfig, data: CompanyModel, member: str, stack: Exit
     agreement = config.agreement
     if agreement.pace_seconds is None:
         return responder(data, agreement, member, config.mip_limits)
+    from party.model.solver_process import Solver
+
     seconds = solving_seconds(agreement.pace_seconds)
     solver = Solver(data, agreement, member, limits=config.mip_limits, seconds=seconds)
     return stack.enter_context(closing(solver))
@@ -181,6 +187,8 @@ def conclude(outcome: Outcome, company: Company, out: Path | None, view: View) -
 
     Without `out` no file is written, and the company's plan is not computed here.
     """
+    from party.settlement.settle import own_allocation
+
     # First, in any case: the ledger then destroys the company's demands.
     allocation = own_allocation(outcome, company.member, company.ledger)
     conclusion = Conclusion(company, outcome, allocation)

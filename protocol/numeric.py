@@ -13,6 +13,7 @@ import numpy as np
 
 Ticks = np.ndarray[Any, np.dtype[np.int64]]
 Floats = np.ndarray[Any, np.dtype[np.float64]]
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
 _Array = TypeVar("_Array", bound=np.ndarray[Any, Any])
 
 

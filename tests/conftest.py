@@ -32,6 +32,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if slow_entry(item.path, item.name):
             item.add_marker(pytest.mark.slow)
+    # Files of slow tests first, so that no process is left with one at the end.
+    items.sort(key=lambda item: slow_entry(item.path) is None)
 
 
 def pytest_deselected(items: list[pytest.Item]) -> None:

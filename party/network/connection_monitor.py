@@ -3,11 +3,11 @@
 libzmq is given numeric addresses only. Never here: the meaning of a message.
 """
 
+import struct
 import time
 from contextlib import suppress
 
 import zmq
-from zmq.utils.monitor import parse_monitor_message
 
 from party.network.name_lookup import LOOKUP_SECONDS, LookupResult, NameLookup
 from protocol.agreement.address import host_and_port, needs_ipv6, numeric
@@ -32,6 +32,10 @@ _LOST = zmq.Event.DISCONNECTED
 _RETRYING = zmq.Event.CONNECT_RETRIED | zmq.Event.CONNECTED | zmq.Event.HANDSHAKE_SUCCEEDED
 """libzmq mostly reconnects after a lost connection, and one of these follows. None follows after a
 violation of its protocol, such as a message that is too long: then this module reconnects."""
+
+
+_EVENT = struct.Struct("=Hi")
+"""The first frame of an event of libzmq: its kind and a value. pyzmq's parser loads asyncio."""
 
 
 class ConnectionMonitor:
@@ -59,6 +63,11 @@ class ConnectionMonitor:
         self._lost, self._still_lost = False, False
         #: Where libzmq reports what happens to the connection.
         self.events = socket.get_monitor_socket(sum(_FAILURES) | _LOST | _RETRYING)
+
+    @property
+    def connected(self) -> bool:
+        self._read_events()
+        return self._connected
 
     def connect(self, address: str) -> None:
         """Connect to the peer at this address, and no longer to an earlier one.
@@ -122,8 +131,8 @@ class ConnectionMonitor:
 
     def _read_events(self) -> None:
         while self.events.poll(0):
-            event = parse_monitor_message(self.events.recv_multipart())
-            kind, address = event["event"], event["endpoint"].decode()
+            event, endpoint = self.events.recv_multipart()
+            kind, address = zmq.Event(_EVENT.unpack(event)[0]), endpoint.decode()
             self._given_up = self._given_up or kind in _GIVEN_UP
             self._lost = (self._lost or kind == _LOST) and not kind & _RETRYING
             if kind == zmq.Event.HANDSHAKE_SUCCEEDED:

@@ -29,9 +29,10 @@ def port_of(address: str) -> int:
 
 
 class Link:
-    """One party's connection to the others. A subclass opens `_out`, its publisher."""
+    """One party's connection to the others. A subclass opens and binds or connects `_out`."""
 
-    _out: zmq.Socket[bytes]
+    #: Who receives what this party publishes: the relay, or the peers.
+    _receivers: int
 
     def __init__(self, agreement: Agreement, identity: Identity) -> None:
         sockets.require_network(agreement)
@@ -47,6 +48,15 @@ class Link:
         self._backlog = BacklogLimit(sockets.backlog_bytes(agreement))
         self._batches = Batches(agreement)
         self._guard = BacklogGuard(self._backlog_limit)
+        #: Subscriptions that have arrived at the publisher.
+        self._subscribed = 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether this party reaches all others, and they reach it. Earlier messages are lost."""
+        self._read_subscriptions()
+        heard = self._subscribed >= self._receivers
+        return heard and all(monitor.connected for monitor in self._monitors)
 
     def publish(self, data: bytes) -> None:
         """Send bytes to all others."""
@@ -77,7 +87,7 @@ class Link:
     def _open_socket(self, kind: int, server_key: str = "") -> zmq.Socket[bytes]:
         """Open a CURVE socket: a client of `server_key`, or a server if none is given."""
         socket: zmq.Socket[bytes] = self._context.socket(kind)
-        options = sockets.publisher_options if kind == zmq.PUB else sockets.socket_options
+        options = sockets.publisher_options if kind == zmq.XPUB else sockets.socket_options
         for name, value in options(self._agreement).items():
             setattr(socket, name, value)
         socket.curve_secretkey = self._identity.transport_secret
@@ -87,6 +97,12 @@ class Link:
         else:
             socket.curve_server = True
         return socket
+
+    def _open_publisher(self, server_key: str = "") -> zmq.Socket[bytes]:
+        """Open the socket for what this party publishes. It shows every subscription."""
+        self._out = self._open_socket(zmq.XPUB, server_key)
+        self._out.xpub_verbose = True
+        return self._out
 
     def _monitor(self, socket: zmq.Socket[bytes], peer: str) -> ConnectionMonitor:
         monitor = ConnectionMonitor(socket, peer, self._lookup)
@@ -99,6 +115,7 @@ class Link:
         On a crowded machine other processes run first, and their messages are then read together.
         If no process wants to run, that takes no time.
         """
+        self._read_subscriptions()
         # Rounded up, so that a poll does not end early, and bounded.
         milliseconds = min(60_000, math.ceil(max(0.0, seconds) * 1000.0))
         ready = [socket for socket, _ in self._poller.poll(milliseconds)]
@@ -110,6 +127,14 @@ class Link:
         if ready:
             os.sched_yield()
         return ready
+
+    def _read_subscriptions(self) -> None:
+        """Count the subscriptions at the publisher. All must be read, or they fill its queue."""
+        try:
+            for _ in range(_MOST_AT_ONCE):
+                self._subscribed += self._out.recv(zmq.NOBLOCK) == b"\1"
+        except zmq.Again:
+            return
 
     def _drain(self, socket: zmq.Socket[bytes]) -> list[bytes]:
         """Return the messages that wait at a socket, up to a limit.

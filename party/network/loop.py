@@ -14,7 +14,6 @@ from party.ledger.session_ledger import Ledger
 from party.model.best_response import Responder
 from party.network.inbox import Inbox, Incoming
 from party.network.link import Link
-from party.network.mesh_link import MeshLink
 from party.network.relay_link import RelayLink
 from party.release.gate import Gate
 from party.release.noise import Noise
@@ -27,6 +26,12 @@ from protocol.runtime.admission import Admission
 from protocol.runtime.wait_times import WaitTimes
 from protocol.session.phases import Phase
 from protocol.wire.messages import NONCE_BYTES, Seal, Signed
+
+_MEET_SECONDS = 0.1
+"""How long the first Hello waits at most for connections to all others."""
+
+_LOOK_SECONDS = 0.005
+"""How often the party looks for them meanwhile."""
 
 
 class PartyLoop:
@@ -90,6 +95,7 @@ class PartyLoop:
         if driver.error is not None:
             self._view.warn(f"{driver.error}; showing the others the evidence for a few seconds")
         try:
+            self._meet()
             self._publish(driver.begin(time.monotonic()))
             # A party that has found a fault stays for a while to show the others.
             while not driver.left and (driver.error is None or session.phase is Phase.HALTED):
@@ -104,23 +110,32 @@ class PartyLoop:
             self._view.note(self._waits.sentence)
         self._conclude()
 
+    def _meet(self) -> None:
+        """Wait a moment for connections. A Hello or a reply that is sent before is lost."""
+        until = time.monotonic() + _MEET_SECONDS
+        while time.monotonic() < until and not self._link.complete:
+            self._receive(_LOOK_SECONDS)
+
     def _turn(self) -> None:
         """Wait for messages until the session's next deadline, and handle one of each sender."""
         driver, deadline = self._driver, self._driver.session.deadline
         # Sockets are emptied first: a member that floods this party fills its own share only.
-        wait = 0.0 if self._inbox else deadline - time.monotonic()
-        arrived, now = self._link.receive(wait), time.monotonic()
-        driver.free.listened(now, meant=wait)
-        self._admission.looked(now, meant=wait)
-        self._admission.rounds = driver.session.state.round
-        for incoming in arrived:
-            if self._admission.admits(*incoming, now):
-                self._inbox.put(incoming)
+        self._receive(0.0 if self._inbox else deadline - time.monotonic())
         for incoming in self._inbox.take_turn():
             self._handle(incoming)
         if time.monotonic() >= deadline:
             self._publish(driver.tick(time.monotonic()))
             self._show_missing()
+
+    def _receive(self, wait: float) -> None:
+        """Put what arrives within this time into the inbox, up to the limit of each member."""
+        arrived, now = self._link.receive(wait), time.monotonic()
+        self._driver.free.listened(now, meant=wait)
+        self._admission.looked(now, meant=wait)
+        self._admission.rounds = self._driver.session.state.round
+        for incoming in arrived:
+            if self._admission.admits(*incoming, now):
+                self._inbox.put(incoming)
 
     def _handle(self, incoming: Incoming) -> None:
         source, data = incoming
@@ -185,5 +200,7 @@ def _link(
     agreement: Agreement, identity: Identity, ledger: Ledger, listen: str | None, view: View
 ) -> Link:
     if agreement.transport.topology == "mesh":
+        from party.network.mesh_link import MeshLink
+
         return MeshLink(agreement, identity, ledger, listen, view.warn)
     return RelayLink(agreement, identity)

@@ -52,7 +52,8 @@ class MeshLink(Link):
         remembered = {n: a for n, a in ledger.addresses().items() if numeric(a)}
         agreed = {m.name: m.address for m in agreement.members if m.address}
         own = identity.name
-        self._out = self._open_socket(zmq.PUB)
+        self._receivers = len(agreement.members) - 1
+        self._open_publisher()
         #: The address that this party announces, if any.
         self._address = self._bind(listen, agreed.get(own), remembered.get(own))
         #: Where each other party listens, and when it last moved.
@@ -66,6 +67,7 @@ class MeshLink(Link):
         coordinator = self._monitor(self._rendezvous, "the coordinator")
         coordinator.connect(address(agreement.transport.coordinator))
         self._poller.register(self._rendezvous, zmq.POLLIN)
+        #: When this party last announced its address.
         self._announced_at = float("-inf")
         self._connect({**remembered, **agreed})
         if self._address is not None:
@@ -78,8 +80,10 @@ class MeshLink(Link):
         if incomplete:
             seconds = min(seconds, INTRODUCE_SECONDS)
         if now >= self._announced_at + (INTRODUCE_SECONDS if incomplete else _REPEAT_SECONDS):
-            self._announced_at = now
-            self._tell_coordinator(msgpack.packb(self._address))
+            told = self._tell_coordinator(msgpack.packb(self._address))
+            self._announced_at = now if told else float("-inf")
+            # Without a connection, wait until there is one.
+            self._poller.register(self._rendezvous, zmq.POLLIN | (0 if told else zmq.POLLOUT))
         incoming: list[Incoming] = []
         for socket in self._poll(seconds):
             messages = self._drain(socket)
@@ -131,11 +135,13 @@ class MeshLink(Link):
             )
         return bound
 
-    def _tell_coordinator(self, data: bytes) -> None:
+    def _tell_coordinator(self, data: bytes) -> bool:
+        """Whether it was sent. If not, addresses are sent again; seals are for the log only."""
         try:
             self._rendezvous.send(data, zmq.NOBLOCK)
         except zmq.Again:
-            return  # the coordinator is away: addresses are sent again, seals are for its log only
+            return False
+        return True
 
     def _read_addresses(self, data: bytes) -> None:
         """Connect to the addresses that the coordinator reports."""

@@ -20,10 +20,11 @@ class RelayLink(Link):
     def __init__(self, agreement: Agreement, identity: Identity) -> None:
         super().__init__(agreement, identity)
         transport = agreement.transport
-        self._out = self._open_socket(zmq.PUB, transport.coordinator_key)
+        self._receivers = 1
         self._in = self._open_socket(zmq.SUB, transport.coordinator_key)
         self._in.subscribe(b"")
-        for offset, socket in enumerate((self._out, self._in)):
+        out = self._open_publisher(transport.coordinator_key)
+        for offset, socket in ((1, self._in), (0, out)):  # able to receive before it is heard
             monitor = self._monitor(socket, "the coordinator")
             monitor.connect(address(transport.coordinator, offset))
         self._poller.register(self._in, zmq.POLLIN)

@@ -23,6 +23,7 @@ from protocol.errors import BadCommand
 from protocol.outcome.ball_quota import levied
 from protocol.outcome.outcome import Outcome, outcome
 from protocol.outcome.private_quota import Allocation
+from protocol.planning.incentives import incentives
 from protocol.planning.synthetic_market import Companies, without_noise
 from protocol.privacy.calibration import Calibration
 from protocol.privacy.sensitivity import first_caps
@@ -116,6 +117,7 @@ def rehearse(
         "agreed_pace_seconds": agreement.pace_seconds,
         "expected": _summary(results[0]),
         "without_noise": _summary(results[1]) if len(results) > 1 else None,
+        "incentives": incentives(agreement),
     }
 
 
@@ -217,6 +219,10 @@ def show(figures: dict[str, Any], currency: str) -> None:
         table.add_row(*line)
     console = Console()
     console.print(table)
+    expected = figures["incentives"]
+    console.print(f"If a member lies: {expected['text']}", highlight=False)
+    if expected["warning"] is not None:
+        console.print(f"warning: {expected['warning']}", highlight=False)
     console.print(
         "PRIVATE: for you only. The partners are invented from public numbers; real ones differ. "
         "Nothing was sent, and no budget was spent.",

@@ -99,6 +99,8 @@ class Gate:
         self._row = agreement.place(member)
         self._subproblem = subproblem
         self._noise = noise
+        if agreement.privacy is not None:
+            noise.load()  # now: a paced release must not wait for it
         self._ledger = ledger
         self._pack = pack
         self._masks = Masks(agreement, member, ledger, pack) if agreement.masked else None

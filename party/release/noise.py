@@ -11,14 +11,8 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
-from opendp.domains import atom_domain, vector_domain  # not opendp.prelude, which loads
-from opendp.measurements import make_gaussian  # adapters for libraries that a party never uses
-from opendp.metrics import l2_distance
-from opendp.mod import enable_features
 
 from protocol.numeric import Floats, Ticks
-
-enable_features("contrib")
 
 DRAWN_AHEAD = 16
 """Releases whose noise is drawn in one call: most of the cost is the call itself."""
@@ -33,6 +27,10 @@ class Noise(Protocol):
         """Each value plus an independent draw with the σ at the same index."""
         ...
 
+    def load(self) -> None:
+        """Load what `add` needs, before a session whose releases have noise. May do nothing."""
+        return
+
     def prefetch(self, scales: Floats, count: int = DRAWN_AHEAD) -> None:  # noqa: ARG002
         """Draw now what the next `count` calls of `add` with these σ need. May do nothing."""
         return
@@ -40,6 +38,13 @@ class Noise(Protocol):
 
 @lru_cache(maxsize=256)
 def _mechanism(scale: float) -> Any:
+    # A session without noise never loads OpenDP. Its `prelude` would load more than is needed.
+    from opendp.domains import atom_domain, vector_domain
+    from opendp.measurements import make_gaussian
+    from opendp.metrics import l2_distance
+    from opendp.mod import enable_features
+
+    enable_features("contrib")
     space = vector_domain(atom_domain(T="i64")), l2_distance(T="f64")
     return make_gaussian(*space, scale=scale)
 
@@ -60,6 +65,9 @@ class DiscreteGaussian(Noise):
         self._drawn: list[Ticks] = []
         self._scales = b""
         self._process = os.getpid()
+
+    def load(self) -> None:
+        _mechanism(1.0)
 
     def add(self, values: Ticks, scales: Floats, *, member: str, round: int) -> Ticks:  # noqa: A002, ARG002
         self._discard_after_fork()

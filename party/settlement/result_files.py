@@ -11,26 +11,26 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
-from xml.etree.ElementTree import Element
+from typing import TYPE_CHECKING, Any
 
 from party.ledger import budget
 from party.ledger.session_ledger import Ledger
 from party.model.company_model import CompanyModel
-from party.settlement.private_report import private_document, private_parts
-from party.settlement.settle import Settlement
-from party.settlement.spending import Spending
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import amounts
 from protocol.errors import BadCommand, PeerError
 from protocol.outcome.outcome import Outcome
 from protocol.outcome.outcome import outcome as compute_outcome
 from protocol.privacy.accountant import finite
-from protocol.report.csv import Rows, plain, public_csv
-from protocol.report.terminal import outcome_figures
 from protocol.runtime.files import replace_private
 from protocol.runtime.wait_times import WaitTimes
 from protocol.wire.messages import Seal
+
+if TYPE_CHECKING:  # reports are made when a session is over: they would slow its start
+    from xml.etree.ElementTree import Element
+
+    from party.settlement.settle import Settlement
+    from party.settlement.spending import Spending
 
 
 def ensure_dir(folder: Path) -> None:
@@ -48,12 +48,15 @@ def write_result(
     member: str,
     data: CompanyModel,
     *,
-    settlement: Settlement,
+    settlement: "Settlement",
     ledger: Ledger,
     folder: Path,
-    on_report: Callable[[list[Element]], None] = lambda _: None,
+    on_report: "Callable[[list[Element]], None]" = lambda _: None,
 ) -> None:
     """Write all files. `on_report` is given the contents of the report, which are secret."""
+    from party.settlement.private_report import private_document, private_parts
+    from protocol.report.csv import public_csv
+
     spending = _spending(ledger, outcome.agreement.digest)
     waits, unanswered = WaitTimes(outcome.agreement, ledger.waits()), ledger.unanswered()
     report = private_parts(
@@ -93,8 +96,10 @@ def read_outcome(ledger: Ledger, agreement: Agreement, member: str) -> Outcome:
     return outcome
 
 
-def _spending(ledger: Ledger, agreement: bytes) -> Spending:
+def _spending(ledger: Ledger, agreement: bytes) -> "Spending":
     """What the data set of a session has spent, according to the party's own ledger."""
+    from party.settlement.spending import Spending
+
     accounts = ledger.accounts()
     this = next(a for a in accounts if a.agreement == agreement)
     return Spending(
@@ -109,6 +114,8 @@ def _spending(ledger: Ledger, agreement: bytes) -> Spending:
 
 def public_result(outcome: Outcome, member: str) -> dict[str, Any]:
     """The public part of `result.json`."""
+    from protocol.report.terminal import outcome_figures
+
     agreement = outcome.agreement
     names = [member.name for member in agreement.members]
     return {
@@ -143,8 +150,8 @@ def _public_quotas(outcome: Outcome, names: list[str]) -> dict[str, Any]:
 def result(
     outcome: Outcome,
     member: str,
-    settlement: Settlement,
-    spending: Spending,
+    settlement: "Settlement",
+    spending: "Spending",
     *,
     waits: WaitTimes | None = None,
     unanswered: int = 0,
@@ -179,7 +186,7 @@ def _waiting(waits: WaitTimes) -> dict[str, Any]:
     }
 
 
-def _private(outcome: Outcome, row: int, settlement: Settlement) -> dict[str, Any]:
+def _private(outcome: Outcome, row: int, settlement: "Settlement") -> dict[str, Any]:
     within, alone = settlement.within_quota, settlement.alone
     wanted, extra = settlement.at_prices, settlement.extra_ticks
     return {
@@ -198,8 +205,10 @@ def _private(outcome: Outcome, row: int, settlement: Settlement) -> dict[str, An
     }
 
 
-def plan_csv(data: CompanyModel, settlement: Settlement) -> str:
+def plan_csv(data: CompanyModel, settlement: "Settlement") -> str:
     """A CSV file with the values of every variable in both plans. Secret."""
+    from protocol.report.csv import Rows, plain
+
     rows = Rows()
     rows.add("variable", "within_quota", "at_prices")
     blank = [""] * data.columns

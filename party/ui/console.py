@@ -8,16 +8,16 @@ import sys
 import time
 from decimal import ROUND_DOWN, Context
 from pathlib import Path
-from typing import Any, Self, TextIO
-from xml.etree.ElementTree import Element
+from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from protocol.agreement.model import Agreement
 from protocol.outcome.outcome import Outcome
-from protocol.report.certificate import certified
-from protocol.report.format import money, per
 from protocol.rounds import RoundState, numbers, overrun
 from protocol.session.phases import Phase
 from protocol.wire.messages import Signed
+
+if TYPE_CHECKING:  # a report is made when the session is over
+    from xml.etree.ElementTree import Element
 
 MOST_DROPPED_EVENTS = 100
 """Dropped messages that are logged one by one. After that, unknown senders cannot fill a disk."""
@@ -53,7 +53,7 @@ class View:
     def outcome(self, outcome: Outcome) -> None:
         """All rounds are closed."""
 
-    def report(self, contents: list[Element]) -> None:
+    def report(self, contents: "list[Element]") -> None:
         """The private report is made. Its contents are secret."""
 
     def finished(self, public: dict[str, Any], folder: Path | None) -> None:
@@ -110,21 +110,8 @@ class ProgressView(View):
     """Rounds and warnings on standard error: a progress bar on a terminal, else a line at times."""
 
     def __init__(self, agreement: Agreement) -> None:
-        from rich.console import Console  # only people need it, and it takes time to load
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
         self._agreement = agreement
-        self._console = Console(stderr=True)
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[prices]}"),
-            console=self._console,
-            disable=not self._console.is_terminal,
-            transient=True,
-        )
-        self._task = self._progress.add_task("rounds", total=agreement.rounds, prices="")
+        self._bar = _ProgressBar(agreement.rounds) if sys.stderr.isatty() else None
         self._waiting: tuple[Phase, tuple[str, ...]] | None = None
         #: When the last round closed, and when one was last shown.
         self._round_at = 0.0
@@ -132,13 +119,15 @@ class ProgressView(View):
         self._dropped = 0
 
     def __enter__(self) -> Self:
-        self._progress.start()
+        if self._bar is not None:
+            self._bar.progress.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._progress.stop()
+        if self._bar is not None:
+            self._bar.progress.stop()
         if self._dropped:
-            self._console.print(f"dropped {self._dropped} messages that were not of this session")
+            self._print(f"dropped {self._dropped} messages that were not of this session")
 
     def waiting(self, phase: Phase, missing: tuple[str, ...]) -> None:
         handshake = phase is Phase.HANDSHAKE
@@ -153,7 +142,7 @@ class ProgressView(View):
     def round(self, state: RoundState, releases: tuple[Signed, ...]) -> None:
         now = self._round_at = time.monotonic()
         self._waiting = None
-        interval = 0.1 if self._console.is_terminal else 5.0
+        interval = 5.0 if self._bar is None else 0.1
         if now < self._shown_at + interval and not state.over:
             return
         self._shown_at = now
@@ -161,9 +150,10 @@ class ProgressView(View):
         distance = max(map(abs, overrun(self._agreement, numbers(releases)).tolist()))
         total = "total" if self._agreement.privacy is None else "noisy total"
         text = f"prices {prices}  {total} {distance:.0%} off the capacity"
-        self._progress.update(self._task, completed=state.round, prices=text)
-        if not self._console.is_terminal:
+        if self._bar is None:
             self._print(f"round {state.round} of {self._agreement.rounds}: {text}")
+        else:
+            self._bar.update(state.round, text)
 
     def warn(self, text: str) -> None:
         self._print(f"warning: {text}")
@@ -175,13 +165,41 @@ class ProgressView(View):
         self._dropped += 1
 
     def _print(self, text: str) -> None:
-        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+        if self._bar is None:
+            print(text, file=sys.stderr)
+        else:
+            self._bar.console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+class _ProgressBar:
+    """The rounds of a session on a terminal."""
+
+    def __init__(self, rounds: int) -> None:
+        from rich.console import Console  # only a terminal needs it, and it takes time to load
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+        self.console = Console(stderr=True)
+        self.progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[prices]}"),
+            console=self.console,
+            transient=True,
+        )
+        self._task = self.progress.add_task("rounds", total=rounds, prices="")
+
+    def update(self, completed: int, prices: str) -> None:
+        self.progress.update(self._task, completed=completed, prices=prices)
 
 
 class TextView(ProgressView):
     """Also prints the outcome, to standard output."""
 
     def finished(self, public: dict[str, Any], folder: Path | None) -> None:
+        from protocol.report.certificate import certified
+        from protocol.report.format import money, per
+
         agreement = self._agreement
         early = ", ended by itself" if public["ended_by_itself"] else ""
         if public["sealed"]:

@@ -91,6 +91,19 @@ class Fields:
             raise self._wrong(key, value, NAME_IN_WORDS)
         return value
 
+    def rows(self, key: str, most: int, limits: list[Range]) -> tuple[tuple[float, ...], ...]:
+        """At most this many lists of numbers, each with a number for each of the limits."""
+        rows = self._rest.pop(key, [])
+        if not isinstance(rows, list) or len(rows) > most:
+            raise self._wrong(key, rows, f"a list of at most {most} lists of numbers")
+        found = []
+        for i, row in enumerate(rows):
+            if not isinstance(row, list) or len(row) != len(limits):
+                raise self._wrong(f"{key}[{i}]", row, f"a list of {len(limits)} numbers")
+            fields = Fields({str(j): value for j, value in enumerate(row)}, f"{key}[{i}]")
+            found.append(tuple(fields.number(str(j), one) for j, one in enumerate(limits)))
+        return tuple(found)
+
     def has_table(self, key: str) -> bool:
         return isinstance(self._rest.get(key), Mapping)
 

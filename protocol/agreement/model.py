@@ -89,6 +89,9 @@ class Pricing:
     momentum: float = schema.MOMENTUM
     nonnegative: bool = True
     start: tuple[float, ...] = ()
+    #: Centre rule: rounds of an earlier session, oldest first. Each has the price of every resource
+    #: and then every total as a fraction of the capacity. They choose prices and prove nothing.
+    earlier: tuple[tuple[float, ...], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,7 +214,9 @@ def canonical(agreement: Agreement) -> str:
         "tau": agreement.tau if agreement.mode == "clipped" or agreement.truncate else None,
         "objective_limit": agreement.objective_limit,
         "privacy": agreement.privacy and _without(vars(agreement.privacy), "colluders", "overrun"),
-        "pricing": _without(vars(agreement.pricing), "tolerance", "reserve", "worth_within"),
+        "pricing": _without(
+            vars(agreement.pricing), "tolerance", "reserve", "worth_within", "earlier"
+        ),
         "currency": agreement.currency,
         "resources": [_without(vars(r), "span", "opposite", "spare") for r in agreement.resources],
         "members": [

@@ -207,7 +207,7 @@ def _pricing(fields: Fields, mode: str, reveal: str, resources: tuple[Resource, 
     if not ball:
         fields.forbid(("worth_within",), f"step is {step!r}")
     if not centered:
-        fields.forbid(("tolerance", "reserve"), f"step is {step!r}")
+        fields.forbid(("tolerance", "reserve", "earlier"), f"step is {step!r}")
     tolerance = reserve = None
     if centered:
         tolerance = fields.number("tolerance", schema.TOLERANCE_RANGE, schema.TOLERANCE)
@@ -221,9 +221,17 @@ def _pricing(fields: Fields, mode: str, reveal: str, resources: tuple[Resource, 
         momentum=fields.number("momentum", schema.MOMENTUM_RANGE, schema.MOMENTUM),
         nonnegative=fields.flag("nonnegative", True),
         start=_start(fields, resources, "worth" if ball else schema.START),
+        earlier=_earlier(fields, len(resources)) if centered else (),
     )
     fields.done()
     return pricing
+
+
+def _earlier(fields: Fields, resources: int) -> tuple[tuple[float, ...], ...]:
+    """Rounds of an earlier session: prices, then totals."""
+    prices, totals = [schema.EARLIER_PRICES_RANGE], [schema.EARLIER_TOTALS_RANGE]
+    limits = prices * resources + totals * resources
+    return fields.rows("earlier", schema.MOST_EARLIER_NUMBERS // len(limits), limits)
 
 
 def _reserve(fields: Fields, resources: tuple[Resource, ...]) -> float:

@@ -36,6 +36,7 @@ _COMMENTS = {
     "tolerance": "stop once the loss is proved to be below this fraction of all worth",
     "reserve": "fraction of each capacity that the rounds leave; 0 if all of it is needed",
     "worth_within": "the best prices are probably within this factor of the first",
+    "earlier": "rounds of an earlier session, to go on from: prices, then totals",
     "topology": "relay: messages go through the coordinator; mesh: directly",
     "patience_seconds": "a member stops after this much silence; it can resume later",
     "coordinator": "where members reach the coordinator",
@@ -128,7 +129,7 @@ def _lines(terms: dict[str, Any]) -> str:
     """One line for each term that has a value, with its comment."""
     lines = []
     for key, value in terms.items():
-        if value not in ("", None):
+        if value not in ("", None, ()):
             line, comment = f"{key} = {_value(value)}", _COMMENTS.get(key)
             lines.append(f"{line:<32} # {comment}" if comment else line)
     return "\n".join(lines)

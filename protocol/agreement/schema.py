@@ -74,6 +74,13 @@ MOMENTUM_RANGE = Range(0.0, 0.999)
 TOLERANCE_RANGE = Range(0.0, 1.0)
 RESERVE_RANGE = Range(0.0, 0.5)
 
+MOST_EARLIER_NUMBERS = 65_536
+"""In the rounds of an earlier session that an agreement carries, so that its file stays small."""
+
+EARLIER_PRICES_RANGE = Range(0.0, 1e15)
+EARLIER_TOTALS_RANGE = Range(0.0, float(MAX_MEMBERS))
+"""Totals as fractions of the capacity: no member claims more than all of it."""
+
 START_RANGE = Range(-1e12, 1e12)
 """First prices. Larger ones are beyond what solvers accept."""
 
@@ -148,5 +155,8 @@ DRAFT_MODE = "private"
 DRAFT_ROUNDS = 150
 DRAFT_BALL_ROUNDS = 60
 """With the step `ball`, whose noise does not depend on the number of rounds."""
+DRAFT_ROUNDS_PER_RESOURCE = 4
+"""Further rounds of an exact session for each resource. They cost no privacy."""
+
 DRAFT_EPSILON = 1.0
 DRAFT_DELTA = 1e-3

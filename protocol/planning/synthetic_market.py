@@ -11,6 +11,7 @@ import hashlib
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from protocol.numeric import Floats, Ticks
 from protocol.outcome.ball_quota import levied
 from protocol.outcome.member_allocation import member_allocation
 from protocol.outcome.outcome import Outcome
-from protocol.privacy.ball import Ball, ball
+from protocol.privacy.ball import Ball, ball, clip
 from protocol.privacy.calibration import Calibration
 from protocol.privacy.sensitivity import floor_ticks
 from protocol.rounds import RoundEngine
@@ -43,6 +44,14 @@ _STEPS = 12  # of each company's demand for each resource
 _APPETITE = (1.0, 3.0)  # demand at price 0, over the pro rata quota
 _KEENNESS = 2.0  # the largest factor between a company's mean value and the worth
 _SPREAD = (0.4, 1.6)  # value of a step, over that company's mean
+
+
+class Market(Protocol):
+    """Companies that answer prices."""
+
+    def demand(self, y: Floats) -> Floats:
+        """What each company would take at these prices, as fractions of the capacities."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -81,36 +90,11 @@ class Companies:
             values=worth[None, :, None] * keen * step,
         )
 
-    def demand(self, y: Floats, limits: Ball | None = None) -> Floats:
-        """What each company would take at these prices, as fractions of the capacities.
-
-        With `limits` it is the best point of the company's ball: where each step is worth its
-        price plus 2ρ·(s − centre)/A², with ρ by bisection so that the ball just holds it.
-        """
+    def demand(self, y: Floats) -> Floats:
+        """What each company would take at these prices, as fractions of the capacities."""
         wanted = self.values > y[None, :, None]
         taken: Floats = np.where(wanted, self.sizes, 0.0).sum(axis=2)
-        if limits is None:
-            return taken
-        center, axes = limits.center / schema.TICKS, limits.axes / schema.TICKS
-        squares, begins = axes * axes, np.cumsum(self.sizes, axis=2) - self.sizes
-        above = (self.values - y[None, :, None]) * squares[:, :, None]
-
-        def outside(s: Floats) -> Floats:
-            apart = np.where(axes > 0.0, (s - center) / np.maximum(axes, 1e-12), 0.0)
-            size: Floats = np.sqrt((apart * apart).sum(axis=1))
-            return size
-
-        low, high = np.zeros(len(center)), np.full(len(center), 1e3 * float(y.max()))
-        for _ in range(_HALVINGS):
-            rho = 0.5 * (low + high)
-            best = center[:, :, None] + above / np.maximum(rho, 1e-300)[:, None, None]
-            s = np.clip(best - begins, 0.0, self.sizes).sum(axis=2)
-            far = outside(s) > 1.0
-            low, high = np.where(far, rho, low), np.where(far, high, rho)
-        inside = outside(taken) <= 1.0
-        s = np.where(inside[:, None], taken, s)
-        shrink = 1.0 / np.maximum(outside(s), 1.0)[:, None]
-        return np.where(axes > 0.0, center + (s - center) * shrink, center)
+        return taken
 
     def earned(self, limit: Floats) -> Floats:
         """What each company earns at most within these fractions of the capacities."""
@@ -128,6 +112,40 @@ class Companies:
         sizes, values = (np.take_along_axis(a, order, axis=1) for a in (sizes, values))
         begins = np.cumsum(sizes, axis=1) - sizes
         return float((np.clip(1.0 - begins, 0.0, sizes) * values).sum())
+
+
+@dataclass(frozen=True)
+class InBalls:
+    """Invented companies that answer within their balls (step `ball`)."""
+
+    companies: Companies
+    limits: Ball
+
+    def demand(self, y: Floats) -> Floats:
+        """The best point of each company's ball, as fractions of the capacities.
+
+        There each step is worth its price plus 2ρ·(s − centre)/A². Bisection finds the ρ at which
+        the ball just holds the point.
+        """
+        center, axes = self.limits.center / schema.TICKS, self.limits.axes / schema.TICKS
+        sizes, values = self.companies.sizes, self.companies.values
+        begins = np.cumsum(sizes, axis=2) - sizes
+        above = (values - y[None, :, None]) * (axes * axes)[:, :, None]
+
+        def outside(s: Floats) -> Floats:
+            apart = np.where(axes > 0.0, (s - center) / np.maximum(axes, 1e-12), 0.0)
+            size: Floats = np.sqrt((apart * apart).sum(axis=1))
+            return size
+
+        low, high = np.zeros(len(center)), np.full(len(center), 1e3 * float(y.max()))
+        for _ in range(_HALVINGS):
+            rho = 0.5 * (low + high)
+            best = center[:, :, None] + above / np.maximum(rho, 1e-300)[:, None, None]
+            s = np.clip(best - begins, 0.0, sizes).sum(axis=2)
+            far = outside(s) > 1.0
+            low, high = np.where(far, rho, low), np.where(far, high, rho)
+        taken = self.companies.demand(y)
+        return np.where((outside(taken) <= 1.0)[:, None], taken, s)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,8 +197,11 @@ def expected(
     if count < 2 or agreement.objective_limit is not None:
         return None
     markets = [Companies.drawn(among or agreement, number) for number in range(count)]
-    played = [_play(agreement, market, number) for number, market in enumerate(markets)]
-    splits = [_split(outcome, demands) for outcome, demands in played]
+    answering = [
+        InBalls(market, ball(agreement)) if agreement.ball else market for market in markets
+    ]
+    played = [play(agreement, market, number) for number, market in enumerate(answering)]
+    splits = [split(outcome, demands) for outcome, demands in played]
     brought = endowment(agreement) / agreement.ticks
     alone = [market.earned(brought) for market in markets]
     total_alone = math.fsum(float(a.sum()) for a in alone)
@@ -227,7 +248,7 @@ def without_noise(agreement: Agreement) -> Agreement:
     )
 
 
-def _split(outcome: Outcome, demands: Ticks) -> tuple[Ticks, Floats]:
+def split(outcome: Outcome, demands: Ticks) -> tuple[Ticks, Floats]:
     """All quotas, in ticks, and payments. For invented companies, masks hide nothing."""
     if not outcome.agreement.masked:
         return outcome.quota, outcome.payments
@@ -242,15 +263,19 @@ def _split(outcome: Outcome, demands: Ticks) -> tuple[Ticks, Floats]:
     return quotas, payments
 
 
-def _play(agreement: Agreement, companies: Companies, number: int) -> tuple[Outcome, Ticks]:
-    """One session to its end: the outcome, and the demands without noise."""
+def play(agreement: Agreement, companies: Market, number: int) -> tuple[Outcome, Ticks]:
+    """One session to its end: the outcome, and the demands without noise.
+
+    The noise follows from the digest of the agreement and the number of the session.
+    """
     engine, calibration = RoundEngine(agreement), Calibration(agreement)
     state, m = engine.opening, len(agreement.resources)
     path, released, demands = [state.prices.current], list[Ticks](), list[Ticks]()
-    limits = ball(agreement) if agreement.ball else None
     while not state.over:
-        wanted = companies.demand(state.prices.current * quantities(agreement).capacity, limits)
+        wanted = companies.demand(state.prices.current * quantities(agreement).capacity)
         values = np.minimum(np.rint(wanted * agreement.ticks).astype(np.int64), state.caps)
+        if agreement.ball:
+            values = _clipped(ball(agreement), values)
         demands.append(values)
         if agreement.privacy is not None:
             draw = number.to_bytes(4, "big") + state.round.to_bytes(4, "big")
@@ -270,6 +295,12 @@ def _play(agreement: Agreement, companies: Companies, number: int) -> tuple[Outc
         sealed=True,
     )
     return outcome, np.array(demands)
+
+
+def _clipped(limits: Ball, values: Ticks) -> Ticks:
+    """The demands of all companies, clipped to their balls as gates clip them."""
+    rows = zip(values.tolist(), limits.center.tolist(), limits.axes.tolist(), strict=True)
+    return np.array([clip(*row) for row in rows], dtype=np.int64)
 
 
 def _uniform(seed: bytes, *shape: int) -> Floats:

@@ -10,6 +10,7 @@ from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
 from protocol.outcome.margin import quota_margin
 from protocol.planning.forecast import CLEAR, FAINT, Noise, forecast
+from protocol.planning.incentives import incentives
 from protocol.privacy.ball import ball
 
 FAR_APART = 10.0
@@ -20,6 +21,7 @@ def plan_figures(agreement: Agreement) -> dict[str, Any]:
     """The figures of `protocol plan` and the sentences that go with them."""
     return forecast(agreement) | {
         "duration": duration(agreement),
+        "incentives": incentives(agreement),
         "warnings": warnings(agreement),
         "verdict": verdict(agreement),
     }

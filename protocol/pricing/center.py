@@ -12,20 +12,27 @@ number is computed.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
-from protocol.numeric import Floats, Ticks, apportion, column_sums, ordered_sum, row_sums
-from protocol.pricing.cutting_planes import Cuts, Flags, Polytope, find_interior, tightest
+from protocol.numeric import Flags, Floats, Ticks, apportion, column_sums, ordered_sum, row_sums
+from protocol.pricing.cutting_planes import BarrierPoint, Cuts, Polytope, tightest
+from protocol.pricing.epigraph import center_in_value
+from protocol.pricing.paths import Paths, consistent
 from protocol.pricing.weights import Basis, best_weights
 
 WHOLE = 2**50
 """The weights of the rounds are integers that add up to this."""
 
+MOST_EXCESS = 2.0**-20
+"""Averaged demands that exceed a capacity by more than this fraction of it do not fit."""
+
 _FACTOR = 4.0  # between prices while their scale is searched, and from the highest to the box
 _SEARCH_ROUNDS = 32  # rounds in which the scale is searched, at most
 _LIMIT = 1e100  # of prices, by default: squares and products stay finite
+_SMALL = 2.0**-10  # of what all capacities are worth: a contradiction is longer, a gap is near
 _ROUNDING = 2.0**-48  # CERTIFICATE.md §5
 
 
@@ -47,10 +54,17 @@ class Certificate:
     #: The bound without reserve and rounding. It says when to stop, and proves nothing.
     gap: float
     fits: bool
+    #: By how much the averaged demands may exceed each capacity, as a fraction of it.
+    excess: Floats
 
     def within(self, tolerance: float) -> bool:
-        """Whether the gap is at most this fraction of what all capacities are worth at ȳ."""
-        return self.gap <= tolerance * math.fsum(self.prices)
+        """Whether the gap is at most this fraction of what all capacities are worth at ȳ.
+
+        And the averaged demands must fit, except for what rounding takes: the gap says little
+        about demands that do not fit, if best prices are above the box.
+        """
+        near = self.gap <= tolerance * math.fsum(self.prices)
+        return near and not np.any(self.excess > MOST_EXCESS)
 
 
 @dataclass(frozen=True)
@@ -76,6 +90,10 @@ class Center:
     cuts: Cuts
     #: None once there is a box.
     search: Search | None
+    #: The longest paths among the cuts.
+    paths: Paths = field(default_factory=Paths)
+    #: The last answer contradicted others. It was set aside, and its prices are asked again.
+    again: bool = False
     #: Where the simplex method starts when one more round is there.
     basis: Basis | None = None
     #: The best certificate so far; None only before the first round.
@@ -97,11 +115,14 @@ class CenterRule:
         worth: Floats | None = None,
         start: Floats | None = None,
         limit: Floats | None = None,
+        earlier: Cuts | None = None,
     ) -> None:
         """`worth` and `start` are in money for a whole capacity; values up to 0 mean unknown.
 
         The first prices are `start`, or else `worth`, or else 1. Guarantee: no price is above a
-        fourth of `limit` while the scale is searched, and none reaches it later.
+        fourth of `limit` while the scale is searched, and none reaches it later. `earlier` cuts,
+        all with the number −1, choose prices and are in no certificate. With them the scale is
+        known, and the first prices are their centre.
         """
         self._members, self._ticks, self._reserve = members, ticks, reserve_ticks
         self._most_cuts = 4 * resources + 16
@@ -114,14 +135,31 @@ class CenterRule:
         unit = np.where(guess > 0.0, guess, self._highest)
         self._unit: Floats = np.minimum(unit, self._ceiling)
         self._start = self._unit if start is None else np.minimum(asked, self._ceiling)
+        self._earlier = earlier
 
-    @property
+    @cached_property
     def first(self) -> Center:
         """The state before the first round."""
+        with np.errstate(all="ignore"):
+            center = self._continued()
+        if center is not None:
+            return center
         m = len(self._unit)
         none = Cuts(np.zeros(0, dtype=np.int64), np.zeros((0, m)), np.zeros((0, m)))
         search = Search(np.zeros(m, dtype=np.bool_))
         return Center(0, self._start, self._box(self._start), none, search)
+
+    def _continued(self) -> Center | None:
+        """The centre of the earlier cuts, as far as they agree; None if there is none."""
+        if self._earlier is None or not len(self._earlier.rounds):
+            return None
+        box = self._box(np.minimum(np.maximum(self._start, self._earlier.asked[-1]), self._ceiling))
+        cuts, y = _agreeing(self._earlier, box)
+        if not len(cuts.rounds):
+            return None
+        center = _consistent(Center(0, y, box, cuts, None))
+        y, view = self._center(center, self._gap(center.cuts, box))
+        return None if view is None else replace(center, prices=y)
 
     def next(self, center: Center, totals: Ticks) -> Center:
         """The state after a round that asked `center.prices` and had these totals, in ticks."""
@@ -136,8 +174,7 @@ class CenterRule:
                 return self._certify_last(replace(after, exact=True))
             if center.search is not None:
                 return self._search_step(after, center.search, slope)
-            inside = find_interior(center.cuts, center.box, center.prices, cut)
-            return self._move_to_center(after, inside)
+            return self._take_cut(center, after)
 
     def _search_step(self, center: Center, search: Search, slope: Floats) -> Center:
         """While the scale is searched: the prices to ask next, or the first centre."""
@@ -190,30 +227,74 @@ class CenterRule:
 
     def _first_center(self, center: Center) -> Center:
         """The first centre in the box: of the last round and all that agree with it."""
-        y: Floats = center.box / 2.0
-        kept = center.cuts[:0]
-        for number in reversed(range(center.round)):
-            cut = center.cuts[number : number + 1]
-            inside = find_interior(kept, center.box, y, cut)
-            if inside is not None:
-                kept, y = cut + kept, inside
+        kept, y = _agreeing(center.cuts, center.box)
         if not len(kept.rounds):
             return self._certify_last(replace(center, exact=True))
-        return self._move_to_center(replace(center, cuts=kept, search=None, best=None), y)
+        center = replace(center, prices=y, cuts=kept, search=None)
+        return self._move_to_center(_consistent(center))
 
-    def _move_to_center(self, center: Center, inside: Floats | None) -> Center:
-        """Move to the centre of the cuts, from a point inside, and certify."""
-        if inside is None:
-            return replace(center, exact=True)
-        cuts = center.cuts
-        y, view = Polytope(cuts, center.box).center(inside)
-        best, basis = self._certify(cuts, center.box, center.basis)
+    def _take_cut(self, before: Center, after: Center) -> Center:
+        """Add the newest cut. If it contradicts others, ask again; if it still does, believe it.
+
+        If there are earlier cuts, they are given up first: the models may have changed.
+        """
+        own = after.cuts.rounds >= 0
+        paths = before.paths.add(after.cuts.asked, after.cuts.slopes)
+        if paths.doubt <= _most_doubt(before):
+            after = replace(after, paths=paths, again=False)
+        elif not own.all():
+            after = _consistent(replace(after, cuts=after.cuts[own]))
+        elif not before.again:
+            return replace(before, round=after.round, again=True)
+        else:
+            after = _consistent(after)
+        return self._move_to_center(after)
+
+    def _move_to_center(self, center: Center) -> Center:
+        """Certify, and move to the centre, from prices inside all cuts but the newest."""
+        best, basis = self._best(center)
+        higher = self._higher_box(center.box, best)
+        if np.any(higher > center.box):
+            center = replace(center, box=higher, basis=None, best=None)
+            best, basis = self._best(center)
+        cuts, own = center.cuts, center.cuts.rounds >= 0
+        y, view = self._center(center, best.gap if own.all() else self._gap(cuts, center.box))
+        if view is None and not own.all():
+            # Earlier cuts may be in the way: go on without them.
+            return self._move_to_center(replace(center, cuts=cuts[own], paths=center.paths[own]))
+        center = replace(center, prices=y, basis=basis, best=best, exact=view is None)
+        if view is None or len(cuts.rounds) <= self._most_cuts:
+            return center
+        needed = own & np.array([number in basis for number in cuts.rounds.tolist()])
+        kept = tightest(view, self._most_cuts, needed)
+        return replace(center, cuts=cuts[kept], paths=center.paths[kept])
+
+    def _center(self, center: Center, gap: float) -> tuple[Floats, BarrierPoint | None]:
+        """The centre in prices and value, or else that of the cuts; None if there is neither."""
+        cuts, box, y = center.cuts, center.box, center.prices
+        return center_in_value(cuts, center.paths, box, y, gap) or _center_of_cuts(cuts, box, y)
+
+    def _gap(self, cuts: Cuts, box: Floats) -> float:
+        """The gap of all cuts, earlier ones included. It steers, and proves nothing."""
+        return self._certify(replace(cuts, rounds=np.arange(len(cuts.rounds))), box, None)[0].gap
+
+    def _best(self, center: Center) -> tuple[Certificate, Basis]:
+        """The certificate of the best weights, or that of earlier rounds if it is better."""
+        own = center.cuts[center.cuts.rounds >= 0]
+        best, basis = self._certify(own, center.box, center.basis)
         if center.best is not None and not best.gap < center.best.gap:
             best = center.best
-        if view is not None and len(cuts.rounds) > self._most_cuts:
-            needed = np.array([number in basis for number in cuts.rounds.tolist()])
-            cuts = cuts[tightest(view, self._most_cuts, needed)]
-        return replace(center, prices=y, cuts=cuts, basis=basis, best=best, exact=view is None)
+        return best, basis
+
+    def _higher_box(self, box: Floats, best: Certificate) -> Floats:
+        """The box, a factor higher where best prices seem to be above it.
+
+        That is where averaged demands do not fit although the gap is small.
+        """
+        if best.gap > _SMALL * math.fsum(best.prices):
+            return box
+        higher = np.minimum(_FACTOR * box, self._limit)
+        return np.where(best.excess > MOST_EXCESS, higher, box)
 
     def _certify(self, cuts: Cuts, box: Floats, basis: Basis | None) -> tuple[Certificate, Basis]:
         """The certificate of the best weights, and the basis that gave them."""
@@ -248,4 +329,42 @@ class CenterRule:
             bound=math.fsum([paid, *terms.tolist()]),
             gap=math.fsum([paid, *(box * np.maximum(-g, 0.0)).tolist()]),
             fits=float(np.min(room)) >= rounding,
+            excess=np.maximum(-room, 0.0),
         )
+
+
+def _center_of_cuts(cuts: Cuts, box: Floats, y: Floats) -> tuple[Floats, BarrierPoint | None]:
+    """The centre of the cuts alone, from prices inside all but the newest; None if not found."""
+    inside = Polytope(cuts[:-1], box).enter(y, cuts.asked[-1], cuts.slopes[-1])
+    return (y, None) if inside is None else Polytope(cuts, box).center(inside)
+
+
+def _agreeing(cuts: Cuts, box: Floats) -> tuple[Cuts, Floats]:
+    """The newest cut and all that agree with it, and prices inside them."""
+    y: Floats = box / 2.0
+    kept = cuts[:0]
+    for number in reversed(range(len(cuts.rounds))):
+        cut = cuts[number : number + 1]
+        inside = Polytope(kept, box).enter(y, cut.asked[0], cut.slopes[0])
+        if inside is not None:
+            kept, y = cut + kept, inside
+    return kept, y
+
+
+def _most_doubt(center: Center) -> float:
+    """The length of a cycle above which rounds contradict each other, in money.
+
+    A fraction of what all capacities are worth, as far as it is known. Whole numbers and a
+    solver's tolerance stay below it, and values that are off by so much still help.
+    """
+    best = center.best
+    if best is None or np.any(center.cuts.rounds < 0):
+        return _SMALL * math.fsum(center.prices)
+    return _SMALL * max(best.gap, math.fsum(best.prices))
+
+
+def _consistent(center: Center) -> Center:
+    """Give up the rounds that contradict newer ones, and what they proved."""
+    cuts = center.cuts
+    kept, paths = consistent(cuts.asked, cuts.slopes, _most_doubt(center))
+    return replace(center, cuts=cuts[kept], paths=paths, again=False, basis=None, best=None)

@@ -16,11 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from protocol.numeric import Floats, Ticks, ordered_sum, row_sums
+from protocol.numeric import Flags, Floats, Ticks, ordered_sum, row_sums
 
-Flags = np.ndarray[tuple[int], np.dtype[np.bool_]]
-
-_STEPS = 20  # of Newton's method, at most; usually three
+_STEPS = 40  # of Newton's method, at most; usually three
 _NEAR = 0.1  # decrement from which one full step is safe, and near enough
 _PIVOT = 1e-15  # of a scaled matrix: at or below, it is not positive definite in float64
 _TINY = 1e-300
@@ -35,7 +33,7 @@ class Cuts:
     asked: Floats
     slopes: Floats
 
-    def __getitem__(self, kept: "slice | Ticks") -> "Cuts":
+    def __getitem__(self, kept: "slice | Ticks | Flags") -> "Cuts":
         return Cuts(self.rounds[kept], self.asked[kept], self.slopes[kept])
 
     def __add__(self, more: "Cuts") -> "Cuts":
@@ -47,25 +45,49 @@ class Cuts:
 
 
 class BarrierPoint(NamedTuple):
-    """What Newton's method needs at a point inside: R, 1/y and 1/(U − y)."""
+    """What Newton's method needs at a point inside: R, 1/(y − low), 1/(high − y) and its times."""
 
     R: Floats
     below: Floats
     above: Floats
+    times: Floats
+
+    @property
+    def gradient(self) -> Floats:
+        slope: Floats = ordered_sum(self.R) - self.below + self.times * self.above
+        return slope
+
+    @property
+    def bends(self) -> Floats:
+        """What the bounds add to the diagonal of H."""
+        return self.below * self.below + self.times * (self.above * self.above)
 
 
 class Polytope:
-    """The prices that no cut rules out, within the box."""
+    """The points that no cut rules out, within bounds.
 
-    def __init__(self, cuts: Cuts, box: Floats) -> None:
-        self._asked, self._slopes, self._box = cuts.asked, cuts.slopes, box
+    A lower bound of −∞ and an upper one of ∞ are none. The barrier counts each upper bound as
+    many `times` as given, once by default.
+    """
+
+    def __init__(
+        self,
+        cuts: Cuts,
+        high: Floats,
+        *,
+        low: Floats | float = 0.0,
+        times: Floats | None = None,
+    ) -> None:
+        self._asked, self._slopes, self._low, self._high = cuts.asked, cuts.slopes, low, high
+        self._times: Floats = np.ones(len(high)) if times is None else times
 
     def view(self, y: Floats) -> BarrierPoint | None:
         """The barrier at a point; None if the point is not inside."""
-        room, slack = self._box - y, row_sums(self._slopes * (self._asked - y))
-        if not np.minimum.reduce(np.concatenate([slack, y, room])) > 0.0:
+        slack = row_sums(self._slopes * (self._asked - y))
+        under, room = y - self._low, self._high - y
+        if not np.minimum.reduce(np.concatenate([slack, under, room])) > 0.0:
             return None
-        return BarrierPoint(self._slopes / slack[:, None], 1.0 / y, 1.0 / room)
+        return BarrierPoint(self._slopes / slack[:, None], 1.0 / under, 1.0 / room, self._times)
 
     def center(self, y: Floats) -> tuple[Floats, BarrierPoint | None]:
         """The analytic centre, from a point inside, and the barrier there; None if not found.
@@ -79,8 +101,7 @@ class Polytope:
             view = self.view(point)
             if view is None:
                 break
-            y = point
-            gradient = ordered_sum(view.R) - view.below + view.above
+            y, gradient = point, view.gradient
             step = _solve(_hessian(view), -gradient)
             squared = -1.0 if step is None else -float(ordered_sum(gradient * step))
             if step is None or not squared >= 0.0:
@@ -89,42 +110,39 @@ class Polytope:
                 point = y + step
                 nearer = self.view(point)
                 return (y, view) if nearer is None else (point, nearer)
-            point = y + _line_search(_changes(view, step), squared) * step
+            point = y + _line_search(view, step, squared) * step
         return y, None
+
+    def enter(self, y: Floats, asked: Floats, slope: Floats) -> Floats | None:
+        """A point inside one more cut, from a point inside; None if not found.
+
+        Along −H⁻¹·g, where the new slack grows most for what the others lose.
+        """
+        for _ in range(_STEPS):
+            slack = float(ordered_sum(slope * (asked - y)))
+            view = self.view(y)
+            if view is None:
+                return None
+            if slack > 0.0:
+                return y
+            step = _solve(_hessian(view), -slope)
+            gain = 0.0 if step is None else -float(ordered_sum(slope * step))
+            if step is None or not gain > 0.0:
+                return None
+            length = 0.7 / math.sqrt(gain)
+            if slack < 0.0:
+                longest = _longest(_changes(view, step))
+                length = min(0.9 * longest, (longest - slack / gain) / 2.0)
+            y = y + length * step
+        return None
 
 
 def tightest(view: BarrierPoint, count: int, needed: Flags) -> Ticks:
     """Indices of the `count` cuts that shape the set most at its centre; `needed` ones first."""
     squares = view.R * view.R
-    diagonal = ordered_sum(squares) + (view.below * view.below + view.above * view.above)
-    pull = row_sums(squares / diagonal)
+    pull = row_sums(squares / (ordered_sum(squares) + view.bends))
     pull[needed] = pull[-1] = math.inf
     return np.sort(np.argsort(-pull, kind="stable")[:count])
-
-
-def find_interior(cuts: Cuts, box: Floats, y: Floats, cut: Cuts) -> Floats | None:
-    """A point inside `cuts` and one more `cut`, from a point inside `cuts`; None if not found.
-
-    Along −H⁻¹·g, where the new slack grows most for what the others lose.
-    """
-    left, asked, slope = Polytope(cuts, box), cut.asked[0], cut.slopes[0]
-    for _ in range(_STEPS):
-        slack = float(ordered_sum(slope * (asked - y)))
-        view = left.view(y)
-        if view is None:
-            return None
-        if slack > 0.0:
-            return y
-        step = _solve(_hessian(view), -slope)
-        gain = 0.0 if step is None else -float(ordered_sum(slope * step))
-        if step is None or not gain > 0.0:
-            return None
-        length = 0.7 / math.sqrt(gain)
-        if slack < 0.0:
-            longest = _longest(_changes(view, step))
-            length = min(0.9 * longest, (longest - slack / gain) / 2.0)
-        y = y + length * step
-    return None
 
 
 def _changes(view: BarrierPoint, step: Floats) -> Floats:
@@ -137,20 +155,22 @@ def _longest(changes: Floats) -> float:
     return -1.0 / min(float(changes.min()), -_TINY)
 
 
-def _line_search(changes: Floats, fall: float) -> float:
+def _line_search(view: BarrierPoint, step: Floats, fall: float) -> float:
     """The number of steps that roughly minimises −Σ log slack, given its initial `fall`.
 
     It stops where the slope is at most a tenth of the initial one.
     """
+    changes = _changes(view, step)
+    times = np.concatenate([np.ones(len(changes) - len(step)), view.times])
     low, high = 0.0, _longest(changes)
     length = 1.0 / (1.0 + math.sqrt(fall))
     for _ in range(8):
         relative = changes / (1.0 + length * changes)
-        slope = -float(ordered_sum(relative))
+        slope = -float(ordered_sum(times * relative))
         if abs(slope) <= 0.1 * fall:
             break
         low, high = (length, high) if slope < 0.0 else (low, length)
-        length = length - slope / float(ordered_sum(relative * relative))
+        length = length - slope / float(ordered_sum(times * (relative * relative)))
         if not low < length < high:
             length = (low + high) / 2.0
     return length
@@ -166,7 +186,7 @@ def _hessian(view: BarrierPoint) -> Floats:
         product = np.empty((m, m))
         for row in R:
             H += np.multiply(row[:, None], row, out=product)
-    H.reshape(-1)[:: m + 1] += view.below * view.below + view.above * view.above
+    H.reshape(-1)[:: m + 1] += view.bends
     return H
 
 

@@ -14,11 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from protocol.agreement import schema
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
 from protocol.numeric import Floats, Ticks, truncate_to_16_bits
 from protocol.pricing.ball_rule import BallPrices, BallRule
 from protocol.pricing.center import Center, CenterRule
+from protocol.pricing.cutting_planes import Cuts
 from protocol.pricing.subgradient import convergence_step, gradient_bound, prices_distance
 from protocol.privacy.calibration import Calibration
 
@@ -101,14 +103,47 @@ class PriceRule:
         return Prices(round, asked, previous, ball=ball)
 
 
+def rounds_to_carry(agreement: Agreement, prices: Prices) -> tuple[tuple[float, ...], ...]:
+    """The rounds that a next session can go on from, as its agreement carries them.
+
+    These are the cuts that the centre rule kept, the newest ones if there are too many. Each has
+    the price of every resource and then every total as a fraction of the capacity.
+    """
+    if prices.center is None:
+        return ()
+    most = schema.MOST_EARLIER_NUMBERS // (2 * len(agreement.resources))
+    cuts = prices.center.cuts[-most:]
+    asked = np.minimum(cuts.asked / quantities(agreement).capacity, PRICE_LIMIT)
+    totals = 1.0 - _reserve_ticks(agreement) / agreement.ticks - cuts.slopes
+    limits = schema.EARLIER_TOTALS_RANGE
+    rows = np.concatenate([asked, np.clip(totals, limits.least, limits.most)], axis=1)
+    return tuple(map(tuple, rows.tolist()))
+
+
+def _reserve_ticks(agreement: Agreement) -> int:
+    return math.ceil((agreement.pricing.reserve or 0.0) * agreement.ticks)
+
+
+def _earlier_cuts(agreement: Agreement) -> Cuts:
+    """The cuts of the rounds that the agreement carries. All have the number −1."""
+    m = len(agreement.resources)
+    rows = np.array(agreement.pricing.earlier).reshape(-1, 2 * m)
+    return Cuts(
+        np.full(len(rows), -1),
+        rows[:, :m] * quantities(agreement).capacity,
+        1.0 - _reserve_ticks(agreement) / agreement.ticks - rows[:, m:],
+    )
+
+
 def _center_rule(agreement: Agreement) -> CenterRule:
     start = np.array(agreement.pricing.start) * quantities(agreement).capacity
     return CenterRule(
         members=len(agreement.members),
         resources=len(agreement.resources),
         ticks=agreement.ticks,
-        reserve_ticks=math.ceil((agreement.pricing.reserve or 0.0) * agreement.ticks),
+        reserve_ticks=_reserve_ticks(agreement),
         worth=quantities(agreement).worth,
         start=start if start.any() else None,
         limit=PRICE_LIMIT * quantities(agreement).capacity,
+        earlier=_earlier_cuts(agreement),
     )

@@ -50,6 +50,7 @@ def plan_page(agreement: Agreement, figures: dict[str, Any], played: Sequence[Va
         *trials(agreement, played),
         _revealed(agreement),
         _guarantee(agreement, figures),
+        _incentives(figures["incentives"]),
         *_needed(figures),
         _terms(agreement),
         _procedure(agreement, figures),
@@ -176,6 +177,14 @@ def _guarantee(agreement: Agreement, figures: dict[str, Any]) -> Element:
                 "loses more than that by joining, if all companies answer with their best plans."
             )
         )
+    return made
+
+
+def _incentives(expected: dict[str, Any]) -> Element:
+    """What a member may gain by answering for another company."""
+    made = section("If a member lies", paragraph(expected["text"]))
+    if expected["warning"] is not None:
+        made.append(callout(sentence(expected["warning"])))
     return made
 
 

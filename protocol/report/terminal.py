@@ -29,6 +29,8 @@ def plan_text(agreement: Agreement, figures: dict[str, Any]) -> str:
         *(f"warning: {text}" for text in figures["warnings"]),
         *_needed(figures),
         "",
+        *_incentives(figures),
+        "",
         figures["verdict"],
     ]
     return "\n".join(lines)
@@ -171,6 +173,13 @@ def _needed(figures: dict[str, Any]) -> list[str]:
         if not ways["rounds"]:
             lines.append("  no number of rounds would do: more rounds, more noise in each release")
     return lines
+
+
+def _incentives(figures: dict[str, Any]) -> list[str]:
+    """What lies may bring, and a warning where members are few."""
+    expected = figures["incentives"]
+    caution = [] if expected["warning"] is None else [f"warning: {expected['warning']}"]
+    return [f"If a member lies: {expected['text']}", *caution]
 
 
 def audit_text(outcome: Outcome) -> str:

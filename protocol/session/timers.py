@@ -103,6 +103,8 @@ class Timers:
             # All peers run, so replies are worth their cost again.
             self._collection = self._shortest_collection
             self._wait = min(self._wait, self._first_wait)
+            if arrival.first:  # with the nonce of the last peer our Hello answers all: no delay
+                self._hello_at = now - self._collection
 
     def answered(self, now: float, *, all_met: bool) -> None:
         """A peer has answered. Until all are met the session cannot go on: no need to hurry."""

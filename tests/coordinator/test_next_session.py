@@ -362,3 +362,33 @@ def test_next_session_keeps_money_units_and_endowments(tmp_path: Path) -> None:
     new = read_agreement(tmp_path / "next.toml")
     assert (new.currency, new.resources, new.members) == (old.currency, old.resources, old.members)
     assert (new.pricing.tolerance, new.pricing.reserve) == (1e-5, old.pricing.reserve)
+
+
+def test_next_session_takes_the_rounds_along(tmp_path: Path) -> None:
+    """Their prices and totals are in the agreement, and the session goes on from them."""
+    old = make_agreement(
+        rounds=9,
+        prices={"tolerance": 1e-9},
+        resource=[{"name": "hours", "capacity": 10.0}],
+    )
+    state, rounds, shown = RoundEngine(old).opening, [], []
+    for _ in range(6):
+        price = float(state.prices.current[0])
+        demand = int(old.ticks * 0.75 / (0.5 + price))
+        releases = tuple(release_at(old, m.name, state, (demand,)) for m in old.members)
+        rounds.append(releases)
+        shown.append((price, len(releases) * demand / old.ticks))
+        state = RoundEngine(old).advance(state, numbers(releases))
+    (tmp_path / "old.toml").write_text(written(old))
+    (tmp_path / "old.transcript").write_bytes(dump(old, Transcript(rounds=tuple(rounds))))
+    done = coordinator_new(
+        "--session", "later", "--from", tmp_path / "old.transcript",
+        "--agreement", tmp_path / "old.toml", "--key", tmp_path / "c.key",
+        "--out", tmp_path / "next.toml",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    new = read_agreement(tmp_path / "next.toml")
+    assert len(new.pricing.earlier) >= 3
+    for row in new.pricing.earlier:
+        assert any(row == pytest.approx(one, abs=1e-9) for one in shown)
+    assert RoundEngine(new).opening.prices.current == pytest.approx(state.prices.current, rel=0.2)

@@ -31,6 +31,8 @@ from tests.support.local_sessions import RunningSession, options
 from tests.support.process_control import Brake, kill
 from tests.support.wait import LIMIT, until
 
+ROUNDS = 30  # each takes the pace of a real session
+
 
 def party(*arguments: Any) -> subprocess.CompletedProcess[str]:
     """Run the real command, on a terminal that is wide enough for its tables."""
@@ -73,7 +75,7 @@ class Session:
 def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
     """Two parties; one is killed during the session, its budget is read, and it is resumed."""
     folder = tmp_path_factory.mktemp("budget") / "s"
-    chosen = real("--epsilon", "8", rounds=150)
+    chosen = real("--epsilon", "8", rounds=ROUNDS)
     with RunningSession(folder, chosen) as playing, pytest.MonkeyPatch.context() as patch:
         ledger = folder / "party1" / "party1.ledger"
         brake = Brake(playing, patch, name="party2", furthest=9)
@@ -93,8 +95,8 @@ def test_a_killed_party_has_spent_its_recorded_releases(session: Session) -> Non
     """After kill -9 `party budget` counts exactly the releases in the ledger."""
     (data_set,) = session.budget
     (row,) = data_set["sessions"]
-    assert 9 <= row["releases"] == session.recorded < 150
-    mu = multiplier(session.agreement) * math.sqrt(session.recorded / 150)
+    assert 9 <= row["releases"] == session.recorded < ROUNDS
+    mu = multiplier(session.agreement) * math.sqrt(session.recorded / ROUNDS)
     assert data_set["spent_epsilon"] == row["spent_epsilon"]
     assert data_set["spent_epsilon"] == pytest.approx(composed(mu), rel=0.01)
 
@@ -111,8 +113,8 @@ def test_a_resumed_session_costs_what_was_agreed(session: Session) -> None:
                 "agreement": session.agreement.digest.hex(),
                 "epsilon": 8.0,
                 "delta": DELTA,
-                "rounds": 150,
-                "releases": 150,
+                "rounds": ROUNDS,
+                "releases": ROUNDS,
                 "spent_epsilon": pytest.approx(8.0, rel=1e-6),
                 "colluders": None,
             }
@@ -138,7 +140,7 @@ def test_the_table_shows_sessions_costs_and_limit(session: Session) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     cells = [re.split(r"\s*[│┃]\s*", line.strip("│┃ ")) for line in done.stdout.splitlines()]
     assert done.stdout.startswith("data set main: what its sessions have spent")
-    assert [session.agreement.session, "ε = 8, δ = 0.001", "150 of 150", "8"] in cells
+    assert [session.agreement.session, "ε = 8, δ = 0.001", f"{ROUNDS} of {ROUNDS}", "8"] in cells
     assert ["all together", "", "", "8"] in cells
     assert "limit ε = 8 at δ = 0.001; left for one more session: ε = " in done.stdout
     assert "epsilon 8 at delta 0.001 covers all its releases" in " ".join(done.stdout.split())

@@ -12,7 +12,7 @@ import pytest
 from party.model.best_response import USUAL
 from party.rehearsal.in_process import players, run
 from party.run import Company, conclude
-from party.settlement import private_report, result_files, settle
+from party.settlement import private_report, settle
 from party.ui.console import View
 from protocol.agreement.parse import from_table
 from protocol.errors import QuotaTooSmall
@@ -79,7 +79,7 @@ def test_without_files_a_plan_is_computed_only_on_demand(
         solved.append(arguments)
         return solve(*arguments, **options)
 
-    monkeypatch.setattr("party.run.settle", counted)
+    monkeypatch.setattr("party.settlement.settle.settle", counted)
     known, company = ended
     conclusion = conclude(known, company, None, View())
     assert not solved
@@ -98,7 +98,7 @@ def test_the_report_is_built_once_for_file_and_page(
         built.append(build(*arguments, **options))
         return built[-1]
 
-    monkeypatch.setattr(result_files, "private_parts", counted)
+    monkeypatch.setattr(private_report, "private_parts", counted)
     view, (known, company) = RecordingView(), ended
     conclude(known, company, tmp_path, view)
     assert view.shown == ["outcome", "report", f"finished, files in {tmp_path.name}"]

@@ -71,6 +71,7 @@ class Pricing:
     nonnegative: bool
     worth_within: float | None = None
     start: list[float] = field(default_factory=list)
+    earlier: list[list[float]] = field(default_factory=list)
 
 
 @dataclass
@@ -377,7 +378,7 @@ def pricing(rows: Rows, mode: str, reveal: str, resources: list[Resource]) -> Pr
     sized, centred, ball = step in ("constant", "sqrt"), step == "center", step == "ball"
     check(mode == "exact" or not centred, "center with noise")
     rows.only(sized, "step_size")
-    rows.only(centred, "tolerance", "reserve")
+    rows.only(centred, "tolerance", "reserve", "earlier")
     rows.only(not centred and not ball, "momentum", "nonnegative")
     rows.only(ball, "worth_within")
     exact = any(r.opposite for r in resources)
@@ -392,6 +393,7 @@ def pricing(rows: Rows, mode: str, reveal: str, resources: list[Resource]) -> Pr
         nonnegative=rows.boolean("nonnegative", True),
         worth_within=rows.number("worth_within", 1.1, 20.0, 3.0) if ball else None,
     )
+    read.earlier = earlier(rows.rest.pop("earlier", []), len(resources))
     if isinstance(rows.rest.get("start"), dict):
         read.start = rows.each("start", [r.name for r in resources], -1e12, 1e12)
     elif rows.word("start", ("zero", "worth"), "worth" if ball else "zero") == "zero":
@@ -404,6 +406,18 @@ def pricing(rows: Rows, mode: str, reveal: str, resources: list[Resource]) -> Pr
     if step in ("ball", "worth", "theorem"):
         check(all(r.worth is not None and r.worth > 0.0 for r in resources), "worth")
     rows.end()
+    return read
+
+
+def earlier(found: Any, m: int) -> list[list[float]]:
+    """The rounds of an earlier session."""
+    check(type(found) is list and len(found) <= 65536 // (2 * m), "earlier")
+    read = []
+    for row in found:
+        check(type(row) is list and len(row) == 2 * m, "earlier")
+        cells = Rows({str(j): number for j, number in enumerate(row)})
+        most = [1e15] * m + [1e4] * m
+        read.append([cells.number(str(j), 0.0, most[j]) for j in range(2 * m)])
     return read
 
 

@@ -21,6 +21,31 @@ class Proof:
     bound: float
     gap: float
     fits: bool
+    excess: Vector
+
+    def within(self, tolerance: float) -> bool:
+        near = self.gap <= tolerance * math.fsum(self.prices)
+        return near and not any(part > 2.0**-20 for part in self.excess)
+
+    @property
+    def small(self) -> float:
+        """What counts as little money."""
+        return 2.0**-10 * math.fsum(self.prices)
+
+
+@dataclass
+class Region:
+    """Cuts and bounds; the barrier counts upper bounds several times."""
+
+    asked: list[Vector]
+    slopes: list[Vector]
+    low: Vector
+    high: Vector
+    times: Vector
+
+
+def in_box(asked: list[Vector], slopes: list[Vector], box: Vector) -> Region:
+    return Region(asked, slopes, [0.0] * len(box), box, [1.0] * len(box))
 
 
 @dataclass
@@ -34,11 +59,15 @@ class Reader:
     worth: Vector | None = None
     start: Vector | None = None
     limit: Vector | None = None
+    earlier: list[tuple[Vector, Vector]] = field(default_factory=list)
     round: int = 0
     exact: bool = False
     seeking: bool = True
     falling: bool = False
     calm: int = 0
+    again: bool = False
+    paths: list[Vector] = field(default_factory=list)
+    doubt: float = 0.0
     basis: list[int] | None = None
     best: Proof | None = None
     rounds: list[int] = field(default_factory=list)
@@ -58,6 +87,30 @@ class Reader:
         self.prices = list(self.origin)
         self.box = self.box_of(self.prices)
         self.raised = [False] * self.m
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Begin at the centre of the earlier cuts, if they have one."""
+        if not self.earlier:
+            return
+        last = self.earlier[-1][0]
+        first = [
+            min(max(p, y), most) for p, y, most in zip(self.origin, last, self.ceiling, strict=True)
+        ]
+        prices, box, self.box = self.prices, self.box, self.box_of(first)
+        self.rounds = [-1] * len(self.earlier)
+        self.asked, self.slopes = map(list, zip(*self.earlier, strict=True))
+        y = self.agreeing()
+        found = None
+        if self.rounds:
+            self.prices = y
+            self.give_up()
+            found = self.next_centre(y, self.gap())
+        if found is not None:
+            self.prices, self.seeking = found[0], False
+        else:
+            self.prices, self.box = prices, box
+            self.rounds, self.asked, self.slopes, self.paths, self.doubt = [], [], [], [], 0.0
 
     def box_of(self, prices: Vector) -> Vector:
         top = 4.0 * (max(prices) or self.highest)
@@ -80,12 +133,53 @@ class Reader:
             self.keep(number, asked, g)
             self.seek(g, over, free)
         else:
-            inside = entered(self.asked, self.slopes, self.box, asked, asked, g)
+            self.take(number, asked, g)
+
+    def take(self, number: int, asked: Vector, g: Vector) -> None:
+        """One more cut, unless it contradicts others for the first time."""
+        paths, doubt = lengthened(self.paths, self.doubt, [*self.asked, asked], [*self.slopes, g])
+        if doubt <= self.most_doubt():
             self.keep(number, asked, g)
-            if inside is None:
-                self.exact = True
-            else:
-                self.centre(inside)
+            self.paths, self.doubt, self.again = paths, doubt, False
+            self.centre(asked)
+        elif -1 in self.rounds:
+            self.only([i for i, number in enumerate(self.rounds) if number >= 0])
+            self.keep(number, asked, g)
+            self.give_up()
+            self.centre(asked)
+        elif not self.again:
+            self.again = True
+        else:
+            self.keep(number, asked, g)
+            self.give_up()
+            self.centre(asked)
+
+    def most_doubt(self) -> float:
+        if self.best is None or -1 in self.rounds:
+            return 2.0**-10 * math.fsum(self.prices)
+        return 2.0**-10 * max(self.best.gap, math.fsum(self.best.prices))
+
+    def give_up(self) -> None:
+        """Keep the cuts that do not contradict newer ones."""
+        limit, last = self.most_doubt(), len(self.rounds) - 1
+        kept = [last]
+        paths, doubt = [[0.0]], 0.0
+        for i in range(last - 1, max(-1, last - 1 - 256), -1):
+            order = [*kept, i]
+            more, found = lengthened(
+                paths, doubt, [self.asked[k] for k in order], [self.slopes[k] for k in order]
+            )
+            if found <= limit:
+                kept, paths, doubt = order, more, found
+        kept.reverse()
+        self.only(kept)
+        self.paths, self.doubt = [row[::-1] for row in reversed(paths)], doubt
+        self.again, self.basis, self.best = False, None, None
+
+    def only(self, kept: list[int]) -> None:
+        self.rounds = [self.rounds[i] for i in kept]
+        self.asked = [self.asked[i] for i in kept]
+        self.slopes = [self.slopes[i] for i in kept]
 
     def keep(self, number: int, asked: Vector, g: Vector) -> None:
         self.rounds = [*self.rounds, number]
@@ -136,49 +230,107 @@ class Reader:
 
     def settle(self) -> None:
         """The scale is found: the box stays, and the first centre is sought."""
+        rounds, asked, slopes = self.rounds, self.asked, self.slopes
+        y = self.agreeing()
+        if not self.rounds:
+            self.rounds, self.asked, self.slopes, self.exact = rounds, asked, slopes, True
+            self.alone()
+            return
+        self.prices, self.seeking = y, False
+        self.give_up()
+        self.centre(y)
+
+    def agreeing(self) -> Vector:
+        """Keep the newest cut and all that agree with it. Prices inside them."""
         y = [u / 2.0 for u in self.box]
         rounds: list[int] = []
         asked: list[Vector] = []
         slopes: list[Vector] = []
         for i in range(len(self.rounds) - 1, -1, -1):
-            inside = entered(asked, slopes, self.box, y, self.asked[i], self.slopes[i])
+            inside = entered(in_box(asked, slopes, self.box), y, self.asked[i], self.slopes[i])
             if inside is not None:
                 y = inside
                 rounds.insert(0, self.rounds[i])
                 asked.insert(0, self.asked[i])
                 slopes.insert(0, self.slopes[i])
-        if not rounds:
-            self.exact = True
-            self.alone()
-            return
         self.rounds, self.asked, self.slopes = rounds, asked, slopes
-        self.seeking, self.best = False, None
-        self.centre(y)
+        return y
 
-    def centre(self, inside: Vector) -> None:
-        y, found = centre_of(self.asked, self.slopes, self.box, inside)
+    def centre(self, y: Vector) -> None:
+        before = self.basis, self.best
+        best = self.improved()
+        if best.gap <= best.small:
+            short = [part > 2.0**-20 for part in best.excess]
+            most = zip(self.box, self.most, short, strict=True)
+            higher = [min(4.0 * u, limit) if grow else u for u, limit, grow in most]
+            if any(h > u for h, u in zip(higher, self.box, strict=True)):
+                self.box, self.basis, self.best = higher, None, None
+                before = None, None
+                best = self.improved()
+        own = [i for i, number in enumerate(self.rounds) if number >= 0]
+        mixed = len(own) < len(self.rounds)
+        found = self.next_centre(y, self.gap() if mixed else best.gap)
+        if found is None and mixed:
+            self.basis, self.best = before
+            self.only(own)
+            self.paths = [[self.paths[a][i] for i in own] for a in own]
+            self.centre(y)
+            return
+        self.best = best
+        if found is None:
+            self.exact = True
+            return
+        self.prices, region, point = found
+        most_cuts = 4 * self.m + 16
+        if len(self.rounds) > most_cuts:
+            needed = [number >= 0 and number in (self.basis or []) for number in self.rounds]
+            kept = tightest(region, point, most_cuts, needed)
+            self.only(kept)
+            self.paths = [[self.paths[a][i] for i in kept] for a in kept]
+
+    def next_centre(self, y: Vector, gap: float) -> tuple[Vector, Region, Vector] | None:
+        found = centre_in_value(self.asked, self.slopes, self.paths, self.doubt, self.box, y, gap)
+        return self.centre_of_cuts(y) if found is None else found
+
+    def centre_of_cuts(self, y: Vector) -> tuple[Vector, Region, Vector] | None:
+        before = in_box(self.asked[:-1], self.slopes[:-1], self.box)
+        inside = entered(before, y, self.asked[-1], self.slopes[-1])
+        self.prices = y
+        if inside is None:
+            return None
+        region = in_box(self.asked, self.slopes, self.box)
+        self.prices, found = centre_of(region, inside)
+        return (self.prices, region, self.prices) if found else None
+
+    def improved(self) -> Proof:
+        """The certificate of the best weights, if it is better than the one before."""
+        own = [i for i, number in enumerate(self.rounds) if number >= 0]
+        new, self.basis = self.weighed(own, [self.rounds[i] for i in own], self.basis)
+        return new if self.best is None or new.gap < self.best.gap else self.best
+
+    def gap(self) -> float:
+        """The gap of all cuts, earlier ones too."""
+        every = list(range(len(self.rounds)))
+        return self.weighed(every, every, None)[0].gap
+
+    def weighed(
+        self, cuts: list[int], numbers: list[int], basis: list[int] | None
+    ) -> tuple[Proof, list[int]]:
+        """The certificate of the best weights of some cuts, and its basis."""
+        asked, slopes = [self.asked[i] for i in cuts], [self.slopes[i] for i in cuts]
         paid = [
             in_order([g * a for g, a in zip(*rows, strict=True)])
-            for rows in zip(self.slopes, self.asked, strict=True)
+            for rows in zip(slopes, asked, strict=True)
         ]
-        weights, self.basis = best_weights(self.rounds, paid, self.slopes, self.box, self.basis)
+        weights, basis = best_weights(numbers, paid, slopes, self.box, basis)
         counted = [i for i in range(len(weights)) if weights[i] != 0.0]
-        new = self.proof(
-            [self.rounds[i] for i in counted],
-            [self.asked[i] for i in counted],
-            [self.slopes[i] for i in counted],
+        proof = self.proof(
+            [numbers[i] for i in counted],
+            [asked[i] for i in counted],
+            [slopes[i] for i in counted],
             shared_out([int(weights[i] * 2.0**60) for i in counted]),
         )
-        if self.best is None or new.gap < self.best.gap:
-            self.best = new
-        self.prices, self.exact = y, not found
-        most = 4 * self.m + 16
-        if found and len(self.rounds) > most:
-            needed = [number in self.basis for number in self.rounds]
-            kept = tightest(self.asked, self.slopes, self.box, y, most, needed)
-            self.rounds = [self.rounds[i] for i in kept]
-            self.asked = [self.asked[i] for i in kept]
-            self.slopes = [self.slopes[i] for i in kept]
+        return proof, basis
 
     def proof(
         self, rounds: list[int], asked: list[Vector], slopes: list[Vector], whole: list[int]
@@ -205,6 +357,7 @@ class Reader:
             bound=math.fsum(terms),
             gap=math.fsum([paid] + [self.box[j] * max(-g[j], 0.0) for j in columns]),
             fits=all(room[j] >= tiny for j in columns),
+            excess=[max(-room[j], 0.0) for j in columns],
         )
 
 
@@ -234,18 +387,87 @@ def slacks(asked: list[Vector], slopes: list[Vector], y: Vector) -> Vector:
     ]
 
 
-def outside(slack: Vector, box: Vector, y: Vector) -> bool:
-    room = [box[j] - y[j] for j in range(len(y))]
-    return not all(number > 0.0 for number in [*slack, *y, *room])
+def lengthened(
+    paths: list[Vector], doubt: float, asked: list[Vector], slopes: list[Vector]
+) -> tuple[list[Vector], float]:
+    """The longest paths with one more round, the last, and the longest cycle."""
+    n, (y, g) = len(paths), (asked[-1], slopes[-1])
+    if n == 0:
+        return [[0.0]], doubt
+    columns = range(len(y))
+    to = [in_order([slopes[a][j] * (y[j] - asked[a][j]) for j in columns]) for a in range(n)]
+    back = [in_order([g[j] * (asked[i][j] - y[j]) for j in columns]) for i in range(n)]
+    into = [max(paths[a][k] + to[k] for k in range(n)) for a in range(n)]
+    out = [max(back[k] + paths[k][i] for k in range(n)) for i in range(n)]
+    cycle = max(0.0, *(into[a] + out[a] for a in range(n)))
+    into = [length - cycle / 2.0 for length in into]
+    out = [length - cycle / 2.0 for length in out]
+    longer = [
+        [0.0 if a == i else max(paths[a][i], into[a] + out[i]) for i in range(n)] + [into[a]]
+        for a in range(n)
+    ]
+    return [*longer, [*out, 0.0]], max(doubt, cycle)
 
 
-def curvature(R: list[Vector], box: Vector, y: Vector) -> list[Vector]:
+def centre_in_value(
+    asked: list[Vector],
+    slopes: list[Vector],
+    paths: list[Vector],
+    doubt: float,
+    box: Vector,
+    y: Vector,
+    gap: float,
+) -> tuple[Vector, Region, Vector] | None:
+    n, m = len(asked), len(box)
+    heights = [max(paths[a][i] for a in range(n)) for i in range(n)]
+    r = heights.index(min(heights))
+    d = [(1.0 - 0.6) * paths[r][i] - 0.6 * paths[i][r] for i in range(n)]
+    top = min(d)
+    planes = [
+        in_order([slopes[i][j] * (y[j] - asked[i][j]) for j in range(m)]) + d[i] for i in range(n)
+    ]
+    region = Region(
+        [[*asked[i], d[i]] for i in range(n)],
+        [[*slopes[i], -1.0] for i in range(n)],
+        [0.0] * m + [-math.inf],
+        [*box, math.inf],
+        [1.0] * (m + 1),
+    )
+    level, down = [0.0] * m + [top], [0.0] * m + [1.0]
+    inside = entered(region, [*y, max(planes) + gap], level, down)
+    if inside is None:
+        return None
+    region.high, region.times = [*box, top], [1.0] * m + [max(1.0, n / 2.0)]
+    point, found = centre_of(region, inside)
+    if not found or not top - point[m] > max(doubt, 2.0**-8 * gap):
+        return None
+    return point[:m], region, point
+
+
+def outside(region: Region, slack: Vector, y: Vector) -> bool:
+    under = [a - b for a, b in zip(y, region.low, strict=True)]
+    room = [a - b for a, b in zip(region.high, y, strict=True)]
+    return not all(number > 0.0 for number in [*slack, *under, *room])
+
+
+def sides(region: Region, y: Vector) -> tuple[Vector, Vector]:
+    """below and above."""
+    below = [1.0 / (a - b) for a, b in zip(y, region.low, strict=True)]
+    return below, [1.0 / (a - b) for a, b in zip(region.high, y, strict=True)]
+
+
+def bends(region: Region, y: Vector) -> Vector:
+    """What the bounds add to the diagonal of H."""
+    below, above = sides(region, y)
+    return [b * b + t * (a * a) for b, a, t in zip(below, above, region.times, strict=True)]
+
+
+def curvature(region: Region, R: list[Vector], y: Vector) -> list[Vector]:
     """H."""
     m = len(y)
     H = [[in_order([row[j] * row[k] for row in R] or [0.0]) for k in range(m)] for j in range(m)]
-    for j in range(m):
-        below, above = 1.0 / y[j], 1.0 / (box[j] - y[j])
-        H[j][j] += below * below + above * above
+    for j, more in enumerate(bends(region, y)):
+        H[j][j] += more
     return H
 
 
@@ -269,51 +491,53 @@ def solution(H: list[Vector], right: Vector) -> Vector | None:
     return [x[j] / scale[j] for j in range(m)]
 
 
-def growth(R: list[Vector], box: Vector, y: Vector, step: Vector) -> Vector:
+def growth(region: Region, R: list[Vector], y: Vector, step: Vector) -> Vector:
     """By what part of itself each slack grows along a step."""
-    columns = range(len(y))
+    columns, (below, above) = range(len(y)), sides(region, y)
     cuts = [-in_order([row[j] * step[j] for j in columns]) for row in R]
-    below = [step[j] * (1.0 / y[j]) for j in columns]
-    above = [-step[j] * (1.0 / (box[j] - y[j])) for j in columns]
-    return cuts + below + above
+    return cuts + [step[j] * below[j] for j in columns] + [-step[j] * above[j] for j in columns]
 
 
 def longest(changes: Vector) -> float:
     return -1.0 / min(min(changes), -1e-300)
 
 
-def length_of(changes: Vector, fall: float) -> float:
+def length_of(changes: Vector, times: Vector, fall: float) -> float:
+    times = [1.0] * (len(changes) - len(times)) + times
     low, high = 0.0, longest(changes)
     t = 1.0 / (1.0 + math.sqrt(fall))
     for _ in range(8):
         part = [change / (1.0 + t * change) for change in changes]
-        slope = -in_order(part)
+        slope = -in_order([n * p for n, p in zip(times, part, strict=True)])
         if abs(slope) <= 0.1 * fall:
             break
         if slope < 0.0:
             low = t
         else:
             high = t
-        t = t - slope / in_order([p * p for p in part])
+        t = t - slope / in_order([n * (p * p) for n, p in zip(times, part, strict=True)])
         if not low < t < high:
             t = (low + high) / 2.0
     return t
 
 
-def entered(
-    asked: list[Vector], slopes: list[Vector], box: Vector, y: Vector, point: Vector, g: Vector
-) -> Vector | None:
+def pulls(region: Region, slack: Vector) -> list[Vector]:
+    """R."""
+    return [[a / s for a in row] for row, s in zip(region.slopes, slack, strict=True)]
+
+
+def entered(region: Region, y: Vector, point: Vector, g: Vector) -> Vector | None:
     """From a point inside the cuts to one inside one more."""
     columns = range(len(y))
-    for _ in range(20):
+    for _ in range(40):
         new = in_order([g[j] * (point[j] - y[j]) for j in columns])
-        slack = slacks(asked, slopes, y)
-        if outside(slack, box, y):
+        slack = slacks(region.asked, region.slopes, y)
+        if outside(region, slack, y):
             return None
         if new > 0.0:
             return y
-        R = [[a / s for a in row] for row, s in zip(slopes, slack, strict=True)]
-        step = solution(curvature(R, box, y), [-slope for slope in g])
+        R = pulls(region, slack)
+        step = solution(curvature(region, R, y), [-slope for slope in g])
         if step is None:
             return None
         gain = -in_order([g[j] * step[j] for j in columns])
@@ -321,27 +545,25 @@ def entered(
             return None
         t = 0.7 / math.sqrt(gain)
         if new < 0.0:
-            far = longest(growth(R, box, y, step))
+            far = longest(growth(region, R, y, step))
             t = min(0.9 * far, (far - new / gain) / 2.0)
         y = [y[j] + t * step[j] for j in columns]
     return None
 
 
-def centre_of(
-    asked: list[Vector], slopes: list[Vector], box: Vector, y: Vector
-) -> tuple[Vector, bool]:
+def centre_of(region: Region, y: Vector) -> tuple[Vector, bool]:
     columns = range(len(y))
     point = y
-    for _ in range(20):
-        slack = slacks(asked, slopes, point)
-        if outside(slack, box, point):
+    for _ in range(40):
+        slack = slacks(region.asked, region.slopes, point)
+        if outside(region, slack, point):
             break
         y = point
-        R = [[a / s for a in row] for row, s in zip(slopes, slack, strict=True)]
+        R, (below, above) = pulls(region, slack), sides(region, y)
         gradient = [
-            in_order([row[j] for row in R]) - 1.0 / y[j] + 1.0 / (box[j] - y[j]) for j in columns
+            in_order([row[j] for row in R]) - below[j] + region.times[j] * above[j] for j in columns
         ]
-        step = solution(curvature(R, box, y), [-slope for slope in gradient])
+        step = solution(curvature(region, R, y), [-slope for slope in gradient])
         if step is None:
             break
         squared = -in_order([gradient[j] * step[j] for j in columns])
@@ -349,25 +571,18 @@ def centre_of(
             break
         if squared < 0.1 * 0.1:
             point = [y[j] + step[j] for j in columns]
-            lost = outside(slacks(asked, slopes, point), box, point)
+            lost = outside(region, slacks(region.asked, region.slopes, point), point)
             return (y if lost else point), True
-        t = length_of(growth(R, box, y, step), squared)
+        t = length_of(growth(region, R, y, step), region.times, squared)
         point = [y[j] + t * step[j] for j in columns]
     return y, False
 
 
-def tightest(
-    asked: list[Vector],
-    slopes: list[Vector],
-    box: Vector,
-    y: Vector,
-    most: int,
-    needed: list[bool],
-) -> list[int]:
-    columns, slack = range(len(y)), slacks(asked, slopes, y)
-    R = [[a / s for a in row] for row, s in zip(slopes, slack, strict=True)]
-    H = curvature(R, box, y)
-    pull = [in_order([row[j] * row[j] / H[j][j] for j in columns]) for row in R]
+def tightest(region: Region, y: Vector, most: int, needed: list[bool]) -> list[int]:
+    columns, R = range(len(y)), pulls(region, slacks(region.asked, region.slopes, y))
+    more = bends(region, y)
+    diagonal = [in_order([row[j] * row[j] for row in R]) + more[j] for j in columns]
+    pull = [in_order([row[j] * row[j] / diagonal[j] for j in columns]) for row in R]
     pull = [math.inf if needed[i] else pull[i] for i in range(len(pull))]
     pull[-1] = math.inf
     ranked = sorted(range(len(pull)), key=lambda i: (-pull[i], i))

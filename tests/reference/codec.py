@@ -146,6 +146,9 @@ def canonical(agreement: Any) -> str:
         pricing |= {key: _plain(getattr(p, key)) for key in ("tolerance", "reserve")}
     if p.step == "ball":
         pricing["worth_within"] = _plain(p.worth_within)
+    if p.earlier:
+        rows = [_list([_plain(number) for number in row]) for row in p.earlier]
+        pricing["earlier"] = _list(rows)
     members = []
     for m in a.members:
         terms = {key: _plain(getattr(m, key)) for key in ("name", "transport_key")}

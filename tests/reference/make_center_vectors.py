@@ -58,6 +58,21 @@ def fickle(number: int, y: list[float]) -> list[int]:
     return [int(FINE * 2.0 * worth / (worth + price)) for price in y]
 
 
+def dear(_: int, y: list[float]) -> list[int]:
+    """Of the second resource a little too much is wanted, up to a high price."""
+    return [2 * FINE if y[0] < 2.0 else FINE // 5, FINE + FINE // 65536 if y[1] < 1e3 else 9]
+
+
+WORTH = [30.0, 3.0, 12.0]
+
+
+def failing(number: int, y: list[float]) -> list[int]:
+    """One answer is not the best one, and later three in a row."""
+    if number in (9, 17, 18, 19):
+        return [FINE // 7, 3 * FINE, FINE // 2]
+    return [int(FINE * 2.0 * w / (w + price)) for w, price in zip(WORTH, y, strict=True)]
+
+
 def jumping(_: int, y: list[float]) -> list[int]:
     """Demand jumps between all and little."""
     return [2 * FINE if y[0] + y[1] < 17.0 else FINE // 3, FINE * 3 // 2 if y[1] < 5.0 else 9]
@@ -133,6 +148,33 @@ CASES: list[tuple[dict[str, Any], int, Answer]] = [
         150,
         jumping,
     ),
+    ({"name": "a price above the first box", "worth": [1.0, 1.0], "members": 2}, 60, dear),
+    ({"name": "answers that contradict others", "worth": [9.0] * 3, "members": 3}, 60, failing),
+    (
+        {
+            "name": "rounds of an earlier session, which agree",
+            "start": [28.0, 2.5, 11.0],
+            "earlier": [
+                [y, [1.0 - 2.0 * w / (w + p) for w, p in zip(WORTH, y, strict=True)]]
+                for y in ([40.0, 8.0, 4.0], [10.0, 2.0, 30.0], [33.0, 3.5, 9.0])
+            ],
+            "members": 3,
+            "resources": 3,
+        },
+        40,
+        failing,
+    ),
+    (
+        {
+            "name": "rounds of an earlier session, which contradict",
+            "start": [300.0, 2.5],
+            "earlier": [[[500.0, 9.0], [-0.5, 0.25]], [[400.0, 6.0], [-0.25, 0.125]]],
+            "members": 2,
+            "resources": 2,
+        },
+        40,
+        companies(7, 3, 2, FINE),
+    ),
     (
         {"name": "rounds that are all alike", "worth": [5.0, 5.0, 5.0], "members": 3},
         30,
@@ -161,6 +203,7 @@ def played(given: dict[str, Any], rounds: int, answer: Answer) -> dict[str, Any]
         "worth": given.get("worth"),
         "start": given.get("start"),
         "limit": given.get("limit"),
+        "earlier": given.get("earlier", []),
         "totals": [],
         "prices": [],
         "certificates": [],
@@ -189,6 +232,7 @@ def reader_of(case: dict[str, Any]) -> Reader:
         worth=case["worth"],
         start=case["start"],
         limit=case["limit"],
+        earlier=[(asked, slopes) for asked, slopes in case["earlier"]],
     )
 
 

@@ -239,6 +239,8 @@ def prices(chance: random.Random, step: str, resources: list[Table], known: bool
             found["tolerance"] = chance.choice((0, 1e-9, 0.01, 0.2))
         if chance.random() < 0.5:
             found["reserve"] = chance.choice((0, 1e-6, 0.001, 0.1))
+        if chance.random() < 0.3:
+            found["earlier"] = earlier(chance, len(resources))
         if any("opposite" in r for r in resources):
             found.pop("reserve", None)
     elif step != "ball":
@@ -255,6 +257,17 @@ def prices(chance: random.Random, step: str, resources: list[Table], known: bool
     elif start and (start == "zero" or known):
         found["start"] = start
     return found
+
+
+def earlier(chance: random.Random, m: int) -> list[list[float]]:
+    """Rounds of an earlier session: demand that falls with the price, or any numbers."""
+    scale, wild = [10.0 ** chance.uniform(-4.0, 4.0) for _ in range(m)], chance.random() < 0.3
+    rows = []
+    for _ in range(chance.choice((0, 1, 3, 8))):
+        asked = [s * 10.0 ** chance.uniform(-2.0, 2.0) for s in scale]
+        totals = [2.0 * s / (s + p) for s, p in zip(scale, asked, strict=True)]
+        rows.append([*asked, *(chance.uniform(0.0, 3.0) if wild else t for t in totals)])
+    return rows
 
 
 def secrecy(chance: random.Random, mode: str, K: int, limit_known: bool) -> Table:
@@ -301,7 +314,7 @@ FIELDS = (
     *("signing_key", "transport_key", "address", "epsilon", "delta", "accountant", "noise"),
     *("truncate", "alpha", "tau", "colluders", "overrun", "share_objective", "objective_limit"),
     *("step", "step_size"),
-    *("tolerance", "reserve", "momentum", "nonnegative", "start", "topology"),
+    *("tolerance", "reserve", "earlier", "momentum", "nonnegative", "start", "topology"),
     *("patience_seconds", "coordinator", "coordinator_key", "colour"),
 )  # fmt: skip
 

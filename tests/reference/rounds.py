@@ -145,8 +145,19 @@ class Centred:
             worth=terms.worth,
             start=start if any(terms.pricing.start) else None,
             limit=[1e15 * c for c in terms.capacity],
+            earlier=self._earlier(terms),
         )
         self._look()
+
+    def _earlier(self, terms: Terms) -> list[tuple[list[float], list[float]]]:
+        m, reserve = len(terms.resources), math.ceil((terms.pricing.reserve or 0.0) * terms.ticks)
+        return [
+            (
+                [row[j] * terms.capacity[j] for j in range(m)],
+                [1.0 - reserve / terms.ticks - row[m + j] for j in range(m)],
+            )
+            for row in terms.pricing.earlier
+        ]
 
     def move(self, rows: Rows) -> None:
         self.reader.read([sum(row[j] for row in rows) for j in range(len(self.capacity))])
@@ -237,7 +248,7 @@ class RoundEngine:
         proof, tolerance = self.certificate, self.terms.pricing.tolerance
         if proof is None or tolerance is None:
             return False
-        return bool(self.market.reader.exact) or proof.gap <= tolerance * math.fsum(proof.prices)
+        return bool(self.market.reader.exact) or proof.within(tolerance)
 
     @property
     def prices(self) -> list[float]:

@@ -166,10 +166,10 @@ def test_the_coordinator_loads_no_mathematics(roles: dict[str, Role]) -> None:
 
 @pytest.mark.parametrize("kind", ["party, for people", "party, JSON log"])
 def test_a_party_loads_no_plots(roles: dict[str, Role], kind: str) -> None:
-    """A real party, from start to end, loads neither plots nor data frames."""
+    """A real party without noise, from start to end, loads no plots, data frames or sampler."""
     needless = {"matplotlib", "scipy", "pandas", "polars", "sklearn", "coordinator", "scripts"}
-    assert not needless & set(roles[kind].packages)
-    assert {"highspy", "opendp", "zmq"} <= set(roles[kind].packages)
+    assert not {*needless, "opendp", "rich"} & set(roles[kind].packages)
+    assert {"highspy", "nacl", "zmq"} <= set(roles[kind].packages)
 
 
 def test_import_times_are_read() -> None:

@@ -71,11 +71,11 @@ def any_session(seed: int) -> argparse.Namespace:
     )
 
 
-@pytest.mark.parametrize("first", range(0, 1000, 125))
+@pytest.mark.parametrize("first", range(0, 400, 100))
 def test_no_capacity_is_ever_exceeded(first: int) -> None:
-    """In 1,000 sessions with any noise, all plans within quotas together fit exactly."""
+    """In 400 sessions with any noise, all plans within quotas together fit exactly."""
     without = 0
-    for seed in range(first, first + 125):
+    for seed in range(first, first + 100):
         instance, known = played(any_session(seed))
         agreement = known.agreement
         total = [Fraction(0)] * len(agreement.resources)
@@ -87,7 +87,7 @@ def test_no_capacity_is_ever_exceeded(first: int) -> None:
             total = [a + b for a, b in zip(total, consumption(data, plan.values), strict=True)]
         for used, capacity in zip(total, quantities(agreement).capacity.tolist(), strict=True):
             assert used <= Fraction(capacity), f"seed {seed}"
-    assert without < 250  # of about 375 companies: the test is about those that have a plan
+    assert without < 200  # of about 300 companies: the test is about those that have a plan
 
 
 def utilities(seeds: int, **chosen: Any) -> tuple[float, float]:

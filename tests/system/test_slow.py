@@ -2,21 +2,32 @@
 
 import argparse
 import re
+from collections.abc import Sequence
 from html import unescape
 from pathlib import Path
 
 import pytest
 
-from protocol.runtime.wait_times import LONG_SECONDS
 from scripts.lab.common import local_session
 from tests.support.local_sessions import RunningSession, options
 from tests.support.wait import LIMIT
 
 pytestmark = pytest.mark.timeout(600)
 
+LONG_SECONDS = 3.0
+"""A wait that is worth a note, in this session."""
+
+_WATCHFUL = f"""
+import runpy, sys
+from protocol.runtime import wait_times
+
+wait_times.LONG_SECONDS = {LONG_SECONDS}
+runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)
+"""
+"""A process that notes shorter waits than usual."""
+
 _SLOW = f"""
 import time
-from party import __main__
 from party.ui import console
 
 class Slow(console.JsonView):
@@ -26,8 +37,7 @@ class Slow(console.JsonView):
             time.sleep({LONG_SECONDS + 2.0})
 
 console.JsonView = Slow
-__main__.main()
-"""
+{_WATCHFUL}"""
 """A party that once pauses for longer than its peers tolerate without a note."""
 
 
@@ -35,13 +45,20 @@ def test_a_slow_member_is_named_by_its_peers_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Log, report, result and coordinator name it; it names no other; public files do not."""
-    plain = local_session.party_command
+    join, serve = local_session.party_command, local_session.coordinator_command
+
+    def running(program: str, command: Sequence[str]) -> list[str]:
+        assert command[1] == "-m"
+        return [command[0], "-c", program, *command[2:]]
 
     def chosen(folder: Path, party: str, options: argparse.Namespace) -> list[str]:
-        command = plain(folder, party, options)
-        return [command[0], "-c", _SLOW, *command[3:]] if party == "party2" else command
+        program = _SLOW if party == "party2" else _WATCHFUL
+        return running(program, join(folder, party, options))
 
     monkeypatch.setattr(local_session, "party_command", chosen)
+    monkeypatch.setattr(
+        local_session, "coordinator_command", lambda folder: running(_WATCHFUL, serve(folder))
+    )
     with RunningSession(
         tmp_path / "s", options("--mode", "exact", "--step", "sqrt", rounds=6)
     ) as session:

@@ -39,8 +39,8 @@ from tests.support.wait import LIMIT, until
 
 pytestmark = pytest.mark.timeout(900)
 
-ROUNDS = 400
-SAMPLES = 30
+ROUNDS = 200
+SAMPLES = 12
 """How often memory is sampled: once a second, with ten rounds between two samples."""
 
 VISITS = 10

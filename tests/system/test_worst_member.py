@@ -37,7 +37,7 @@ from tests.support.wait import LIMIT, until
 
 pytestmark = pytest.mark.timeout(900)
 
-ATTACK_SECONDS = float(os.environ.get("SOTTO_ATTACK_SECONDS", "5"))
+ATTACK_SECONDS = float(os.environ.get("SOTTO_ATTACK_SECONDS", "2"))
 GROWTH_BYTES = 50 << 20
 HALTS = 5_000
 SUBSCRIBED_BYTES = 4 << 20

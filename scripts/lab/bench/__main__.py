@@ -19,6 +19,7 @@ BENCHES = {
     "solver": "warm solves compared with other ways to answer prices",
     "rounds": "the distributed session compared with a bare loop of the same work",
     "start": "time from launch to the first round, and to the last",
+    "certify": "rounds until an exact session is certified, and the time of its price rule",
     "study": "a simulated round compared with one that rebuilds every model",
     "large": "a model of 100,000 columns: time and memory from `party check` to the plan",
     "scale": "cost by number of parties, resources, columns and rounds",
@@ -57,6 +58,14 @@ def command_line() -> argparse.ArgumentParser:
                 choices=("each", "totals"),
                 default="each",
                 help="totals: also measure the session with masked releases",
+            )
+        if name in ("certify", "all"):
+            add(
+                "--sets",
+                type=Path,
+                default=Path("sets"),
+                metavar="DIR",
+                help="a folder of public sets of models, if you have one (%(default)s)",
             )
         if name in ("scale", "all"):
             add(

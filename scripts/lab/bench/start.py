@@ -1,8 +1,8 @@
 """`scripts/bench start`: time from launch to the first round, and to the last.
 
-Sessions are compared with as many processes that only load the libraries of a party, and the
-coordinator with an interpreter that only loads ZeroMQ. A table shows what each role loads, because
-needless imports slow the start.
+Sessions are compared with as many processes that only load the libraries of a party, the
+coordinator with an interpreter that only loads ZeroMQ, and short commands with an interpreter that
+does nothing. A table shows what each role loads, because needless imports slow the start.
 """
 
 import argparse
@@ -33,8 +33,10 @@ from scripts.lab.common.local_session import (
 )
 
 ROUNDS = 150
-LIBRARIES = "import numpy, zmq, highspy, opendp.measurements, nacl.bindings, msgpack, sqlite3"
-"""The libraries that every party needs."""
+LIBRARIES = "import numpy, zmq, highspy, nacl.bindings"
+"""The large libraries that every party needs."""
+
+HELP = ("party", "coordinator", "protocol")
 
 READY = b"relaying"
 
@@ -59,12 +61,16 @@ def start(options: argparse.Namespace, console: Console) -> dict[str, Any]:
             rows += sessions(size, options.seed)
     with console.status("start: the coordinator"):
         ready = coordinator(5 if options.quick else 21, options.seed)
+    with console.status("start: short commands"):
+        short = commands(5 if options.quick else 21, options.seed)
     with console.status("start: what each role loads"):
         loaded = imports(options.seed)
-    console.print(_sessions_table(rows), _coordinator_table(ready), _imports_table(loaded))
+    console.print(_sessions_table(rows), _coordinator_table(ready), _commands_table(short))
+    console.print(_imports_table(loaded))
     return {
         "sessions": plain(rows),
         "coordinator": plain(ready),
+        "commands": plain(short),
         "imports": [role.figures() for role in loaded],
     }
 
@@ -139,9 +145,42 @@ def _until_ready(command: list[str]) -> float:
 
 
 def _run(statement: str) -> float:
+    return _run_command([sys.executable, "-c", statement])
+
+
+def _run_command(command: list[str]) -> float:
     began = time.perf_counter()
-    subprocess.run([sys.executable, "-c", statement], env=environment(), check=True)
+    subprocess.run(command, env=environment(), check=True, stdout=subprocess.DEVNULL)
     return time.perf_counter() - began
+
+
+def commands(turns: int, seed: int) -> dict[str, Any]:
+    """Seconds of short commands, compared with interpreters that do nothing or only import."""
+    with tempfile.TemporaryDirectory(prefix="sotto-bench-") as name:
+        folder = Path(name)
+        prepared(folder, session(5, ROUNDS, "relay", seed))
+        files = ["--agreement", folder / "agreement.toml", "--data", folder / "party1/model.npz"]
+        check = [sys.executable, "-m", "party", "check", *map(str, files), "--as", "party1"]
+        contestants = {
+            "python": partial(_run, "pass"),
+            "libraries": partial(_run, LIBRARIES),
+            **{
+                f"{command} --help": partial(
+                    _run_command, [sys.executable, "-m", command, "--help"]
+                )
+                for command in HELP
+            },
+            "party check": partial(_run_command, check),
+        }
+        results = in_turns(contestants, turns)
+    return {
+        command: {
+            "seconds": spread(seconds),
+            "over_python": ratio(seconds, results["python"]),
+            "over_libraries": ratio(seconds, results["libraries"]),
+        }
+        for command, seconds in results.items()
+    }
 
 
 @dataclass(frozen=True)
@@ -200,7 +239,7 @@ def _sessions_table(rows: list[dict[str, Any]]) -> Table:
     table = Table(
         title=f"seconds from launching K parties and a coordinator, {ROUNDS} rounds",
         caption="median, and below it lowest–highest; imports: K processes that only load "
-        "numpy, zmq, highspy, opendp, nacl; measured in turns",
+        "numpy, zmq, highspy, nacl; measured in turns",
     )
     for column in (
         "parties", "topology", "to the first round", "to the last result", "imports",
@@ -229,6 +268,20 @@ def _coordinator_table(ready: dict[str, Any]) -> Table:
         for key in ("coordinator_seconds", "import_zmq_seconds", "python_seconds")
     ]
     table.add_row(*milliseconds, ready["coordinator_over_import_zmq"].shown(".2f"))
+    return table
+
+
+def _commands_table(short: dict[str, Any]) -> Table:
+    table = Table(
+        title="short commands",
+        caption="compared with `python -c pass`, and with loading numpy, zmq, highspy, nacl",
+    )
+    for column in ("command", "ms", "÷ python", "÷ libraries"):
+        table.add_column(column, justify="left" if column == "command" else "right")
+    for command, figures in short.items():
+        milliseconds = spread(v * 1e3 for v in figures["seconds"].values)
+        ratios = (figures[key].shown(".2f") for key in ("over_python", "over_libraries"))
+        table.add_row(command, milliseconds.shown(".0f"), *ratios)
     return table
 
 

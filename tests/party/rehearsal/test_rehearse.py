@@ -132,6 +132,8 @@ def test_the_command_leaves_nothing_behind(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "average gain after payment" in done.stdout
     assert "a pace that is long enough" in done.stdout
+    assert "If a member lies: " in done.stdout
+    assert "warning: with fewer than 10 members a lie can pay" in done.stdout
     assert json.loads(rehearsed("--json").stdout)["sessions"] == 2
     assert rehearsed("--sessions", "0").returncode == BadCommand.exit_code
     assert sorted(path.name for path in tmp_path.iterdir()) == before

@@ -172,7 +172,7 @@ def test_plan_warns_if_units_matter(step: dict[str, Any], noise: str, warned: li
         privacy = {"epsilon": 1.0, "delta": 1e-3, "noise": noise}
         agreement = noisy(prices=step, privacy=privacy, resource=resources)
         lines = plan_text(agreement, plan_figures(agreement)).splitlines()
-        return [line for line in lines if line.startswith("warning: ")]
+        return [line for line in lines if line.startswith("warning: the largest")]
 
     assert plan(20.0) == []
     far = plan(1e6)
