@@ -91,11 +91,7 @@ def _add_new(commands: Commands) -> None:
         help="every release is sent this many seconds after its round opens; choose more than the "
         "slowest member needs, which its `party check` prints (0.25; exact: none, releases are "
         "sent when they are ready)")  # fmt: skip
-    add("--tolerance", type=float, metavar="FRACTION",
-        help="exact: stop when the loss is certified to be below this fraction of the total worth "
-        "(0.0001)")  # fmt: skip
-    add("--reserve", type=float, metavar="FRACTION",
-        help="exact: fraction of each capacity that the rounds leave unused (1e-10)")  # fmt: skip
+    _add_certificate(new)
     add("--start", choices=("zero", "worth"), help="first prices (zero; private and totals: worth)")
     add("--topology", choices=schema.TOPOLOGIES,
         help="relay: messages go through the coordinator; mesh: directly between members (relay)",
@@ -121,6 +117,22 @@ def _add_totals(parser: argparse.ArgumentParser) -> None:
     add("--spare", type=float, metavar="FRACTION",
         help="with private and totals: fraction of each capacity that can be had in addition if "
         "need be; less is then withheld for noise (0)")  # fmt: skip
+
+
+def _add_certificate(new: argparse.ArgumentParser) -> None:
+    """The terms that only exact sessions have."""
+    add = new.add_argument
+    add("--tolerance", type=float, metavar="FRACTION",
+        help="exact: stop when the loss is certified to be below this fraction of the total worth "
+        "(0.0001)")  # fmt: skip
+    add("--reserve", type=float, metavar="FRACTION",
+        help="exact: fraction of each capacity that the rounds leave unused (1e-10)")  # fmt: skip
+    add("--trade-limit", type=float, metavar="FRACTION",
+        help="exact: with a certificate above this fraction of the total worth every member keeps "
+        "what it brings, and no member pays (0.01)")  # fmt: skip
+    add("--answer-gap", type=float, metavar="FRACTION",
+        help="exact: how far an answer may be from a member's best plan, as a fraction of the "
+        "total worth; for models with integers (0.0001)")  # fmt: skip
 
 
 def _add_serve(commands: Commands) -> None:

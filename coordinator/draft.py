@@ -13,7 +13,7 @@ from typing import Any
 
 from coordinator.keys import read_secret
 from protocol.agreement import schema
-from protocol.agreement.model import Agreement
+from protocol.agreement.model import CERTIFICATE_TERMS, Agreement
 from protocol.agreement.parse import from_table, parse
 from protocol.agreement.render import written
 from protocol.agreement.schema import LEAST_MASKED
@@ -180,11 +180,11 @@ def _from_earlier(options: argparse.Namespace, key: str) -> Agreement:
 
 def _certificate_terms(options: argparse.Namespace, *, centered: bool) -> dict[str, Any]:
     """Return the given options of the certificate, which only the centre rule has."""
-    given = {k: v for k, v in _given(options).items() if k in ("tolerance", "reserve")}
+    given = {k: v for k, v in _given(options).items() if k in CERTIFICATE_TERMS}
     if given and not centered:
         raise BadCommand(
-            f"--{next(iter(given))} belongs to the certificate, which only sessions without noise "
-            "have (mode exact, step center); leave it out"
+            f"--{next(iter(given)).replace('_', '-')} belongs to the certificate, which only "
+            "sessions without noise have (mode exact, step center); leave it out"
         )
     return given
 

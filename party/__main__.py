@@ -5,41 +5,16 @@ import gc
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from party.options import BUDGET, MODEL, add_shared, ledger_path, limit, mip_limits, rows
 from protocol.errors import BadCommand
 from protocol.runtime.cli import Commands, add_command, command_line, run
 from protocol.runtime.files import read_agreement
 
 if TYPE_CHECKING:  # each command imports what it needs, so that it starts fast
-    from party.ledger.budget import Limit
-    from party.model.best_response import MipLimits
     from party.ui.console import View
     from protocol.agreement.model import Agreement
-
-
-_SHARED: dict[str, dict[str, Any]] = {
-    "--agreement": {"type": Path, "required": True, "metavar": "FILE",
-        "help": "the agreement, from the convener"},
-    "--data": {"type": Path, "required": True, "metavar": "MODEL", "help": "your model file"},
-    "--as": {"dest": "name", "required": True, "metavar": "NAME",
-        "help": "your name in the agreement"},
-    "--ledger": {"type": Path, "metavar": "FILE",
-        "help": "your ledger (NAME.ledger beside the key)"},
-    "--data-set": {"metavar": "NAME", "help": "the data set whose budget is spent ('main')"},
-    "--max-epsilon": {"type": float, "metavar": "E", "help": "lifetime limit of this data set, "
-        "for this and all later sessions (the budget of its first session)"},
-    "--max-delta": {"type": float, "metavar": "D", "help": "the delta of that limit (0.001)"},
-    "--mip-gap": {"type": float, "metavar": "FRACTION", "help": "models with integers: stop when "
-        "a plan is this near the best (0.0001)"},
-    "--mip-time-limit": {"type": float, "metavar": "SECONDS", "help": "models with integers: stop "
-        "the search for a plan after this time (10)"},
-    "--json": {"action": "store_true", "help": "print the figures as JSON"},
-}  # fmt: skip
-"""Options of several commands."""
-
-_BUDGET = ("--data-set", "--max-epsilon", "--max-delta")
-_MIP = ("--mip-gap", "--mip-time-limit")
 
 
 def main() -> None:
@@ -48,11 +23,6 @@ def main() -> None:
                 _add_budget):  # fmt: skip
         add(commands)
     run(parser)
-
-
-def _add_shared(parser: argparse.ArgumentParser, *names: str) -> None:
-    for name in names:
-        parser.add_argument(name, **_SHARED[name])
 
 
 def _add_keygen(commands: Commands) -> None:
@@ -87,7 +57,7 @@ def _add_check(commands: Commands) -> None:
         "give: 3 agreement, 4 model, 5 key, 6 ledger, 7 budget.",
     )
     parser.add_argument("--key", type=Path, metavar="FILE", help="check this key file as well")
-    _add_shared(parser, "--agreement", "--data", "--as", "--ledger", "--data-set", *_MIP)
+    add_shared(parser, "--agreement", "--as", "--ledger", "--data-set", *MODEL)
 
 
 def _add_join(commands: Commands) -> None:
@@ -109,7 +79,7 @@ def _add_join(commands: Commands) -> None:
     )
     parser.set_defaults(beyond_output=True)
     add = parser.add_argument
-    _add_shared(parser, "--agreement", "--data", "--ledger", *_BUDGET, *_MIP)
+    add_shared(parser, "--agreement", "--ledger", *BUDGET, *MODEL)
     add(
         "--key", type=Path, required=True, metavar="FILE", help="your key file, from `party keygen`"
     )
@@ -139,7 +109,7 @@ def _add_rehearse(commands: Commands) -> None:
         "Exit codes: 0 done, 2 wrong option, 3 agreement, 4 model.",
     )
     add = parser.add_argument
-    _add_shared(parser, "--agreement", "--data", "--as", *_MIP, "--json")
+    add_shared(parser, "--agreement", "--as", *MODEL, "--json")
     add("--sessions", type=int, default=20, metavar="N", help="how many (%(default)s)")
     add("--seed", type=int, default=1, help="seed of the partners (%(default)s)")
     add("--worth", type=float, metavar="MONEY",
@@ -162,7 +132,7 @@ def _add_result(commands: Commands) -> None:
         "21 seals are missing, and the files say so; 30 your quota is too small; 10 to 15 the\n"
         "code that the session ended with.",
     )
-    _add_shared(parser, "--agreement", "--data", *_MIP)
+    add_shared(parser, "--agreement", *MODEL)
     parser.add_argument(
         "--ledger", type=Path, required=True, metavar="FILE", help="the ledger of the session"
     )
@@ -186,7 +156,7 @@ def _add_abandon(commands: Commands) -> None:
         "Exit codes: 0 abandoned; 2 not confirmed, or the session is sealed; 6 no such session.",
     )
     add = parser.add_argument
-    _add_shared(parser, "--agreement", "--ledger")
+    add_shared(parser, "--agreement", "--ledger")
     add("--key", type=Path, metavar="FILE", help="the key with which you joined")
     add("--out", type=Path, metavar="DIR", help="write session.transcript here")
     add("--yes", action="store_true", help="do not ask")
@@ -212,33 +182,7 @@ def _add_budget(commands: Commands) -> None:
     parser.add_argument(
         "--delta", type=float, default=1e-3, help="show epsilon at this delta (%(default)s)"
     )
-    _add_shared(parser, *_BUDGET, "--json")
-
-
-def _mip_limits(options: argparse.Namespace) -> "MipLimits":
-    from party.model.best_response import USUAL, MipLimits
-
-    return MipLimits(
-        gap=USUAL.gap if options.mip_gap is None else options.mip_gap,
-        seconds=USUAL.seconds if options.mip_time_limit is None else options.mip_time_limit,
-    )
-
-
-def _limit(options: argparse.Namespace) -> "Limit | None":
-    """The limit that the options set, or None."""
-    from party.ledger.budget import DELTA, Limit
-
-    if options.max_epsilon is None:
-        if options.max_delta is not None:
-            raise BadCommand("--max-delta needs --max-epsilon beside it")
-        return None
-    return Limit(options.max_epsilon, DELTA if options.max_delta is None else options.max_delta)
-
-
-def _ledger(options: argparse.Namespace) -> Path | None:
-    """The ledger of the options: NAME.ledger beside the key, unless --ledger is given."""
-    path: Path | None = options.ledger or (options.key and options.key.with_suffix(".ledger"))
-    return path
+    add_shared(parser, *BUDGET, "--json")
 
 
 def _keygen(options: argparse.Namespace) -> None:
@@ -249,16 +193,17 @@ def _keygen(options: argparse.Namespace) -> None:
 
 
 def _check(options: argparse.Namespace) -> None:
-    from party.check import check
+    from party.model_check import check
 
     for line in check(
         read_agreement(options.agreement),
         options.name,
         model=options.data,
         key=options.key,
-        ledger=_ledger(options),
+        ledger=ledger_path(options),
         data_set=options.data_set,
-        effort=_mip_limits(options),
+        effort=mip_limits(options),
+        rows=rows(options),
     ):
         print(line)
 
@@ -276,12 +221,14 @@ def _join(options: argparse.Namespace) -> None:
         ledger=options.ledger,
         out=options.out,
         data_set=options.data_set,
-        limit=_limit(options),
-        mip_limits=_mip_limits(options),
+        limit=limit(options),
+        mip_limits=mip_limits(options),
+        rows=rows(options),
         listen=options.listen,
         seed=options.seed,
     )
     conclusion = run_session(config, _view(options, agreement))
+    conclusion.require_trade()
     if options.out:  # without files no plan was computed
         conclusion.require_plan()
 
@@ -305,13 +252,13 @@ def _rehearse(options: argparse.Namespace) -> None:
     from party.model import company_model
     from party.rehearsal.rehearse import rehearse, show
 
-    agreement, mip_limits = read_agreement(options.agreement), _mip_limits(options)
+    agreement = read_agreement(options.agreement)
     agreement.place(options.name)
     if options.sessions < 1:
         raise BadCommand("--sessions must be at least 1")
     if options.worth is not None and not options.worth > 0.0:
         raise BadCommand("--worth must be above 0")
-    data = company_model.read(options.data, agreement)
+    data = company_model.read(options.data, agreement, rows(options))
     with Progress(console=Console(stderr=True), transient=True) as progress:
         kinds = 1 if agreement.privacy is None else 2
         task = progress.add_task("sessions", total=kinds * options.sessions)
@@ -322,7 +269,7 @@ def _rehearse(options: argparse.Namespace) -> None:
             sessions=options.sessions,
             seed=options.seed,
             worth=options.worth,
-            limits=mip_limits,
+            limits=mip_limits(options),
             on_session=lambda: progress.advance(task),
         )
     if options.json:
@@ -339,14 +286,15 @@ def _result(options: argparse.Namespace) -> None:
         options.data,
         ledger=options.ledger,
         out=options.out,
-        mip_limits=_mip_limits(options),
+        mip_limits=mip_limits(options),
+        rows=rows(options),
     )
 
 
 def _abandon(options: argparse.Namespace) -> None:
     from party.abandon import abandon
 
-    agreement, ledger = read_agreement(options.agreement), _ledger(options)
+    agreement, ledger = read_agreement(options.agreement), ledger_path(options)
     if ledger is None:
         raise BadCommand("--ledger is required unless --key is given")
 
@@ -369,11 +317,11 @@ def _budget(options: argparse.Namespace) -> None:
     from party.ledger.budget import DATA_SET
     from party.ui.budget_table import ledger_figures, show_budget
 
-    limit = _limit(options)
+    asked = limit(options)
     if not 0.0 < options.delta < 1.0:
         raise BadCommand("--delta must be between 0 and 1")
-    if limit is not None:
-        accounts.set_limit(options.ledger, options.data_set or DATA_SET, limit)
+    if asked is not None:
+        accounts.set_limit(options.ledger, options.data_set or DATA_SET, asked)
     figures = ledger_figures(options.ledger, options.data_set, delta=options.delta)
     if options.json:
         print(json.dumps(figures, indent=2))

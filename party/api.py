@@ -1,38 +1,58 @@
-"""Joining a session from Python.
+"""Sessions from Python: check a model, rehearse, join, and use the result.
 
-    from party import join
+    import party
 
-    result = join("agreement.toml", model, key="acme.key")
-    result.plan, result.quota, result.payment
+    party.check("agreement.toml", model, key="acme.key")
+    result = party.join("agreement.toml", model, key="acme.key", progress=True)
+    result.plan, result.quota, result.payment, result.certificate, result.alone
+    result.write_back(model)
 
 `model` is a file, or a model in memory of HiGHS, linopy, Pyomo or PuLP. A `Result` is un-noised and
-secret: it has no printable form. Nothing happens on import.
+secret: only notebooks show it, and it has no other printable form. Nothing happens on import.
 """
 
+import asyncio
 import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
+from typing import Any
 
+from party import keys
 from party.ledger.budget import Limit
+from party.model import company_model, modelling_tools
 from party.model.best_response import USUAL, MipLimits
 from party.model.company_model import Model
+from party.model.shared_rows import row_map
+from party.model_check import check as check_lines
+from party.rehearsal.rehearse import rehearse as rehearsed
 from party.run import PartyConfig, run_session
 from party.settlement.settle import Plan, Settlement
 from party.ui.console import ProgressView, View
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import amounts
+from protocol.errors import BadCommand
 from protocol.outcome.outcome import Outcome
+from protocol.rounds import RoundState
 from protocol.runtime.files import read_agreement
+from protocol.wire.messages import Signed
 
 File = str | os.PathLike[str]
+Rows = Mapping[str, str | None] | None
+"""The row of each resource that has another name in the model; None if it is not used."""
+
+Progress = bool | Callable[[int, int], None]
+"""Whether to show rounds on standard error, or what to call with each round and their number."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Result:
-    """What a session means for one company. Secret, except `outcome` and `prices`.
+    """What a session means for one company. Secret, except `outcome`, `prices`, `certificate`.
 
     `outcome` is public, `settlement` is the company's own. The properties give their numbers by
-    the names of resources and variables.
+    the names of resources and variables. A notebook shows a `Result` as a table: do not save it
+    where others can read it.
     """
 
     member: str
@@ -77,9 +97,71 @@ class Result:
         return self.settlement.payment
 
     @property
+    def alone(self) -> float | None:
+        """The objective of the best plan without the others; None if there is none."""
+        alone = self.settlement.alone
+        return None if alone is None else alone.utility
+
+    @property
+    def certificate(self) -> float | None:
+        """What no other plans of all companies can earn more than these; None if not proved."""
+        certificate = self.outcome.certificate
+        return None if certificate is None else float(certificate.bound)
+
+    @property
     def gain(self) -> float | None:
         """Gain over acting alone, after payment; None if there is no plan in either case."""
         return self.settlement.gain
+
+    def to_frame(self) -> Any:
+        """A pandas table with a row for each resource: quota, use, price. Needs pandas."""
+        import pandas as pd
+
+        uses = self.settlement.within_quota
+        return pd.DataFrame(
+            {
+                "quota": self.quota,
+                "use": None if uses is None else self._by_resource(uses.uses.tolist()),
+                "price": self.prices,
+            }
+        )
+
+    def plan_frame(self) -> Any:
+        """A pandas table with a row for each variable of the plan. Needs pandas."""
+        import pandas as pd
+
+        return pd.Series(self.plan or {}, name="value", dtype=float).to_frame()
+
+    def write_back(self, model: Any) -> None:
+        """Put the plan into the variables of the model in memory with which you joined."""
+        if self.settlement.within_quota is None:
+            raise BadCommand("there is no plan within the quota to write back")
+        modelling_tools.write_back(model, self.names, self.settlement.within_quota.values)
+
+    def _repr_html_(self) -> str:
+        currency = self.outcome.agreement.currency
+
+        def money(value: float | None) -> str:
+            return "none" if value is None else f"{value:,.6g} {escape(currency)}"
+
+        facts = [
+            ("the plan earns", money(self.utility)),
+            ("alone", money(self.alone)),
+            ("to receive" if self.payment < 0.0 else "to pay", money(abs(self.payment))),
+            ("gain", money(self.gain)),
+        ]
+        quota, prices = self.quota, self.prices
+        rows = [
+            f"<tr><td>{escape(name)}</td><td>{quota[name]:,.6g}</td><td>{prices[name]:,.6g}</td></tr>"
+            for name in quota
+        ]
+        return (
+            f"<p><b>{escape(self.member)}</b>, private: "
+            + ", ".join(f"{name} {value}" for name, value in facts)
+            + "</p><table><tr><th>resource</th><th>quota</th><th>price</th></tr>"
+            + "".join(rows)
+            + "</table>"
+        )
 
     def _by_resource(self, values: list[float]) -> dict[str, float]:
         resources = self.outcome.agreement.resources
@@ -89,6 +171,80 @@ class Result:
         if plan is None:
             return None
         return dict(zip(self.names, plan.values.tolist(), strict=True))
+
+
+class _CallbackView(View):
+    """Calls a function of the program after every round."""
+
+    def __init__(self, agreement: Agreement, on_round: Callable[[int, int], None]) -> None:
+        self._rounds, self._on_round = agreement.rounds, on_round
+
+    def round(self, state: RoundState, releases: tuple[Signed, ...]) -> None:  # noqa: ARG002
+        self._on_round(state.round, self._rounds)
+
+
+def _read(agreement: File | Agreement) -> Agreement:
+    return agreement if isinstance(agreement, Agreement) else read_agreement(Path(agreement))
+
+
+def _member(agreement: Agreement, member: str | None, key: File | None) -> str:
+    """The name of the member, which a key has too."""
+    if member is None and key is None:
+        raise BadCommand("say which member you are: member=NAME, or key=FILE")
+    name = keys.load(Path(key)).name if member is None and key is not None else str(member)
+    agreement.place(name)
+    return name
+
+
+def check(
+    agreement: File | Agreement,
+    model: Model,
+    *,
+    member: str | None = None,
+    key: File | None = None,
+    ledger: File | None = None,
+    rows: Rows = None,
+    effort: MipLimits = USUAL,
+) -> list[str]:
+    """What `party check` says about a model, line by line. Sends nothing. Secret.
+
+    Give your name or your key. Raises what `join` would raise. A line that begins with `!` is a
+    doubt.
+    """
+    agreed = _read(agreement)
+    path = None if key is None else Path(key)
+    if ledger is None and path is not None:
+        ledger = path.with_suffix(".ledger")
+    return list(
+        check_lines(
+            agreed,
+            _member(agreed, member, key),
+            model=model,
+            key=path,
+            ledger=None if ledger is None else Path(ledger),
+            data_set=None,
+            effort=effort,
+            rows=row_map(rows),
+        )
+    )
+
+
+def rehearse(
+    agreement: File | Agreement,
+    model: Model,
+    *,
+    member: str | None = None,
+    key: File | None = None,
+    sessions: int = 20,
+    worth: float | None = None,
+    rows: Rows = None,
+    effort: MipLimits = USUAL,
+) -> dict[str, Any]:
+    """The figures of `party rehearse --json`: sessions with invented partners. Sends nothing."""
+    agreed = _read(agreement)
+    name = _member(agreed, member, key)
+    data = company_model.read(model, agreed, row_map(rows))
+    return rehearsed(agreed, name, data, sessions=sessions, worth=worth, limits=effort)
 
 
 # More than 8 parameters: each is a plain option of `party join`.
@@ -102,22 +258,24 @@ def join(
     data_set: str | None = None,
     limit: Limit | None = None,
     effort: MipLimits = USUAL,
+    rows: Rows = None,
     listen: str | None = None,
     seed: int | None = None,
-    progress: bool = False,
+    progress: Progress = False,
 ) -> Result:
     """Take part in a session with a model until it ends, or resume it.
 
     The options are those of `party join`. `ledger` is NAME.ledger beside the key by default. With
     `out`, the files of docs/RESULT.md are written there. `limit` is a lifetime budget for the data
     set; without one, the first session's budget becomes the limit. `effort` limits the search of
-    models with integers. `seed` is for rehearsals only. `progress` shows rounds on standard error.
+    models with integers. `rows` names the row of each resource that has another name in the model.
+    `seed` is for rehearsals only. `progress` shows rounds on standard error, or is a function that
+    is called with each round and their number.
 
     Raises a `SottoError` whose `exit_code` is that of `party join`. A quota that is too small is no
     error here: `plan` is None then.
     """
-    if not isinstance(agreement, Agreement):
-        agreement = read_agreement(Path(agreement))
+    agreement = _read(agreement)
     config = PartyConfig(
         agreement=agreement,
         model=model,
@@ -127,10 +285,15 @@ def join(
         data_set=data_set,
         limit=limit,
         mip_limits=effort,
+        rows=row_map(rows),
         listen=listen,
         seed=seed,
     )
-    view = ProgressView(agreement) if progress else View()
+    view = View()
+    if callable(progress):
+        view = _CallbackView(agreement, progress)
+    elif progress:
+        view = ProgressView(agreement)
     conclusion = run_session(config, view)
     return Result(
         member=conclusion.company.member,
@@ -138,3 +301,11 @@ def join(
         settlement=conclusion.settlement,
         names=conclusion.company.data.names,
     )
+
+
+async def join_async(agreement: File | Agreement, model: Model, **options: Any) -> Result:
+    """`join` in a thread of its own, for asyncio and notebooks. The options are those of `join`.
+
+    A cancelled task does not end the session: it goes on in its thread, as a member should.
+    """
+    return await asyncio.to_thread(join, agreement, model, **options)

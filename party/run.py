@@ -18,6 +18,7 @@ from party.model import company_model
 from party.model.ball_response import responder
 from party.model.best_response import USUAL, MipLimits, Responder
 from party.model.company_model import CompanyModel, Model
+from party.model.shared_rows import OWN_NAMES, RowMap
 from party.network.loop import PartyLoop
 from party.release.noise import DiscreteGaussian, SeededGaussian
 from party.release.pacing import solving_seconds
@@ -31,6 +32,11 @@ from protocol.runtime.sockets import require_network
 
 if TYPE_CHECKING:  # needed when a session is over: it would slow its start
     from party.settlement.settle import Settlement
+
+LOSES = (
+    "with its whole numbers your plan leaves you worse off than alone. Read report.html before you "
+    "act. Only you see this line"
+)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -49,6 +55,8 @@ class PartyConfig:
     #: A lifetime limit for that data set.
     limit: Limit | None = None
     mip_limits: MipLimits = USUAL
+    #: Which rows of the model are which resources.
+    rows: RowMap = OWN_NAMES
     #: Where to listen in a mesh, if the agreement has no address for this member.
     listen: str | None = None
     #: Repeatable noise, for rehearsals only.
@@ -88,8 +96,23 @@ class Conclusion:
             company.data, self.outcome, company.member, self.allocation, effort=company.mip_limits
         )
 
+    def require_trade(self) -> None:
+        """Raise if the session ended without trade."""
+        if self.outcome.no_trade:
+            raise errors.NoTrade(
+                "the session ended without trade: every member keeps what it brings, and none "
+                "pays. The lines above and report.html say why and what would help"
+            )
+
     def require_plan(self) -> None:
         """Raise if the company has no plan within its quota."""
+        if self.settlement.unsolved:
+            raise errors.Unsolved(
+                "the solver finds no plan within your quota, and cannot prove that there is none. "
+                "The session is sealed all the same. Scale the model's coefficients closer to 1, "
+                "or allow more time with --mip-time-limit, and run `party result`. Only you see "
+                "this line and the exit code"
+            )
         if self.settlement.within_quota is None:
             raise errors.QuotaTooSmall(
                 "your quota is too small for any plan of your model; report.html says what is "
@@ -114,7 +137,7 @@ def run_session(config: PartyConfig, view: View) -> Conclusion:
         )
     if config.out is not None:
         result_files.ensure_dir(config.out)
-    data = company_model.read(config.model, agreement)
+    data = company_model.read(config.model, agreement, config.rows)
     path = config.ledger_path
     if not agreement.rehearsal and not path.exists():
         budget_marker.require_marked(config.key, path, None)  # before it is made
@@ -192,26 +215,36 @@ def conclude(outcome: Outcome, company: Company, out: Path | None, view: View) -
     # First, in any case: the ledger then destroys the company's demands.
     allocation = own_allocation(outcome, company.member, company.ledger)
     conclusion = Conclusion(company, outcome, allocation)
+    member, data, ledger = company.member, company.data, company.ledger
+    if out is not None:  # files first: nothing that is shown may keep them from being written
+        settled = conclusion.settlement
+        result_files.write_result(
+            outcome, member, data, settlement=settled, ledger=ledger, folder=out
+        )
     view.outcome(outcome)
     if out is not None:
-        result_files.write_result(
-            outcome,
-            company.member,
-            company.data,
-            settlement=conclusion.settlement,
-            ledger=company.ledger,
-            folder=out,
-            on_report=view.report,
+        view.report(
+            result_files.write_report(
+                outcome, member, data, settlement=settled, ledger=ledger, folder=out
+            )
         )
+    if out is not None and conclusion.settlement.loses:
+        view.warn(LOSES)
     view.finished(result_files.public_result(outcome, company.member), out)
     return conclusion
 
 
 def write_again(
-    agreement: Agreement, model: Path, *, ledger: Path, out: Path, mip_limits: MipLimits
+    agreement: Agreement,
+    model: Path,
+    *,
+    ledger: Path,
+    out: Path,
+    mip_limits: MipLimits,
+    rows: RowMap = OWN_NAMES,
 ) -> None:
     """Write the files of a session again, from the ledger. Raises what the session ended with."""
-    data = company_model.read(model, agreement)
+    data = company_model.read(model, agreement, rows)
     member, data_set = accounts.find_session(ledger, agreement)
     result_files.ensure_dir(out)
     with closing(Ledger(ledger, agreement, member, data_set=data_set)) as opened:
@@ -236,4 +269,5 @@ def write_again(
             f"the seals of {', '.join(map(repr, outcome.unsealed))} are missing; run `party join` "
             "again when these members are back, or another member that has their seals"
         )
+    conclusion.require_trade()
     conclusion.require_plan()

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from protocol.errors import BadCommand, BadTranscript, Incomplete, Unsealed
+from protocol.errors import BadCommand, BadTranscript, Incomplete, Inconsistent, NoTrade, Unsealed
 from protocol.runtime.cli import add_command, command_line, run
 from protocol.runtime.files import read_agreement, read_transcript
 
@@ -38,7 +38,9 @@ exit codes:
   0   valid, complete and sealed by all members
   9   not valid: the message says which byte or round
   21  valid and complete, but seals of members are missing
-  22  valid, but it stops before the end of the session"""
+  22  valid, but it stops before the end of the session
+  23  valid and sealed; the session ended without trade
+  24  valid and sealed, but answers contradict each other, with or without trade"""
 
 _REPORT = """\
 Verify a transcript as `protocol audit` does, and write its outcome as one HTML page. The page
@@ -118,6 +120,14 @@ def _audit(options: argparse.Namespace) -> None:
             "seals of members are missing, so this outcome binds no member; ask a member that has "
             "finished for its copy"
         )
+    if outcome.inconsistencies:
+        named = ", ".join(found.member for found in outcome.inconsistencies if found.member)
+        raise Inconsistent(
+            "answers contradict each other by more than the agreement allows "
+            f"({named or 'masks hide whose'}); the lines above say in which rounds and by how much"
+        )
+    if outcome.no_trade:
+        raise NoTrade("the session ended without trade; the lines above say why")
 
 
 def _report(options: argparse.Namespace) -> None:

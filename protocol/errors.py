@@ -36,6 +36,12 @@ class BadData(LocalError):
     exit_code = 4
 
 
+class Unsolved(BadData):
+    """The solver can neither solve the model nor prove that it has no solution."""
+
+    exit_code = 34
+
+
 class BadKey(LocalError):
     """A key file is missing, readable by others, or another one. Use the key of the agreement."""
 
@@ -166,3 +172,18 @@ class Incomplete(Unavailable):
     """A transcript verifies, but its session had not ended. Ask for a later copy."""
 
     exit_code = 22
+
+
+class NoTrade(Unavailable):
+    """The session ended without trade: every member keeps its endowment. The report says why.
+
+    It follows from public numbers, so every member ends with this code.
+    """
+
+    exit_code = 23
+
+
+class Inconsistent(Unavailable):
+    """A transcript verifies, but answers in it contradict each other. Ask the member named."""
+
+    exit_code = 24

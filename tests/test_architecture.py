@@ -149,10 +149,10 @@ def test_only_the_gate_draws_noise(path: Path) -> None:
 def test_only_gate_and_settlement_read_the_solution(path: Path) -> None:
     """No other module of a party asks the private problem for its answer, except the solver."""
     readers = (
-        *("party.release.gate", "party.settlement.settle"),
+        *("party.release.gate", "party.settlement.settle", "party.settlement.mixture"),
         *("party.model.solver_process", "party.model.ball_response"),
     )
-    if module(path) not in (*readers, "party.check"):
+    if module(path) not in (*readers, "party.model_check"):
         assert not [call for call in calls(path) if call.endswith(".answer")]
 
 

@@ -18,10 +18,10 @@ from party.model.best_response import (
     Answer,
     MipLimits,
     Subproblem,
-    rescaled,
     subproblem,
 )
 from party.model.company_model import CompanyModel
+from party.model.scaling import Scale
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
 from protocol.errors import BadData
@@ -54,15 +54,31 @@ class BallSubproblem(Subproblem):
         axes: Floats,
         kept: Floats,
     ) -> None:
+        self._center, self._axes = center, np.where(axes > 0.0, axes, 1.0)
+        self._free, self._kept = axes > 0.0, kept
+        #: Unit vectors, in half axes, at which the ball has a tangent in the program.
+        self._directions: list[Floats] = []
         super().__init__(
             data, np.minimum(ceiling, center + axes), limits, np.maximum(floor, center - axes)
         )
-        self._center, self._axes = center, np.where(axes > 0.0, axes, 1.0)
-        self._free = axes > 0.0
-        if (kept < 1.0).any():
-            self._add_second_plan(data, kept)
         if self.answer(np.zeros(len(center))) is None:
             raise BadData("the model is infeasible within this member's ball")
+
+    def _load(self, scale: Scale) -> None:
+        """Load the model at a scale, with the second plan and all cuts found so far."""
+        super()._load(scale)
+        if self._has_second_plan:
+            self._add_second_plan()
+        for direction in self._directions:
+            self._add_cut(direction)
+
+    @property
+    def _has_second_plan(self) -> bool:
+        return bool((self._kept < 1.0).any())
+
+    def _run_interior_point(self, prices: Floats) -> bool:
+        """Our own method knows the columns of one plan only."""
+        return not self._has_second_plan and super()._run_interior_point(prices)
 
     def answer(self, prices: Floats) -> Answer | None:
         """The best plan within the ball, or within all cuts found so far."""
@@ -74,12 +90,13 @@ class BallSubproblem(Subproblem):
             size = float(np.sqrt((apart * apart).sum()))
             if size <= 1.0 + _OUTSIDE:
                 break
-            self._cut(apart / size)
+            self._directions.append(apart / size)
+            self._add_cut(apart / size)
         return answer
 
-    def _cut(self, direction: Floats) -> None:
+    def _add_cut(self, direction: Floats) -> None:
         """Add direction·(s − c)/A ≤ 1, scaled so that its coefficients are near 1."""
-        slope = direction / self._axes / self._unit_scale
+        slope = direction / self._axes / self._scale.units
         size = float(np.abs(slope).max())
         limit = (1.0 + float((direction * self._center / self._axes).sum())) / size
         used = np.flatnonzero(slope)
@@ -89,9 +106,9 @@ class BallSubproblem(Subproblem):
         if self._data.integer is not None or self._data.quadratic is not None:
             self._solver.clearSolver()  # its last plan, basis or active set lacks the row
 
-    def _add_second_plan(self, data: CompanyModel, kept: Floats) -> None:
+    def _add_second_plan(self) -> None:
         """Add columns x′ with all private rows and A x′ ≤ kept·s."""
-        solver, scaled = self._solver, rescaled(data, self._unit_scale)
+        solver, data = self._solver, self._scale.applied(self._data)
         first, none = solver.getNumCol(), np.zeros(0)
         n, m, rows = data.columns, data.resources, data.private_rows
         empty = np.zeros(n, dtype=np.int32), np.zeros(0, dtype=np.int32), none
@@ -100,7 +117,7 @@ class BallSubproblem(Subproblem):
             whole = np.flatnonzero(data.integer).astype(np.int32) + first
             for column in whole.tolist():
                 solver.changeColIntegrality(column, highspy.HighsVarType.kInteger)
-        start, index, value = _by_rows(scaled, first, self._price_columns, kept)
+        start, index, value = _by_rows(data, first, self._price_columns, self._kept)
         lower = np.concatenate([np.full(m, -np.inf), data.row_lower])
         upper = np.concatenate([np.zeros(m), data.row_upper])
         solver.addRows(m + rows, lower, upper, len(index), start, index, value)

@@ -13,18 +13,24 @@ from typing import Protocol
 import highspy
 import numpy as np
 
-from party.model.company_model import CompanyModel
-from party.model.model_file import LARGE
+from party.model import interior_point
+from party.model.company_model import CompanyModel, uses
+from party.model.scaling import Scale, scales
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
-from protocol.errors import BadCommand, BadData
+from protocol.errors import BadCommand, BadData, Unsolved
 from protocol.numeric import Floats
 
 _OPTIMAL = highspy.HighsModelStatus.kOptimal
-_CERTAIN = (_OPTIMAL, highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnbounded)
-_LARGEST_EXPONENT = 30  # a unit is divided into at most 2^30
+_INFEASIBLE = highspy.HighsModelStatus.kInfeasible
+_UNBOUNDED = highspy.HighsModelStatus.kUnbounded
 _PRIMAL_SIMPLEX = 4  # after a change of costs the basis stays primal feasible
 _FEASIBLE = 2  # HiGHS: the solution is feasible, but perhaps not optimal
+_OTHER_METHODS = ({"solver": "ipm"}, {"presolve": "off"})
+"""For linear programs, if the simplex method fails."""
+
+_LARGE_COLUMNS = 5_000
+"""From here on the interior-point method is faster than the simplex method without a basis."""
 
 
 @dataclass(frozen=True)
@@ -32,11 +38,18 @@ class MipLimits:
     """How long to search for the best integer plan.
 
     The search ends with a plan whose relative gap to the best is proved to be at most `gap`, or
-    after `seconds` with the best plan found so far.
+    after `seconds` with the best plan found so far. Where answers have an agreed gap in money, that
+    takes the place of `gap`.
     """
 
     gap: float = 1e-4
     seconds: float = 10.0
+    #: What a price of 1 adds to the agreed gap of an answer, for each resource; empty if none is.
+    agreed: tuple[float, ...] = ()
+
+    def in_money(self, prices: Floats) -> float:
+        """The agreed gap of an answer at these prices; 0 if there is none."""
+        return math.fsum(a * abs(p) for a, p in zip(self.agreed, prices.tolist(), strict=False))
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.gap < 1.0:
@@ -94,43 +107,115 @@ class Subproblem:
         self._data = data
         self._limits = limits
         floor = np.minimum(ceiling, 0.0) if floor is None else floor
-        size = np.maximum(np.abs(ceiling), np.abs(floor))
-        status = self._load(unit_scale(data, size), ceiling, floor)
-        if data.quadratic is not None and status not in _CERTAIN:
-            # HiGHS' method for quadratic objectives can fail with scaled units.
-            status = self._load(np.ones_like(size), ceiling, floor)
-        if status != _OPTIMAL:
-            raise self._refusal(status)
+        self._range = ceiling, floor
+        #: The plan and the demand of our own method, if HiGHS failed.
+        self._interior: Floats | None = None
+        self._scales = list(scales(data, np.maximum(np.abs(ceiling), np.abs(floor))))
+        self._load(self._scales[0])
+        if data.integer is None:
+            if not self._solve_first(np.zeros(data.resources)):
+                raise self._refusal()
+            return
+        if _status(_relaxed(self._scale.applied(data), *self._scaled_range)) != _OPTIMAL:
+            raise self._refusal()
+        self._find_integer_plan()
+
+    @property
+    def _scaled_range(self) -> tuple[Floats, Floats]:
+        """The ceiling and the floor at the present scale."""
+        ceiling, floor = self._range
+        return ceiling * self._scale.units, floor * self._scale.units
+
+    def _load(self, scale: Scale) -> None:
+        """Load the model at a scale, at prices 0."""
+        self._scale = scale
+        data = scale.applied(self._data)
+        self._solver = loaded(model(data, *self._scaled_range), hessian(data), self._limits)
         if data.quadratic is not None:
             self._solver.setOptionValue("qp_allow_hot_start", True)
-        elif data.integer is None:
+
+    def _solve_first(self, prices: Floats) -> bool:
+        """Solve from nothing. A large program starts with HiGHS' interior-point method."""
+        if self._data.quadratic is None and self._columns >= _LARGE_COLUMNS:
+            self._solver.setOptionValue("solver", "ipm")
+            if self._run():
+                self._solver.setOptionValue("solver", "simplex")  # from the basis that was found
+                return True
+            self._load(self._scale)
+        return self._solve(prices)
+
+    def _solve(self, prices: Floats) -> bool:
+        """Solve at these prices: warm, from the beginning, by other methods, at other scales."""
+        self._set_prices(prices)
+        if self._run():
+            return True
+        self._solver.clearSolver()
+        if self._run():
+            return True
+        # A quadratic program that HiGHS calls unbounded need not be unbounded.
+        certain = (_INFEASIBLE,) if self._data.quadratic is not None else (_INFEASIBLE, _UNBOUNDED)
+        if self._data.integer is not None or self._status in certain:
+            return False
+        if self._data.quadratic is None and self._run_otherwise():
+            return True
+        for scale in self._scales:
+            self._load(scale)
+            self._set_prices(prices)
+            if self._run():
+                return True
+        return self._data.quadratic is not None and self._run_interior_point(prices)
+
+    def _run_interior_point(self, prices: Floats) -> bool:
+        """Whether our own method finds the plan of a concave model that HiGHS cannot solve."""
+        self._load(self._scales[0])
+        self._set_prices(prices)
+        program, terms = self._solver.getLp(), hessian(self._scale.applied(self._data))
+        if terms is not None and self._status != _INFEASIBLE:
+            self._interior = interior_point.solved(program, terms)
+        return self._interior is not None
+
+    def _run(self) -> bool:
+        """Whether HiGHS finds a plan from where it is."""
+        self._interior = None
+        self._status = _status(self._solver)
+        if not found(self._solver):
+            return False
+        if self._data.integer is None and self._data.quadratic is None:
             self._solver.setOptionValue("simplex_strategy", _PRIMAL_SIMPLEX)
-        else:
-            self._find_integer_plan()
+        return True
 
-    def _load(self, scale: Floats, ceiling: Floats, floor: Floats) -> highspy.HighsModelStatus:
-        """Load with units divided by `scale`; return the status of the LP relaxation."""
-        data, ceiling = rescaled(self._data, scale), ceiling * scale
-        self._unit_scale, self._floor = scale, floor * scale
-        self._solver = loaded(model(data, ceiling, self._floor), hessian(data), self._limits)
-        if data.integer is None:
-            return _status(self._solver)
-        return _status(_relaxed(data, ceiling, self._floor))
+    def _run_otherwise(self) -> bool:
+        """Whether another method finds a plan. The solver keeps its usual one afterwards."""
+        solver, done = self._solver, False
+        for options in _OTHER_METHODS:
+            before = {name: solver.getOptionValue(name)[1] for name in options}
+            solver.clearSolver()
+            for name, value in options.items():
+                solver.setOptionValue(name, value)
+            done = self._run()
+            for name, value in before.items():
+                solver.setOptionValue(name, value)
+            if done or self._status in (_INFEASIBLE, _UNBOUNDED):
+                break
+        return done
 
-    def _refusal(self, status: highspy.HighsModelStatus) -> BadData:
+    def _refusal(self) -> BadData:
         """The error for a model without a best plan."""
-        if status == highspy.HighsModelStatus.kUnbounded:
+        status = _status(_relaxed(self._scale.applied(self._data), *self._scaled_range))
+        if self._data.quadratic is not None and status != _INFEASIBLE:
+            status = self._status
+        if status == _UNBOUNDED:
             return BadData(
                 "the model is unbounded: its objective grows without end within the shared "
                 "capacities. Add the missing bound or row"
             )
-        if status != highspy.HighsModelStatus.kInfeasible:
-            return BadData(
+        if status != _INFEASIBLE:
+            return Unsolved(
                 "HiGHS can neither solve the model nor prove that it has no solution; scale its "
                 "coefficients closer to 1"
             )
         infinite = np.full(self._resources, math.inf)
-        if _status(_relaxed(rescaled(self._data, self._unit_scale), infinite, -infinite)) == status:
+        if _status(_relaxed(self._scale.applied(self._data), infinite, -infinite)) == status:
             return BadData(
                 "the model is infeasible for any amount of the shared resources; check its private "
                 "rows and bounds"
@@ -150,7 +235,7 @@ class Subproblem:
                 "or relax integer columns"
             )
         if not found(self._solver):
-            raise BadData(
+            raise Unsolved(
                 f"HiGHS finds no plan in whole numbers within {self._limits.seconds:g} seconds; "
                 "give it more time with --mip-time-limit"
             )
@@ -162,7 +247,8 @@ class Subproblem:
 
     def _set_prices(self, prices: Floats) -> None:
         """Change the prices; the next run starts from the last basis, plan or active set."""
-        solver, costs = self._solver, -prices / self._unit_scale
+        solver, scale = self._solver, self._scale
+        costs = -prices * scale.money / scale.units
         if self._data.integer is None and self._data.quadratic is None:
             solver.changeColsCost(self._resources, self._price_columns, costs)
             return  # HiGHS keeps the basis
@@ -186,23 +272,28 @@ class Subproblem:
 
         An integer plan is the best one found within the `MipLimits`.
         """
-        solver = self._solver
-        self._set_prices(prices)
-        solver.run()
-        if not found(solver):
-            solver.clearSolver()
-            solver.run()
-            if not found(solver):
-                return None
-        values = np.array(solver.getSolution().col_value)
+        if self._data.integer is not None:
+            agreed = self._limits.in_money(prices)
+            self._solver.setOptionValue("mip_abs_gap", agreed * self._scale.money)
+            self._solver.setOptionValue("mip_rel_gap", 0.0 if agreed else self._limits.gap)
+        if not self._solve(prices):
+            return None
+        solver, values = self._solver, self._interior
+        if values is None:
+            values = np.array(solver.getSolution().col_value)
         plan = values[: self._columns]
         demand = values[self._columns : self._columns + self._resources]
         # At price 0 any amount from the consumption up to the ceiling is optimal. Taking the
         # least makes the answer independent of the basis that the solver started from.
         if np.count_nonzero(prices) < self._resources:
-            unused = np.array(solver.allConstrValues())[: self._resources]
-            demand = np.where(prices == 0.0, np.maximum(demand + unused, self._floor), demand)
-        demand = demand / self._unit_scale
+            if self._interior is None:
+                unused = np.array(solver.allConstrValues())[: self._resources]
+            else:
+                unused = self._scale.units * uses(self._data, plan) - demand
+            demand = np.where(
+                prices == 0.0, np.maximum(demand + unused, self._scaled_range[1]), demand
+            )
+        demand = demand / self._scale.units
         utility = float(self._data.utility @ plan) + self._data.offset
         if self._data.quadratic is not None:
             utility += self._data.quadratic.value_at(plan)
@@ -214,31 +305,9 @@ def subproblem(
 ) -> Subproblem:
     """The subproblem of a member, from its floor to its share of each capacity."""
     row, q = agreement.place(name), quantities(agreement)
+    gap = (agreement.pricing.answer_gap or 0.0) / len(agreement.members)
+    limits = replace(limits, agreed=tuple((gap * q.capacity).tolist()))
     return Subproblem(data, q.floor[row] + q.share[row] * q.capacity, limits, q.floor[row])
-
-
-def unit_scale(data: CompanyModel, size: Floats) -> Floats:
-    """By how much to divide each unit, so that amounts up to `size` reach at least 1.
-
-    HiGHS has an absolute tolerance of 1e-7, which is too coarse for sizes below 1. The scale is a
-    power of two, so that nothing is rounded. It is at least 1, and small enough that HiGHS neither
-    drops a small coefficient nor refuses a large one.
-    """
-    largest = np.zeros(data.resources)
-    shared = data.index < data.resources
-    np.maximum.at(largest, data.index[shared], np.abs(data.value[shared]))
-    room = math.frexp(LARGE)[1] - 1 - np.frexp(largest)[1]
-    size = np.abs(size)
-    wanted = np.where((size > 0.0) & np.isfinite(size), 1 - np.frexp(size)[1], 0)
-    scale: Floats = np.ldexp(1.0, np.clip(np.minimum(wanted, room), 0, _LARGEST_EXPONENT))
-    return scale
-
-
-def rescaled(data: CompanyModel, scale: Floats) -> CompanyModel:
-    """The model with the unit of each shared resource divided by `scale`."""
-    shared = data.index < data.resources
-    factor = np.where(shared, scale[np.where(shared, data.index, 0)], 1.0)
-    return replace(data, value=data.value * factor)
 
 
 def model(data: CompanyModel, ceiling: Floats, floor: Floats | None = None) -> highspy.HighsLp:

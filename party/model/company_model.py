@@ -10,18 +10,17 @@ integer, or the objective may have concave quadratic terms ½ x·Q x.
 
 import math
 import os
-import re
 import stat
 import zipfile
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from party.model import model_file, modelling_tools
-from party.model.model_file import (
+from party.model.linear_program import (
     HUGE,
     LARGE,
     Flags,
@@ -30,8 +29,9 @@ from party.model.model_file import (
     Quadratic,
     column_wise,
 )
+from party.model.shared_rows import OWN_NAMES, RowMap, locate
 from protocol.agreement.model import Agreement
-from protocol.errors import BadData
+from protocol.errors import BadCommand, BadData
 from protocol.numeric import Floats
 from protocol.runtime.process_memory import keep_private
 
@@ -81,26 +81,41 @@ class CompanyModel:
         return len(self.row_lower)
 
 
+def uses(data: CompanyModel, plan: Floats) -> Floats:
+    """How much of each resource a plan needs, up to rounding. Secret."""
+    columns = np.repeat(np.arange(data.columns), np.diff(data.start))
+    shared = data.index < data.resources
+    needed = np.zeros(data.resources)
+    np.add.at(needed, data.index[shared], data.value[shared] * plan[columns[shared]])
+    return needed
+
+
 Model = str | os.PathLike[str] | Any
 """A model file (`.mps`, `.mps.gz`, `.lp` or `.npz`), or a model of a tool in `TOOLS`."""
 
 
-def read(model: Model, agreement: Agreement) -> CompanyModel:
+def read(model: Model, agreement: Agreement, rows: RowMap = OWN_NAMES) -> CompanyModel:
     """Read a model from a file or from a modelling tool. Raises only `BadData`.
 
-    It first closes the memory of this process to other processes.
+    `rows` names the rows of resources that have other names in the model. It first closes the
+    memory of this process to other processes.
     """
     keep_private()
     if not isinstance(model, str | os.PathLike):
-        return _arrange(modelling_tools.read(model), agreement)
+        return _arrange(modelling_tools.read(model), agreement, rows)
     path = Path(model)
     if not path.is_file():
         raise BadData(f"there is no model file {str(path)!r}; check --data")
     name = path.name.lower()
     if name.endswith(".npz"):
+        if rows != OWN_NAMES:
+            raise BadCommand(
+                f"{path.name!r} has no names of rows: its A has one row for each shared resource, "
+                "in the order of the agreement. Leave out --row and --rows"
+            )
         return from_arrays(_read_arrays(path), agreement)
     if name.endswith((".mps", ".mps.gz", ".lp")):
-        return _arrange(model_file.read(path), agreement)
+        return _arrange(model_file.read(path), agreement, rows)
     raise BadData(f"{path.name!r} is not a .mps, .mps.gz, .lp or .npz file; save it as one")
 
 
@@ -226,17 +241,15 @@ def _require_ordered(lower: Floats, upper: Floats) -> None:
         )
 
 
-def _arrange(program: LinearProgram, agreement: Agreement) -> CompanyModel:
+def _arrange(program: LinearProgram, agreement: Agreement, row_map: RowMap) -> CompanyModel:
     """Put the resource rows first, in the order of the agreement and as upper limits."""
-    program = _with_opposites(program, agreement)
+    program, order = locate(program, agreement, row_map)
     opposites = {r.opposite for r in agreement.resources}
     rows, index = program.rows, program.index
-    order, sign = [], np.ones(len(rows))
-    for resource in agreement.resources:
-        row = _resource_row(resource.name, rows)
-        order.append(row)
+    sign = np.ones(len(rows))
+    for resource, row in zip(agreement.resources, order, strict=True):
         if resource.name not in opposites:
-            sign[row] = _direction(resource.name, program, row)
+            sign[row] = _direction(rows[row], program, row)
     shared = set(order)
     order += [i for i in range(len(rows)) if i not in shared]
     position = np.empty(len(rows), dtype=np.int32)
@@ -264,30 +277,6 @@ def _arrange(program: LinearProgram, agreement: Agreement) -> CompanyModel:
     )
 
 
-def _with_opposites(program: LinearProgram, agreement: Agreement) -> LinearProgram:
-    """Add a negated row for each resource with an opposite, unless the model has that row."""
-    for resource in agreement.resources:
-        found = _rows_named(resource.opposite, program.rows) if resource.opposite else []
-        if len(found) != 1 or _rows_named(resource.name, program.rows):
-            continue
-        [row] = found
-        column = np.repeat(np.arange(len(program.columns)), np.diff(program.start))
-        own = program.index == row
-        program = replace(
-            program,
-            rows=[*program.rows, resource.name],
-            row_lower=np.append(program.row_lower, -math.inf),
-            row_upper=np.append(program.row_upper, 0.0),
-            **column_wise(
-                len(program.columns),
-                np.append(column, column[own]),
-                np.append(program.index, np.full(own.sum(), len(program.rows))),
-                np.append(program.value, -program.value[own]),
-            ),
-        )
-    return program
-
-
 def _require_solvable(program: LinearProgram, quadratic: Quadratic) -> None:
     """Refuse a quadratic objective that HiGHS cannot solve to optimality."""
     if program.integer.any():
@@ -303,27 +292,6 @@ def _require_solvable(program: LinearProgram, quadratic: Quadratic) -> None:
             f"{program.columns[column]!r} or in one that shares a product with it. Prices cannot "
             "lead to the best plan then. Change the sign of those terms, or make them linear"
         )
-
-
-def _resource_row(name: str, rows: list[str]) -> int:
-    found = _rows_named(name, rows)
-    if len(found) != 1:
-        count = "no row" if not found else f"{len(found)} rows"
-        raise BadData(
-            f"the model has {count} named {name!r}; it needs exactly one row "
-            "for each shared resource, whose left-hand side is what the company consumes"
-        )
-    return found[0]
-
-
-def _rows_named(resource: str, rows: list[str]) -> list[int]:
-    """The rows with the name of a resource, or with that name as a tool writes it.
-
-    Pyomo writes `c_u_NAME_` or `c_l_NAME_`, linopy `NAME#` with a number.
-    """
-    exact = [i for i, row in enumerate(rows) if row == resource]
-    spelling = re.compile(rf"c_[ul]_{re.escape(resource)}_|{re.escape(resource)}#\d+")
-    return exact or [i for i, row in enumerate(rows) if spelling.fullmatch(row)]
 
 
 def _direction(name: str, program: LinearProgram, row: int) -> float:

@@ -5,7 +5,12 @@ not already in use. Everything here is secret, and no error contains a number of
 """
 
 import math
+import os
+import sys
 import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,11 +19,14 @@ import highspy
 import numpy as np
 
 from party.model import model_file
-from party.model.model_file import LinearProgram
+from party.model.linear_program import LinearProgram, column_wise, refuse_infinite
 from protocol.errors import BadData
+from protocol.numeric import Floats
 
 TOOLS = ("highspy.Highs", "linopy.Model", "pyomo.ConcreteModel", "pulp.LpProblem")
 """The classes that can be read, for messages."""
+
+_OUTPUT = threading.Lock()
 
 
 def read(model: Any) -> LinearProgram:
@@ -42,16 +50,62 @@ def read(model: Any) -> LinearProgram:
     return program
 
 
+def write_back(model: Any, names: Sequence[str], values: Floats) -> None:
+    """Put a plan into the variables of a tool's model, in the order in which they were read."""
+    tool = type(model).__module__.partition(".")[0]
+    if isinstance(model, highspy.Highs):
+        solution = highspy.HighsSolution()
+        solution.col_value = values.tolist()
+        model.setSolution(solution)
+    elif tool == "linopy":
+        _into_linopy(model, values)
+    elif tool == "pulp":
+        for variable, value in zip(model.variables(), values.tolist(), strict=True):
+            variable.varValue = value
+    elif hasattr(model, "component_data_objects"):
+        for name, value in zip(names, values.tolist(), strict=True):
+            variable = model.find_component(name)
+            if variable is not None:  # None for the column of the objective's constant
+                variable.set_value(value, skip_validation=True)
+    else:
+        raise BadData(f"a {type(model).__name__} has no variables to write to")
+
+
+def _into_linopy(model: Any, values: Floats) -> None:
+    labels = np.asarray(model.matrices.vlabels)
+    by_label = np.full(int(labels.max()) + 2, np.nan)  # the label -1 is a masked variable
+    by_label[labels] = values
+    for name in model.variables:
+        variable = model.variables[name]
+        filled = by_label[np.asarray(variable.labels)]
+        variable.solution = variable.labels.astype(float).copy(data=filled)
+    model.status = "ok"  # without it linopy does not show a solution
+
+
 def _from_linopy(model: Any) -> LinearProgram:
     """Drop the `#` and the number that linopy adds to every name."""
-    program = model_file.from_highs(
-        model.to_highspy(explicit_coordinate_names=True, set_names=True)
-    )
+    with _quiet():
+        solver = model.to_highspy(explicit_coordinate_names=True, set_names=True)
+    program = model_file.from_highs(solver)
 
     def plain(names: list[str]) -> list[str]:
         return [name.rpartition("#")[0] or name for name in names]
 
     return replace(program, columns=plain(program.columns), rows=plain(program.rows))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Drop what a library writes to standard output: a program may read ours."""
+    with _OUTPUT, open(os.devnull, "w") as nowhere:
+        sys.stdout.flush()
+        before = os.dup(1)
+        try:
+            os.dup2(nowhere.fileno(), 1)
+            yield
+        finally:
+            os.dup2(before, 1)
+            os.close(before)
 
 
 def _from_pyomo(model: Any) -> LinearProgram:
@@ -66,7 +120,34 @@ def _from_pyomo(model: Any) -> LinearProgram:
         # Pyomo turns a constant of the objective into a column of its own.
         return [getattr(o, "name", n) for o, n in zip(found, names, strict=True)]
 
-    return replace(program, columns=original(program.columns), rows=original(program.rows))
+    named = replace(program, columns=original(program.columns), rows=original(program.rows))
+    return _with_ranges(named)
+
+
+def _with_ranges(program: LinearProgram) -> LinearProgram:
+    """Merge the two rows that Pyomo writes for each range: they have one name."""
+    first = {name: i for i, name in reversed(list(enumerate(program.rows)))}
+    if len(first) == len(program.rows):
+        return program
+    lower, upper = program.row_lower.copy(), program.row_upper.copy()
+    for i, name in enumerate(program.rows):
+        lower[first[name]] = max(lower[first[name]], program.row_lower[i])
+        upper[first[name]] = min(upper[first[name]], program.row_upper[i])
+    kept = sorted(first.values())
+    position = np.full(len(program.rows), -1, dtype=np.int32)
+    position[kept] = np.arange(len(kept))
+    index = position[program.index]
+    column = np.repeat(np.arange(len(program.columns)), np.diff(program.start))
+    entries = index >= 0
+    return replace(
+        program,
+        rows=[program.rows[i] for i in kept],
+        row_lower=lower[kept],
+        row_upper=upper[kept],
+        **column_wise(
+            len(program.columns), column[entries], index[entries], program.value[entries]
+        ),
+    )
 
 
 def _from_pulp(model: Any) -> LinearProgram:
@@ -95,11 +176,11 @@ def _from_pulp(model: Any) -> LinearProgram:
         upper=np.array([math.inf if v.upBound is None else v.upBound for v in columns], float),
         row_lower=np.where(sense < 0, -math.inf, limit),
         row_upper=np.where(sense > 0, math.inf, limit),
-        **model_file.column_wise(len(columns), np.array(column, dtype=np.int32), index, value),
+        **column_wise(len(columns), np.array(column, dtype=np.int32), index, value),
         integer=np.array([v.cat == "Integer" for v in columns], dtype=np.bool_),
         quadratic=None,
     )
     if not program.columns:
         raise BadData("the model is empty: it has no columns")
-    model_file.refuse_infinite(program)
+    refuse_infinite(program)
     return program

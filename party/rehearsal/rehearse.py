@@ -11,14 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from party.check import pace_for
 from party.model.ball_response import responder
 from party.model.best_response import USUAL, MipLimits
 from party.model.company_model import CompanyModel, dense
+from party.model_check import pace_for
 from party.rehearsal.in_process import Player, players, run
-from party.settlement.settle import own_allocation, settle
+from party.settlement.settle import own_allocation, plan_within, settle
+from protocol.agreement.endowment import endowment
 from protocol.agreement.model import Agreement
-from protocol.agreement.quantities import quantities
+from protocol.agreement.quantities import amounts, quantities
 from protocol.errors import BadCommand
 from protocol.outcome.ball_quota import levied
 from protocol.outcome.outcome import Outcome, outcome
@@ -27,6 +28,8 @@ from protocol.planning.incentives import incentives
 from protocol.planning.synthetic_market import Companies, without_noise
 from protocol.privacy.calibration import Calibration
 from protocol.privacy.sensitivity import first_caps
+
+_NEGLIGIBLE = 1e-5
 
 SESSIONS = 20
 """The default number of sessions."""
@@ -42,6 +45,11 @@ class SessionResult:
     payment: float
     gain: float | None
     seconds: float
+
+    @property
+    def negligible(self) -> float:
+        """A loss that is within the tolerances of session and solver."""
+        return _NEGLIGIBLE * max(abs(self.alone or 0.0), abs(self.payment))
 
     def __repr__(self) -> str:
         return "<private rehearsal>"
@@ -79,16 +87,12 @@ def rehearse(
 ) -> dict[str, Any]:
     """The figures that a session may bring. Secret.
 
-    `worth` is an estimate of each capacity's total value, if the agreement has none.
+    `worth` is an estimate of each capacity's total value, if the agreement has none. Without it,
+    the partners are about as large as the company itself.
     """
     guess = quantities(agreement).worth
     if guess is None:
-        if worth is None:
-            raise BadCommand(
-                f"the agreement {agreement.session!r} has no worth of its capacities, which the "
-                "invented partners need; estimate the value of a capacity with --worth"
-            )
-        guess = np.full(len(agreement.resources), worth)
+        guess = np.full(len(agreement.resources), worth or _own_worth(agreement, member, data))
     practice = replace(agreement, rehearsal=True)
     exact = without_noise(practice)
     variants = [practice] if agreement.privacy is None else [practice, exact]
@@ -119,6 +123,24 @@ def rehearse(
         "without_noise": _summary(results[1]) if len(results) > 1 else None,
         "incentives": incentives(agreement),
     }
+
+
+def _own_worth(agreement: Agreement, member: str, data: CompanyModel) -> float:
+    """A capacity's value if every member were like this company, spread evenly over resources."""
+    row = agreement.place(member)
+    least, most = (
+        plan_within(data, amounts(agreement, ticks, row), floor=quantities(agreement).floor[row])
+        for ticks in (0 * endowment(agreement)[row], endowment(agreement)[row])
+    )
+    if most is None:
+        raise BadCommand(
+            f"the agreement {agreement.session!r} has no worth of its capacities, and your model "
+            "has no plan alone from which to estimate one; give the value of a capacity with "
+            "--worth"
+        )
+    gained = most.utility - (0.0 if least is None else least.utility)
+    each = gained * len(agreement.members) / len(agreement.resources)
+    return each if each > 0.0 else 1.0
 
 
 def _run(
@@ -165,7 +187,7 @@ def _summary(results: list[SessionResult]) -> dict[str, Any]:
     return {
         "rounds": max(r.rounds for r in results),
         "without_plan": sum(r.utility is None for r in results),
-        "worse_off": sum(gain < 0.0 for gain in gains),
+        "worse_off": sum(r.gain is not None and r.gain < -r.negligible for r in results),
         "gain_mean": math.fsum(gains) / len(gains) if gains else None,
         "gain_worst": min(gains, default=None),
         "gain_best": max(gains, default=None),
@@ -178,7 +200,7 @@ def table_lines(figures: dict[str, Any], currency: str) -> Iterator[tuple[str, s
     sign = -1.0 if figures["minimises"] else 1.0
 
     def money(value: float | None, factor: float = 1.0) -> str:
-        return "–" if value is None else f"{factor * value:.6g} {currency}".rstrip()
+        return "–" if value is None else f"{factor * value + 0.0:.6g} {currency}".rstrip()
 
     count, alone = figures["sessions"], figures["alone"]
     earns = "costs" if figures["minimises"] else "earns"
@@ -193,7 +215,11 @@ def table_lines(figures: dict[str, Any], currency: str) -> Iterator[tuple[str, s
         yield "  in the best session", money(kind["gain_best"])
         yield "  sessions worse than alone", f"{kind['worse_off']} of {count}"
         yield "  sessions without a plan within the quota", f"{kind['without_plan']} of {count}"
-        yield "  average payment", money(kind["payment_mean"])
+        paid = kind["payment_mean"] < 0.0
+        yield (
+            "  average payment to you" if paid else "  average payment by you",
+            money(abs(kind["payment_mean"])),
+        )
         yield "  rounds", str(kind["rounds"])
     if figures["without_noise"] is not None:
         yield "noise of one release / capacity", f"{figures['noise_over_capacity']:.4g}"

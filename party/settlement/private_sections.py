@@ -40,6 +40,8 @@ from protocol.report.html import (
     section,
     table,
 )
+from protocol.report.terminal import outcome_figures
+from protocol.report.trade import why_no_trade
 from protocol.runtime.wait_times import WaitTimes
 
 VARIABLES = 50
@@ -50,6 +52,12 @@ def shortfall(agreement: Agreement, settlement: Settlement) -> list[Element]:
     """What is missing if the quota is too small for any plan."""
     if settlement.within_quota is not None:
         return []
+    if settlement.unsolved:
+        failed = (
+            "The solver found no plan within your quota, and did not prove that there is none. "
+            "Scale the coefficients of your model closer to 1, and run party result."
+        )
+        return [section("No plan was found", callout(failed))]
     heading, extra = "What you need above your quota", settlement.extra_ticks
     warning = callout(
         "Your quota is too small: the rows and bounds of your model need more, so no plan stays "
@@ -184,7 +192,7 @@ def _value(value: float, decimals: int | None) -> str:
     return fixed(round(Fraction(value) * 10**decimals), decimals)
 
 
-def certainty(outcome: Outcome, data: CompanyModel) -> Element:
+def certainty(outcome: Outcome, data: CompanyModel, settlement: Settlement) -> Element:
     """Whether the quota is available, what the session proves, and what that is about."""
     available = "What your quota allows is available if all companies stay within theirs."
     if outcome.quota_risk:
@@ -194,7 +202,7 @@ def certainty(outcome: Outcome, data: CompanyModel) -> Element:
         )
     texts = [
         f"The figures above are yours exactly: your own model was solved for them. {available}",
-        certified(outcome.agreement, certificate_figures(outcome), write=figure),
+        *(why_no_trade(outcome.agreement, outcome_figures(outcome)) or [_certified(outcome)]),
     ]
     if outcome.certificate is not None and data.integer is not None:
         # CERTIFICATE.md §7.
@@ -205,7 +213,34 @@ def certainty(outcome: Outcome, data: CompanyModel) -> Element:
             "within your quota is as good as that, nor that you are better off than alone. What "
             "you gain or lose is stated above, exactly."
         )
+    if settlement.mixture_loss is not None:
+        most = money(outcome.agreement, figure(settlement.mixture_loss))
+        texts.append(
+            f"Mixtures of your plans within your quota would earn at most {most} more than your "
+            "plan. No one else knows this amount."
+        )
     return section("How certain that is", *map(paragraph, texts))
+
+
+def _certified(outcome: Outcome) -> str:
+    return certified(outcome.agreement, certificate_figures(outcome), write=figure)
+
+
+def loss_with_integers(settlement: Settlement) -> list[Element]:
+    """A warning before the company acts, if its integer plan leaves it worse off than alone."""
+    if not settlement.loses:
+        return []
+    return [
+        section(
+            "Before you act",
+            callout(
+                "Your model has whole numbers. Your best plan within your quota, less your "
+                "payment, leaves you worse off than alone. No one else knows this, and the session "
+                "is sealed all the same. If you ask the others for another quota, you reveal "
+                "something about your data."
+            ),
+        )
+    ]
 
 
 def price_plan(outcome: Outcome, data: CompanyModel, settlement: Settlement) -> list[Element]:

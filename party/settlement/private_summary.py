@@ -152,6 +152,8 @@ def _payment(account: Account) -> Iterator[Content]:
 
 def _certainty(outcome: Outcome, data: CompanyModel) -> Content:
     """How far you can rely on it, in two sentences."""
+    if outcome.no_trade:
+        return "Your figures are exact. There is no trade: your quota is what you bring."
     if data.integer is not None and outcome.certificate is not None:
         return (
             "Your figures are those of your plan. Your model has whole numbers, so what the "
@@ -180,7 +182,11 @@ def _no_promise(outcome: Outcome) -> str:
     if outcome.agreement.privacy is not None:
         return "prices follow from numbers with noise"
     if outcome.certificate is not None:
-        return "quotas were cut, and may be less than what a company asked for"
+        excess = max(outcome.trade.excess) if outcome.trade else 0.0
+        return (
+            f"quotas were cut by up to {percent(max(excess, 1e-12))}, and a company that needs all "
+            "that it asked for may lack as much"
+        )
     return "the price rule of this session gives no certificate"
 
 

@@ -9,9 +9,12 @@ import json
 import math
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from party.ledger import budget
 from party.ledger.session_ledger import Ledger
@@ -29,7 +32,7 @@ from protocol.wire.messages import Seal
 if TYPE_CHECKING:  # reports are made when a session is over: they would slow its start
     from xml.etree.ElementTree import Element
 
-    from party.settlement.settle import Settlement
+    from party.settlement.settle import Plan, Settlement
     from party.settlement.spending import Spending
 
 
@@ -51,32 +54,52 @@ def write_result(
     settlement: "Settlement",
     ledger: Ledger,
     folder: Path,
-    on_report: "Callable[[list[Element]], None]" = lambda _: None,
 ) -> None:
-    """Write all files. `on_report` is given the contents of the report, which are secret."""
-    from party.settlement.private_report import private_document, private_parts
+    """Write all files but the report: no failure of a page keeps them from being written."""
     from protocol.report.csv import public_csv
 
     spending = _spending(ledger, outcome.agreement.digest)
     waits, unanswered = WaitTimes(outcome.agreement, ledger.waits()), ledger.unanswered()
+    with _writing(folder):
+        (folder / "session.transcript").write_bytes(ledger.transcript_file())
+        replace_private(folder / "plan.csv", plan_csv(data, settlement))
+        content = result(outcome, member, settlement, spending, waits=waits, unanswered=unanswered)
+        replace_private(folder / "result.json", json.dumps(content, indent=2) + "\n")
+        (folder / "public.csv").write_text(public_csv(outcome), encoding="utf-8")
+
+
+def write_report(
+    outcome: Outcome,
+    member: str,
+    data: CompanyModel,
+    *,
+    settlement: "Settlement",
+    ledger: Ledger,
+    folder: Path,
+) -> "list[Element]":
+    """Write the report, after all other files. Return its contents, which are secret."""
+    from party.settlement.private_report import private_document, private_parts
+
     report = private_parts(
         outcome,
         member,
         data,
         settlement,
-        spending,
-        waits=waits,
-        unanswered=unanswered,
+        _spending(ledger, outcome.agreement.digest),
+        waits=WaitTimes(outcome.agreement, ledger.waits()),
+        unanswered=ledger.unanswered(),
         written=time.strftime("%d %B %Y"),
     )
-    on_report(report)
-    content = result(outcome, member, settlement, spending, waits=waits, unanswered=unanswered)
-    try:
+    with _writing(folder):
         replace_private(folder / "report.html", private_document(outcome, member, report))
-        replace_private(folder / "plan.csv", plan_csv(data, settlement))
-        replace_private(folder / "result.json", json.dumps(content, indent=2) + "\n")
-        (folder / "public.csv").write_text(public_csv(outcome), encoding="utf-8")
-        (folder / "session.transcript").write_bytes(ledger.transcript_file())
+    return report
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    """Turn an error of the disk into one that says what to do."""
+    try:
+        yield
     except OSError as error:
         raise BadCommand(
             f"the result cannot be written to {str(folder)!r}: {error.strerror}; the session is "
@@ -191,6 +214,7 @@ def _private(outcome: Outcome, row: int, settlement: "Settlement") -> dict[str, 
     wanted, extra = settlement.at_prices, settlement.extra_ticks
     return {
         "whole_columns": settlement.integer_columns,
+        "mixture_loss": settlement.mixture_loss,
         "quota": amounts(outcome.agreement, settlement.quota_ticks, row).tolist(),
         "quota_ticks": settlement.quota_ticks.tolist(),
         "utility_within_quota": within and within.utility,
@@ -213,12 +237,19 @@ def plan_csv(data: CompanyModel, settlement: "Settlement") -> str:
     rows.add("variable", "within_quota", "at_prices")
     blank = [""] * data.columns
     columns = [
-        blank if plan is None else [repr(value) for value in plan.values.tolist()]
+        blank if plan is None else _written(data, plan)
         for plan in (settlement.within_quota, settlement.at_prices)
     ]
     for name, *values in zip(data.names, *columns, strict=True):
         rows.add(plain(name), *values)
     return "".join(rows)
+
+
+def _written(data: CompanyModel, plan: "Plan") -> list[str]:
+    """The values of a plan to the last digit; those of integer columns as integers."""
+    whole = np.zeros(data.columns, dtype=np.bool_) if data.integer is None else data.integer
+    values = zip(plan.values.tolist(), whole.tolist(), strict=True)
+    return [str(int(value)) if integer else repr(value) for value, integer in values]
 
 
 def keep_evidence(error: PeerError, folder: Path) -> bool:

@@ -19,14 +19,14 @@ from party.model.best_response import (
     found,
     loaded,
     model,
-    rescaled,
     subproblem,
-    unit_scale,
 )
 from party.model.company_model import CompanyModel
+from party.model.scaling import rescaled, unit_scale
+from party.settlement.mixture import mixed_plan
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import amounts, quantities
-from protocol.errors import BadData, BadLedger
+from protocol.errors import BadData, BadLedger, Unsolved
 from protocol.numeric import Floats, Ticks
 from protocol.outcome.member_allocation import member_allocation
 from protocol.outcome.outcome import Outcome
@@ -37,6 +37,7 @@ TOLERANCE = 1e-7
 
 _SNAP = 1e-9  # a value this near to its bound is set to it
 _NEGLIGIBLE_TICKS = 0.01  # a solver cannot tell this fraction of a tick from 0
+_NEGLIGIBLE = 1e-9  # of the range of a resource: no meter shows it
 _ATTEMPTS = 8
 _INTEGER_TOLERANCE = 2e-6  # twice what HiGHS may exceed a row of an integer program by
 
@@ -77,8 +78,12 @@ class Settlement:
     #: The least that the quota lacks, if there is no plan within it.
     extra_ticks: Ticks | None
     integer_columns: int = 0
+    #: What the quota costs at the prices, floors included.
+    quota_value: float = 0.0
     #: Public.
     floor: Floats | None = None
+    #: Whether the solver failed: there may be a plan within the quota.
+    unsolved: bool = False
 
     def __repr__(self) -> str:
         return "<private settlement>"
@@ -89,6 +94,27 @@ class Settlement:
         if self.within_quota is None or self.alone is None:
             return None
         return self.within_quota.utility - self.payment - self.alone.utility
+
+    @property
+    def mixture_loss(self) -> float | None:
+        """At most this much more would a mixture of plans within the quota earn.
+
+        None for models without integers, and if there is no plan. CERTIFICATE.md §7.
+        """
+        paid = self.paid
+        if not self.integer_columns or self.within_quota is None:
+            return None
+        if self.at_prices is None or paid is None:
+            return None
+        best = self.at_prices.utility - paid + self.quota_value
+        return max(0.0, best - self.within_quota.utility)
+
+    @property
+    def loses(self) -> bool:
+        """Whether a model with integers is worse off than alone, beyond rounding."""
+        if not self.integer_columns or self.gain is None or self.alone is None:
+            return False
+        return self.gain < 0.0 and not self.alike
 
     @property
     def alike(self) -> bool:
@@ -140,40 +166,69 @@ def settle(
     agreement, row = outcome.agreement, outcome.agreement.place(member)
     allocation = own or Allocation(outcome.quota[row], float(outcome.payments[row]))
     quota, brought = allocation.quota, outcome.endowment[row]
-    floor = quantities(agreement).floor[row]
-    within = plan_within(data, amounts(agreement, quota, row), effort, floor)
+    public = quantities(agreement)
+    floor, ceiling = public.floor[row], public.floor[row] + public.share[row] * public.capacity
+    plans, unsolved = list[Plan | None](), False
+    for ticks in (quota, brought):
+        try:
+            plans.append(plan_within(data, amounts(agreement, ticks, row), effort, floor, ceiling))
+        except Unsolved:
+            plans.append(None)
+            unsolved |= ticks is quota
+    within, alone = plans
     answer = subproblem(data, agreement, member, effort).answer(outcome.prices)
     return Settlement(
         quota_ticks=quota,
         endowment_ticks=brought,
         within_quota=within,
-        alone=plan_within(data, amounts(agreement, brought, row), effort, floor),
+        alone=alone,
         payment=allocation.payment,
         at_prices=None if answer is None else _plan(data, answer.plan),
         prices=outcome.prices,
-        extra_ticks=None if within else smallest_extra(data, agreement, row, quota, effort),
+        extra_ticks=None
+        if within or unsolved
+        else smallest_extra(data, agreement, row, quota, effort),
+        unsolved=unsolved,
         floor=floor,
+        quota_value=math.fsum(outcome.prices * amounts(agreement, quota, row)),
         integer_columns=0 if data.integer is None else int(np.count_nonzero(data.integer)),
     )
 
 
 def plan_within(
-    data: CompanyModel, limit: Floats, effort: MipLimits = USUAL, floor: Floats | None = None
+    data: CompanyModel,
+    limit: Floats,
+    effort: MipLimits = USUAL,
+    floor: Floats | None = None,
+    ceiling: Floats | None = None,
 ) -> Plan | None:
     """The best plan that uses no more than `limit`, or None if there is none.
 
     `floor` is the floor that the limit is rescaled from. It sets the size of the numbers, and so
-    the solver's tolerance, even if the limit itself is near 0.
+    the solver's tolerance, even if the limit itself is near 0. With the member's `ceiling`, a plan
+    is mixed from its answers to prices if the solver fails with the limit. Raises `Unsolved` if
+    there may be a plan, but none is found.
 
     Guarantee: the uses of the plan are within the limit exactly. If the solver exceeds it, it
     solves again with a lower limit. Only if there is no such plan, the uses are within the limit
-    up to the solver's tolerance (`TOLERANCE`): needing exactly the limit is no shortfall. With
+    up to the solver's tolerance (`TOLERANCE`), or a billionth of the member's range: needing
+    exactly the limit is no shortfall, and next to nothing is not less than nothing. With
     integers it is the best plan found, as `effort` allows, and its integers are exact.
     """
     size = np.abs(limit) if floor is None else np.maximum(np.abs(limit), np.abs(floor))
     tolerance: Floats = TOLERANCE * np.maximum(1.0 / unit_scale(data, size), size / 100.0)
     if data.integer is None:
-        return _continuous_plan_within(data, limit, tolerance)
+        if ceiling is None:
+            return _continuous_plan_within(data, limit, tolerance)
+        lowest = np.minimum(ceiling, 0.0) if floor is None else floor
+        negligible = _NEGLIGIBLE * (ceiling - lowest)
+        try:
+            return _continuous_plan_within(data, limit, tolerance) or _continuous_plan_within(
+                data, limit + negligible, tolerance
+            )
+        except Unsolved:
+            tolerance = np.maximum(tolerance, negligible)
+            return _mixed(data, limit, tolerance, lowest, ceiling)
     allowed, margin = limit, _INTEGER_TOLERANCE / TOLERANCE * tolerance
     for _ in range(_ATTEMPTS):
         first = _best(data, allowed, effort)
@@ -187,6 +242,24 @@ def plan_within(
             return plan
         allowed = allowed - 2.0 * _excess(data, first.values, limit) - margin
     return None
+
+
+def _mixed(
+    data: CompanyModel, limit: Floats, tolerance: Floats, floor: Floats, ceiling: Floats
+) -> Plan:
+    """A plan within the limit that is mixed from answers to prices. Raises `Unsolved`."""
+    problem, size = Subproblem(data, ceiling, floor=floor), ceiling - floor
+    for margin in (0.0, 1e-9, 1e-7, 1e-6):
+        values = mixed_plan(data, problem, limit - margin * size, size)
+        if values is None:
+            break
+        plan = _plan(data, values)
+        if np.all(_excess(data, plan.values, limit) <= tolerance):
+            return plan
+    raise Unsolved(
+        "the solver finds no plan within the quota, and does not prove that there is none; scale "
+        "the model's coefficients closer to 1"
+    )
 
 
 def _continuous_plan_within(data: CompanyModel, limit: Floats, tolerance: Floats) -> Plan | None:
@@ -215,9 +288,13 @@ def _best(data: CompanyModel, limit: Floats, effort: MipLimits = USUAL) -> Plan 
     """The best plan within a limit, up to the solver's tolerance."""
     try:
         answer = Subproblem(data, limit, effort).answer(np.zeros(len(limit)))
+    except Unsolved:
+        raise
     except BadData:
         return None
-    return None if answer is None else _plan(data, answer.plan)
+    if answer is None:
+        raise Unsolved("the solver solves the model once, but not again")
+    return _plan(data, answer.plan)
 
 
 def smallest_extra(

@@ -197,7 +197,6 @@ class TextView(ProgressView):
     """Also prints the outcome, to standard output."""
 
     def finished(self, public: dict[str, Any], folder: Path | None) -> None:
-        from protocol.report.certificate import certified
         from protocol.report.format import money, per
 
         agreement = self._agreement
@@ -227,13 +226,26 @@ class TextView(ProgressView):
             amount = money(agreement, f"{abs(payment):.6g}")
             verb = "get" if payment < 0.0 else "pay"
             print(f"you {verb} {amount} for your quota, net of what you bring")
-        print(certified(agreement, public["certificate"]))
+        for text in _proved(agreement, public):
+            print(text)
         if folder is None:
             quota_too = "quota, " if agreement.masked else ""
             print(f"run the same command with --out DIR for your {quota_too}plan and a report")
         else:
             print(f"written to {folder}: report.html, plan.csv, result.json (all three PRIVATE),")
             print("and session.transcript and public.csv, which are public")
+
+
+def _proved(agreement: Agreement, public: dict[str, Any]) -> list[str]:
+    """What the rounds prove, or why there is no trade, and contradictions between answers."""
+    from protocol.report.certificate import MIXTURES, certified
+    from protocol.report.trade import contradictions, why_no_trade
+
+    texts = why_no_trade(agreement, public)
+    if not texts:
+        texts = [certified(agreement, public["certificate"])]
+        texts += [MIXTURES] if public["certificate"] else []
+    return [*texts, *contradictions(agreement, public["contradictions"])]
 
 
 def _rounded_down(amount: float) -> str:

@@ -15,6 +15,9 @@ from typing import Any
 from protocol.agreement import schema
 from protocol.errors import BadAgreement
 
+CERTIFICATE_TERMS = ("tolerance", "reserve", "trade_limit", "answer_gap")
+"""The terms of the price rule that only the centre rule has."""
+
 
 @dataclass(frozen=True)
 class Resource:
@@ -86,6 +89,10 @@ class Pricing:
     reserve: float | None = None
     #: Step `ball`: the first prices are the best ones within about this factor.
     worth_within: float | None = None
+    #: Centre rule: with a certificate above this fraction of all worth, there is no trade.
+    trade_limit: float | None = None
+    #: Centre rule: how far an answer may be from the best one, as a fraction of all worth.
+    answer_gap: float | None = None
     momentum: float = schema.MOMENTUM
     nonnegative: bool = True
     start: tuple[float, ...] = ()
@@ -214,9 +221,7 @@ def canonical(agreement: Agreement) -> str:
         "tau": agreement.tau if agreement.mode == "clipped" or agreement.truncate else None,
         "objective_limit": agreement.objective_limit,
         "privacy": agreement.privacy and _without(vars(agreement.privacy), "colluders", "overrun"),
-        "pricing": _without(
-            vars(agreement.pricing), "tolerance", "reserve", "worth_within", "earlier"
-        ),
+        "pricing": _without(vars(agreement.pricing), *CERTIFICATE_TERMS, "worth_within", "earlier"),
         "currency": agreement.currency,
         "resources": [_without(vars(r), "span", "opposite", "spare") for r in agreement.resources],
         "members": [

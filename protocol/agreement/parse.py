@@ -12,7 +12,15 @@ from typing import Any
 from protocol.agreement import schema
 from protocol.agreement.address import address
 from protocol.agreement.fields import Fields
-from protocol.agreement.model import Agreement, Member, Pricing, Privacy, Resource, Transport
+from protocol.agreement.model import (
+    CERTIFICATE_TERMS,
+    Agreement,
+    Member,
+    Pricing,
+    Privacy,
+    Resource,
+    Transport,
+)
 from protocol.agreement.rules import require_consistent, require_distinct_names
 from protocol.agreement.schema import Range
 from protocol.errors import BadAgreement
@@ -207,16 +215,11 @@ def _pricing(fields: Fields, mode: str, reveal: str, resources: tuple[Resource, 
     if not ball:
         fields.forbid(("worth_within",), f"step is {step!r}")
     if not centered:
-        fields.forbid(("tolerance", "reserve", "earlier"), f"step is {step!r}")
-    tolerance = reserve = None
-    if centered:
-        tolerance = fields.number("tolerance", schema.TOLERANCE_RANGE, schema.TOLERANCE)
-        reserve = _reserve(fields, resources)
+        fields.forbid((*CERTIFICATE_TERMS, "earlier"), f"step is {step!r}")
     pricing = Pricing(
         step=step,
         step_size=fields.number("step_size", schema.STEP_SIZE_RANGE) if sized else None,
-        tolerance=tolerance,
-        reserve=reserve,
+        **(_certificate_terms(fields, resources) if centered else {}),
         worth_within=_worth_within(fields) if ball else None,
         momentum=fields.number("momentum", schema.MOMENTUM_RANGE, schema.MOMENTUM),
         nonnegative=fields.flag("nonnegative", True),
@@ -232,6 +235,27 @@ def _earlier(fields: Fields, resources: int) -> tuple[tuple[float, ...], ...]:
     prices, totals = [schema.EARLIER_PRICES_RANGE], [schema.EARLIER_TOTALS_RANGE]
     limits = prices * resources + totals * resources
     return fields.rows("earlier", schema.MOST_EARLIER_NUMBERS // len(limits), limits)
+
+
+def _certificate_terms(fields: Fields, resources: tuple[Resource, ...]) -> dict[str, float]:
+    """The terms that only the centre rule has: `CERTIFICATE_TERMS`."""
+    tolerance = fields.number("tolerance", schema.TOLERANCE_RANGE, schema.TOLERANCE)
+    default = max(tolerance, schema.TRADE_LIMIT)
+    limit = fields.number("trade_limit", schema.TRADE_LIMIT_RANGE, default)
+    if limit < tolerance:
+        raise BadAgreement(
+            f"prices.trade_limit is {limit:g}, below prices.tolerance ({tolerance:g}): the rounds "
+            "would stop at a certificate that allows no trade; raise the limit, or lower the "
+            "tolerance"
+        )
+    gap = fields.number("answer_gap", schema.ANSWER_GAP_RANGE, schema.ANSWER_GAP)
+    reserve = _reserve(fields, resources)
+    return {
+        "tolerance": tolerance,
+        "reserve": reserve,
+        "trade_limit": limit,
+        "answer_gap": gap,
+    }
 
 
 def _reserve(fields: Fields, resources: tuple[Resource, ...]) -> float:

@@ -34,6 +34,8 @@ _COMMENTS = {
     "momentum": "fraction of the last price change that is added to the next",
     "nonnegative": "whether prices stay at 0 or above",
     "tolerance": "stop once the loss is proved to be below this fraction of all worth",
+    "trade_limit": "no trade if the loss is not proved to be below this fraction of all worth",
+    "answer_gap": "how far an answer may be from a member's best, as a fraction of all worth",
     "reserve": "fraction of each capacity that the rounds leave; 0 if all of it is needed",
     "worth_within": "the best prices are probably within this factor of the first",
     "earlier": "rounds of an earlier session, to go on from: prices, then totals",

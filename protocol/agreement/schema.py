@@ -73,6 +73,8 @@ MOMENTUM_RANGE = Range(0.0, 0.999)
 
 TOLERANCE_RANGE = Range(0.0, 1.0)
 RESERVE_RANGE = Range(0.0, 0.5)
+TRADE_LIMIT_RANGE = Range(0.0, 1.0)
+ANSWER_GAP_RANGE = Range(0.0, 1.0)
 
 MOST_EARLIER_NUMBERS = 65_536
 """In the rounds of an earlier session that an agreement carries, so that its file stays small."""
@@ -147,6 +149,19 @@ RESERVE = 1e-10
 
 It is more than rounding takes, so that quotas cover averaged demands to the tick. It is less than
 a solver can distinguish, so that all of a capacity can be used.
+"""
+
+TRADE_LIMIT = 0.01
+"""Without a certificate of at most this fraction of all worth, every member keeps its endowment.
+
+A larger tolerance is the default where one is agreed.
+"""
+
+ANSWER_GAP = 1e-4
+"""How far an answer may be from a member's best plan, as a fraction of all worth.
+
+It covers the precision of solvers and the search for whole numbers. Contradictions between answers
+are reported above it.
 """
 
 # What `coordinator new` writes where you give no option; every file must state these

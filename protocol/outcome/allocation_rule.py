@@ -1,11 +1,11 @@
-"""The public rule from demands to quotas: quota = min(share, ⌊θ·demand + β·share⌋).
+"""The public rule from demands to quotas: quota = min(share, ⌊θ·demand + β·share⌋) + κ·endowment.
 
 The same rule serves public rows (`quota`) and one member's own row (`private_quota`). It follows
 from the agreement and from totals alone (SPEC.md §12, §18), in exact integers and fractions.
 Never here: a single member's numbers.
 
 Symbols: N ticks to a capacity, A the sum of all shares, θ (`scale`) the factor of demands,
-β (`pro_rata`) ticks per tick of a share.
+β (`pro_rata`) ticks per tick of a share, κ (`kept`) 1 in a session without trade and else 0.
 """
 
 import math
@@ -29,13 +29,22 @@ class AllocationRule:
     scale: tuple[Fraction, ...]
     #: β: what a member gets in addition, for each tick of its share.
     pro_rata: tuple[Fraction, ...]
+    #: κ: 1 if there is no trade and each member keeps its endowment; otherwise 0.
+    kept: int = 0
 
     def average(self, sums: Sequence[int]) -> list[Fraction]:
         """Averages over the rounds, from sums of `weighted_sums`."""
         return [Fraction(total, sum(self.weights) or 1) for total in sums]
 
-    def quota(self, sums: Sequence[int], shares: Sequence[int]) -> list[int]:
-        """One member's quota, from its weighted demands and its shares, in ticks."""
+    def quota(
+        self, sums: Sequence[int], shares: Sequence[int], endowment: Sequence[int] = ()
+    ) -> list[int]:
+        """One member's quota in ticks, from its weighted demands and its shares.
+
+        A rule with κ = 1 needs its endowment.
+        """
+        if self.kept:
+            return list(endowment)
         rows = zip(self.average(sums), shares, self.scale, self.pro_rata, strict=True)
         return [
             min(share, max(0, math.floor(scale * demand + pro_rata * share)))
@@ -54,6 +63,15 @@ def pro_rata_rule(agreement: Agreement) -> AllocationRule:
     shares = _sums_of_shares(agreement)
     pro_rata = tuple(Fraction(agreement.ticks, A) for A in shares)
     return AllocationRule((), (Fraction(0),) * len(shares), pro_rata)
+
+
+def endowment_rule(agreement: Agreement) -> AllocationRule:
+    """The rule of a session without trade: each member keeps its endowment, and pays nothing.
+
+    Guarantee: the quotas of a resource add up to the capacity exactly, and every payment is 0.
+    """
+    none = (Fraction(0),) * len(agreement.resources)
+    return AllocationRule((), none, none, kept=1)
 
 
 def exact_rule(agreement: Agreement, sums: Sequence[int], weights: Sequence[int]) -> AllocationRule:

@@ -17,10 +17,18 @@ from protocol.errors import InternalError
 from protocol.numeric import Floats, Ticks, ordered_sum
 from protocol.outcome import payments as payment
 from protocol.outcome import quota as quotas
-from protocol.outcome.allocation_rule import AllocationRule, exact_rule, noisy_rule, weighted_sums
-from protocol.outcome.ball_quota import ball_prices, ball_rule, expected_levy
+from protocol.outcome.allocation_rule import (
+    AllocationRule,
+    endowment_rule,
+    exact_rule,
+    noisy_rule,
+    weighted_sums,
+)
+from protocol.outcome.ball_quota import ball_prices, ball_rule
+from protocol.outcome.consistency import Inconsistency, inconsistencies
 from protocol.outcome.margin import QuotaMargin, quota_margin
 from protocol.outcome.replay import round_states
+from protocol.outcome.trade import Trade, trade
 from protocol.pricing.center import Certificate
 from protocol.rounds import RoundState, numbers, overrun
 from protocol.wire.transcript import Transcript
@@ -179,12 +187,41 @@ class Outcome:
         return privacy.overrun or 0.0
 
     @cached_property
+    def inconsistencies(self) -> tuple[Inconsistency, ...]:
+        """Answers that contradict each other by more than is allowed; empty without a proof."""
+        if self.certificate is None:
+            return ()
+        return inconsistencies(
+            self.agreement, self.certificate, prices=self.path[:-1], released=self.released
+        )
+
+    @cached_property
+    def trade(self) -> Trade | None:
+        """Whether the members trade, and why not; None without a certificate."""
+        if self.certificate is None:
+            return None
+        return trade(
+            self.agreement,
+            self.certificate,
+            prices=self.path,
+            totals=self.totals[:, : len(self.agreement.resources)],
+            contradictions=self.inconsistencies,
+        )
+
+    @property
+    def no_trade(self) -> bool:
+        """Whether every member keeps its endowment and pays nothing."""
+        return self.trade is not None and bool(self.trade.obstacles)
+
+    @cached_property
     def rule(self) -> AllocationRule:
         """The rule by which each member computes its own quota, if releases are masked."""
         if self.agreement.ball:
             return ball_rule(self.agreement, self.totals)
         if self.agreement.privacy is not None:
             return noisy_rule(self.agreement, self.totals)
+        if self.no_trade:
+            return endowment_rule(self.agreement)
         return exact_rule(self.agreement, weighted_sums(self.weights, self.totals), self.weights)
 
     @cached_property
@@ -195,6 +232,8 @@ class Outcome:
         """
         if self.agreement.masked:
             raise InternalError("quotas of all members are unknown if only totals are public")
+        if self.no_trade:
+            return self.endowment
         if self.certificate is not None:
             return quotas.weighted_quota(self.agreement, self.released, self.certificate.weights)
         return quotas.quota(self.agreement, *self.average)
@@ -203,11 +242,6 @@ class Outcome:
     def endowment(self) -> Ticks:
         """Members by resources: what each member brings, in ticks."""
         return endowment(self.agreement)
-
-    @property
-    def expected_levy(self) -> float:
-        """Step `ball`: what payments will lack of zero, as far as the public totals tell."""
-        return expected_levy(self.agreement, self.totals, self.path)
 
     @cached_property
     def payments(self) -> Floats:

@@ -3,7 +3,7 @@
 Each member applies the public `AllocationRule` to its own numbers, in exact fractions.
 Never here: anything that goes into a message. What is computed here stays with the member.
 
-Symbols: N ticks to a capacity, θ and β as in `allocation_rule`, y = λ·c money for a whole
+Symbols: N ticks to a capacity, θ, β and κ as in `allocation_rule`, y = λ·c money for a whole
 capacity, e endowment.
 """
 
@@ -50,7 +50,8 @@ def allocate(
     `demands` are its demands by round. `unmasked` are its releases without their masks: the
     demands plus its noise. The quota rests on `demands`. The payment rests on `unmasked`, because
     these add up to the public totals over all members. It is y·(bought − e·used). Here bought is
-    θ·unmasked + β·share, neither rounded nor cut, and used is the sum of that over all members.
+    θ·unmasked + β·share + κ·e, neither rounded nor cut, and used is the sum of that over all
+    members. So without trade (κ = 1, θ = β = 0) the quota is e and the payment is 0.
 
     Guarantee: before rounding, the payments of all members add up to zero, whatever they
     released. Each is then rounded to the nearest unit of money, so the sum is off by at most
@@ -58,7 +59,8 @@ def allocate(
     """
     N, terms = agreement.ticks, quantities(agreement)
     shares = terms.share_ticks[row].tolist()
-    quota = rule.quota(weighted_sums(rule.weights, demands), shares)
+    brought = endowment(agreement)[row].tolist()
+    quota = rule.quota(weighted_sums(rule.weights, demands), shares, brought)
     due = Fraction(0)
     for y, scale, pro_rata, own, total, share, all_shares, e in zip(
         [Fraction(y) for y in (prices * terms.capacity).tolist()],
@@ -68,11 +70,11 @@ def allocate(
         rule.average(weighted_sums(rule.weights, totals)),
         shares,
         terms.share_ticks.sum(axis=0).tolist(),
-        endowment(agreement)[row].tolist(),
+        brought,
         strict=True,
     ):
-        bought = scale * own + pro_rata * share
-        used = (scale * total + pro_rata * all_shares) / N
+        bought = scale * own + pro_rata * share + rule.kept * e
+        used = (scale * total + pro_rata * all_shares) / N + rule.kept
         due += y * (bought - e * used) / N
     unit = unit_of_money(prices, agreement)
     return Allocation(np.array(quota, dtype=np.int64), round(due / Fraction(unit)) * unit)

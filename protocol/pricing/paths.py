@@ -20,6 +20,9 @@ from protocol.numeric import Flags, Floats, Ticks, row_sums
 _LOOKED_AT = 256  # rounds that are tried, at most, when some must be given up
 
 
+_ABOVE = 1.0 + 2.0**-40  # contradictions nearer to each other than this count as equal
+
+
 @dataclass(frozen=True)
 class Paths:
     """The longest paths among some rounds. There are no cycles of positive length."""
@@ -77,33 +80,36 @@ def consistent(asked: Floats, slopes: Floats, limit: float) -> tuple[Ticks, Path
 class Contradiction:
     """Answers that no companies could have given."""
 
-    #: In money, for each round of the cycle: the mean length of its arcs.
+    #: In money, for each round of the cycle: the mean length of its arcs above what is allowed.
     amount: float
     #: Indices of the rounds of the cycle, in its order.
     rounds: tuple[int, ...]
 
 
 def worst_contradiction(
-    asked: Floats, slopes: Floats, allowed: float = 0.0
+    asked: Floats, slopes: Floats, allowed: Floats | float = 0.0
 ) -> Contradiction | None:
-    """The cycle of rounds with the largest mean length; None if no mean is above `allowed`.
+    """The cycle of rounds with the largest mean length above `allowed`; None if there is none.
+
+    `allowed` is one amount, or one for each round.
 
     Guarantee: if each answer is a best one to within `allowed`, the result is None, apart from
-    rounding. And its amount is the least by which all answers must be relaxed until some convex
-    function has them as slopes. It raises nothing for finite numbers.
+    rounding. And its amount is the least by which all answers must be relaxed further until some
+    convex function has them as slopes. It raises nothing for finite numbers.
 
-    Longest paths are sought with `allowed` taken off every arc. Wherever a cycle shows, its mean
-    is the new amount to take off, until none shows.
+    Longest paths are sought with `allowed` taken off every arc, at the round that it leaves.
+    Wherever a cycle shows, its mean is taken off as well, until none shows.
     """
     count = len(asked)
     worst = None
     if count < 2:
         return None
-    W = np.array([row_sums(slopes * (y - asked)) for y in asked]).T
+    W = np.array([row_sums(slopes * (y - asked)) for y in asked]).T - np.reshape(allowed, (-1, 1))
+    amount = 0.0
     value: Floats = np.zeros(count)
     before = np.full(count, -1)
-    for _ in range(4 * count):
-        through = value[:, None] + (W - allowed)
+    for _ in range(8 * count + 64):
+        through = value[:, None] + (W - amount)
         best: Floats = np.max(through, axis=0)
         longer = best > value
         if not longer.any():
@@ -113,9 +119,9 @@ def worst_contradiction(
         cycle = _cycle(before.tolist())
         if cycle:
             mean = math.fsum(W[cycle, cycle[1:] + cycle[:1]].tolist()) / len(cycle)
-            if not mean > allowed:
-                break
-            worst, allowed = Contradiction(mean, tuple(cycle)), mean
+            if mean > amount:
+                worst, amount = Contradiction(mean, tuple(cycle)), mean
+            amount *= _ABOVE  # by rounding, this cycle may still seem longer
             value, before = np.zeros(count), np.full(count, -1)
     return worst
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from protocol.agreement.quantities import quantities
 from protocol.numeric import apportion, round_to_sum
+from protocol.outcome.ball_quota import expected_levy
 from protocol.outcome.outcome import Outcome
 from protocol.report.format import (
     ROWS,
@@ -45,7 +46,7 @@ def masked_allocation(outcome: Outcome) -> Element:
             titled(resource),
             number(amount_text(resource, resource.capacity)),
             number(amount_text(resource, total)),
-            number(fixed_percent(round(_HUNDREDTHS * total / resource.capacity))),
+            number(_of_capacity(total, resource.capacity)),
         )
         for resource, total in zip(agreement.resources, totals, strict=False)
     ]
@@ -72,7 +73,7 @@ def _sum_of_payments(outcome: Outcome) -> str:
             "All payments together are zero, except for rounding: less than a hundred-millionth of "
             "what all capacities are worth."
         )
-    levy = money(agreement, figure(outcome.expected_levy))
+    levy = money(agreement, figure(expected_levy(agreement, outcome.totals, outcome.path)))
     return (
         "A payment is what the company bought in each round beyond its centre, at the prices of "
         "that round. So payments need not add up to zero. The person who moves the money collects "
@@ -81,7 +82,14 @@ def _sum_of_payments(outcome: Outcome) -> str:
     )
 
 
+def _of_capacity(total: float, capacity: float) -> str:
+    """A total in percent of a capacity. There is none of a joint capacity of 0 or below."""
+    return fixed_percent(round(_HUNDREDTHS * total / capacity)) if capacity > 0.0 else "–"
+
+
 def _masked_rule(outcome: Outcome) -> str:
+    if outcome.no_trade:
+        return "There is no trade: it is what the company brings."
     if outcome.agreement.privacy is None:
         return (
             "It is the company’s average demand, plus a part of what is left over, in proportion "
@@ -140,6 +148,8 @@ def _floor_note(outcome: Outcome) -> str:
 
 def _quota_rule(outcome: Outcome) -> str:
     """How quotas follow from demand, and how much of a capacity they use together."""
+    if outcome.no_trade:
+        return "There is no trade: each quota is what the company brings."
     if outcome.certificate is None:
         return "The quotas of a resource add up to its capacity exactly."
     if not outcome.certificate.fits:

@@ -9,17 +9,18 @@ from typing import Any
 
 from protocol.agreement.model import Agreement
 from protocol.outcome.outcome import Outcome
-from protocol.report.format import money
+from protocol.report.format import money, percent
 
 
 def certificate_figures(outcome: Outcome) -> dict[str, Any] | None:
-    """The bound in money, its part of all worth, and whether demand fits; None without one."""
+    """The bound in money, its part of all worth, and by how much demand does not fit, if so."""
     if outcome.certificate is None:
         return None
     return {
         "money": outcome.certificate.bound,
         "part": outcome.certificate_part,
         "fits": outcome.certificate.fits,
+        "excess": max(outcome.trade.excess) if outcome.trade else 0.0,
     }
 
 
@@ -32,15 +33,31 @@ def certified(
     """One or two sentences about the figures of a certificate, or why there is none."""
     if certificate is None:
         return f"Nothing is certified: {_why_not(agreement)}."
-    if not certificate["fits"]:
-        return (
-            "Nothing is certified about the quotas: averaged over the rounds, the companies asked "
-            "for more than there is, so the quotas were cut to fit. More rounds would have helped."
-        )
     amount, fraction = money(agreement, write(certificate["money"])), ""
     if certificate["part"] is not None:
         fraction = f" ({write(100.0 * certificate['part'])} % of what all capacities are worth)"
+    if not certificate["fits"]:
+        # CERTIFICATE.md, Theorem 8 (b).
+        return (
+            f"Averaged over the rounds, the companies asked for up to {_excess(certificate)} more "
+            "than there is, and the quotas were cut by that. Before the cut, any other plan would "
+            f"earn at most {amount} more{fraction}. A company that also has a plan with nothing "
+            "loses at most the same percentage of what it earns by the cut. About other companies "
+            "nothing is proved after the cut."
+        )
     return f"Any other plan for all companies together would earn at most {amount} more{fraction}."
+
+
+MIXTURES = (
+    "For companies that need whole numbers this is about mixtures of their plans, each used for a "
+    "part of the time. Only the company itself can know what its own plan loses against that."
+)
+"""What a certificate is about if some models have integers, which is not public."""
+
+
+def _excess(certificate: Mapping[str, Any]) -> str:
+    excess: float = certificate["excess"]
+    return percent(max(excess, 1e-12))  # below, demand exceeds a capacity by rounding alone
 
 
 def _why_not(agreement: Agreement) -> str:

@@ -13,7 +13,7 @@ from protocol.outcome.outcome import Outcome
 from protocol.planning.privacy_statement import plain, statement, unprotected
 from protocol.planning.verdict import verdict
 from protocol.report.allocation import masked_allocation, payments, quotas
-from protocol.report.certificate import certificate_figures, certified
+from protocol.report.certificate import MIXTURES, certificate_figures, certified
 from protocol.report.charts import round_sections
 from protocol.report.format import (
     ROWS,
@@ -25,6 +25,7 @@ from protocol.report.format import (
     left_out,
     money,
     per,
+    percent,
     percent_range,
     titled,
 )
@@ -43,6 +44,8 @@ from protocol.report.html import (
     small,
     table,
 )
+from protocol.report.terminal import outcome_figures
+from protocol.report.trade import contradiction_figures, contradictions, why_no_trade
 
 NOT_HIDDEN = (
     "The guarantee does not hide that a company takes part, nor what it says or does outside the "
@@ -116,6 +119,8 @@ def header(outcome: Outcome, eyebrow: str, *content: Content) -> Element:
                 "it stands now. They are not an outcome and bind no member."
             )
         )
+    for text in why_no_trade(agreement, outcome_figures(outcome)):
+        top.append(callout(text))
     if agreement.rehearsal:
         noise = "no noise" if agreement.privacy is None else "repeatable noise"
         top.append(callout(f"This is a rehearsal: invented data, {noise}, no privacy."))
@@ -197,19 +202,26 @@ def members_table(agreement: Agreement) -> Element:
 
 def _certificate(outcome: Outcome) -> Element:
     figures = certificate_figures(outcome)
+    if outcome.no_trade:
+        return section(
+            "How good the outcome is",
+            lead("Without trade, every company is as well off as alone."),
+            *map(paragraph, _consistency(outcome)),
+        )
     made = section(
         "How good the outcome is, at least",
         lead(certified(outcome.agreement, figures, write=figure)),
     )
     if figures is None:
         return made
-    made.append(
-        paragraph(
-            "Anybody can compute this from the totals of the rounds alone; no company’s objective "
-            "is needed. It holds if every company answered all prices with a best plan of its own. "
-            "Only the company itself can know that."
-        )
+    gap = percent(outcome.agreement.pricing.answer_gap or 0.0)
+    basis = (
+        "Anybody can compute this from the totals of the rounds alone; no company’s objective is "
+        "needed. It holds if every company answered all prices with a best plan of its own. If "
+        f"answers miss the best together by up to {gap} of what all capacities are worth, so does "
+        "this statement."
     )
+    made.extend(map(paragraph, (basis, MIXTURES, *_consistency(outcome))))
     if not figures["fits"]:
         most = money(outcome.agreement, figure(figures["money"]))
         made.append(
@@ -220,6 +232,15 @@ def _certificate(outcome: Outcome) -> Element:
             )
         )
     return made
+
+
+def _consistency(outcome: Outcome) -> list[str]:
+    """Whether answers contradict each other."""
+    none = (
+        "The answers do not contradict each other: some companies could have given all of them as "
+        "best plans. Whether these are the companies of this session cannot be seen."
+    )
+    return contradictions(outcome.agreement, contradiction_figures(outcome)) or [none]
 
 
 def _privacy(outcome: Outcome) -> Element:

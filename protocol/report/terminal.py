@@ -10,8 +10,14 @@ from protocol.agreement.schema import MOST_EPSILON, RESERVE
 from protocol.outcome.outcome import Outcome
 from protocol.planning.forecast import CLEAR, FAINT
 from protocol.planning.privacy_statement import at_most, in_guesses, statement
-from protocol.report.certificate import certificate_figures, certified
+from protocol.report.certificate import MIXTURES, certificate_figures, certified
 from protocol.report.format import money, per
+from protocol.report.trade import (
+    contradiction_figures,
+    contradictions,
+    trade_figures,
+    why_no_trade,
+)
 
 
 def plan_text(agreement: Agreement, figures: dict[str, Any]) -> str:
@@ -144,8 +150,17 @@ def _end(agreement: Agreement) -> list[str]:
     return [
         f"ends by itself (tolerance)       {ends}",
         f"the rounds leave (reserve)       {left}",
+        f"no trade (trade_limit)           {_no_trade(agreement)}",
         f"revealed to all members          {revealed}",
     ]
+
+
+def _no_trade(agreement: Agreement) -> str:
+    limit = 100.0 * (agreement.pricing.trade_limit or 0.0)
+    return (
+        f"if the loss is not proved to be below {limit:.4g} % of what all capacities are worth, or "
+        "demands do not fit: then every company keeps what it brings, and none pays"
+    )
 
 
 def unmet(figures: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -193,13 +208,28 @@ def audit_text(outcome: Outcome) -> str:
         *(["the session ended by itself"] if outcome.ended_by_itself else []),
         _state(outcome),
         f"chain hash {outcome.state.chain_hash.hex()}",
-        f"certified  {certified(agreement, certificate_figures(outcome))}",
+        *_proved(outcome),
     ]
     for resource, price in zip(agreement.resources, outcome.prices.tolist(), strict=True):
         amount = money(agreement, repr(price))
         lines.append(f"price      {resource.name}: {amount} {per(resource)}")
     lines += _masked(outcome) if agreement.masked else [*_payments(outcome), *_quotas(outcome)]
     return "\n".join(lines)
+
+
+def _proved(outcome: Outcome) -> list[str]:
+    """The certificate, whether there is a trade, and contradictions between answers."""
+    agreement, figures = outcome.agreement, outcome_figures(outcome)
+    refused = why_no_trade(agreement, figures)
+    found = contradictions(agreement, figures["contradictions"])
+    lines = [f"no trade   {text}" for text in refused]
+    if not refused:
+        lines.append(f"certified  {certified(agreement, figures['certificate'])}")
+        lines += [f"  {MIXTURES}"] if figures["certificate"] else []
+    lines += [f"answers    {text}" for text in found]
+    if figures["certificate"] and not found:
+        lines.append("answers    they do not contradict each other")
+    return lines
 
 
 def _state(outcome: Outcome) -> str:
@@ -219,6 +249,8 @@ def outcome_figures(outcome: Outcome) -> dict[str, Any]:
         "ended_by_itself": outcome.ended_by_itself,
         "currency": outcome.agreement.currency,
         "certificate": certificate_figures(outcome),
+        "trade": trade_figures(outcome),
+        "contradictions": contradiction_figures(outcome),
         "prices": outcome.prices.tolist(),
         "ticks": outcome.agreement.ticks,
         "reveal": outcome.agreement.reveal,
@@ -255,7 +287,8 @@ def _masked(outcome: Outcome) -> list[str]:
     return [
         f"totals     average demand of all companies together{noise}",
         *(
-            f"  {r.name}: {total!r} {r.unit or 'units'}, {total / r.capacity:.3%}"
+            f"  {r.name}: {total!r} {r.unit or 'units'}"
+            + (f", {total / r.capacity:.3%}" if r.capacity > 0.0 else "")
             for r, total in pairs
         ),
         *_margin(outcome),

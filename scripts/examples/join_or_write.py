@@ -56,7 +56,8 @@ def _join(options: argparse.Namespace, model: Any) -> None:
     if result.plan is None:
         print(f"the quota is too small for any plan: see {options.out / 'report.html'}")
         return
-    print(f"the plan earns {result.utility:.6g}; to pay {result.payment:.6g}; in use:")
+    money = f"{'to receive' if result.payment < 0.0 else 'to pay'} {abs(result.payment):.6g}"
+    print(f"the plan earns {result.utility:.6g}; {money}; in use:")
     for variable, value in result.plan.items():
         if value:
             print(f"  {variable} = {value:.6g}")

@@ -31,6 +31,7 @@ from protocol.outcome.private_quota import Allocation
 from protocol.planning.verdict import verdict
 from protocol.privacy.calibration import Calibration
 from protocol.privacy.sensitivity import first_caps
+from protocol.report.trade import contradiction_figures, trade_figures
 from protocol.runtime.cli import run as start
 from scripts.lab.common.agreements import WORTH, agreement_table, drawn, session_options
 from scripts.lab.common.convergence import LEVELS, first_below, gaps
@@ -74,6 +75,8 @@ def summary(
         "dual_gap_best_note": "an oracle: no member can know which round was best",
         "rounds_to_gap": {f"{level:g}": first_below(by_round, level) for level in LEVELS},
         "certificate": result.certificate and result.certificate.bound / abs(optimum.utility),
+        "trade": trade_figures(result),
+        "contradictions": contradiction_figures(result),
         "prices": result.prices.tolist(),
         "head": result.state.chain_hash.hex(),
         "releases_digest": digest.hexdigest(),
@@ -158,6 +161,7 @@ def show(console: Console, figures: dict[str, Any]) -> None:
         ("optimum (from all data)", f"{figures['optimum']:.6g}"),
         ("gap at the prices of the outcome", f"{figures['dual_gap_weighted']:.4%}"),
         ("  upper bound by the certificate", _certified(figures)),
+        ("trade", _trade(figures)),
         ("gap at the last prices", f"{figures['dual_gap_last']:.4%}"),
         ("gap at the best round (in hindsight)", f"{figures['dual_gap_best']:.4%}"),
         ("utility within the quotas", _plans(figures, "quota")),
@@ -176,8 +180,20 @@ def show(console: Console, figures: dict[str, Any]) -> None:
 
 
 def _certified(figures: dict[str, Any]) -> str:
-    bound = figures["certificate"]
-    return "none: there is noise" if bound is None else f"{bound:.4%}"
+    bound, trade = figures["certificate"], figures["trade"]
+    if bound is None or trade is None:
+        return "none: there is noise" if figures["mode"] != "exact" else "none with this step"
+    excess = max(trade["excess"])
+    return f"{bound:.4%}" + (f", before quotas are cut by {excess:.2g}" if excess else "")
+
+
+def _trade(figures: dict[str, Any]) -> str:
+    trade, found = figures["trade"], figures["contradictions"]
+    if trade is None:
+        return "not decided: there is no certificate"
+    text = "yes" if trade["held"] else f"no: {', '.join(trade['obstacles'])}"
+    named = [f"{one['member'] or 'totals'} by {one['money']:.4g}" for one in found]
+    return text + (f"; contradictions: {', '.join(named)}" if named else "")
 
 
 def _better_off(figures: dict[str, Any]) -> str:

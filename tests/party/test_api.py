@@ -1,5 +1,6 @@
 """Joining from Python with a model in memory."""
 
+import asyncio
 import json
 import re
 import subprocess
@@ -7,8 +8,12 @@ import sys
 from pathlib import Path
 
 import highspy
+import linopy
+import pulp
+import pyomo.environ as pyo
 import pytest
 
+import party
 from party.api import join
 from party.model.best_response import MipLimits
 from protocol.errors import BadAgreement, BadData
@@ -149,7 +154,7 @@ def test_errors_are_raised_before_anything_is_sent(tmp_path: Path) -> None:
     with pytest.raises(BadAgreement, match=r"missing\.toml"):
         join(tmp_path / "missing.toml", company(1.0, 1.0, 1.0), key=tmp_path / "acme.key")
     prepare(tmp_path)
-    with pytest.raises(BadData, match="no row named 'hours'"):
+    with pytest.raises(BadData, match="no row for 1 of 1 shared resource"):
         join(tmp_path / "agreement.toml", highspy.Highs(), key=tmp_path / "acme.key")
     assert not (tmp_path / "acme.ledger").exists()
 
@@ -182,3 +187,65 @@ def test_nothing_happens_on_import(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert (done.stdout, done.stderr) == ("[] 1 True\n", "")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.timeout(600)
+def test_three_companies_join_from_one_program(tmp_path: Path) -> None:
+    """With asyncio, models of three tools, rows of their own names, and plans written back."""
+    prepare(tmp_path, acme="", bolt="", cargo="")
+    agreement = tmp_path / "agreement.toml"
+    hauls = pyo.ConcreteModel()
+    hauls.x = pyo.Var(bounds=(0.0, 3.0))
+    hauls.profit = pyo.Objective(expr=30.0 * hauls.x, sense=pyo.maximize)
+    hauls.day = pyo.Constraint(["mon"], rule=lambda m, _: 2.0 * m.x <= 1.0)
+    beer = pulp.LpProblem("beer", pulp.LpMaximize)
+    pale = beer.add_variable("pale", lowBound=0.0, upBound=5.0)
+    beer += 9.0 * pale
+    beer += 3.0 * pale <= 1.0, "hours"
+    milk = linopy.Model()
+    litres = milk.add_variables(lower=0.0, upper=5.0, name="litres")
+    milk.add_objective(4.0 * litres, sense="max")
+    milk.add_constraints(1.0 * litres <= 1.0, name="hours")
+    models = {"acme": hauls, "bolt": beer, "cargo": milk}
+    rows = {"acme": {"hours": "day[mon]"}}
+    seen = list[tuple[int, int]]()
+
+    async def joined() -> list[party.Result]:
+        return await asyncio.gather(
+            *(
+                party.join_async(
+                    agreement,
+                    model,
+                    key=tmp_path / f"{name}.key",
+                    rows=rows.get(name),
+                    progress=(lambda *now: seen.append(now)) if name == "acme" else False,
+                )
+                for name, model in models.items()
+            )
+        )
+
+    lines = party.check(agreement, hauls, key=tmp_path / "acme.key", rows=rows["acme"])
+    assert lines[-1].startswith("nothing known to be wrong")
+    figures = party.rehearse(agreement, beer, member="bolt", sessions=2)
+    assert figures["sessions"] == 2
+    with Processes(tmp_path) as processes:
+        serve = [sys.executable, "-m", "coordinator", "serve", "--key", "coordinator.key"]
+        processes.launch("coordinator", [*serve, "--agreement", "agreement.toml"], within=tmp_path)
+        acme, bolt, cargo = asyncio.run(joined())
+    assert seen[-1] == (acme.outcome.rounds, acme.outcome.agreement.rounds)
+    # acme earns 15 an hour and takes 6 of 10; cargo earns 4 and takes the other 4; bolt earns 3.
+    # Alone each has a third of the hours: 50, 10 and 13.33.
+    for result, hours, alone in ((acme, 6.0, 50.0), (bolt, 0.0, 10.0), (cargo, 4.0, 40.0 / 3.0)):
+        assert result.quota["hours"] == pytest.approx(hours, abs=0.01)
+        assert result.alone == pytest.approx(alone, rel=1e-6)
+        assert result.certificate is not None
+        assert result.gain is not None
+        assert result.gain >= -result.certificate
+        assert float(result.to_frame().loc["hours", "price"]) == pytest.approx(4.0, abs=0.05)
+        assert result.member in result._repr_html_()
+    acme.write_back(hauls)
+    bolt.write_back(beer)
+    cargo.write_back(milk)
+    assert pyo.value(hauls.x) == pytest.approx(3.0, abs=0.01)
+    assert pale.varValue == pytest.approx(0.0, abs=0.01)
+    assert float(litres.solution) == pytest.approx(4.0, abs=0.01)

@@ -46,7 +46,7 @@ def ended() -> Iterator[tuple[Outcome, Company]]:
     """The outcome of a short session in which only totals are public, and one of its companies."""
     parser = argparse.ArgumentParser()
     session_options(parser)
-    options = parser.parse_args(["--parties=3", "--rounds=3", "--mode=exact", "--reveal=totals"])
+    options = parser.parse_args(["--parties=3", "--mode=exact", "--reveal=totals"])
     options.rehearsal, options.seed = True, 1
     instance = drawn(options)
     agreement = from_table(agreement_table(instance, options))

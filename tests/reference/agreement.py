@@ -67,6 +67,8 @@ class Pricing:
     step_size: float | None
     tolerance: float | None
     reserve: float | None
+    trade_limit: float | None
+    answer_gap: float | None
     momentum: float
     nonnegative: bool
     worth_within: float | None = None
@@ -378,14 +380,18 @@ def pricing(rows: Rows, mode: str, reveal: str, resources: list[Resource]) -> Pr
     sized, centred, ball = step in ("constant", "sqrt"), step == "center", step == "ball"
     check(mode == "exact" or not centred, "center with noise")
     rows.only(sized, "step_size")
-    rows.only(centred, "tolerance", "reserve", "earlier")
+    rows.only(centred, "tolerance", "reserve", "trade_limit", "answer_gap", "earlier")
     rows.only(not centred and not ball, "momentum", "nonnegative")
     rows.only(ball, "worth_within")
     exact = any(r.opposite for r in resources)
+    tolerance = rows.number("tolerance", 0.0, 1.0, 1e-4) if centred else None
+    least = tolerance or 0.0
     read = Pricing(
         step=step,
         step_size=rows.number("step_size", 1e-15, 1e15) if sized else None,
-        tolerance=rows.number("tolerance", 0.0, 1.0, 1e-4) if centred else None,
+        tolerance=tolerance,
+        trade_limit=rows.number("trade_limit", least, 1.0, max(0.01, least)) if centred else None,
+        answer_gap=rows.number("answer_gap", 0.0, 1.0, 1e-4) if centred else None,
         reserve=rows.number("reserve", 0.0, 0.0 if exact else 0.5, 0.0 if exact else 1e-10)
         if centred
         else None,

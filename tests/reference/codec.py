@@ -101,6 +101,7 @@ CANONICAL = (
 """The fields of the canonical form that are always there."""
 
 CANONICAL_PRICING = ("momentum", "nonnegative", "start", "step", "step_size")
+CENTRED_PRICING = ("tolerance", "reserve", "trade_limit", "answer_gap")
 CANONICAL_MEMBER = ("name", "share", "signing_key", "transport_key")
 
 
@@ -143,7 +144,7 @@ def canonical(agreement: Any) -> str:
     pricing = {key: _plain(getattr(p, key)) for key in CANONICAL_PRICING if key != "start"}
     pricing["start"] = _list([_plain(price) for price in p.start])
     if p.step == "center":
-        pricing |= {key: _plain(getattr(p, key)) for key in ("tolerance", "reserve")}
+        pricing |= {key: _plain(getattr(p, key)) for key in CENTRED_PRICING}
     if p.step == "ball":
         pricing["worth_within"] = _plain(p.worth_within)
     if p.earlier:

@@ -22,6 +22,7 @@ from protocol.agreement.render import written
 from protocol.errors import BadAgreement
 from protocol.outcome.member_allocation import member_allocation
 from protocol.outcome.outcome import Outcome
+from protocol.outcome.quota import weighted_quota
 from protocol.privacy.ball import ball, clip
 from protocol.rounds import RoundEngine
 from tests.reference import codec as reference
@@ -147,6 +148,13 @@ def compare_outcomes(outcome: Outcome, ref: reference_rounds.RoundEngine, where:
             [bits(r) for r in ref.average[1]],
             where,
         )
+    else:
+        weights = outcome.certificate.weights
+        ours = weighted_quota(outcome.agreement, outcome.released, weights)
+        equal("quota by weights", ours.tolist(), ref.by_weights, where)
+        compare_contradictions(outcome, ref.contradictions, where)
+        obstacles = outcome.trade.obstacles if outcome.trade else ()
+        equal("obstacles", list(map(str, obstacles)), ref.obstacles, where)
     equal("prices of the outcome", bits(outcome.prices), bits(ref.prices), where)
     equal("quota", outcome.quota.tolist(), ref.quota, where)
     equal("prorata", prorata(outcome.agreement).tolist(), ref.prorata, where)
@@ -180,6 +188,15 @@ def compare_balls(outcome: Outcome, ref: reference_rounds.RoundEngine, where: st
         equal("own quota", made.quota.tolist(), theirs.quota(k, own, totals), where)
         paid = theirs.payment(k, own, ref.path, ref.prices)
         equal("own payment", made.payment.hex(), paid.hex(), where)
+
+
+def compare_contradictions(outcome: Outcome, theirs: list[float], where: str) -> None:
+    """Another method finds the same amounts, up to rounding."""
+    ours = {found.member: found.amount for found in outcome.inconsistencies}
+    scale = float(np.abs(outcome.path * quantities(outcome.agreement).capacity).max()) or 1.0
+    for member, amount in zip(outcome.agreement.members, theirs, strict=True):
+        if abs(ours.get(member.name, 0.0) - amount) > 1e-9 * scale:
+            equal("contradiction", ours.get(member.name, 0.0), amount, where)
 
 
 def bits(values: Any) -> list[str]:

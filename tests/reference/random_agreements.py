@@ -241,6 +241,10 @@ def prices(chance: random.Random, step: str, resources: list[Table], known: bool
             found["reserve"] = chance.choice((0, 1e-6, 0.001, 0.1))
         if chance.random() < 0.3:
             found["earlier"] = earlier(chance, len(resources))
+        if chance.random() < 0.5:
+            found["trade_limit"] = chance.choice((0.2, 0.5, 1))
+        if chance.random() < 0.5:
+            found["answer_gap"] = chance.choice((0, 1e-6, 0.001, 0.1))
         if any("opposite" in r for r in resources):
             found.pop("reserve", None)
     elif step != "ball":
@@ -314,7 +318,8 @@ FIELDS = (
     *("signing_key", "transport_key", "address", "epsilon", "delta", "accountant", "noise"),
     *("truncate", "alpha", "tau", "colluders", "overrun", "share_objective", "objective_limit"),
     *("step", "step_size"),
-    *("tolerance", "reserve", "earlier", "momentum", "nonnegative", "start", "topology"),
+    *("tolerance", "reserve", "trade_limit", "answer_gap", "earlier"),
+    *("momentum", "nonnegative", "start", "topology"),
     *("patience_seconds", "coordinator", "coordinator_key", "colour"),
 )  # fmt: skip
 

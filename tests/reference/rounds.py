@@ -290,12 +290,66 @@ class RoundEngine:
         return y, [[short(math.sqrt(v) / n) for v in row] for row in self.variance]
 
     @property
+    def obstacles(self) -> list[str]:
+        """Why there is no trade, §12."""
+        proof, found = self.certificate, []
+        if proof is None:
+            return []
+        if not proof.gap <= (self.terms.pricing.trade_limit or 0.0) * math.fsum(proof.prices):
+            found.append("certificate")
+        whole = sum(proof.weights) * self.terms.ticks
+        chosen = [(i, w) for i, w in enumerate(proof.weights) if w]
+        totals = [
+            sum(w * sum(row[j] for row in self.rounds[i]) for i, w in chosen) for j in range(self.m)
+        ]
+        if any(10**6 * total > (10**6 + 1) * whole for total in totals):
+            found.append("excess")
+        if any(price >= 1e15 / 8 for i, _ in chosen for price in self.path[i]):
+            found.append("prices")
+        limit = (self.terms.pricing.trade_limit or 0.0) * math.fsum(proof.prices)
+        if math.fsum(self.contradictions) > limit:
+            found.append("answers")
+        return found
+
+    @property
+    def contradictions(self) -> list[float]:
+        """Y of each member, §12, where each release can be read."""
+        K, N, c = len(self.terms.members), self.terms.ticks, self.terms.capacity
+        chosen = list(range(len(self.rounds)))
+        if len(chosen) > 1000:
+            chosen = chosen[:500] + chosen[-500:]
+        y = [[price * c[j] for j, price in enumerate(self.path[i])] for i in chosen]
+        worth = [ordered(row) for row in y]
+        least = math.fsum(self.certificate.prices) if self.certificate else 0.0
+        gap = (self.terms.pricing.answer_gap or 0.0) / K
+        allowed = [gap * max(each, least) + 2.0 / N * each for each in worth]
+        found = []
+        for k in range(K):
+            x = [[-(n / N) for n in self.rounds[i][k][: self.m]] for i in chosen]
+            arcs = [
+                [
+                    ordered([x[a][j] * (y[b][j] - y[a][j]) for j in range(self.m)]) - allowed[a]
+                    for b in range(len(y))
+                ]
+                for a in range(len(y))
+            ]
+            found.append(max(0.0, largest_mean(arcs)))
+        return found
+
+    @property
+    def by_weights(self) -> Rows:
+        """Quotas by weights, if there is a trade."""
+        terms, weights = self.terms, self.certificate.weights if self.certificate else []
+        return reference.weighted_quota(self.rounds, weights, terms.shares, terms.ticks)
+
+    @property
     def quota(self) -> Rows:
         """What each may use, in ticks."""
         terms = self.terms
+        if self.obstacles:
+            return self.endowment
         if self.certificate is not None:
-            weights = self.certificate.weights
-            return reference.weighted_quota(self.rounds, weights, terms.shares, terms.ticks)
+            return self.by_weights
         caps = terms.share_ticks
         members = zip(*self.average, caps, strict=True)
         estimates = [
@@ -348,6 +402,26 @@ class RoundEngine:
             endowment=self.endowment,
             ticks=self.terms.ticks,
         )
+
+
+def ordered(terms: list[float]) -> float:
+    """Σ→."""
+    total = terms[0]
+    for term in terms[1:]:
+        total = total + term
+    return total
+
+
+def largest_mean(arcs: list[list[float]]) -> float:
+    """The largest mean of a cycle of at least two rounds, by Karp's method."""
+    n = len(arcs)
+    if n < 2:
+        return 0.0
+    walks = [[0.0] * n]
+    for _ in range(n):
+        last = walks[-1]
+        walks.append([max(last[a] + arcs[a][b] for a in range(n) if a != b) for b in range(n)])
+    return max(min((walks[n][b] - walks[k][b]) / (n - k) for k in range(n)) for b in range(n))
 
 
 def fading(z: float) -> float:

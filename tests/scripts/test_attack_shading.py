@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from party.model.company_model import CompanyModel, dense
-from party.model.model_file import Quadratic
+from party.model.linear_program import Quadratic
 from party.rehearsal.in_process import players as parties
 from party.rehearsal.in_process import run
 from party.settlement.settle import own_allocation, settle

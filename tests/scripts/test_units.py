@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from party.model.best_response import rescaled
+from party.model.scaling import rescaled
 from party.rehearsal.in_process import players, run
 from protocol.agreement.parse import from_table
 from protocol.agreement.quantities import quantities

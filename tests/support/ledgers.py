@@ -4,6 +4,7 @@ import hashlib
 import sqlite3
 import subprocess
 import sys
+from contextlib import suppress
 from typing import Any
 
 from party.ledger.session_ledger import Ledger
@@ -67,7 +68,8 @@ def left_open() -> int:
     _in_memory.clear()
     count = sum(map(_is_open, _connections))
     for connection in _connections:
-        connection.close()
+        with suppress(sqlite3.ProgrammingError):  # another thread's, which has closed it itself
+            connection.close()
     _connections.clear()
     return count
 

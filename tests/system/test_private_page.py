@@ -231,7 +231,7 @@ def test_rounding_is_not_called_a_loss(loss: float, ticks: int) -> None:
 
 
 def test_cut_quotas_give_no_promise() -> None:
-    """If demand does not fit, neither page claims anything about the quotas."""
+    """If demand does not fit, both pages say what is proved before the cut, and no more."""
     it = certain()
     certificate = it.outcome.certificate
     assert certificate is not None
@@ -242,7 +242,8 @@ def test_cut_quotas_give_no_promise() -> None:
     cut = replace(it, outcome=replace(it.outcome, state=state))
     for page in (cut.private(), cut.public()):
         text = Page(page).text
-        assert "Nothing is certified about the quotas" in text
+        assert "and the quotas were cut by that. Before the cut, any other plan would earn" in text
+        assert "About other companies nothing is proved after the cut." in text
         assert "Any other plan" not in text
     assert "because quotas were cut" in Page(cut.private()).text
 

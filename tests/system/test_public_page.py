@@ -205,7 +205,7 @@ def test_public_page_certifies_the_outcome() -> None:
         "Any other plan for all companies together would earn at most "
         f"{figure(certificate.bound)} EUR more ({figure(part)} % of what all capacities are worth)"
     ) in text
-    assert "with a best plan of its own. Only the company itself can know that." in text
+    assert "if every company answered all prices with a best plan of its own." in text
     assert it.outcome.rounds < 150
     assert f"{it.outcome.rounds} of 150, ended by itself" in text
     assert "add up to its capacity exactly" not in text
@@ -243,7 +243,10 @@ def test_unused_capacity_is_shown() -> None:
         for name, share in (("ada", 0.25), ("ben", 1.0))
     ]
     agreement = make_agreement(
-        member=members, prices={}, rounds=1, resource=[{"name": "hours", "capacity": 100.0}]
+        member=members,
+        prices={"trade_limit": 1.0},
+        rounds=1,
+        resource=[{"name": "hours", "capacity": 100.0}],
     )
     ticks = agreement.ticks
     engine = RoundEngine(agreement)

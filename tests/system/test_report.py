@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from party.ledger.session_ledger import Ledger
-from party.settlement.result_files import plan_csv, result, write_result
+from party.settlement.result_files import plan_csv, result, write_report, write_result
 from protocol.agreement.quantities import quantities
 from protocol.agreement.render import written
 from protocol.agreement.schema import TICKS
@@ -71,7 +71,7 @@ def test_result_has_exactly_the_documented_fields() -> None:
 
 def test_ledger_counts_reach_file_and_page(tmp_path: Path) -> None:
     """Unanswered rounds and long waits are in `result.json`, in the report and on the live page."""
-    it, shown = played(), list[str]()
+    it = played()
     _, other, *_ = (m.name for m in it.agreement.members)
     release = Release(
         sender=it.member,
@@ -84,13 +84,14 @@ def test_ledger_counts_reach_file_and_page(tmp_path: Path) -> None:
         signed = pack(release, key=it.agreement.members[0].signing_key, sign=lambda _: bytes(64))
         ledger.record_release(signed, answered=False)
         ledger.record_waits([WaitTime(name=other, seconds=99.0, longest=77.0, last=3)])
-        write_result(
-            *(it.outcome, it.member, it.data),
-            ledger=ledger,
-            folder=tmp_path,
-            settlement=it.settlement,
-            on_report=lambda parts: shown.extend(tostring(part, "unicode") for part in parts),
-        )
+        for write in (write_result, write_report):
+            parts = write(
+                *(it.outcome, it.member, it.data),
+                ledger=ledger,
+                folder=tmp_path,
+                settlement=it.settlement,
+            )
+        shown = [tostring(part, "unicode") for part in parts or []]
     content = json.loads((tmp_path / "result.json").read_text())
     assert content["private"]["rounds_without_answer"] == 1
     assert content["waiting"] == {

@@ -13,7 +13,7 @@ import numpy as np
 
 from party.model.best_response import USUAL, MipLimits, Subproblem, found, loaded, model
 from party.model.company_model import CompanyModel, dense
-from party.model.model_file import Quadratic
+from party.model.linear_program import Quadratic
 from protocol.numeric import Floats
 
 RESOURCES = 5

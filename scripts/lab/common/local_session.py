@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from protocol.errors import QuotaTooSmall
+from protocol.errors import NoTrade, QuotaTooSmall
 from scripts.lab.common.agreements import party_name
 
 ROOT = Path(__file__).parents[3]
@@ -145,9 +145,9 @@ class Processes:
     def check(self, *names: str) -> None:
         """Raises, with its errors, if one of these has failed."""
         for name in names:
-            # A company without a plan has still finished its session.
+            # A company without a plan, or a session without trade, has still finished.
             code = self.processes[name].returncode
-            if code and code != QuotaTooSmall.exit_code:
+            if code not in (0, None, QuotaTooSmall.exit_code, NoTrade.exit_code):
                 error = self.stderr(name)[-2_000:].strip()
                 raise RuntimeError(f"{name} ended with {code}: {error}")
 

@@ -15,8 +15,9 @@ from typing import Any
 import highspy
 import numpy as np
 
-from party.model.best_response import Answer, Subproblem, model, rescaled
+from party.model.best_response import Answer, Subproblem, model
 from party.model.company_model import CompanyModel
+from party.model.scaling import rescaled
 from protocol.numeric import Floats, frozen
 from scripts.lab.common.instances import Instance
 
@@ -55,8 +56,8 @@ class Remembering(Subproblem):
 
     def __init__(self, data: CompanyModel, limit: Floats) -> None:
         super().__init__(data, limit)
-        data, limit = rescaled(data, self._unit_scale), limit * self._unit_scale
-        self._corners = Corners(model(data, limit), self._unit_scale)
+        data, limit = rescaled(data, self._scale.units), limit * self._scale.units
+        self._corners = Corners(model(data, limit), self._scale.units)
 
     @property
     def region(self) -> Region | None:
@@ -78,8 +79,8 @@ class Remembering(Subproblem):
         unused = np.array(self._solver.allConstrValues())[: self._resources]
         corner = Corner(
             plan=frozen(answer.plan),
-            demand=frozen(demand / self._unit_scale),
-            uses=frozen(np.maximum(demand + unused, 0.0) / self._unit_scale),
+            demand=frozen(demand / self._scale.units),
+            uses=frozen(np.maximum(demand + unused, 0.0) / self._scale.units),
             utility=float(self._data.utility @ answer.plan) + self._data.offset,
         )
         self._corners.learn(corner, self._solver.getBasis(), prices)

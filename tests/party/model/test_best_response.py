@@ -7,8 +7,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from party.model.best_response import Subproblem, rescaled
+from party.model.best_response import Subproblem, loaded
+from party.model.best_response import model as lp_of
 from party.model.company_model import CompanyModel, dense
+from party.model.linear_program import column_wise
+from party.model.scaling import rescaled
 from protocol.errors import BadData
 from protocol.numeric import Floats
 from scripts.lab.common.instances import draw
@@ -282,3 +285,27 @@ def test_answers_do_not_change_later() -> None:
     assert first.plan.tolist() == copies[1].tolist()
     assert len(first.demand) == 5
     assert len(first.plan) == instance.data[0].columns
+
+
+def test_a_large_model_is_solved_from_an_interior_point_and_kept_warm() -> None:
+    """With 6,000 columns the first answer and later ones are those of the simplex method."""
+    rng = np.random.default_rng(5)
+    n, m, r = 6000, 3, 300
+    column = np.repeat(np.arange(n), 3)
+    row = np.stack([np.arange(n) % m, m + np.arange(n) % r, m + rng.integers(0, r, n)], axis=1)
+    row[:, 2] = np.where(row[:, 2] == row[:, 1], m + (row[:, 1] - m + 1) % r, row[:, 2])
+    data = CompanyModel(
+        names=tuple(f"x{i}" for i in range(n)),
+        utility=rng.uniform(1.0, 100.0, n), offset=0.0,
+        lower=np.zeros(n), upper=rng.uniform(1.0, 10.0, n),
+        resources=m, row_lower=np.full(r, -np.inf), row_upper=rng.uniform(5.0, 40.0, r),
+        **column_wise(n, column, row.ravel(), rng.uniform(0.1, 2.0, 3 * n)),
+    )  # fmt: skip
+    ceiling = np.full(m, 500.0)
+    problem, plain = Subproblem(data, ceiling), loaded(lp_of(data, ceiling))
+    for price in (0.0, 3.0, 20.0):
+        answer = problem.answer(np.full(m, price))
+        plain.changeColsCost(m, np.arange(n, n + m, dtype=np.int32), np.full(m, -price))
+        plain.run()
+        assert answer is not None
+        assert answer.objective == pytest.approx(plain.getObjectiveValue(), rel=1e-7)

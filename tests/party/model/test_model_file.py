@@ -1,4 +1,4 @@
-"""MPS and LP files: what HiGHS would misread, and files that are too large."""
+"""MPS and LP files: senses, empty lines, names, and files that are too large."""
 
 import gzip
 import io
@@ -19,18 +19,29 @@ from tests.support.sample_models import (
 
 
 @pytest.mark.parametrize(
-    "sense", ["OBJSENSE MAXIMIZE\n", "OBJSENSE MAXIMISE\n", "*SENSE:Maximize\n", "* sense = max\n"]
+    "sense", ["*SENSE:Maximize\n", "* sense = max\n", "*SENSE:Maximize\nOBJSENSE MIN\n"]
 )
-def test_a_maximise_that_highs_ignores_is_refused(tmp_path: Path, sense: str) -> None:
-    """HiGHS would minimise, and find the worst plan."""
+def test_a_maximise_that_is_only_a_comment_is_refused(tmp_path: Path, sense: str) -> None:
+    """Every reader would minimise, and find the worst plan."""
     path = write(tmp_path, "lost.mps", MPS.replace("OBJSENSE\n    MAX\n", sense))
     with pytest.raises(BadData, match="would be read as minimise"):
         company_model.read(path, agree("steel", "power"))
 
 
-@pytest.mark.parametrize("sense", ["OBJSENSE MAX\n", "OBJSENSE\n  MAXIMISE\n", "OBJSENSE\n max\n"])
+@pytest.mark.parametrize(
+    "sense",
+    [
+        "OBJSENSE MAX\n",
+        "OBJSENSE MAXIMIZE\n",
+        "OBJSENSE\n  MAXIMISE\n",
+        "OBJSENSE\n max\n",
+        "OBJSENSE\nMAX\n",
+        "OBJMAX\n",
+        "OBJSENSEMAX\n",
+    ],
+)
 def test_every_spelling_of_maximise_is_read(tmp_path: Path, sense: str) -> None:
-    """A sense that HiGHS understands is accepted, also beside a comment with the sense."""
+    """The sense may be on its line or the next, also beside a comment with the sense."""
     text = MPS.replace("OBJSENSE\n    MAX\n", "*SENSE:Maximize\n" + sense)
     maximised = company_model.read(write(tmp_path, "kept.mps", text), agree("steel", "power"))
     usual = company_model.read(write(tmp_path, "usual.mps", MPS), agree("steel", "power"))

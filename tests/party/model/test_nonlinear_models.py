@@ -4,6 +4,7 @@ import itertools
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import highspy
 import numpy as np
@@ -13,7 +14,7 @@ from scipy.optimize import linprog
 from party.model import company_model
 from party.model.best_response import Answer, MipLimits, Subproblem
 from party.model.company_model import CompanyModel, dense
-from party.model.model_file import Quadratic
+from party.model.linear_program import Quadratic
 from party.settlement.settle import plan_within, smallest_extra
 from protocol.agreement.parse import from_table
 from protocol.errors import BadCommand, BadData
@@ -221,7 +222,7 @@ def test_every_answer_has_a_plan_even_without_time() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"gap": -0.1}, {"gap": 1.0}, {"seconds": 0.0}])
-def test_mip_limits_are_checked(wrong: dict[str, float]) -> None:
+def test_mip_limits_are_checked(wrong: dict[str, Any]) -> None:
     """The gap is a fraction, and the time is positive."""
     with pytest.raises(BadCommand, match="must be"):
         MipLimits(**wrong)

@@ -104,11 +104,14 @@ def test_partners_follow_from_public_numbers() -> None:
     assert two.value.tolist() == one.value.tolist()
 
 
-def test_a_worth_is_required() -> None:
-    """Without a worth in the agreement, --worth must give an estimate."""
-    with pytest.raises(BadCommand, match="estimate the value of a capacity with --worth"):
-        rehearse(agreement(worth=False), "bolt", company(), sessions=1)
-    assert rehearse(agreement(worth=False), "bolt", company(), sessions=1, worth=5000.0)["expected"]
+def test_a_worth_is_estimated_from_the_own_model() -> None:
+    """Without a worth the partners are about as large as the company; --worth says otherwise."""
+    terms = agreement(worth=False)
+    own = rehearse(terms, "bolt", company(), sessions=2)
+    small = rehearse(terms, "bolt", company(), sessions=2, worth=1e-6)
+    assert own["expected"]["gain_mean"] != small["expected"]["gain_mean"]
+    # Partners that pay nothing leave everything to the company, or cannot pay for what it brings.
+    assert abs(small["expected"]["payment_mean"]) < 1e-3 < abs(own["expected"]["payment_mean"])
 
 
 def test_the_command_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from party.check import pace_for
 from party.driver import Driver
 from party.ledger.session_ledger import Ledger
 from party.model.best_response import Answer, subproblem
 from party.model.solver_process import Solver
+from party.model_check import pace_for
 from party.release import pacing
 from party.release.masks import Masks
 from party.release.noise import DRAWN_AHEAD, DiscreteGaussian

@@ -137,7 +137,8 @@ def test_optional_terms_are_in_the_canonical_form_only_if_stated() -> None:
     assert (stated["currency"], stated["pace_seconds"]) == ("EUR", 0.5)
     assert [m["endowment"] for m in stated["members"]] == [[0.25, 0.625], [0.75, 0.375]]
     rule = json.loads(canonical(parse(toml(centered()))))["pricing"]
-    assert (rule.pop("tolerance"), rule.pop("reserve")) == (0.01, 0.001)
+    stated = [rule.pop(term) for term in ("tolerance", "reserve", "trade_limit", "answer_gap")]
+    assert stated == [0.01, 0.001, 0.01, 1e-4]
     assert sorted(rule) == sorted(reference.CANONICAL_PRICING)
 
 
@@ -160,6 +161,8 @@ def test_digest_changes_with_every_agreed_term() -> None:
     tables = [full(), minimal(), centered()]
     tables += [changed(centered(), "prices.tolerance", value) for value in (0.0, 0.02, 1e-4)]
     tables += [changed(centered(), "prices.reserve", value) for value in (0.0, 0.002, 1e-6)]
+    tables += [changed(centered(), "prices.trade_limit", value) for value in (0.03, 1.0)]
+    tables += [changed(centered(), "prices.answer_gap", value) for value in (0.0, 1e-3)]
     tables.append(changed(changed(full(), "member.0.endowment", 0.25), "member.1.endowment", 0.75))
     tables.append(bare(full()))
     tables += [masked(), changed(masked(), "privacy.colluders", 1)]

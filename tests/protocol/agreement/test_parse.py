@@ -65,7 +65,14 @@ def test_every_stated_field_is_in_the_agreement() -> None:
 def test_missing_fields_get_the_defaults_of_the_mode() -> None:
     """A field that is left out gets the default of its mode."""
     exact, private = parse(toml(minimal())), parse(toml(minimal("private")))
-    assert exact.pricing == Pricing(step="center", tolerance=1e-4, reserve=1e-10, start=(0.0,))
+    assert exact.pricing == Pricing(
+        step="center",
+        tolerance=1e-4,
+        reserve=1e-10,
+        trade_limit=0.01,
+        answer_gap=1e-4,
+        start=(0.0,),
+    )
     assert private.pricing == Pricing(step="worth", start=(0.0,))
     assert (exact.ticks, private.ticks) == (FINE_TICKS, TICKS)
     assert exact.privacy is None

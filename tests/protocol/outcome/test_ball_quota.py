@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from party.model.ball_response import responder
-from party.model.best_response import rescaled
+from party.model.scaling import rescaled
 from party.release.gate import within_ball
 from party.settlement.settle import plan_within
 from protocol.agreement.model import Agreement

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from party.check import check
+from party.model.shared_rows import row_map
+from party.model_check import check
 from protocol.agreement.model import Agreement
 from protocol.errors import BadAgreement
 from protocol.planning.verdict import plan_figures
@@ -62,7 +63,7 @@ def test_a_check_says_whether_the_pace_is_long_enough(
     model: Path, monkeypatch: pytest.MonkeyPatch, pace: float | None, words: str
 ) -> None:
     """It compares the pace with the slowest of many answers, before the party joins."""
-    monkeypatch.setattr("party.check.slowest_answer", lambda *_: (0.02, 100))
+    monkeypatch.setattr("party.model_check.slowest_answer", lambda *_: (0.02, 100))
     text = checked(agreed(pace), model)
     assert f"pace       {words}" in text
     assert "the slowest of 100 answers took 0.02 s" in text
@@ -72,3 +73,40 @@ def test_a_check_says_whether_the_pace_is_long_enough(
 def test_a_check_measures_the_slowest_answer(model: Path) -> None:
     """It solves the real model at many prices."""
     assert "of 100 answers took" in checked(agreed(0.25), model)
+
+
+def test_a_check_with_a_doubt_does_not_end_well(tmp_path: Path) -> None:
+    """A company that takes nothing for free, or a mesh without its address, is the last line."""
+    path = tmp_path / "model.lp"
+    rows = "Subject To\n r0: x <= 9\n r1: x <= 9\nBounds\n x <= 5\nEnd\n"
+    path.write_text(f"Minimize\n 3 x\n{rows}")
+    path.chmod(0o600)
+    assert checked(agreed(), path).endswith(
+        "look at the line with ! before you join; nothing else is known to be wrong"
+    )
+    path.write_text(f"Maximize\n 3 x\n{rows}")
+    assert "nothing known to be wrong" in checked(agreed(), path)
+    resources = [{"name": f"r{j}", "capacity": 10.0} for j in range(2)]
+    mesh = make_agreement(members=3, resource=resources, transport={"topology": "mesh"})
+    text = checked(mesh, path)
+    assert "join with --listen tcp://HOST:PORT" in text
+    assert text.endswith(
+        "look at the line with ! before you join; nothing else is known to be wrong"
+    )
+
+
+def test_a_check_names_resources_that_are_never_used(tmp_path: Path) -> None:
+    """An empty row may be meant, or the row of another resource."""
+    path = tmp_path / "model.lp"
+    path.write_text("Maximize\n 3 x\nSubject To\n r0: x <= 9\nBounds\n x <= 5\nEnd\n")
+    lines = check(
+        agreed(), "ada", model=path, key=None, ledger=None, data_set=None, rows=row_map(["r1="])
+    )
+    assert "never uses 'r1'" in "\n".join(lines)
+
+
+def test_a_cost_of_nothing_has_no_sign(tmp_path: Path) -> None:
+    """A model that minimises and can do nothing costs 0, not -0."""
+    path = tmp_path / "model.lp"
+    path.write_text("Minimize\n 3 x\nSubject To\n r0: x <= 9\n r1: x <= 9\nEnd\n")
+    assert "your best plan costs 0\n" in checked(agreed(), path)

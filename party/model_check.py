@@ -18,7 +18,8 @@ from party.ledger import budget, budget_marker
 from party.model import company_model
 from party.model.ball_response import Trader, responder
 from party.model.best_response import USUAL, MipLimits, Responder, subproblem
-from party.model.company_model import CompanyModel
+from party.model.company_model import CompanyModel, Model
+from party.model.shared_rows import OWN_NAMES, RowMap
 from party.release.pacing import solving_seconds
 from party.settlement.settle import plan_within
 from protocol.agreement.endowment import endowment
@@ -36,18 +37,23 @@ def check(
     agreement: Agreement,
     member: str,
     *,
-    model: Path,
+    model: Model,
     key: Path | None,
     ledger: Path | None,
     data_set: str | None,
     effort: MipLimits = USUAL,
+    rows: RowMap = OWN_NAMES,
 ) -> Iterator[str]:
-    """Yield one line for each thing that is in order. Raises at the first that is not."""
-    agreement.place(member)
+    """Yield one line for each thing that is in order. Raises at the first that is not.
+
+    A line with `!` is a doubt: something that is probably not meant. The last line counts them.
+    """
+    doubts = 0
+    row = agreement.place(member)
     RoundEngine(agreement)  # its noise and its steps can be computed
     yield f"agreement  {agreement.session}: valid, {member!r} is a member"
     yield f"           digest {agreement.digest.hex()}"
-    data = company_model.read(model, agreement)
+    data = company_model.read(model, agreement, rows)
     yield (
         f"model      {data.columns} columns, {data.private_rows} private rows, all "
         f"{data.resources} shared resources found"
@@ -58,10 +64,11 @@ def check(
     problem = responder(data, agreement, member, effort)
     yield "           feasible and bounded at every price"
     if takes_nothing(subproblem(data, agreement, member, effort), data):
-        yield "           takes NOTHING even at price 0: does the file lack its maximise?"
-    yield _alone(data, agreement, member, effort)
-    if isinstance(problem, Trader) and problem.sells:
-        yield "           NO amount near your endowment allows a plan: your party only sells"
+        doubts += 1
+        yield "!          takes NOTHING even at price 0: does the file lack its maximise?"
+    if unused := _unused(data, agreement):
+        yield f"           never uses {unused}"
+    yield _alone(data, agreement, member, effort) + _only_sells(problem)
     yield _pace(problem, data, agreement)
     if key:
         identity = keys.load(key)
@@ -75,6 +82,14 @@ def check(
         budget_marker.require_marked(key, ledger, lifetime.ledger_id(ledger) if exists else None)
     if ledger and exists:
         yield from _budget(ledger, agreement, data_set)
+    mesh = agreement.transport.topology == "mesh"
+    if mesh and not agreement.members[row].address:
+        doubts += 1
+        yield "!mesh      the agreement has no address for you: join with --listen tcp://HOST:PORT"
+    if doubts:
+        lines = "the line" if doubts == 1 else f"the {doubts} lines"
+        yield f"look at {lines} with ! before you join; nothing else is known to be wrong"
+        return
     shows = "what all can see" if agreement.privacy is None else "what the noise will do"
     yield f"nothing known to be wrong; `protocol plan` shows {shows}"
 
@@ -89,6 +104,19 @@ def _kind(data: CompanyModel) -> str:
     return f", {np.count_nonzero(data.integer)} integer columns, {binary} of them binary"
 
 
+def _only_sells(problem: Responder) -> str:
+    """A second line if no point of the company's ball allows a plan (step `ball`). Secret."""
+    if not isinstance(problem, Trader) or not problem.sells:
+        return ""
+    return "\n           NO amount near your endowment allows a plan: your party only sells"
+
+
+def _unused(data: CompanyModel, agreement: Agreement) -> str:
+    """The resources whose rows are empty, if there are any."""
+    used = set(data.index[data.value != 0.0].tolist())
+    return ", ".join(repr(r.name) for j, r in enumerate(agreement.resources) if j not in used)
+
+
 def _alone(data: CompanyModel, agreement: Agreement, member: str, effort: MipLimits) -> str:
     """The company's best plan without the others. Secret."""
     row = agreement.place(member)
@@ -99,7 +127,7 @@ def _alone(data: CompanyModel, agreement: Agreement, member: str, effort: MipLim
         return (
             f"alone      with {stated} alone NO plan is possible; you depend on what you are given"
         )
-    value = -plan.utility if data.minimises else plan.utility
+    value = (-plan.utility if data.minimises else plan.utility) + 0.0  # no -0
     earns = f"{'costs' if data.minimises else 'earns'} {value:.6g} {agreement.currency}".rstrip()
     return f"alone      with {stated} alone your best plan {earns}"
 

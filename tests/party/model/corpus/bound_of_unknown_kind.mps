@@ -1,0 +1,17 @@
+* refused: line 16: a bound is UP, LO, FX
+NAME plan
+OBJSENSE
+    MAX
+ROWS
+ N profit
+ L hours
+ L own
+COLUMNS
+    x profit 3 hours 1
+    x own 1
+    y profit 2 hours 1
+RHS
+    RHS hours 100 own 4
+BOUNDS
+ XX BND x 2
+ENDATA

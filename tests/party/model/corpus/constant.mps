@@ -1,0 +1,16 @@
+* optimum 31
+NAME plan
+OBJSENSE
+    MAX
+ROWS
+ N profit
+ L hours
+ L own
+COLUMNS
+    x profit 3 hours 1
+    x own 1
+    y profit 2 hours 1
+RHS
+    RHS profit -7
+    RHS hours 100 own 4
+ENDATA

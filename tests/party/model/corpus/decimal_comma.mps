@@ -1,0 +1,15 @@
+* refused: line 10: a number has a comma
+NAME plan
+OBJSENSE
+    MAX
+ROWS
+ N profit
+ L hours
+ L own
+COLUMNS
+    x profit 3,5 hours 1
+    x own 1
+    y profit 2 hours 1
+RHS
+    RHS hours 100 own 4
+ENDATA

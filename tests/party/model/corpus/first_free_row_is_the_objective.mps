@@ -1,0 +1,16 @@
+* optimum 24
+NAME plan
+OBJSENSE
+    MAX
+ROWS
+ N profit
+ N other
+ L hours
+ L own
+COLUMNS
+    x profit 3 hours 1
+    x other -9 own 1
+    y profit 2 hours 1
+RHS
+    RHS hours 100 own 4
+ENDATA

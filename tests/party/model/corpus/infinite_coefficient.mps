@@ -1,0 +1,15 @@
+* refused: column 'x' has a coefficient in the objective that is not a finite number
+NAME plan
+OBJSENSE
+    MAX
+ROWS
+ N profit
+ L hours
+ L own
+COLUMNS
+    x profit 1e30 hours 1
+    x own 1
+    y profit 2 hours 1
+RHS
+    RHS hours 100 own 4
+ENDATA

@@ -1,0 +1,19 @@
+* optimum 19
+NAME plan
+OBJSENSE
+    MAX
+ROWS
+ N profit
+ L hours
+ L own
+COLUMNS
+    x profit 3 hours 1
+    x own 1
+    y profit 2 hours 1
+RHS
+    RHS hours 100 own 4
+BOUNDS
+ MI BND x
+ UP BND x -1
+ UP BND y 12
+ENDATA

@@ -1,0 +1,18 @@
+* optimum 24
+NAME plan
+OBJSENSE
+    MAX
+OBJNAME
+    profit
+ROWS
+ N other
+ N profit
+ L hours
+ L own
+COLUMNS
+    x profit 3 hours 1
+    x other -9 own 1
+    y profit 2 hours 1
+RHS
+    RHS hours 100 own 4
+ENDATA

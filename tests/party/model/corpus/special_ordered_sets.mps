@@ -1,0 +1,18 @@
+* refused: line 15: special ordered sets (SOS) are not supported
+NAME plan
+OBJSENSE
+    MAX
+ROWS
+ N profit
+ L hours
+ L own
+COLUMNS
+    x profit 3 hours 1
+    x own 1
+    y profit 2 hours 1
+RHS
+    RHS hours 100 own 4
+SOS
+ S1 SOS s 1
+    SOS x 1
+ENDATA

@@ -1,0 +1,15 @@
+* refused: line 14: the row 'ovn' is not under ROWS
+NAME plan
+OBJSENSE
+    MAX
+ROWS
+ N profit
+ L hours
+ L own
+COLUMNS
+    x profit 3 hours 1
+    x own 1
+    y profit 2 hours 1
+RHS
+    RHS hours 100 ovn 4
+ENDATA

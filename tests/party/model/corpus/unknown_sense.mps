@@ -1,0 +1,15 @@
+* refused: line 4: after OBJSENSE write MAX or MIN
+NAME plan
+OBJSENSE
+    MOST
+ROWS
+ N profit
+ L hours
+ L own
+COLUMNS
+    x profit 3 hours 1
+    x own 1
+    y profit 2 hours 1
+RHS
+    RHS hours 100 own 4
+ENDATA
