@@ -60,9 +60,7 @@ def _add_new(commands: Commands) -> None:
     )
     add = new.add_argument
     add("--session", required=True, metavar="NAME", help="a new name for every session")
-    add("--from", dest="earlier", type=Path, metavar="TRANSCRIPT",
-        help="transcript of the earlier session")  # fmt: skip
-    add("--agreement", type=Path, metavar="FILE", help="with --from: the earlier agreement")
+    _add_earlier(new)
     add("--resource", action="append", metavar="NAME=CAPACITY[:WORTH]",
         help="a shared capacity, and a public estimate of its total value")  # fmt: skip
     add("--unit", action="append", metavar="RESOURCE=UNIT", help="unit of a resource, such as h")
@@ -117,6 +115,15 @@ def _add_totals(parser: argparse.ArgumentParser) -> None:
     add("--spare", type=float, metavar="FRACTION",
         help="with private and totals: fraction of each capacity that can be had in addition if "
         "need be; less is then withheld for noise (0)")  # fmt: skip
+
+
+def _add_earlier(new: argparse.ArgumentParser) -> None:
+    add = new.add_argument
+    add("--from", dest="earlier", type=Path, metavar="TRANSCRIPT",
+        help="transcript of the earlier session")  # fmt: skip
+    add("--agreement", type=Path, metavar="FILE", help="with --from: the earlier agreement")
+    add("--without", action="append", metavar="NAME",
+        help="with --from: leave out this member, and what it brought")  # fmt: skip
 
 
 def _add_certificate(new: argparse.ArgumentParser) -> None:

@@ -8,7 +8,7 @@ Never here: sockets, files, arithmetic.
 from dataclasses import dataclass, field
 
 from protocol.agreement.model import Agreement
-from protocol.wire.messages import MaskKey, Message, Release, Seal, Signed
+from protocol.wire.messages import Commitment, MaskKey, Message, Release, Seal, Signed
 
 KEYS = -1
 """The number of the exchange of mask keys. Round 0 follows it."""
@@ -23,14 +23,19 @@ newest two messages again, which lets a coordinator that was started late catch 
 
 @dataclass
 class Exchange:
-    """The messages of one exchange: mask keys, the releases of a round, or seals."""
+    """The messages of one exchange: mask keys, the releases of a round, commitments, or seals."""
 
     number: int
-    """The round, or `KEYS` or `SEALS`."""
+    """The round, or `KEYS` or `SEALS`. Commitments count as one more round."""
     messages: dict[str, Signed] = field(default_factory=dict)
     """The newest message of each member."""
     arrivals: dict[str, float] = field(default_factory=dict)
     """When each member's first message came, if this was the current exchange then."""
+
+    @property
+    def committed(self) -> bool:
+        """Whether these are commitments. A closed exchange has messages of one kind."""
+        return any(isinstance(signed.message, Commitment) for signed in self.messages.values())
 
 
 @dataclass(frozen=True)
@@ -65,13 +70,15 @@ class RoundCollector:
         self._seals: dict[str, Signed] = {}
         #: The seals of all members, if they agree.
         self.seals: tuple[Signed, ...] = ()
+        #: Whether the commitments of all members were received, after the last round.
+        self.committed = False
         #: Members that have confirmed that they have all seals.
         self.finished: set[str] = set()
 
     @property
     def closed(self) -> int:
         """How many rounds have a release of every member."""
-        return max(0, self._current)
+        return max(0, self._current - self.committed)
 
     @property
     def over(self) -> bool:
@@ -104,7 +111,7 @@ class RoundCollector:
         if isinstance(message, Seal):
             return self._collect_seal(message, signed)
         number = self._number(message)
-        if number is None or number < self._current:
+        if number is None or number < self._current or self.committed:
             return Collected()
         exchange = self._open.setdefault(number, Exchange(number))
         current = number == self._current
@@ -125,7 +132,8 @@ class RoundCollector:
             return KEYS
         if isinstance(message, Release) and message.round < self._agreement.rounds:
             return message.round
-        return None
+        complete = isinstance(message, Commitment) and bool(message.proof)
+        return message.round if complete and message.round <= self._agreement.rounds else None
 
     def _forget_oldest(self, sender: str) -> None:
         """Limit what is stored of one member that is far ahead."""
@@ -162,6 +170,7 @@ class RoundCollector:
         while (current := self._open.get(self._current)) and self._has_all(current):
             closed.append(current)
             self._current += 1
+            self.committed = current.committed
             self._open = {n: e for n, e in self._open.items() if n == self._current}
         if closed:
             self._forget_seals()
@@ -169,23 +178,27 @@ class RoundCollector:
 
     def _forget_seals(self) -> None:
         """Forget seals of fewer rounds than are closed: they are no seals of this session."""
-        self._seals = {n: s for n, s in self._seals.items() if s.message.round >= self.closed}
+        reached = max(0, self._current)
+        self._seals = {n: s for n, s in self._seals.items() if s.message.round >= reached}
 
     def _has_all(self, exchange: Exchange) -> bool:
-        return len(exchange.messages) == len(self.names)
+        """Whether every member has sent a message, and all of one kind."""
+        kinds = {type(signed.message) for signed in exchange.messages.values()}
+        return len(exchange.messages) == len(self.names) and len(kinds) == 1
 
     def _collect_seal(self, seal: Seal, signed: Signed) -> Collected:
         if seal.has_all_seals:
             self.finished.add(seal.sender)
             return Collected()
-        if self.seals or seal.round not in (self.closed, self.closed + 1):
+        current = max(0, self._current)
+        if self.seals or seal.round not in (current, current + 1):
             return Collected()
         first = seal.sender not in self._seals
         self._seals[seal.sender] = signed
         if len(self._seals) < len(self.names):
             return Collected(first)
         endings = {(s.message.round, s.message.chain_hash) for s in self._seals.values()}
-        if endings != {(self.closed, seal.chain_hash)}:
+        if endings != {(current, seal.chain_hash)}:
             return Collected(first)
         exchange = Exchange(SEALS, self._seals)
         self.seals = self.in_roster_order(exchange)

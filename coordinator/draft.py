@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from coordinator.departure import without
 from coordinator.keys import read_secret
 from protocol.agreement import schema
 from protocol.agreement.model import CERTIFICATE_TERMS, Agreement
@@ -74,8 +75,9 @@ def _from_options(options: argparse.Namespace, key: str) -> Agreement:
     for name in ("resource", "member", "address"):
         if not getattr(options, name):
             raise BadCommand(f"--{name} is required unless --from is given")
-    if options.agreement is not None:
-        raise BadCommand("--agreement is for --from only; leave it out")
+    for name in ("agreement", "without"):
+        if getattr(options, name) is not None:
+            raise BadCommand(f"--{name} is for --from only; leave it out")
     if options.mode == "exact" and (options.epsilon, options.delta) != (None, None):
         raise BadCommand("--epsilon and --delta have no meaning with --mode exact; leave them out")
     terms = _DEFAULTS | _given(options)
@@ -157,7 +159,7 @@ def _from_earlier(options: argparse.Namespace, key: str) -> Agreement:
         old.privacy, **{k: given[k] for k in ("epsilon", "delta") if k in given}
     )
     return replace(
-        old,
+        without(old, options.without or []),
         session=options.session,
         rounds=given.get("rounds", old.rounds),
         pace_seconds=given.get("pace", old.pace_seconds),
@@ -165,7 +167,8 @@ def _from_earlier(options: argparse.Namespace, key: str) -> Agreement:
         pricing=replace(
             old.pricing,
             start=tuple(result.prices.tolist()),
-            earlier=rounds_to_carry(old, result.state.prices),
+            # The rounds so far say what all members wanted together, the absent one included.
+            earlier=() if options.without else rounds_to_carry(old, result.state.prices),
             **_certificate_terms(options, centered=old.pricing.step == "center"),
         ),
         transport=replace(

@@ -35,6 +35,8 @@ class Journal:
         self._say = say
         #: The signed messages of all exchanges so far without a gap, except seals.
         self.exchanges: list[list[bytes]] = []
+        #: Whether the last of them are commitments.
+        self._committed = False
         self._part = path.with_name(f"{path.name}.part")
         if path.exists() and not self._part.exists():
             raise BadCommand(
@@ -63,8 +65,12 @@ class Journal:
         """Write the transcript: sealed if the seals of all members were received."""
         masked = self._agreement.masked
         keys, rounds = self.exchanges[:masked], self.exchanges[masked:]
+        commitments = rounds[-1:] if self._committed else []
+        rounds = rounds[: len(rounds) - len(commitments)]
+        lists = [messages[0] if messages else [] for messages in (keys, commitments)]
         seals = [signed.data for signed in self._collector.seals]
-        if seals and len(rounds) < self._collector.closed:
+        collector = self._collector
+        if seals and (len(rounds), self._committed) != (collector.closed, collector.committed):
             self._say(
                 f"the transcript lacks rounds from {len(rounds)} on: this coordinator was not "
                 "running then; every member has the whole transcript"
@@ -72,7 +78,7 @@ class Journal:
             seals = []
         try:
             draft = self._path.with_name(f"{self._path.name}.new")
-            draft.write_bytes(frame(self._agreement, rounds, seals, keys[0] if keys else []))
+            draft.write_bytes(frame(self._agreement, rounds, seals, *lists))
             draft.replace(self._path)
             self._file.close()
             if seals:
@@ -91,6 +97,7 @@ class Journal:
         if exchange.number != first + len(self.exchanges):
             return []
         self.exchanges.append(messages)
+        self._committed = exchange.committed
         return messages
 
     def _recover(self) -> None:

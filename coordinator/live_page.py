@@ -17,7 +17,7 @@ from protocol.agreement.model import Agreement
 from protocol.errors import SottoError
 from protocol.runtime.page_server import PageServer
 from protocol.wire.codec import Reader, release_bytes
-from protocol.wire.messages import Signed
+from protocol.wire.messages import Commitment, MaskKey, Message, Signed
 
 if TYPE_CHECKING:  # a coordinator without a page loads no mathematics
     from coordinator.progress import Say, SessionProgress
@@ -65,7 +65,8 @@ class LivePage:
         self._state: RoundState | None = self._engine.opening
         #: The number of the exchange that comes next.
         self._next = KEYS if agreement.masked else 0
-        self._keys: tuple[Signed, ...] = ()
+        #: Mask keys and commitments, by their kind.
+        self._once: dict[type[Message], tuple[Signed, ...]] = {}
         #: The releases of each round, for the final report.
         self._rounds: list[tuple[bytes, ...]] = []
         self._kept_bytes = 0
@@ -134,15 +135,20 @@ class LivePage:
             self._live.trouble(str(error))
 
     def _advance(self, number: int, messages: tuple[Signed, ...]) -> None:
-        from protocol.rounds import mask_keys, numbers, overrun
+        from protocol.rounds import commitments_in, mask_keys, numbers, overrun
 
         if number != self._next:
             self._state = None
         self._next = number + 1
         if number == KEYS:
-            self._keys = messages
+            self._once[MaskKey] = messages
             if self._state is not None:
                 self._state = self._engine.pair(self._state, mask_keys(messages))
+            return
+        if isinstance(messages[0].message, Commitment):
+            self._once[Commitment] = messages
+            if self._state is not None:
+                self._state = self._engine.commit(self._state, commitments_in(messages))
             return
         values = numbers(messages)
         if self._state is not None:
@@ -161,13 +167,18 @@ class LivePage:
         from protocol.report.public import public_parts
         from protocol.wire.transcript import Transcript
 
-        over = self._state is not None and self._state.over
-        if not over or len(self._rounds) < self._next:
+        state = self._state
+        if state is None or not state.final or len(self._rounds) < state.round:
             self._live.trouble(
                 "The session is over. This coordinator has missed some of its rounds. To see the "
                 "outcome, run `protocol report` with any member's transcript."
             )
             return
         rounds = tuple(map(self._unpack, self._rounds))
-        transcript = Transcript(rounds=rounds, seals=seals, keys=self._keys)
+        transcript = Transcript(
+            rounds=rounds,
+            seals=seals,
+            keys=self._once.get(MaskKey, ()),
+            commitments=self._once.get(Commitment, ()),
+        )
         self._live.ended(public_parts(outcome(self._agreement, transcript)))

@@ -71,7 +71,8 @@ class SessionProgress:
             self._report_closed(exchange, now)
         if self._collector.over and not self._over:
             self._over = True
-            self._say(f"the session is over: all members have sealed {message.round} rounds")
+            rounds = message.round - self._agreement.commits
+            self._say(f"the session is over: all members have sealed {rounds} rounds")
             if waited := self._waits.sentence:
                 self._say(f"this relay has {waited}")
         if isinstance(message, Halt) and message.sender not in self._halted:
@@ -115,7 +116,7 @@ class SessionProgress:
 
     def _report_closed(self, exchange: Exchange, now: float) -> None:
         self._closed_at, self.trouble = now, ""
-        if exchange.number in (KEYS, SEALS):
+        if exchange.number in (KEYS, SEALS) or exchange.committed:
             return
         if waited := self._wait_in(exchange):
             self._say(waited)

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from party.claim_command import add_claim_commands
 from party.options import BUDGET, MODEL, add_shared, ledger_path, limit, mip_limits, rows
 from protocol.errors import BadCommand
 from protocol.runtime.cli import Commands, add_command, command_line, run
@@ -20,7 +21,7 @@ if TYPE_CHECKING:  # each command imports what it needs, so that it starts fast
 def main() -> None:
     parser, commands = command_line("party", "One company's side of a session.")
     for add in (_add_keygen, _add_check, _add_join, _add_rehearse, _add_result, _add_abandon,
-                _add_budget):  # fmt: skip
+                _add_budget, add_claim_commands):  # fmt: skip
         add(commands)
     run(parser)
 
@@ -228,6 +229,7 @@ def _join(options: argparse.Namespace) -> None:
         seed=options.seed,
     )
     conclusion = run_session(config, _view(options, agreement))
+    conclusion.require_bound()
     conclusion.require_trade()
     if options.out:  # without files no plan was computed
         conclusion.require_plan()

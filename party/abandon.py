@@ -10,8 +10,8 @@ from pathlib import Path
 
 from party.ledger import accounts
 from party.ledger.session_ledger import Ledger
+from party.release.allocation import own_allocation
 from party.settlement.result_files import ensure_dir, read_outcome
-from party.settlement.settle import own_allocation
 from protocol.agreement.model import Agreement
 from protocol.errors import BadCommand
 from protocol.outcome.outcome import Outcome

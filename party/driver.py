@@ -17,7 +17,7 @@ from protocol.session.effects import Effect, Fail, Finish, Leave, Record, Respon
 from protocol.session.machine import Session
 from protocol.session.outbox import Pack
 from protocol.session.phases import Phase
-from protocol.wire.messages import Release, Signed
+from protocol.wire.messages import Commitment, MaskKey, Release, Signed
 
 
 class Driver:
@@ -55,7 +55,7 @@ class Driver:
             proof=ledger.proof(),
             now=now,
         )
-        ledger.require_replayed(self.session.state.round, self.session.state.chain_hash)
+        ledger.require_replayed(self.session.state.round, self.session.state.rounds_hash)
         #: The final state, once all members have sealed it.
         self.finished: RoundState | None = None
         #: Whether no peer needs this party any more.
@@ -135,7 +135,7 @@ class Driver:
         if self._due is None:
             return
         (state, now), self._due = self._due, None
-        if self._pacer is None or state.unpaired:
+        if self._pacer is None or state.unpaired or state.uncommitted:
             release = self._gate.release(state)
         else:
             release = self._pacer.release(self._gate, self._ledger, state, now)
@@ -152,7 +152,8 @@ class Driver:
                 self._record(effect)
             elif isinstance(effect, Respond):
                 self._due = effect.state, now
-                if self._pacer is None or effect.state.unpaired:
+                state = effect.state
+                if self._pacer is None or state.unpaired or state.uncommitted:
                     yield from self._respond()
             elif isinstance(effect, Finish):
                 self._ledger.record_seals(effect.seals)
@@ -168,8 +169,11 @@ class Driver:
 
     def _record(self, effect: Record) -> None:
         """Record a closed exchange; the session's state is the one that it led to."""
-        if effect.round is None:
+        if effect.kind is MaskKey:
             self._ledger.record_mask_keys(effect.messages)
+        elif effect.kind is Commitment:
+            self._ledger.record_commitments(effect.messages)
+        if effect.round is None:
             return
         state = self.session.state
         self._ledger.record_round(effect.round, effect.messages, state.chain_hash)

@@ -96,6 +96,16 @@ class Conclusion:
             company.data, self.outcome, company.member, self.allocation, effort=company.mip_limits
         )
 
+    def require_bound(self) -> None:
+        """Raise if the commitments of all members do not add up."""
+        committed = self.outcome.state.committed
+        if committed is not None and not committed.adds_up:
+            raise errors.Unbound(
+                "the session is sealed and the outcome stands, but the commitments of all members "
+                "do not add up: at least one of them is false, and masks hide which one. No claim "
+                "can be made. Compare versions with the others, and settle by agreement"
+            )
+
     def require_trade(self) -> None:
         """Raise if the session ended without trade."""
         if self.outcome.no_trade:
@@ -210,7 +220,7 @@ def conclude(outcome: Outcome, company: Company, out: Path | None, view: View) -
 
     Without `out` no file is written, and the company's plan is not computed here.
     """
-    from party.settlement.settle import own_allocation
+    from party.release.allocation import own_allocation
 
     # First, in any case: the ledger then destroys the company's demands.
     allocation = own_allocation(outcome, company.member, company.ledger)
@@ -269,5 +279,6 @@ def write_again(
             f"the seals of {', '.join(map(repr, outcome.unsealed))} are missing; run `party join` "
             "again when these members are back, or another member that has their seals"
         )
+    conclusion.require_bound()
     conclusion.require_trade()
     conclusion.require_plan()

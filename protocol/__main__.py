@@ -5,7 +5,15 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from protocol.errors import BadCommand, BadTranscript, Incomplete, Inconsistent, NoTrade, Unsealed
+from protocol.errors import (
+    BadCommand,
+    BadTranscript,
+    Incomplete,
+    Inconsistent,
+    NoTrade,
+    Unbound,
+    Unsealed,
+)
 from protocol.runtime.cli import add_command, command_line, run
 from protocol.runtime.files import read_agreement, read_transcript
 
@@ -37,6 +45,7 @@ example:
 exit codes:
   0   valid, complete and sealed by all members
   9   not valid: the message says which byte or round
+  16  valid and sealed, but commitments do not add up: claims prove nothing
   21  valid and complete, but seals of members are missing
   22  valid, but it stops before the end of the session
   23  valid and sealed; the session ended without trade
@@ -53,6 +62,31 @@ exit codes:
   0   the page is written, also if the session is not finished (the page says so)
   2   the command line is wrong, or a file cannot be written
   9   the transcript is not valid"""
+
+
+_SETTLE = """\
+Settle a session: verify the claims of its members, and write who pays, who is paid, and who may
+use how much.
+
+  protocol settle --agreement agreement.toml --transcript session.transcript *.claim
+
+You get settlement.html to print and sign, settlement.json, payments.csv and quotas.csv. The
+payments of all members add up to zero, to the cent. If single releases are public, no claims are
+needed.
+
+Exit codes: 0 all is settled; 9 the transcript does not verify; 16 commitments do not add up; 17
+a claim is false, foreign or given twice; 21 not sealed; 25 claims are missing. With 17 and 25 the
+files are written from the claims that count."""
+
+_KEYGEN = """\
+Make the key of a clearing office, or of someone who runs a resource.
+
+  protocol keygen depot
+
+You get depot.key, which is secret and stays here, and depot.role.toml, which you send to the
+convener. Members then seal their claims to you.
+
+Exit codes: 0 written; 2 wrong name, or the file exists; 5 the key file exists."""
 
 
 def main() -> None:
@@ -74,12 +108,46 @@ def main() -> None:
         help="where to write the page (default: TRANSCRIPT with the ending .html)")  # fmt: skip
     report.add_argument("--csv", type=Path, metavar="FILE",
         help="also write prices, quotas and payments for a spreadsheet")  # fmt: skip
+    settle = add_command(commands, "settle", _settle, "who pays, and who may use how much", _SETTLE)
+    _add_agreement(settle)
+    settle.add_argument("--transcript", type=Path, required=True, metavar="FILE",
+        help="session.transcript of any member")  # fmt: skip
+    settle.add_argument("claims", nargs="*", type=Path, metavar="CLAIM",
+        help="claim files; none if quotas are public")  # fmt: skip
+    settle.add_argument("--key", type=Path, metavar="FILE",
+        help="your secret key, if claims are sealed to you")  # fmt: skip
+    settle.add_argument("--used", type=Path, metavar="FILE",
+        help="what members used: CSV with member, resource and amount")  # fmt: skip
+    settle.add_argument("--out", type=Path, default=Path("settlement"), metavar="DIR",
+        help="where to write (settlement)")  # fmt: skip
+    keygen = add_command(
+        commands, "keygen", _keygen, "make a key that claims are sealed to", _KEYGEN
+    )
+    keygen.add_argument("name", metavar="NAME", help="your name in the agreement")
+    keygen.add_argument("--dir", type=Path, default=Path(), help="where to write (here)")
     run(parser)
+
+
+def _settle(options: argparse.Namespace) -> None:
+    from protocol.settle_command import settle
+
+    settle(options, _outcome(options))
+
+
+def _keygen(options: argparse.Namespace) -> None:
+    from protocol.runtime.role_keys import keygen
+
+    key, role = keygen(options.name, options.dir)
+    print(f"{key}: secret, keep it here\n{role}: send it to the convener")
 
 
 def _add_session(command: argparse.ArgumentParser) -> None:
     command.add_argument("transcript", type=Path, metavar="TRANSCRIPT",
         help="session.transcript of any member")  # fmt: skip
+    _add_agreement(command)
+
+
+def _add_agreement(command: argparse.ArgumentParser) -> None:
     command.add_argument("--agreement", type=Path, required=True, metavar="FILE",
         help="the agreement that the members signed")  # fmt: skip
 
@@ -120,6 +188,9 @@ def _audit(options: argparse.Namespace) -> None:
             "seals of members are missing, so this outcome binds no member; ask a member that has "
             "finished for its copy"
         )
+    committed = outcome.state.committed
+    if committed is not None and not committed.adds_up:
+        raise Unbound("the commitments of the members do not add up, so claims prove nothing")
     if outcome.inconsistencies:
         named = ", ".join(found.member for found in outcome.inconsistencies if found.member)
         raise Inconsistent(

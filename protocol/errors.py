@@ -126,6 +126,18 @@ class Malformed(BadMessage):
     """A member signed these bytes, but they are not a message of this session. They are dropped."""
 
 
+class BadCommitment(BadMessage):
+    """Commitments whose proof does not hold. They are dropped, and their senders are named."""
+
+    def __init__(self, senders: tuple[str, ...]) -> None:
+        names = ", ".join(map(repr, senders))
+        super().__init__(
+            f"the proof in the commitments of {names} does not hold", sender=senders[0]
+        )
+        #: All members with such a proof, in roster order.
+        self.senders = senders
+
+
 class Equivocation(PeerError):
     """A party signed two different messages for one round. This is final; keep the evidence."""
 
@@ -156,6 +168,18 @@ class ImpossibleTotal(PeerError):
     exit_code = 15
 
 
+class Unbound(PeerError):
+    """Sealed, but commitments do not add up: claims prove nothing. Masks hide who did it."""
+
+    exit_code = 16
+
+
+class BadClaim(PeerError):
+    """A claim is false, for another session or recipient, or given twice. Ask for a new one."""
+
+    exit_code = 17
+
+
 class Unavailable(SottoError):
     """Nothing is wrong, but a party or the coordinator is missing. Run the same command later."""
 
@@ -172,6 +196,12 @@ class Incomplete(Unavailable):
     """A transcript verifies, but its session had not ended. Ask for a later copy."""
 
     exit_code = 22
+
+
+class MissingClaims(Unavailable):
+    """Claims of members are missing, so payments or quotas are incomplete. Ask for them."""
+
+    exit_code = 25
 
 
 class NoTrade(Unavailable):

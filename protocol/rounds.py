@@ -8,18 +8,29 @@ import hashlib
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
-from protocol.errors import ImpossibleTotal
+from protocol.errors import BadCommitment, ImpossibleTotal
 from protocol.numeric import Floats, Ticks
 from protocol.pricing.center import Certificate
 from protocol.pricing.rule import PriceRule, Prices
 from protocol.privacy.calibration import Calibration
 from protocol.privacy.sensitivity import first_caps, next_caps
-from protocol.wire.messages import VALUE_LIMIT, MaskKey, Release, Signed
+from protocol.wire.messages import (
+    VALUE_LIMIT,
+    Commitment,
+    Contribution,
+    MaskKey,
+    Release,
+    Signed,
+)
+
+if TYPE_CHECKING:  # a program that sees no commitments need not load libsodium
+    from protocol.commitment.exchange import Committed
 
 
 @dataclass(frozen=True)
@@ -32,14 +43,38 @@ class RoundState:
     prices: Prices
     #: Members by resources: the largest demand that each may release, in ticks.
     caps: Ticks
-    #: The session ends here: all rounds are closed, or the price rule has stopped.
+    #: No round is left: all agreed ones are closed, or the price rule has stopped.
     over: bool = False
     #: The members must exchange mask keys before the first release.
     unpaired: bool = False
+    #: The members must exchange commitments before they seal.
+    uncommitted: bool = False
+    #: The commitments of all members, once they are exchanged.
+    committed: "Committed | None" = None
 
     @property
     def round(self) -> int:
         return self.prices.round
+
+    @property
+    def step(self) -> int:
+        """The round as messages count it: once commitments are exchanged, one more."""
+        return self.round + (self.committed is not None)
+
+    @property
+    def final(self) -> bool:
+        """Whether no exchange is left: members seal this state."""
+        return self.over and not self.uncommitted
+
+    @property
+    def awaits(self) -> type[Contribution]:
+        """What every member sends next, if the state is not final."""
+        return MaskKey if self.unpaired else Commitment if self.uncommitted else Release
+
+    @property
+    def rounds_hash(self) -> bytes:
+        """The chain hash after the last closed round, without commitments."""
+        return self.chain_hash if self.committed is None else self.committed.head
 
     @property
     def certificate(self) -> Certificate | None:
@@ -92,11 +127,33 @@ class RoundEngine:
         digest.update(struct.pack(">I", state.round))
         digest.update(values.astype(">i8").tobytes())
         digest.update(_floats(prices.current))
+        over = self._is_over(prices)
         return RoundState(
             chain_hash=digest.digest(),
             prices=prices,
             caps=next_caps(self.agreement, demands),
-            over=self._is_over(prices),
+            over=over,
+            uncommitted=over and self.agreement.commits,
+        )
+
+    def commit(self, state: RoundState, commitments: Sequence[Commitment]) -> RoundState:
+        """Close the exchange of commitments, given in roster order. Prices do not change.
+
+        Raises `BadCommitment` with the members whose proof does not hold. Commitments that do not
+        add up close the exchange too: the new state says so, and no member can be named.
+        """
+        from protocol.commitment.exchange import Committed, adds_up, committed_hash, without_proof
+
+        proved = [(message.points, message.proof) for message in commitments]
+        if places := without_proof(self.agreement, state.chain_hash, proved):
+            raise BadCommitment(tuple(commitments[place].sender for place in places))
+        points = tuple(message.points for message in commitments)
+        hashed = [(message.points, message.proof_hash) for message in commitments]
+        return replace(
+            state,
+            chain_hash=committed_hash(state.chain_hash, hashed),
+            uncommitted=False,
+            committed=Committed(state.chain_hash, points, adds_up(self.agreement, points)),
         )
 
     def _require_possible(self, totals: Ticks, round: int) -> None:  # noqa: A002
@@ -134,6 +191,11 @@ def numbers(releases: tuple[Signed, ...]) -> Ticks:
 def mask_keys(keys: tuple[Signed, ...]) -> list[MaskKey]:
     """The mask keys of all members, without their signatures."""
     return [k.message for k in keys if isinstance(k.message, MaskKey)]
+
+
+def commitments_in(messages: tuple[Signed, ...]) -> list[Commitment]:
+    """The commitments of all members, without their signatures."""
+    return [c.message for c in messages if isinstance(c.message, Commitment)]
 
 
 def overrun(agreement: Agreement, values: Ticks) -> Floats:

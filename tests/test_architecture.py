@@ -16,24 +16,32 @@ from tests.support.wait import LIMIT
 FOLDERS = ("protocol", "party", "coordinator", "scripts", "tests")
 FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 
-PURE = "protocol.errors protocol.numeric protocol.agreement protocol.wire protocol.privacy"
+PURE = (
+    "protocol.errors protocol.numeric protocol.agreement protocol.commitment protocol.wire "
+    "protocol.privacy"
+)
 RULES = {
     "protocol.errors": "",
     "protocol.numeric": "protocol.errors",
     "protocol.agreement": "protocol.numeric protocol.errors",
-    "protocol.wire": "protocol.agreement protocol.errors",
+    "protocol.commitment": "protocol.agreement protocol.errors",
+    "protocol.wire": "protocol.commitment protocol.agreement protocol.errors",
     "protocol.privacy": "protocol.agreement protocol.numeric protocol.errors",
     "protocol.pricing": "protocol.privacy protocol.agreement protocol.numeric protocol.errors",
     "protocol.rounds": f"{PURE} protocol.pricing",
     "protocol.session": f"{PURE} protocol.rounds",
     "protocol.outcome": f"{PURE} protocol.pricing protocol.rounds",
     "protocol.planning": f"{PURE} protocol.pricing protocol.rounds protocol.outcome",
-    "protocol.report": f"{PURE} protocol.rounds protocol.outcome protocol.planning",
+    "protocol.clearing": f"{PURE} protocol.outcome",
+    "protocol.report": (
+        f"{PURE} protocol.rounds protocol.outcome protocol.planning protocol.clearing"
+    ),
     "protocol.runtime": "protocol.agreement protocol.wire protocol.errors protocol.__version__",
     "protocol.__main__": "protocol",
+    "protocol.settle_command": "protocol",
     "party.model": "protocol.agreement protocol.numeric protocol.errors protocol.runtime "
     "protocol.privacy",
-    "party.release": f"party.model party.ledger {PURE} protocol.rounds",
+    "party.release": f"party.model party.ledger {PURE} protocol.rounds protocol.outcome",
     "party": "party protocol",
     "coordinator.draft": "coordinator protocol",
     "coordinator.live_page": "coordinator protocol",
@@ -110,7 +118,7 @@ def test_imports_follow_the_layers(path: Path) -> None:
 @pytest.mark.parametrize(
     "path",
     [p for p in modules("protocol") if not within(module(p), "protocol.runtime")
-     and p.name != "__main__.py"],
+     and p.name not in ("__main__.py", "settle_command.py")],
     ids=named,
 )  # fmt: skip
 def test_protocol_is_pure_outside_runtime(path: Path) -> None:

@@ -16,7 +16,10 @@ GUIDES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
     ROOT / "SECURITY.md",
-    *(ROOT / "docs" / f"{name}.md" for name in ("operator", "convener", "researcher", "developer")),
+    *(
+        ROOT / "docs" / f"{name}.md"
+        for name in ("operator", "convener", "settlement", "researcher", "developer")
+    ),
     ROOT / "docs" / "limits.md",
 ]
 """What people read first."""

@@ -17,7 +17,7 @@ from typing import Any
 from protocol.errors import BadLedger
 from protocol.runtime.process_memory import keep_private
 
-_VERSION = 9
+_VERSION = 10
 _WAL_PAGES = 200  # then SQLite overwrites the log, which is cheaper than letting it grow
 _CHECKSUM_BYTES = 16
 
@@ -54,7 +54,9 @@ _MESSAGE_TABLES = {
     "masks": ("place", "secret, message"),
     "keys": ("member", "message"),
     "demands": ("round", "demand, said"),
-    "parts": ("place", "quota, payment"),
+    "parts": ("place", "quota, payment, uncut"),
+    "commitments": ("member", "message"),
+    "openings": ("place", "numbers, blindings, message"),
 }
 """The tables with checksums: the column that numbers the rows of a session from 0, the content."""
 

@@ -3,26 +3,22 @@
 A release is on the disk before any other process can see it, and is never changed or deleted.
 One file holds all sessions of a party.
 
-Un-noised numbers come here only where releases are masked: the secret mask key and the party's
-demands. Both are destroyed as soon as the session no longer needs them. The file also holds
-whether the solver answered in each round. None of this ever leaves the party.
+Un-noised numbers come here only where releases are masked (`secret_records`). The file also
+holds whether the solver answered in each round. None of this ever leaves the party.
 """
 
 import os
-import struct
 from collections.abc import Iterable
 from dataclasses import astuple
 from typing import Any
 
-import numpy as np
-
 from party.ledger import accounts
 from party.ledger.budget import Account, Limit, opened
 from party.ledger.database import Database
+from party.ledger.secret_records import SecretRecords
 from protocol.agreement.model import Agreement
 from protocol.errors import Abandoned, BadLedger, BadMessage, InternalError, PeerError
 from protocol.numeric import Ticks
-from protocol.outcome.private_quota import Allocation
 from protocol.runtime.wait_times import WaitTime
 from protocol.wire.codec import Reader, release_bytes
 from protocol.wire.messages import Signed
@@ -31,7 +27,7 @@ from protocol.wire.transcript import Transcript, frame
 _ANSWERED, _UNANSWERED = b"\1", b"\0"
 
 
-class Ledger:
+class Ledger(SecretRecords):
     """A party's ledger, opened for one session. Only one process can have it open.
 
     `path` is a file, or `":memory:"` for a simulation. `data_set` names the data set whose budget
@@ -94,29 +90,6 @@ class Ledger:
         """The limit of this session's data set."""
         return accounts.limits_in(self._file).get(self.data_set)
 
-    def mask_key(self) -> Signed | None:
-        """The message with the own mask key, or None."""
-        found = self._file.select("masks", self._session)
-        if found:
-            return self._unpack(found[0][1])
-        keys = self.mask_keys()
-        return keys[self._agreement.place(self._member)] if keys else None
-
-    def record_mask_key(self, secret: bytes, message: Signed) -> None:
-        """Make a mask key durable. Guarantee: a session that has one cannot get another."""
-        self._require_open()
-        if self.mask_key() is not None:
-            raise InternalError("a session has one mask key")
-        self._file.insert("masks", self._session, {0: (secret, message.data)})
-        self.commit()
-
-    def mask_secret(self) -> bytes:
-        """The secret mask key, while the session may need it. Secret."""
-        found = self._file.select("masks", self._session)
-        if not found:
-            raise self._file.damaged("the mask key of an unfinished session is missing")
-        return found[0][0]
-
     def mask_keys(self) -> tuple[Signed, ...]:
         """The mask keys of all members, or none before all are there."""
         return self._messages("keys")
@@ -125,30 +98,13 @@ class Ledger:
         """Store all members' mask keys. Durable with the next `record_release` or `commit`."""
         self._file.insert("keys", self._session, {i: (s.data,) for i, s in enumerate(keys)})
 
-    def demands(self) -> tuple[Ticks, Ticks]:
-        """For each round: the demand, and the release before it was masked. Secret."""
-        rows = self._file.select("demands", self._session)
-        return self._ticks(row[0] for row in rows), self._ticks(row[1] for row in rows)
+    def commitments(self) -> tuple[Signed, ...]:
+        """The commitments of all members, or none before all are there."""
+        return self._messages("commitments")
 
-    def _ticks(self, rows: Iterable[bytes]) -> Ticks:
-        data = b"".join(rows)
-        return np.frombuffer(data, dtype=">i8").astype(np.int64).reshape(-1, self._agreement.width)
-
-    def allocation(self) -> Allocation | None:
-        """The own quota and payment of a session with totals, once they are computed. Secret."""
-        found = self._file.select("parts", self._session)
-        if not found:
-            return None
-        quota = np.frombuffer(found[0][0], dtype=">i8").astype(np.int64)
-        return Allocation(quota, struct.unpack(">d", found[0][1])[0])
-
-    def record_allocation(self, allocation: Allocation) -> None:
-        """Store the own quota and payment, and destroy the demands."""
-        content = allocation.quota.astype(">i8").tobytes(), struct.pack(">d", allocation.payment)
-        with self._file.transaction():
-            self._file.insert("parts", self._session, {0: content})
-            self._file.delete(self._session, "demands")
-        self._file.wipe()
+    def record_commitments(self, commitments: tuple[Signed, ...]) -> None:
+        """Store all members' commitments. Durable with the next `commit`."""
+        self._replace("commitments", commitments)
 
     def release(self, round: int) -> Signed | None:  # noqa: A002
         """The own release of this round, or None."""
@@ -224,24 +180,24 @@ class Ledger:
     def record_fault(self, error: PeerError, *, over: bool = False) -> None:
         """Store why this session can never go on, and the messages that prove it.
 
-        Its mask key is destroyed. Its demands are destroyed too, unless all rounds are closed
-        (`over`): then `record_allocation` still needs them, and destroys them.
+        Its mask key and openings are destroyed. Its demands are destroyed too, unless all rounds
+        are closed (`over`): then `record_allocation` still needs them, and destroys them.
         """
         evidence = tuple(self._unpack(data) for data in error.evidence)
-        secrets = ["masks"] if over else ["masks", "demands"]
+        secrets = ["masks", "openings"] if over else ["masks", "demands"]
         self._record_end(error.exit_code, str(error), evidence, secrets)
 
     def record_abandoned(self) -> None:
         """End this session for good because its operator asked for it.
 
-        Its mask key and its demands are destroyed; its releases stay counted.
+        Its mask key, demands and openings are destroyed; its releases stay counted.
         Guarantee: it never releases anything again. Recording it twice changes nothing.
         """
         if self._messages("seals") or self.fault is not None:
             raise InternalError("a session that has ended was abandoned")
         self._is_abandoned = True
         text = f"abandoned after {self._rounds_closed} closed rounds"
-        self._record_end(Abandoned.exit_code, text, (), ["masks", "demands"])
+        self._record_end(Abandoned.exit_code, text, (), ["masks", "demands", "openings"])
 
     def _record_end(
         self, code: int, text: str, evidence: tuple[Signed, ...], secrets: list[str]
@@ -297,20 +253,23 @@ class Ledger:
         return () if self.fault is None else self._messages("heard")
 
     def own(self) -> tuple[Signed, ...]:
-        """All own releases in this session, after the mask key if there is one."""
+        """All own messages of exchanges: the mask key if any, releases, the commitment if any."""
         key = self.mask_key() if self._agreement.masked else None
-        return self._messages("releases") if key is None else (key, *self._messages("releases"))
+        last = self.commitment() if self._agreement.commits else None
+        messages = (key, *self._messages("releases"), last)
+        return tuple(message for message in messages if message is not None)
 
     def witnessed(self) -> tuple[Signed, ...]:
         """The peer messages that were in no closed round when this party last ended."""
         return self._messages("heard") if self.fault is None else ()
 
     def transcript(self) -> Transcript:
-        """All closed rounds, and the seals once the session is over."""
+        """All closed exchanges, and the seals once the session is over."""
         return Transcript(
             rounds=tuple(tuple(map(self._unpack, messages)) for messages in self._rounds()),
             seals=self._messages("seals"),
             keys=self.mask_keys(),
+            commitments=self.commitments(),
         )
 
     def require_replayed(self, rounds: int, chain_hash: bytes) -> None:
@@ -326,9 +285,11 @@ class Ledger:
 
     def transcript_file(self) -> bytes:
         """The transcript as the file that `protocol audit` reads."""
-        seals = [message for (message,) in self._file.select("seals", self._session)]
-        keys = [message for (message,) in self._file.select("keys", self._session)]
-        return frame(self._agreement, self._rounds(), seals, keys)
+        seals, keys, commitments = (
+            [message for (message,) in self._file.select(table, self._session)]
+            for table in ("seals", "keys", "commitments")
+        )
+        return frame(self._agreement, self._rounds(), seals, keys, commitments)
 
     def _rounds(self) -> list[list[bytes]]:
         size = release_bytes(self._agreement)

@@ -16,7 +16,8 @@ from party.model.best_response import USUAL, MipLimits
 from party.model.company_model import CompanyModel, dense
 from party.model_check import pace_for
 from party.rehearsal.in_process import Player, players, run
-from party.settlement.settle import own_allocation, plan_within, settle
+from party.release.allocation import own_allocation
+from party.settlement.settle import plan_within, settle
 from protocol.agreement.endowment import endowment
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import amounts, quantities

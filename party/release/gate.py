@@ -108,13 +108,21 @@ class Gate:
         self._scales = self._calibration.scales(quantities(agreement).share_ticks)[self._row]
 
     def release(self, state: RoundState) -> Signed:
-        """The release of this round, or the mask key before the first: recorded, or new.
+        """What this state awaits, recorded or new: a release, the mask key, or the commitments.
 
         Guarantee: another call, in this process or after a crash, gives the same bytes. A round is
         never answered twice.
         """
         if self._masks is not None and state.unpaired:
             return self._masks.key(state)
+        if self._masks is not None and state.uncommitted:
+            from party.release.commitments import Commitments  # needed once, at the end
+
+            pack = self._pack
+            commitments = Commitments(
+                self._agreement, self._member, self._ledger, self._masks, pack
+            )
+            return commitments.message(state)
         recorded = self._ledger.release(state.round)
         if recorded is not None:
             return recorded

@@ -25,9 +25,12 @@ from nacl.utils import random as random_bytes
 
 from party.ledger.session_ledger import Ledger
 from protocol.agreement.model import Agreement
+from protocol.commitment.group import ORDER
 from protocol.numeric import Ticks
 from protocol.rounds import RoundState, mask_keys, session_id
 from protocol.wire.messages import KEY_BYTES, MaskKey, Message, Signed, possession
+
+_WIDE_BYTES = 64  # twice the length of a scalar: reduced, they have no bias
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,18 @@ def stream(pair: bytes, state: RoundState, width: int) -> bytes:
     context = b"sotto mask\n" + state.round.to_bytes(4, "big") + state.chain_hash
     seed = hashlib.blake2b(context, key=pair, digest_size=32).digest()
     return randombytes_buf_deterministic(8 * width, seed)
+
+
+def blinding_stream(pair: bytes, chain_hash: bytes, count: int) -> list[int]:
+    """The scalars of two members for their commitments, one for each number.
+
+    Guarantee: each pair and chain hash has its own scalars, which no mask uses.
+    """
+    context = b"sotto blinding 1\n" + chain_hash
+    seed = hashlib.blake2b(context, key=pair, digest_size=32).digest()
+    data = randombytes_buf_deterministic(_WIDE_BYTES * count, seed)
+    starts = range(0, len(data), _WIDE_BYTES)
+    return [int.from_bytes(data[at : at + _WIDE_BYTES], "little") % ORDER for at in starts]
 
 
 def announcement(
@@ -148,6 +163,25 @@ class Masks:
         before, after = rows[: self._row], rows[self._row :]
         masked: Ticks = values - before.sum(axis=0) + after.sum(axis=0)  # wraps modulo 2^64
         return masked
+
+    def blindings(self, state: RoundState, count: int) -> tuple[int, ...]:
+        """The blindings of this party's commitments, which over all members add up to zero.
+
+        Guarantee: as for `masked`. The sum of the blindings of the members that an adversary does
+        not control is known to it, and each of them alone is uniform.
+        """
+        self._pairs = self._pairs or self._pair_secrets()
+        sums = [0] * count
+        for index, pair in enumerate(self._pairs):
+            sign = -1 if index < self._row else 1
+            for at, scalar in enumerate(blinding_stream(pair, state.chain_hash, count)):
+                sums[at] += sign * scalar
+        return tuple(total % ORDER for total in sums)
+
+    def proof_secret(self, state: RoundState) -> bytes:
+        """What the nonces of the proof come from. Secret."""
+        text = b"sotto proof secret 1\n" + state.chain_hash
+        return hashlib.blake2b(text, key=self._ledger.mask_secret(), digest_size=32).digest()
 
     def _pair_secrets(self) -> list[bytes]:
         secret = MaskSecret(self._ledger.mask_secret())

@@ -282,3 +282,43 @@ def waiting(waits: WaitTimes | None) -> list[Element]:
             "network and a slow member look alike, and other parties may have seen something else.",
         )
     ]
+
+
+def claims(outcome: Outcome) -> list[Element]:
+    """Which claims the company can make, and where to send them."""
+    agreement, committed = outcome.agreement, outcome.state.committed
+    if not agreement.commits:
+        return []
+    if committed is None or not committed.adds_up or not outcome.sealed:
+        reason = "they do not add up" if committed is not None else "some are missing"
+        reason = "seals are missing" if committed is not None and committed.adds_up else reason
+        return [
+            section(
+                "Claims",
+                paragraph(
+                    f"No claims can be made from the commitments of this session: {reason}. Your "
+                    "quota and payment stand, but you cannot prove them."
+                ),
+            )
+        ]
+    rows = [
+        (
+            f"your quota of {resource.name}",
+            resource.operator.name if resource.operator else "who runs it",
+            f"party claim --for {resource.name}",
+        )
+        for resource in agreement.resources
+    ]
+    office = agreement.clearing.name if agreement.clearing else "who moves the money"
+    rows.append(("your payment", office, "party claim --payment"))
+    return [
+        section(
+            "Claims",
+            paragraph(
+                "You committed to your quota and payment. Each claim shows one recipient one "
+                "number, which can be checked and not changed. Add --agreement and --key."
+            ),
+            table(("Claim", "send it to", "command"), [(a, b, code(c)) for a, b, c in rows]),
+            paragraph("When all claims are made, party forget destroys what they are made from."),
+        )
+    ]

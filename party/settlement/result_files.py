@@ -115,7 +115,7 @@ def read_outcome(ledger: Ledger, agreement: Agreement, member: str) -> Outcome:
     outcome = compute_outcome(
         agreement, transcript, unsealed=() if transcript.seals else tuple(names)
     )
-    ledger.require_replayed(outcome.rounds, outcome.state.chain_hash)
+    ledger.require_replayed(outcome.rounds, outcome.state.rounds_hash)
     return outcome
 
 
@@ -153,8 +153,21 @@ def public_result(outcome: Outcome, member: str) -> dict[str, Any]:
             name: amounts(agreement, row, k).tolist()
             for k, (name, row) in enumerate(zip(names, outcome.endowment, strict=True))
         },
+        "claims": claims_of(outcome),
         **({} if agreement.masked else _public_quotas(outcome, names)),
     }
+
+
+def claims_of(outcome: Outcome) -> list[dict[str, str]]:
+    """Which claims can be made, and who receives each: empty if the agreement names no one."""
+    agreement, committed = outcome.agreement, outcome.state.committed
+    if committed is None or not committed.adds_up or not outcome.sealed:
+        return []
+    roles = [(r.name, r.operator) for r in agreement.resources]
+    return [
+        {"for": what, "to": "" if role is None else role.name}
+        for what, role in (*roles, ("payment", agreement.clearing))
+    ]
 
 
 def _public_quotas(outcome: Outcome, names: list[str]) -> dict[str, Any]:

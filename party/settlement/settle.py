@@ -11,7 +11,6 @@ from fractions import Fraction
 import highspy
 import numpy as np
 
-from party.ledger.session_ledger import Ledger
 from party.model.best_response import (
     USUAL,
     MipLimits,
@@ -26,9 +25,8 @@ from party.model.scaling import rescaled, unit_scale
 from party.settlement.mixture import mixed_plan
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import amounts, quantities
-from protocol.errors import BadData, BadLedger, Unsolved
+from protocol.errors import BadData, Unsolved
 from protocol.numeric import Floats, Ticks
-from protocol.outcome.member_allocation import member_allocation
 from protocol.outcome.outcome import Outcome
 from protocol.outcome.private_quota import Allocation
 
@@ -131,27 +129,6 @@ class Settlement:
             return None
         least = np.zeros_like(self.prices) if self.floor is None else self.floor
         return math.fsum(self.prices * np.maximum(self.at_prices.uses, least))
-
-
-def own_allocation(outcome: Outcome, member: str, ledger: Ledger) -> Allocation | None:
-    """A member's quota and payment if only totals are public, else None. Secret.
-
-    Computed once, from the member's demands in the ledger. The ledger then destroys these.
-    """
-    if not outcome.agreement.masked:
-        return None
-    allocation = ledger.allocation()
-    if allocation is None:
-        asked, unmasked = ledger.demands()
-        if len(asked) != outcome.rounds:
-            raise BadLedger(
-                f"the ledger holds own demands of {len(asked)} rounds, but {outcome.rounds} rounds "
-                "are closed: it is damaged"
-            )
-        row = outcome.agreement.place(member)
-        allocation = member_allocation(outcome, row, demands=asked, unmasked=unmasked)
-        ledger.record_allocation(allocation)
-    return allocation
 
 
 def settle(

@@ -20,6 +20,15 @@ CERTIFICATE_TERMS = ("tolerance", "reserve", "trade_limit", "answer_gap")
 
 
 @dataclass(frozen=True)
+class Role:
+    """Someone outside of the session to whom members send claims."""
+
+    name: str
+    #: A public key of X25519, to which claims are sealed.
+    key: bytes
+
+
+@dataclass(frozen=True)
 class Resource:
     """One shared capacity."""
 
@@ -38,6 +47,10 @@ class Resource:
     opposite: str = ""
     #: Step `ball`: the fraction of the capacity that can be had in addition if need be.
     spare: float | None = None
+    #: Who runs it, and receives the claims to quotas of it.
+    operator: Role | None = None
+    #: What a unit above the quota costs. None: twice the price of the outcome.
+    overrun_price: float | None = None
 
     @property
     def measure(self) -> float:
@@ -115,7 +128,7 @@ class Transport:
 class Agreement:
     """The terms that every member signs up to. The same content has the same digest.
 
-    It has 16 fields because the canonical form, and so the digest, is flat in the same way.
+    It has 17 fields because the canonical form, and so the digest, is flat in the same way.
     """
 
     session: str
@@ -139,6 +152,8 @@ class Agreement:
     rehearsal: bool = False
     #: Every release is sent this many seconds after its round opens. None: as soon as it is ready.
     pace_seconds: float | None = None
+    #: Who receives the claims to payments.
+    clearing: Role | None = None
     transport: Transport = Transport()
 
     @cached_property
@@ -155,6 +170,14 @@ class Agreement:
     def ball(self) -> bool:
         """Whether answers are clipped to a ball around the endowment (step `ball`)."""
         return self.pricing.step == "ball"
+
+    @property
+    def commits(self) -> bool:
+        """Whether members commit to their quotas and payments after the last round.
+
+        With noise they do not: a member could count its demand as noise.
+        """
+        return self.masked and self.mode == "exact"
 
     @property
     def ticks(self) -> int:
@@ -207,6 +230,9 @@ class Agreement:
         raise BadAgreement(f"{name!r} is not a member of {self.session!r}; the members are {names}")
 
 
+_OPTIONAL = ("span", "opposite", "spare", "operator", "overrun_price")
+
+
 def canonical(agreement: Agreement) -> str:
     """One line of JSON that depends on the terms only, not on the layout of the file."""
     content = {
@@ -223,7 +249,11 @@ def canonical(agreement: Agreement) -> str:
         "privacy": agreement.privacy and _without(vars(agreement.privacy), "colluders", "overrun"),
         "pricing": _without(vars(agreement.pricing), *CERTIFICATE_TERMS, "worth_within", "earlier"),
         "currency": agreement.currency,
-        "resources": [_without(vars(r), "span", "opposite", "spare") for r in agreement.resources],
+        "clearing": _role(agreement.clearing),
+        "resources": [
+            _without(vars(r) | {"operator": _role(r.operator)}, *_OPTIONAL)
+            for r in agreement.resources
+        ],
         "members": [
             _without(
                 vars(m) | {"signing_key": m.signing_key.hex(), "address": None},
@@ -232,8 +262,12 @@ def canonical(agreement: Agreement) -> str:
             for m in agreement.members
         ],
     }
-    content = _without(content, "currency", "pace_seconds", "reveal")
+    content = _without(content, "currency", "pace_seconds", "reveal", "clearing")
     return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _role(role: Role | None) -> dict[str, str] | None:
+    return None if role is None else {"name": role.name, "key": role.key.hex()}
 
 
 def _without(terms: dict[str, Any], *optional: str) -> dict[str, Any]:

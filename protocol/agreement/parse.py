@@ -19,6 +19,7 @@ from protocol.agreement.model import (
     Pricing,
     Privacy,
     Resource,
+    Role,
     Transport,
 )
 from protocol.agreement.rules import require_consistent, require_distinct_names
@@ -67,6 +68,7 @@ def from_table(table: Mapping[str, Any]) -> Agreement:
         members=members,
         **_privacy_terms(privacy, mode, reveal, resources, len(members)),
         pricing=_pricing(top.table("prices"), mode, reveal, resources),
+        clearing=_role(top, "clearing"),
         transport=_transport(top.table("transport")),
     )
     top.done()
@@ -92,9 +94,24 @@ def _resource(fields: Fields) -> Resource:
         span=span,
         opposite=fields.text("opposite", schema.NAME),
         spare=fields.optional_number("spare", schema.SPARE_RANGE),
+        operator=_role(fields, "operator"),
+        overrun_price=fields.optional_number("overrun_price", schema.OVERRUN_PRICE_RANGE),
     )
     fields.done()
     return resource
+
+
+def _role(fields: Fields, key: str) -> Role | None:
+    """A name and a public key, or nothing."""
+    if not fields.has_table(key):
+        fields.forbid((key,), "it is not a table with name and key")
+        return None
+    table = fields.table(key)
+    role = Role(table.name("name"), bytes.fromhex(table.text("key", schema.SIGNING_KEY)))
+    if not role.key:
+        raise BadAgreement(f"{table.where('key')} is missing: it must be a public key of 64 digits")
+    table.done()
+    return role
 
 
 def _member(fields: Fields, resources: list[str]) -> Member:

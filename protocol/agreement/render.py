@@ -7,7 +7,7 @@ a term that `parse` would not read back.
 import json
 from typing import Any
 
-from protocol.agreement.model import Agreement, Member
+from protocol.agreement.model import Agreement, Member, Resource, Role
 from protocol.agreement.schema import SHARE
 
 _COMMENTS = {
@@ -46,6 +46,8 @@ _COMMENTS = {
     "worth": "public estimate of this capacity's total value",
     "spare": "fraction of the capacity that can be had in addition if need be",
     "span": "amount that shares, floors and endowments are fractions of",
+    "operator": "who runs it; claims to quotas are sealed to this key",
+    "overrun_price": "what a unit above the quota costs",
     "opposite": "at least -capacity of this other resource must be used",
     "share": "largest fraction of each capacity that this member may claim",
     "floor": "least fraction of each that it is given; below 0: the most that it brings",
@@ -71,7 +73,8 @@ def written(agreement: Agreement) -> str:
         _table("[privacy]", _privacy_terms(agreement)),
         _table("[prices]", _pricing_terms(agreement)),
         _table("[transport]", vars(agreement.transport)),
-        *(_table("[[resource]]", vars(r)) for r in agreement.resources),
+        _table("[clearing]", _role_term(agreement.clearing) or {}),
+        *(_table("[[resource]]", _resource_terms(r)) for r in agreement.resources),
         *(_table("[[member]]", _member_terms(m, names)) for m in agreement.members),
     ]
     return "\n".join(table for table in tables if table) + "\n"
@@ -103,6 +106,14 @@ def _start_term(agreement: Agreement) -> Any:
     if list(prices) == worths:
         return "worth"
     return {r.name: p for r, p in zip(agreement.resources, prices, strict=True)}
+
+
+def _resource_terms(resource: Resource) -> dict[str, Any]:
+    return vars(resource) | {"operator": _role_term(resource.operator)}
+
+
+def _role_term(role: Role | None) -> dict[str, Any] | None:
+    return None if role is None else {"name": role.name, "key": role.key.hex()}
 
 
 def _member_terms(member: Member, resources: list[str]) -> dict[str, Any]:

@@ -92,6 +92,7 @@ WORTH_WITHIN_RANGE = Range(1.1, 20.0)
 """Step `ball`: prices stay within a factor of 20 of the worth."""
 
 WORTH_RANGE = Range(0.0, 1e15)
+OVERRUN_PRICE_RANGE = Range(0.0, 1e12)
 
 FRACTION_RANGE = Range(0.0, 1.0)
 """A share or endowment of a member that brings nothing."""

@@ -36,20 +36,31 @@ class AllocationRule:
         """Averages over the rounds, from sums of `weighted_sums`."""
         return [Fraction(total, sum(self.weights) or 1) for total in sums]
 
-    def quota(
+    def entitled(
         self, sums: Sequence[int], shares: Sequence[int], endowment: Sequence[int] = ()
     ) -> list[int]:
-        """One member's quota in ticks, from its weighted demands and its shares.
+        """What the rule gives one member before it is cut to the share, in ticks.
 
-        A rule with κ = 1 needs its endowment.
+        Over all members these numbers add up to what the rule allots, up to rounding. A rule with
+        κ = 1 needs the member's endowment.
         """
         if self.kept:
             return list(endowment)
         rows = zip(self.average(sums), shares, self.scale, self.pro_rata, strict=True)
         return [
-            min(share, max(0, math.floor(scale * demand + pro_rata * share)))
+            max(0, math.floor(scale * demand + pro_rata * share))
             for demand, share, scale, pro_rata in rows
         ]
+
+    def quota(
+        self, sums: Sequence[int], shares: Sequence[int], endowment: Sequence[int] = ()
+    ) -> list[int]:
+        """One member's quota in ticks, from its weighted demands and its shares.
+
+        A rule with κ = 1 needs its endowment, which is then its quota.
+        """
+        entitled = self.entitled(sums, shares, endowment)
+        return entitled if self.kept else list(map(min, shares, entitled))
 
 
 def weighted_sums(weights: Sequence[int], numbers: Ticks) -> list[int]:

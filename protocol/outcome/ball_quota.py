@@ -1,4 +1,4 @@
-"""Private quotas and payments of the step `ball` (SPEC.md §20).
+"""Private quotas and payments of the step `ball` (SPEC.md §22).
 
 Round t has the weight t + 1, its part of the privacy budget. So the noise of a weighted total
 does not depend on the number of rounds, and what is withheld for it is known beforehand. Exact
@@ -34,7 +34,7 @@ def ball_rule(agreement: Agreement, totals: Ticks) -> AllocationRule:
     its spare fraction if it is −z·σ.
 
     Guarantee: with the noise as agreed, the quotas of all members exceed some capacity with its
-    spare fraction in at most the agreed risk of all sessions (PRIVACY.md §14).
+    spare fraction in at most the agreed risk of all sessions (PRIVACY.md §15).
     """
     public, N, T = ball(agreement), agreement.ticks, agreement.rounds
     weights = growing_weights(len(totals))
@@ -86,7 +86,7 @@ def ball_allocation(
 
     Guarantee: before the quota is cut and before the levy, a company with a concave model has at
     least what its centre alone would earn it, up to rounding to ticks, whatever the others do and
-    whatever the noise is (PRIVACY.md §14). Payments of all members need not add up to zero.
+    whatever the noise is (PRIVACY.md §15). Payments of all members need not add up to zero.
     """
     terms, center = quantities(agreement), ball(agreement).center[row]
     quota = rule.quota(weighted_sums(rule.weights, demands), terms.share_ticks[row].tolist())

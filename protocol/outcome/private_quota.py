@@ -30,6 +30,13 @@ class Allocation:
 
     quota: Ticks
     payment: float
+    #: The quota before it is cut to the share; None if it is not cut.
+    uncut: Ticks | None = None
+
+    @property
+    def committed_ticks(self) -> Ticks:
+        """What a member commits to: the sum of these over all members is public."""
+        return self.quota if self.uncut is None else self.uncut
 
     def __repr__(self) -> str:
         return "<private allocation>"
@@ -60,7 +67,8 @@ def allocate(
     N, terms = agreement.ticks, quantities(agreement)
     shares = terms.share_ticks[row].tolist()
     brought = endowment(agreement)[row].tolist()
-    quota = rule.quota(weighted_sums(rule.weights, demands), shares, brought)
+    sums = weighted_sums(rule.weights, demands)
+    quota, uncut = rule.quota(sums, shares, brought), rule.entitled(sums, shares, brought)
     due = Fraction(0)
     for y, scale, pro_rata, own, total, share, all_shares, e in zip(
         [Fraction(y) for y in (prices * terms.capacity).tolist()],
@@ -77,4 +85,5 @@ def allocate(
         used = (scale * total + pro_rata * all_shares) / N + rule.kept
         due += y * (bought - e * used) / N
     unit = unit_of_money(prices, agreement)
-    return Allocation(np.array(quota, dtype=np.int64), round(due / Fraction(unit)) * unit)
+    ticks = np.array(quota, dtype=np.int64), np.array(uncut, dtype=np.int64)
+    return Allocation(ticks[0], round(due / Fraction(unit)) * unit, ticks[1])

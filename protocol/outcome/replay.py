@@ -7,9 +7,9 @@ verified when a transcript is read (`protocol.wire.transcript`).
 from collections.abc import Iterator
 
 from protocol.agreement.model import Agreement
-from protocol.errors import BadTranscript, ImpossibleTotal
-from protocol.rounds import RoundEngine, RoundState, mask_keys, numbers
-from protocol.wire.messages import MaskKey, Release, Seal, Signed
+from protocol.errors import BadCommitment, BadTranscript, ImpossibleTotal
+from protocol.rounds import RoundEngine, RoundState, commitments_in, mask_keys, numbers
+from protocol.wire.messages import Commitment, MaskKey, Release, Seal, Signed
 from protocol.wire.transcript import Transcript
 
 
@@ -17,7 +17,8 @@ def round_states(agreement: Agreement, transcript: Transcript) -> Iterator[Round
     """Every round state from the opening on, with each price and chain hash recomputed.
 
     Guarantee: each member that signed for a round signed the chain hash of the state yielded for
-    it. The last state is yielded only if the seals fit it too. Raises `BadTranscript` with the
+    it. The last state is yielded only if commitments and seals fit it too. It is the one after
+    the commitments, if there are any. Raises `BadTranscript` with the
     first round and member that do not fit.
     """
     engine = RoundEngine(agreement)
@@ -42,7 +43,18 @@ def round_states(agreement: Agreement, transcript: Transcript) -> Iterator[Round
             state = engine.advance(state, numbers(releases))
         except ImpossibleTotal as error:
             raise BadTranscript(str(error)) from None
+    if transcript.commitments:
+        if not state.uncommitted:
+            raise BadTranscript(f"commitments after {state.round} of {agreement.rounds} rounds")
+        for signed in transcript.commitments:
+            _check(signed, state, Commitment)
+        try:
+            state = engine.commit(state, commitments_in(transcript.commitments))
+        except BadCommitment as error:
+            raise BadTranscript(str(error)) from None
     for signed in transcript.seals:
+        if state.uncommitted:
+            raise BadTranscript("it has seals, but the commitments before them are missing")
         if not state.over:
             raise BadTranscript(f"sealed after {state.round} of {agreement.rounds} rounds")
         _check(signed, state, Seal)
@@ -52,7 +64,7 @@ def round_states(agreement: Agreement, transcript: Transcript) -> Iterator[Round
 def _check(signed: Signed, state: RoundState, kind: type) -> None:
     message = signed.message
     where = f"round {state.round}, member {message.sender!r}"
-    if not isinstance(message, kind) or message.round != state.round:
+    if not isinstance(message, kind) or message.round != state.step:
         raise BadTranscript(f"{where}: the message is of another kind or round")
     if message.chain_hash != state.chain_hash:
         raise BadTranscript(f"{where}: its chain hash is not that of the rounds before it")

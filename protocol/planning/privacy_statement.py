@@ -114,7 +114,7 @@ def payment_cost(agreement: Agreement) -> PrivacyCost | None:
 
     None if payments follow from public numbers. Guarantee: with noisy totals, a payment is
     computed from numbers that carry the company's own noise. It reveals no more than all other
-    members together know (PRIVACY.md §11). With the step `ball` it carries no noise (§14).
+    members together know (PRIVACY.md §11). With the step `ball` it carries no noise (§15).
     """
     if agreement.privacy is None or not agreement.masked or by_shares(agreement):
         return None

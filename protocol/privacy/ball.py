@@ -98,7 +98,7 @@ def clip(demand: list[int], center: list[int], axes: list[int]) -> list[int]:
     """An answer in ticks, moved straight towards the centre until it is in the ball. Un-noised.
 
     Guarantee: with δ = result − centre, Σ (δ_j/A_j)² ≤ 1 exactly, and δ_j = 0 where A_j = 0. So
-    two results differ by at most 2 in that norm, whatever was asked (PRIVACY.md §14). An answer
+    two results differ by at most 2 in that norm, whatever was asked (PRIVACY.md §15). An answer
     inside is returned as it is. Each number stays between its demand and its centre.
     """
     apart = [d - c if a else 0 for d, c, a in zip(demand, center, axes, strict=True)]

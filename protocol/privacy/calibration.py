@@ -42,7 +42,7 @@ class Calibration:
     [0, cap], plus independent discrete Gaussian noise of `scales(caps, round)`. Then all its
     releases are (ε, δ)-LDP for the agreement's ε and δ, whatever the others do. If releases are
     masked, the totals are, against any `colluders` members, if the other members add their noise.
-    With the step `ball` the values must be clipped to the ball (PRIVACY.md §14).
+    With the step `ball` the values must be clipped to the ball (PRIVACY.md §15).
     """
 
     def __init__(self, agreement: Agreement) -> None:

@@ -242,6 +242,7 @@ def _state(outcome: Outcome) -> str:
 
 def outcome_figures(outcome: Outcome) -> dict[str, Any]:
     """The figures for machines that an audit and a company's result have in common."""
+    committed = outcome.state.committed
     return {
         "rounds": outcome.rounds,
         "head": outcome.state.chain_hash.hex(),
@@ -256,6 +257,7 @@ def outcome_figures(outcome: Outcome) -> dict[str, Any]:
         "reveal": outcome.agreement.reveal,
         "totals": outcome.weighted_total.tolist(),
         "quota_risk": outcome.quota_risk,
+        "commitments_add_up": None if committed is None else committed.adds_up,
     }
 
 
@@ -292,7 +294,24 @@ def _masked(outcome: Outcome) -> list[str]:
             for r, total in pairs
         ),
         *_margin(outcome),
+        *_commitments(outcome),
         f"masked     {unchecked}",
+    ]
+
+
+def _commitments(outcome: Outcome) -> list[str]:
+    """Whether claims to quotas and payments can be checked."""
+    if not outcome.agreement.commits:
+        return []
+    committed = outcome.state.committed
+    if committed is None:
+        return ["committed  no: commitments of members are missing, so there are no claims"]
+    if not committed.adds_up:
+        return ["committed  falsely: the commitments do not add up, so claims prove nothing"]
+    bound = "all proofs hold, quotas fit each capacity, payments add up to zero"
+    return [
+        f"committed  every member, to its quota and payment: {bound}",
+        "           claims can be checked with `protocol settle`",
     ]
 
 

@@ -12,7 +12,7 @@ from protocol.agreement.model import Agreement
 from protocol.errors import BadMessage
 from protocol.runtime.backoff import Backoff
 from protocol.wire.codec import Reader, peek_header
-from protocol.wire.messages import MaskKey, Release, Seal, Signed
+from protocol.wire.messages import Commitment, MaskKey, Release, Seal, Signed
 
 PER_SECOND = (200.0, 50.0, 400.0)
 """Messages per second for each account. An honest member uses at most half of the first two: it
@@ -49,9 +49,9 @@ class _Account:
 class _Member:
     """One member's accounts, and the count of its messages that were dropped.
 
-    The first account is for its own mask key, releases and seals. The second is for its other
-    messages. The third is for messages that claim another sender or none. So a member that
-    forges messages of others can still take part.
+    The first account is for its own mask key, releases, commitments and seals. The second is for
+    its other messages. The third is for messages that claim another sender or none. So a member
+    that forges messages of others can still take part.
     """
 
     key: bytes
@@ -138,7 +138,8 @@ class Admission:
         header = peek_header(data)
         if header is None or header.key != member.key:
             return member.accounts[2]
-        return member.accounts[0 if header.kind in (Release, MaskKey, Seal) else 1]
+        own = (Release, MaskKey, Commitment, Seal)
+        return member.accounts[0 if header.kind in own else 1]
 
     def _report(self, owner: str, member: _Member, now: float) -> None:
         if not self._reports.due(owner, now):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from protocol.errors import InternalError, PeerError, SottoError
 from protocol.rounds import RoundState
-from protocol.wire.messages import Release, Signed
+from protocol.wire.messages import Message, Release, Signed
 
 
 class Effect:
@@ -16,7 +16,7 @@ class Effect:
 
 @dataclass(frozen=True)
 class Respond(Effect):
-    """Ask the gate for the release in this state, or for the mask key, then `submit` it.
+    """Ask the gate for what this state awaits: release, mask key or commitment; `submit` it.
 
     It must be durable before it is submitted: persist, then send.
     """
@@ -28,12 +28,17 @@ class Respond(Effect):
 class Record(Effect):
     """An exchange is closed. Must be durable no later than the next release or the seal."""
 
-    #: The messages of all members in roster order: releases of one round, or mask keys.
+    #: The messages of all members in roster order, all of one kind.
     messages: tuple[Signed, ...]
 
     @property
+    def kind(self) -> type[Message]:
+        """What the members have exchanged."""
+        return type(self.messages[0].message)
+
+    @property
     def round(self) -> int | None:
-        """The round that is closed; None for the exchange of mask keys."""
+        """The round that is closed; None for mask keys and commitments."""
         message = self.messages[0].message
         return message.round if isinstance(message, Release) else None
 

@@ -1,19 +1,20 @@
 """The exchanges of a session: their numbers, and the messages of the newest three.
 
-An exchange is one message of every member: a mask key, or the release of a round. The session
-counts exchanges; only `Exchanges` translates between their numbers and the rounds on the wire.
-Never here: a decision about what a message proves.
+An exchange is one message of every member: a mask key, the release of a round, or a commitment
+after the last one. The session counts exchanges; only `Exchanges` translates between their
+numbers and the rounds on the wire. Never here: a decision about what a message proves.
 """
 
 from protocol.agreement.model import Agreement
-from protocol.rounds import RoundEngine, RoundState, mask_keys, numbers
-from protocol.wire.messages import Halt, Hello, MaskKey, Message, Signed
+from protocol.rounds import RoundEngine, RoundState, commitments_in, mask_keys, numbers
+from protocol.wire.messages import Commitment, Halt, Hello, MaskKey, Message, Signed
 
 
 class Exchanges:
     """Numbers the exchanges 0, 1, 2 and so on. Where there are mask keys, they are exchange 0.
 
-    So the number of an exchange is also how many exchanges are closed before it.
+    Commitments follow the last round, and count as one more round in messages. So the number of
+    an exchange is also how many exchanges are closed before it.
     """
 
     def __init__(self, agreement: Agreement, opening_hash: bytes) -> None:
@@ -22,7 +23,9 @@ class Exchanges:
         #: The chain hash before the mask keys; empty where there are none.
         self._opening_hash = opening_hash if agreement.masked else b""
         #: How many exchanges a session has at most.
-        self.most = agreement.rounds + self._first_round
+        self.most = agreement.rounds + self._first_round + agreement.commits
+        #: The highest round in any message.
+        self.highest_round = agreement.rounds + agreement.commits
 
     def number(self, message: Message) -> int:
         """The exchange to which a message belongs, or the one its sender has reached."""
@@ -38,6 +41,8 @@ def next_state(engine: RoundEngine, state: RoundState, messages: tuple[Signed, .
     """The state after an exchange, from the messages of all members in roster order."""
     if state.unpaired:
         return engine.pair(state, mask_keys(messages))
+    if state.uncommitted:
+        return engine.commit(state, commitments_in(messages))
     return engine.advance(state, numbers(messages))
 
 
@@ -64,6 +69,8 @@ class RoundBuffer:
         self._next: dict[str, Signed] = {}
         #: The bytes of all messages held here, to recognise copies without decoding them.
         self._bytes: set[bytes] = set()
+        #: Commitments of the current exchange whose proof does not hold, by sender.
+        self._refused: dict[str, Signed] = {}
 
     def ahead(self, message: Message) -> int:
         """How many exchanges a message is ahead of the current one; below 0, behind."""
@@ -83,9 +90,15 @@ class RoundBuffer:
         return self.numbering.number(hello) + hello.beyond(self._agreement.place(self._me))
 
     def expects(self, message: Message) -> bool:
-        """Whether a message is the first of its sender in the current or the next exchange."""
+        """Whether a message is the first of its sender in the current or the next exchange.
+
+        Commitments need their proof, and count once even if they were refused.
+        """
         box = {0: self.current, 1: self._next}.get(self.ahead(message))
-        return box is not None and message.sender not in box
+        if box is None or (isinstance(message, Commitment) and not message.proof):
+            return False
+        refused = box is self.current and message.sender in self._refused
+        return message.sender not in box and not refused
 
     def add(self, signed: Signed) -> None:
         """Keep a message that the buffer `expects`."""
@@ -109,7 +122,16 @@ class RoundBuffer:
         self.chain_hash = chain_hash
         self.last = messages
         self.current, self._next = self._next, {}
+        self._refused = {}
         self._bytes = {held.data for held in (*messages, *self.current.values())}
+
+    def refuse(self, senders: tuple[str, ...]) -> None:
+        """Set aside the commitments of these members, to compare later ones with them."""
+        self._refused |= {sender: self.current.pop(sender) for sender in senders}
+
+    def remove_other_kinds(self, kind: type[Message]) -> None:
+        """Take out the messages that came early and are of another kind than their exchange."""
+        self.current = {n: s for n, s in self.current.items() if isinstance(s.message, kind)}
 
     def remove_diverging(self) -> list[Signed]:
         """Take out the messages that came early and do not build on the chain hash reached."""
@@ -121,7 +143,7 @@ class RoundBuffer:
     def of_sender(self, name: str) -> tuple[Signed, ...]:
         """The messages of one member, oldest first."""
         row = self._agreement.place(name)
-        boxes = (self.current, self._next)
+        boxes = (self._refused, self.current, self._next)
         return (*self.last[row : row + 1], *(box[name] for box in boxes if name in box))
 
     def known_ahead(self) -> bytes:

@@ -8,7 +8,7 @@ from protocol import errors
 from protocol.agreement.model import Agreement
 from protocol.rounds import RoundState
 from protocol.session.handshake import Handshake
-from protocol.wire.messages import MaskKey, Message, Signed
+from protocol.wire.messages import Commitment, MaskKey, Message, Signed
 
 
 def fault(proof: tuple[Signed, ...], me: str, state: RoundState) -> errors.PeerError:
@@ -16,18 +16,23 @@ def fault(proof: tuple[Signed, ...], me: str, state: RoundState) -> errors.PeerE
     accused, evidence = proof[0].message.sender, tuple(signed.data for signed in proof)
     if len(proof) == 1:
         inputs = f"releases of round {state.round - 1}" if state.round else "mask keys"
+        inputs = "commitments" if state.committed is not None else inputs
         text = f"{accused!r} got other prices than {me!r} from the same {inputs}"
         text += "; compare versions and machines"
         return errors.DifferentPrices(text, sender=accused, evidence=evidence)
     what = f"different messages for round {proof[0].message.round}"
     if all(isinstance(signed.message, MaskKey) for signed in proof):
         what = "different mask keys"
+    elif all(isinstance(signed.message, Commitment) for signed in proof):
+        what = "different commitments"
     text = f"{accused!r} signed two {what}; both are stored as evidence, and the session has ended"
     return errors.Equivocation(text, sender=accused, evidence=evidence)
 
 
 def old_ledger(message: Message, agreement: Agreement, recorded: int) -> errors.BadLedger:
-    what = "the mask key" if isinstance(message, MaskKey) else f"release {message.round + 1}"
+    what = f"release {message.round + 1}"
+    if isinstance(message, MaskKey | Commitment):
+        what = "the mask key" if isinstance(message, MaskKey) else "the commitments"
     count = f"{recorded} {'messages' if agreement.masked else 'releases'}"
     return errors.BadLedger(
         f"others know {what} of {message.sender!r}, signed with its key, but this ledger holds "
@@ -45,6 +50,13 @@ def impossible_total(
         "others. Then run `party abandon --out DIR`: it ends the session here and destroys its "
         "secrets. The next session can begin at the prices reached (`coordinator new --from`)",
         evidence=tuple(signed.data for signed in messages),
+    )
+
+
+def bad_commitment(error: errors.BadCommitment) -> str:
+    return (
+        f"{error}; dropped. Without valid commitments of every member the outcome stands, but is "
+        "not sealed, and no claims can be made"
     )
 
 
@@ -69,6 +81,12 @@ def out_of_patience(
             )
     waited = f"{agreement.transport.patience_seconds:g} seconds"
     progress = f"round {state.round} of {agreement.rounds}"
+    if state.uncommitted:
+        return errors.Unsealed(
+            f"all rounds are closed, but there are no valid commitments of {names}"
+            f"{''.join(hints)}. The outcome is valid but unsealed, and no claims can be made. Run "
+            "the same command again when they are back"
+        )
     if state.over:
         return errors.Unsealed(
             f"all rounds are closed, but there is no seal of {names}{''.join(hints)}. The outcome "

@@ -10,8 +10,8 @@ from protocol.agreement.model import Agreement
 from protocol.errors import BadMessage
 from protocol.session.exchange import Exchanges, RoundBuffer
 from protocol.session.sealing import Sealing
-from protocol.wire.codec import Reader, max_message_bytes
-from protocol.wire.messages import Halt, Hello, MaskKey, Reason, Release, Signed
+from protocol.wire.codec import Reader, as_evidence, max_message_bytes
+from protocol.wire.messages import Contribution, Halt, Hello, Reason, Signed
 
 ENVELOPE_BYTES = 200
 """A Halt without its evidence is shorter."""
@@ -22,21 +22,21 @@ _MARK_BYTES = 5  # before each message in the evidence
 def clash(one: Signed, other: Signed, numbering: Exchanges) -> bool:
     """Whether one member has signed two messages that no honest party signs both.
 
-    Those are two different releases of one round, two different mask keys, or any two messages
-    of one exchange with different chain hashes. Hellos never clash: they are no commitment.
+    Those are two different releases, mask keys or commitments of one exchange, or any two
+    messages of one exchange with different chain hashes. Hellos never clash: they bind no member.
     """
     a, b = one.message, other.message
     if a.sender != b.sender or Hello in (type(a), type(b)):
         return False
     if numbering.number(a) != numbering.number(b):
         return False
-    answers = isinstance(a, Release | MaskKey) and type(a) is type(b)
-    return a.chain_hash != b.chain_hash or (answers and a != b)
+    contributions = isinstance(a, Contribution) and isinstance(b, Contribution)
+    return a.chain_hash != b.chain_hash or (contributions and a != b)
 
 
 def fits(evidence: tuple[Signed, ...], max_bytes: int) -> bool:
     """Whether one Halt can carry all of this. Evidence that does not fit convinces no peer."""
-    return sum(len(s.data) + _MARK_BYTES for s in evidence) + ENVELOPE_BYTES <= max_bytes
+    return sum(len(as_evidence(s)) + _MARK_BYTES for s in evidence) + ENVELOPE_BYTES <= max_bytes
 
 
 class EvidenceIndex:
@@ -65,7 +65,7 @@ class EvidenceIndex:
         for other in held.values():
             if clash(other, one, self._numbering) and fits((other, one), self._max_bytes):
                 return other
-        kind = isinstance(message, Release | MaskKey), message.chain_hash
+        kind = isinstance(message, Contribution), message.chain_hash
         if kind not in held or len(one.data) < len(held[kind].data):
             held[kind] = one
         return None

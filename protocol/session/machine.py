@@ -5,15 +5,17 @@ Nothing private passes through here: a session sees prices and releases only. Th
 implementation of the protocol in the product.
 """
 
-from protocol.errors import ImpossibleTotal, InternalError, SottoError
+from typing import get_args
+
+from protocol.errors import BadCommitment, ImpossibleTotal, InternalError, SottoError
 from protocol.session import explain
 from protocol.session.effects import Effect, Fail, Finish, Leave, Record, Respond, Send, Warn
 from protocol.session.phases import TRANSITIONS, Event, Phase
 from protocol.session.view import SessionView
-from protocol.wire.messages import Halt, Hello, MaskKey, Message, Reason, Release, Seal, Signed
+from protocol.wire.messages import Contribution, Halt, Hello, Message, Reason, Seal, Signed
 
 _IGNORED: dict[Phase, tuple[type[Message], ...]] = {
-    Phase.FINISHED: (MaskKey, Release, Halt),
+    Phase.FINISHED: (*get_args(Contribution), Halt),
     Phase.HALTED: (Message,),
 }
 """The messages that a party no longer looks at."""
@@ -34,7 +36,7 @@ class Session(SessionView):
             return [finish, *self._send(now, *self._outbox.messages)]
         if self.phase is Phase.HALTED:
             return self._send(now, *self._outbox.messages)
-        if self.state.over:
+        if self.state.final:
             return self._seal(now)  # nothing is left to release, so there is no answer to await
         return [*self._say_hello(now), *self._close_if_full(now)]
 
@@ -42,7 +44,7 @@ class Session(SessionView):
         """The gate has answered `Respond`."""
         message, buffer = release.message, self._buffer
         if (
-            not isinstance(message, Release | MaskKey)
+            not isinstance(message, self.state.awaits)
             or message.sender != self.me
             or buffer.ahead(message) != 0
             or message.chain_hash != self.state.chain_hash
@@ -64,8 +66,8 @@ class Session(SessionView):
             return []
         if message.sender == self.me:
             return self._receive_own(message)
-        if isinstance(message, Release | MaskKey):
-            return self._receive_release(signed, now)
+        if isinstance(message, Contribution):
+            return self._receive_contribution(signed, message, now)
         if isinstance(message, Hello):
             return self._receive_hello(signed, message, now)
         if isinstance(message, Seal):
@@ -108,7 +110,7 @@ class Session(SessionView):
         self._timers.hello_sent(now, waiting=asks and not self._handshake.all_met)
         if asks:
             self._timers.sent(now)  # a mere reply must not delay what is due to be sent again
-        known = self._sealing.known_ahead() if self.state.over else self._buffer.known_ahead()
+        known = self._sealing.known_ahead() if self.state.final else self._buffer.known_ahead()
         fields = self._handshake.compose(wants_reply=asks, known_ahead=known)
         hello = self._outbox.sign(Hello, self.state, **fields)
         return [Send(signed) for signed in (hello, *self._handshake.take_lost())]
@@ -120,10 +122,10 @@ class Session(SessionView):
         if hello.agreement != self.agreement.digest:
             return self._report(handshake.reject(hello) if asks else None)
         claim = buffer.claim(hello)
-        if hello.round > self.agreement.rounds or claim > buffer.numbering.most + 1:
+        if hello.round > buffer.numbering.highest_round or claim > buffer.numbering.most + 1:
             return []  # an agreement has no such exchange
         handshake.find_lost(hello, buffer)
-        if self.state.over and self._sealing.owe(hello, buffer):
+        if self.state.final and self._sealing.owe(hello, buffer):
             self._timers.progressed(now)  # stays for it, once at each exchange
         if self.phase is Phase.FINISHED:
             return []
@@ -160,17 +162,19 @@ class Session(SessionView):
     def _receive_own(self, message: Message) -> list[Effect]:
         """A message with our own signature. If our ledger lacks it, the ledger is an old copy."""
         number, recorded = self._buffer.numbering.number(message), self._handshake.recorded
-        if not isinstance(message, Release | MaskKey) or number < recorded:
+        if not isinstance(message, Contribution) or number < recorded:
             return []
         return self._report(explain.old_ledger(message, self.agreement, recorded))
 
-    def _receive_release(self, signed: Signed, now: float) -> list[Effect]:
-        message, ahead = signed.message, self._buffer.ahead(signed.message)
+    def _receive_contribution(
+        self, signed: Signed, message: Contribution, now: float
+    ) -> list[Effect]:
+        ahead = self._buffer.ahead(message)
         if ahead not in (-1, 0, 1):
             return []  # older exchanges are closed, and no honest peer is further ahead
         if other := self._faults.contradiction(signed):
             return self._stop(now, other, signed)
-        if self.state.over or not self._buffer.expects(message):
+        if not self._welcome(message):
             return []
         if self._buffer.diverges(message):
             return self._report_divergence(signed, now)
@@ -190,12 +194,16 @@ class Session(SessionView):
             self._advance(messages)
         except ImpossibleTotal as error:
             return [Fail(explain.impossible_total(error, messages), final=False)]
+        except BadCommitment as error:
+            self._buffer.refuse(error.senders)
+            return [Warn(explain.bad_commitment(error))]
         self._faults.forget()
         effects: list[Effect] = [Record(messages)]
+        self._buffer.remove_other_kinds(self.state.awaits)
         early = self._buffer.remove_diverging() + self._sealing.recheck(self.state)
         for signed in early:
             effects += self._report_divergence(signed, now)
-        if self.state.over:
+        if self.state.final:
             return [*effects, *self._seal(now)]
         self._go(Event.ROUND_CLOSED)
         return [*effects, Respond(self.state)] if self.phase is Phase.RESPONDING else effects
@@ -203,9 +211,9 @@ class Session(SessionView):
     # Sealing
 
     def _seal(self, now: float) -> list[Effect]:
-        """Send our seal once all rounds are closed; with all seals, finish and say so."""
+        """Send our seal once all exchanges are closed; with all seals, finish and say so."""
         effects: list[Effect] = []
-        if self.phase in (Phase.HANDSHAKE, Phase.COLLECTING) and self.state.over:
+        if self.phase in (Phase.HANDSHAKE, Phase.COLLECTING) and self.state.final:
             self._go(Event.LAST_ROUND_CLOSED)
             self._timers.progressed(now)
             seal = self._outbox.seal(self.state, has_all_seals=False)
@@ -221,13 +229,13 @@ class Session(SessionView):
 
     def _receive_seal(self, signed: Signed, seal: Seal, now: float) -> list[Effect]:
         sealing, ahead = self._sealing, self._buffer.ahead(seal)
-        if ahead not in (0, 1) or (ahead == 1 and self.state.over):
+        if ahead not in (0, 1) or (ahead == 1 and self.state.final):
             return []  # no honest peer is further ahead
         if other := self._faults.contradiction(signed):
             return [] if self.phase is Phase.FINISHED else self._stop(now, other, signed)
         if self._buffer.diverges(seal):
             return self._report_divergence(signed, now)
-        if ahead == 0 and not self.state.over:
+        if ahead == 0 and not self.state.final:
             return []  # the session is not over, so this seal is false
         if seal.has_all_seals:
             if ahead == 0:

@@ -1,6 +1,6 @@
 """The messages that this party signs, and those that it sends again until all have moved on.
 
-Never here: a release or a mask key. The gate makes and signs those.
+Never here: a release, a mask key or a commitment. The gate makes and signs those.
 """
 
 from collections.abc import Callable
@@ -8,6 +8,7 @@ from typing import Any
 
 from protocol.agreement.model import Agreement
 from protocol.rounds import RoundState
+from protocol.wire.codec import as_evidence
 from protocol.wire.messages import Halt, Message, Reason, Seal, Signed
 
 Pack = Callable[[Message], Signed]
@@ -30,14 +31,14 @@ class Outbox:
             kind(
                 sender=self._me,
                 agreement=self._agreement.digest,
-                round=state.round,
+                round=state.step,
                 chain_hash=state.chain_hash,
                 **fields,
             )
         )
 
     def add(self, release: Signed) -> None:
-        """Repeat this release or mask key from now on, and the one before it."""
+        """Repeat this message of an exchange from now on, and the one before it."""
         others = (s for s in self.messages if s.message != release.message)
         self.messages = (*others, release)[-2:]
 
@@ -48,7 +49,7 @@ class Outbox:
         return seal
 
     def halt(self, state: RoundState, reason: Reason, evidence: tuple[Signed, ...]) -> Signed:
-        return self.sign(Halt, state, reason=reason, evidence=tuple(s.data for s in evidence))
+        return self.sign(Halt, state, reason=reason, evidence=tuple(map(as_evidence, evidence)))
 
     def accuse(
         self, state: RoundState, proof: tuple[Signed, ...], last: tuple[Signed, ...]

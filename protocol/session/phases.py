@@ -17,7 +17,7 @@ class Phase(Enum):
     RESPONDING = auto()
     #: It has sent its message and waits for those of its peers.
     COLLECTING = auto()
-    #: All rounds are closed. It has sent its seal and waits for the seals of its peers.
+    #: All exchanges are closed. It has sent its seal and waits for the seals of its peers.
     SEALING = auto()
     #: It has all seals, and stays for a while to help late peers.
     FINISHED = auto()
@@ -34,7 +34,7 @@ class Event(Enum):
     SUBMITTED = auto()
     #: The current exchange has a message of every member, and another exchange follows.
     ROUND_CLOSED = auto()
-    #: The last round has a release of every member.
+    #: The last exchange has a message of every member.
     LAST_ROUND_CLOSED = auto()
     #: The seals of all members are here.
     EVERYONE_SEALED = auto()

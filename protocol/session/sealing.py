@@ -30,11 +30,6 @@ class Sealing:
         self._helped: set[tuple[str, int]] = set()
 
     @property
-    def unsealed(self) -> tuple[str, ...]:
-        """The peers whose seals are missing, in roster order."""
-        return tuple(n for n in self._names if n != self._me and n not in self.seals)
-
-    @property
     def everyone_sealed(self) -> bool:
         return len(self.seals) == len(self._names)
 
@@ -58,7 +53,7 @@ class Sealing:
         If the session is not over, every early seal was wrong: its sender has to seal again.
         """
         diverging = [s for s in self.seals.values() if s.message.chain_hash != state.chain_hash]
-        if not state.over:
+        if not state.final:
             self.seals.clear()
         for signed in diverging:
             self.seals.pop(signed.message.sender, None)

@@ -12,7 +12,7 @@ from protocol.session.outbox import Outbox, Pack
 from protocol.session.phases import Phase
 from protocol.session.sealing import Sealing
 from protocol.session.timers import Timers
-from protocol.wire.messages import MaskKey, Release, Seal, Signed
+from protocol.wire.messages import Contribution, Seal, Signed
 from protocol.wire.transcript import Transcript
 
 
@@ -64,7 +64,7 @@ class SessionView:
         #: Evidence of faults.
         self._faults = FaultDetector(agreement, self._buffer, self._sealing, proof)
         past = past or Transcript(())
-        for messages in (past.keys, *past.rounds) if past.keys else past.rounds:
+        for messages in past.exchanges:
             self._advance(messages)
         if len(own) > self._buffer.exchange:
             self._buffer.add(own[self._buffer.exchange])
@@ -90,10 +90,16 @@ class SessionView:
             message, ahead = signed.message, self._buffer.ahead(signed.message)
             if ahead not in (0, 1) or message.sender == self.me or self._buffer.diverges(message):
                 continue
-            if isinstance(message, Seal) and (ahead == 0) == self.state.over:
+            if isinstance(message, Seal) and (ahead == 0) == self.state.final:
                 self._sealing.add(signed)
-            elif isinstance(message, Release | MaskKey) and not self.state.over:
+            elif isinstance(message, Contribution) and self._welcome(message):
                 self._buffer.add(signed)
+
+    def _welcome(self, message: Contribution) -> bool:
+        """Whether a message is the first of its sender in an exchange that can still take it."""
+        if self.state.final or not self._buffer.expects(message):
+            return False
+        return self._buffer.ahead(message) > 0 or isinstance(message, self.state.awaits)
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -111,8 +117,10 @@ class SessionView:
 
     @property
     def unsealed(self) -> tuple[str, ...]:
-        """The peers whose seals are missing, in roster order."""
-        return self._sealing.unsealed
+        """The peers whose commitments or seals are missing, in roster order."""
+        held = self._sealing.seals if self.state.final else self._buffer.current
+        names = (member.name for member in self.agreement.members)
+        return tuple(name for name in names if name != self.me and name not in held)
 
     @property
     def deadline(self) -> float:

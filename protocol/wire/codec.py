@@ -12,12 +12,14 @@ from typing import Any, NamedTuple
 import msgpack
 
 from protocol.agreement.model import Agreement
+from protocol.commitment.layout import POINT_BYTES, proof_bytes
 from protocol.errors import BadMessage, Malformed
 from protocol.wire.messages import (
     HEAD_BYTES,
     KEY_BYTES,
     NONCE_BYTES,
     PROOF_BYTES,
+    Commitment,
     Halt,
     Hello,
     MaskKey,
@@ -45,7 +47,14 @@ SEAL_BYTES = SHORTEST_BYTES + 1
 REMEMBERED = 256
 """How many signatures a reader remembers: valid ones of each member, and invalid ones of all."""
 
-_KINDS: dict[int, type[Message]] = {1: Hello, 2: Release, 3: Seal, 4: Halt, 5: MaskKey}
+_KINDS: dict[int, type[Message]] = {
+    1: Hello,
+    2: Release,
+    3: Seal,
+    4: Halt,
+    5: MaskKey,
+    6: Commitment,
+}
 _CODES = {kind: code for code, kind in _KINDS.items()}
 _HELLO = struct.Struct(f">{NONCE_BYTES}s?I{HEAD_BYTES}s{NONCE_BYTES}s")
 _HELLO_FIELDS = ("nonce", "wants_reply", "recorded", "nonce_digest", "echo")
@@ -58,7 +67,14 @@ Sign = Callable[[bytes], bytes]
 def pack(message: Message, *, key: bytes, sign: Sign) -> Signed:
     """Sign a message. `key` is the sender's public signing key."""
     payload = _payload(message, key)
-    return Signed(message, payload + sign(CONTEXT + payload))
+    proof = message.proof if isinstance(message, Commitment) else b""
+    return Signed(message, payload + sign(CONTEXT + payload) + proof)
+
+
+def as_evidence(signed: Signed) -> bytes:
+    """The bytes of a message in a Halt: without the proof of a commitment, which is long."""
+    proof = signed.message.proof if isinstance(signed.message, Commitment) else b""
+    return signed.data[: len(signed.data) - len(proof)]
 
 
 def release_bytes(agreement: Agreement) -> int:
@@ -73,11 +89,35 @@ def release_bytes(agreement: Agreement) -> int:
     return len(_payload(empty, bytes(32))) + SIGNATURE_BYTES
 
 
+def commitment_bytes(agreement: Agreement, *, proof: bool) -> int:
+    """The length of every commitment of this session, with or without its proof."""
+    resources = len(agreement.resources)
+    empty = Commitment(
+        sender="",
+        agreement=agreement.digest,
+        round=0,
+        chain_hash=bytes(HEAD_BYTES),
+        points=(bytes(POINT_BYTES),) * (resources + 1),
+        proof_hash=bytes(HEAD_BYTES),
+    )
+    signed = len(_payload(empty, bytes(32))) + SIGNATURE_BYTES
+    return signed + proof_bytes(resources) if proof else signed
+
+
 def max_message_bytes(agreement: Agreement) -> int:
-    """The longest message of this session: a Halt with one exchange and one more message."""
+    """The longest message of this session.
+
+    That is a Halt with one exchange and one more message, or a commitment with its proof.
+    """
     messages = len(agreement.members) + 1
-    each = max(release_bytes(agreement), MASK_KEY_BYTES if agreement.masked else 0)
-    return min(HARD_LIMIT, 512 + messages * (each + _EVIDENCE_BYTES))
+    each, alone = release_bytes(agreement), 0
+    if agreement.masked:
+        each = max(each, MASK_KEY_BYTES)
+    if agreement.commits:
+        each = max(each, commitment_bytes(agreement, proof=False))
+        alone = commitment_bytes(agreement, proof=True)
+    longest = max(alone, messages * (each + _EVIDENCE_BYTES))
+    return min(HARD_LIMIT, 512 + longest)  # with room for what a connection adds
 
 
 class Header(NamedTuple):
@@ -116,12 +156,20 @@ class Reader:
     """
 
     def __init__(self, agreement: Agreement) -> None:
-        from protocol.wire.signatures import require_owned, require_safe_library, verify
+        from protocol.wire.signatures import (
+            require_in_group,
+            require_owned,
+            require_safe_library,
+            verify,
+        )
 
         if agreement.masked:
             require_safe_library()
         self._verify = verify
         self._require_owned = require_owned
+        self._require_in_group = require_in_group
+        #: The length of a commitment up to its signature; what follows is its proof.
+        self._commitment_bytes = commitment_bytes(agreement, proof=False)
         self._agreement = agreement
         self._longest = max_message_bytes(agreement)
         #: Names of the members by signing key.
@@ -143,15 +191,18 @@ class Reader:
             raise BadMessage(f"{len(data)} bytes are more than any message of this session has")
         if len(data) <= SIGNATURE_BYTES:
             raise BadMessage("the message is too short to have a signature")
-        payload = data[:-SIGNATURE_BYTES]
+        signed, proof = self._without_proof(data)
+        payload = signed[:-SIGNATURE_BYTES]
         kind, (key, *fields) = _split(payload)
         sender = self._names.get(key)
         if sender is None:
             raise BadMessage("the signing key of the message is not in the roster")
+        if proof and hashlib.sha256(proof).digest() != fields[-1][-HEAD_BYTES:]:
+            raise BadMessage("the proof of the commitment is not the one that was signed")
         if not verified:
-            self._verify_once(data, payload, key)
+            self._verify_once(signed, payload, key)
         try:
-            message = self._message(kind, sender, fields)
+            message = self._message(kind, sender, fields, proof)
         except BadMessage as error:
             raise Malformed(f"from {sender!r}: {error}", sender=sender) from None
         if _payload(message, key) != payload:
@@ -172,7 +223,16 @@ class Reader:
             raise
         _remember(self._valid[key], digest)
 
-    def _message(self, kind: type[Message], sender: str, fields: list[bytes]) -> Message:
+    def _without_proof(self, data: bytes) -> tuple[bytes, bytes]:
+        """The signed bytes of a message, and the proof that follows those of a commitment."""
+        end = self._commitment_bytes
+        if not self._agreement.commits or len(data) <= end or data[2] != _CODES[Commitment]:
+            return data, b""
+        return data[:end], data[end:]
+
+    def _message(
+        self, kind: type[Message], sender: str, fields: list[bytes], proof: bytes
+    ) -> Message:
         """The message with these fields: agreement, round, chain hash and body."""
         agreement, round_bytes, chain_hash, body = fields
         ours = agreement == self._agreement.digest
@@ -200,11 +260,28 @@ class Reader:
             signing_key = self._agreement.members[place].signing_key
             self._require_owned(mask_key, place=place, signing_key=signing_key)
             return mask_key
+        if kind is Commitment:
+            return self._commitment(common, body, proof)
         if kind is Seal:
             if body not in (b"\0", b"\1"):
                 raise BadMessage("the flag of a seal must be 0 or 1")
             return Seal(**common, has_all_seals=body == b"\1")
         return Halt(**common, **_read_halt(body, len(self._agreement.members)))
+
+    def _commitment(self, common: dict[str, Any], body: bytes, proof: bytes) -> Commitment:
+        resources = len(self._agreement.resources)
+        if not self._agreement.commits:
+            raise BadMessage("this session has no commitments")
+        if len(body) != POINT_BYTES * (resources + 1) + HEAD_BYTES:
+            raise BadMessage(f"{resources + 1} commitments and the hash of a proof are needed")
+        points = [body[at : at + POINT_BYTES] for at in range(0, len(body), POINT_BYTES)]
+        message = Commitment(
+            **common, points=tuple(points[:-1]), proof_hash=points[-1], proof=proof
+        )
+        if proof and len(proof) != proof_bytes(resources):
+            raise BadMessage("the proof of a commitment has a wrong length")
+        self._require_in_group(message)
+        return message
 
 
 def _remember(digests: dict[bytes, None], digest: bytes) -> None:
@@ -262,6 +339,8 @@ def _body(message: Message) -> bytes:
         return _HELLO.pack(*fields) + message.known_ahead
     if isinstance(message, MaskKey):
         return message.key + message.proof
+    if isinstance(message, Commitment):
+        return b"".join(message.points) + message.proof_hash
     if isinstance(message, Halt):
         return bytes(msgpack.packb([int(message.reason), list(message.evidence)]))
     raise TypeError(f"{type(message).__name__} is not a message of the protocol")

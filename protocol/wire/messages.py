@@ -1,10 +1,10 @@
-"""The five messages of a party. A message that exists is well-formed.
+"""The six messages of a party. A message that exists is well-formed.
 
-The numbers of a `Release` are ticks, with noise or masks as agreed. No other field of any message
-may be computed from private data.
+The numbers of a `Release` are ticks, with noise or masks as agreed. A `Commitment` hides the
+numbers that it is about. No other field of any message may be computed from private data.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -134,8 +134,34 @@ class Release(Message):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Commitment(Message):
+    """The sender's commitments to its quota and its payment. `round` is how many are closed.
+
+    The signature covers the hash of the proof. So evidence can leave out the proof, which is long.
+    """
+
+    #: One point for the quota of each resource, then one for the payment.
+    points: tuple[bytes, ...]
+    #: SHA-256 of the proof that the committed numbers are small.
+    proof_hash: bytes
+    #: The proof; empty in evidence. Two messages that differ only here are one message.
+    proof: bytes = field(default=b"", compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        Message.__post_init__(self)
+        if any(len(point) != KEY_BYTES for point in self.points):
+            raise BadMessage("a commitment has a wrong length")
+        if len(self.proof_hash) != HEAD_BYTES:
+            raise BadMessage("the hash of the proof has a wrong length")
+
+
+Contribution = MaskKey | Release | Commitment
+"""What a member sends once in each exchange."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Seal(Message):
-    """All rounds are closed and this is my final chain hash.
+    """All exchanges are closed and this is my final chain hash.
 
     `has_all_seals` says that the seals of all members have reached me.
     """

@@ -8,8 +8,10 @@ from nacl.bindings import crypto_core_ed25519_is_valid_point, crypto_sign_open
 from nacl.exceptions import BadSignatureError
 from nacl.exceptions import ValueError as NaClValueError
 
+from protocol.commitment.group import is_valid
+from protocol.commitment.range_proof import parse
 from protocol.errors import BadMessage, UnsafeLibrary
-from protocol.wire.messages import MaskKey, possession
+from protocol.wire.messages import Commitment, MaskKey, possession
 
 _MIXED_ORDER = bytes.fromhex("95" + 31 * "99")
 """The base point plus the point of order 2: on the curve, and not of prime order."""
@@ -45,6 +47,17 @@ def require_owned(message: MaskKey, *, place: int, signing_key: bytes) -> None:
         crypto_sign_open(message.proof + text, message.key)
     except (BadSignatureError, NaClValueError):
         raise BadMessage("the sender does not prove that it owns its mask key") from None
+
+
+def require_in_group(message: Commitment) -> None:
+    """Raise `BadMessage` unless all points are in the group and all scalars are reduced.
+
+    Whether the proof holds is checked when the commitments of all members are here.
+    """
+    if not all(map(is_valid, message.points)):
+        raise BadMessage("a commitment is not a point of prime order")
+    if message.proof and not parse(message.proof).well_formed:
+        raise BadMessage("the proof of a commitment has a point or a number out of range")
 
 
 def require_safe_library() -> None:

@@ -10,8 +10,14 @@ import msgpack
 
 from protocol.agreement.model import Agreement
 from protocol.errors import BadMessage, BadTranscript
-from protocol.wire.codec import MASK_KEY_BYTES, SEAL_BYTES, Reader, release_bytes
-from protocol.wire.messages import Signed
+from protocol.wire.codec import (
+    MASK_KEY_BYTES,
+    SEAL_BYTES,
+    Reader,
+    commitment_bytes,
+    release_bytes,
+)
+from protocol.wire.messages import Commitment, Signed
 
 MAGIC = b"sotto transcript 1\n"
 _HEADER_BYTES = 5  # what msgpack puts before a list or a message, at most
@@ -28,13 +34,24 @@ class Transcript:
     seals: tuple[Signed, ...] = ()
     #: The mask keys, where releases are masked.
     keys: tuple[Signed, ...] = ()
+    #: The commitments, where members make them after the last round.
+    commitments: tuple[Signed, ...] = ()
+
+    @property
+    def exchanges(self) -> tuple[tuple[Signed, ...], ...]:
+        """All closed exchanges in order: mask keys, rounds, commitments."""
+        return tuple(filter(None, (self.keys, *self.rounds, self.commitments)))
 
 
 def frame(
-    agreement: Agreement, rounds: list[list[bytes]], seals: list[bytes], keys: list[bytes]
+    agreement: Agreement,
+    rounds: list[list[bytes]],
+    seals: list[bytes],
+    keys: list[bytes],
+    commitments: list[bytes],
 ) -> bytes:
     """The file of a transcript with these signed messages."""
-    optional = [keys] if agreement.masked else []
+    optional = [keys] * agreement.masked + [commitments] * agreement.commits
     return MAGIC + bytes(msgpack.packb([agreement.digest, rounds, seals, *optional]))
 
 
@@ -42,7 +59,11 @@ def most_bytes(agreement: Agreement) -> int:
     """The length above which a file cannot be a transcript of this agreement."""
     each = len(agreement.members) * (_HEADER_BYTES + release_bytes(agreement))
     keys_and_seals = len(agreement.members) * (2 * _HEADER_BYTES + MASK_KEY_BYTES + SEAL_BYTES)
-    return _EXTRA_BYTES + agreement.rounds * (_HEADER_BYTES + each) + keys_and_seals
+    commitments = 0
+    if agreement.commits:
+        commitment = commitment_bytes(agreement, proof=True)
+        commitments = len(agreement.members) * (_HEADER_BYTES + commitment)
+    return _EXTRA_BYTES + agreement.rounds * (_HEADER_BYTES + each) + keys_and_seals + commitments
 
 
 def load(agreement: Agreement, data: bytes) -> Transcript:
@@ -50,7 +71,7 @@ def load(agreement: Agreement, data: bytes) -> Transcript:
 
     Raises `BadTranscript`, which names the round and the member of the first wrong message.
     """
-    rounds, seals, keys = _unpack(agreement, data)
+    rounds, seals, keys, commitments = _unpack(agreement, data)
     reader = Reader(agreement)
     return Transcript(
         keys=_verify(reader, agreement, keys, "the mask keys") if keys else (),
@@ -58,13 +79,16 @@ def load(agreement: Agreement, data: bytes) -> Transcript:
             _verify(reader, agreement, releases, f"round {t}") for t, releases in enumerate(rounds)
         ),
         seals=_verify(reader, agreement, seals, "the seals") if seals else (),
+        commitments=_verify(reader, agreement, commitments, "the commitments")
+        if commitments
+        else (),
     )
 
 
 def _unpack(
     agreement: Agreement, data: bytes
-) -> tuple[list[list[bytes]], list[bytes], list[bytes]]:
-    """The rounds, seals and mask keys in a file of this agreement. No signature is verified."""
+) -> tuple[list[list[bytes]], list[bytes], list[bytes], list[bytes]]:
+    """Rounds, seals, mask keys and commitments in a file. No signature is verified."""
     if not data.startswith(MAGIC):
         raise BadTranscript(f"not a transcript: it does not begin with {MAGIC.decode().strip()!r}")
     try:
@@ -75,7 +99,7 @@ def _unpack(
             "the transcript is cut off or damaged: its frame cannot be read; get another copy"
         ) from None
     lists = [rounds, seals, *optional, *(rounds if isinstance(rounds, list) else ())]
-    well_formed = len(optional) <= 1 and all(isinstance(entry, list) for entry in lists)
+    well_formed = len(optional) <= 2 and all(isinstance(entry, list) for entry in lists)
     well_formed = well_formed and all(
         isinstance(d, bytes) for entry in [[digest], *lists[1:]] for d in entry
     )
@@ -86,10 +110,14 @@ def _unpack(
             f"the transcript is of agreement {digest.hex()}, this is {agreement.digest.hex()}; "
             "use the agreement file of that session"
         )
-    if len(optional) != agreement.masked:
-        fault = "lacks its list of" if agreement.masked else "must not have"
-        raise BadTranscript(f"the transcript is damaged: its frame {fault} mask keys")
-    return rounds, seals, optional[0] if optional else []
+    for at, (due, what) in enumerate(
+        ((agreement.masked, "mask keys"), (agreement.commits, "commitments"))
+    ):
+        if (len(optional) > at) != due:
+            fault = "lacks its list of" if due else "must not have"
+            raise BadTranscript(f"the transcript is damaged: its frame {fault} {what}")
+    keys, commitments = (*optional, [], [])[:2]
+    return rounds, seals, keys, commitments
 
 
 def _verify(
@@ -109,5 +137,7 @@ def _verify(
             raise BadTranscript(
                 f"{where}: the message of {member.name!r} is signed by {signed.message.sender!r}"
             )
+        if isinstance(signed.message, Commitment) and not signed.message.proof:
+            raise BadTranscript(f"{where}, member {member.name!r}: the proof is missing")
         verified.append(signed)
     return tuple(verified)

@@ -16,7 +16,8 @@ from party.model.best_response import MipLimits, subproblem
 from party.model.company_model import CompanyModel
 from party.model.shared_rows import row_map
 from party.rehearsal.in_process import players, run
-from party.settlement.settle import Settlement, own_allocation, settle
+from party.release.allocation import own_allocation
+from party.settlement.settle import Settlement, settle
 from protocol.agreement.model import Agreement
 from protocol.agreement.parse import from_table
 from protocol.agreement.quantities import quantities

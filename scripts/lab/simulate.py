@@ -19,7 +19,8 @@ from rich.table import Table
 
 from party.model.ball_response import responder
 from party.rehearsal.in_process import players, run
-from party.settlement.settle import own_allocation, plan_within, settle
+from party.release.allocation import own_allocation
+from party.settlement.settle import plan_within, settle
 from protocol.agreement.endowment import prorata
 from protocol.agreement.parse import from_table
 from protocol.agreement.quantities import amounts, quantities

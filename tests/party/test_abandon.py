@@ -17,10 +17,11 @@ from protocol.agreement.model import Agreement
 from protocol.errors import Abandoned, BadCommand, BadLedger, Equivocation, InternalError
 from protocol.outcome.outcome import outcome
 from protocol.rounds import RoundEngine, RoundState, mask_keys, numbers
-from protocol.wire.messages import Release, Seal, Signed
+from protocol.wire.messages import Release, Signed
 from protocol.wire.transcript import load
 from scripts.lab.common.local_session import environment
 from tests.support.builders import make_agreement, sign, signer
+from tests.support.committed_sessions import play_until_over
 from tests.support.ledgers import in_memory
 from tests.support.wait import LIMIT
 
@@ -213,20 +214,18 @@ def test_the_quota_of_an_unsealed_session_is_kept(tmp_path: Path) -> None:
 
 def test_a_sealed_session_cannot_be_abandoned(tmp_path: Path) -> None:
     """The command refuses without a question, and nothing changes."""
-    begun = Begun(tmp_path / "ledger", ROUNDS)
-    seal: dict[str, Any] = {
-        "agreement": begun.agreement.digest,
-        "round": ROUNDS,
-        "chain_hash": begun.state.chain_hash,
-    }
-    with begun.opened() as ledger:
-        ledger.record_seals(tuple(sign(Seal(sender=n, has_all_seals=False, **seal)) for n in NAMES))
-        with pytest.raises(InternalError, match="has ended"):
-            ledger.record_abandoned()
+    agreement, path = masked(), tmp_path / "ada.ledger"
+    session = play_until_over(agreement, 1, tmp_path)
+    session.sealed()
+    with pytest.raises(InternalError, match="has ended"):
+        session.ledgers[0].record_abandoned()
+    for ledger in session.ledgers:
+        ledger.close()
     with pytest.raises(BadCommand, match="it is finished, and cannot be abandoned"):
-        begun.abandon()
-    with begun.opened() as ledger:
+        abandon(agreement, path, out=None, confirm=lambda _: pytest.fail("asked"))
+    with closing(Ledger(path, agreement, "ada")) as ledger:
         assert ledger.abandoned is None
+        assert ledger.opening() is not None
 
 
 def test_a_session_with_a_proved_fault_cannot_be_abandoned(begun: Begun) -> None:

@@ -12,7 +12,15 @@ from party.ledger.session_ledger import Ledger
 from party.release.pacing import Pacer
 from protocol.agreement.model import Agreement
 from protocol.rounds import RoundEngine
-from protocol.wire.messages import Hello, MaskKey, Release, Seal, Signed
+from protocol.wire.messages import (
+    Commitment,
+    Contribution,
+    Hello,
+    MaskKey,
+    Release,
+    Seal,
+    Signed,
+)
 from protocol.wire.transcript import Transcript
 from tests.support.builders import make_agreement, signer
 from tests.support.gates import Problem, Shift, gate
@@ -45,9 +53,11 @@ class Party:
             own, past = self.on_disk()
             for signed in outgoing:
                 keys = () if _before_keys(self.agreement, signed) else past.keys
-                rounds = Transcript(past.rounds[: signed.message.round], (), keys)
+                at = signed.message.round
+                last = past.commitments if at > self.agreement.rounds else ()
+                rounds = Transcript(past.rounds[:at], (), keys, last)
                 assert replay(self.agreement, rounds).chain_hash == signed.message.chain_hash
-                assert not isinstance(signed.message, Release | MaskKey) or signed in own
+                assert not isinstance(signed.message, Contribution) or signed in own
         self.sent += outgoing
         return outgoing
 
@@ -106,8 +116,8 @@ def test_every_returned_message_rests_on_durable_records(
             send(party.checked(party.driver.tick(now)))
     for party in parties:
         kinds = [type(signed.message) for signed in party.sent]
-        assert set(kinds) - {MaskKey} == {Hello, Release, Seal}
-        assert (MaskKey in kinds) == agreement.masked
+        assert set(kinds) - {MaskKey, Commitment} == {Hello, Release, Seal}
+        assert (MaskKey in kinds) == (Commitment in kinds) == agreement.masked
         assert len({s.data for s in party.sent if isinstance(s.message, Release)}) == 3
         assert party.driver.finished is not None
         party.ledger.close()

@@ -17,7 +17,7 @@ from tests.support.builders import make_agreement
 
 REFERENCE = ROOT / "tests" / "reference"
 COUNT = 1000
-READERS = ("agreement", "ball", "center", "codec", "margin", "masks", "rounds")
+READERS = ("agreement", "ball", "center", "codec", "commitments", "margin", "masks", "rounds")
 """The modules written from the text of the specification alone."""
 
 

@@ -1,4 +1,4 @@
-"""Reference implementation of SPEC.md §20: the step `ball`.
+"""Reference implementation of SPEC.md §22: the step `ball`.
 
 Lists and loops, number by number, from the specification. Never imports the product.
 """
@@ -45,7 +45,7 @@ def largest(holds: Callable[[float], bool]) -> float:
 
 
 class Ball:
-    """Everything of §20 that follows from the agreement."""
+    """Everything of §22 that follows from the agreement."""
 
     def __init__(self, terms: Terms, endowment: Rows) -> None:
         privacy = terms.privacy
@@ -205,7 +205,7 @@ class Ball:
 
 
 class BallMarket:
-    """The prices of §20."""
+    """The prices of §22."""
 
     def __init__(self, ball: Ball) -> None:
         self.ball, self.terms = ball, ball.terms

@@ -270,7 +270,7 @@ class RoundEngine:
         return [a / len(half) for a in total]
 
     def _weighted_prices(self) -> list[float]:
-        """Those of §20."""
+        """Those of §22."""
         if not self.rounds:
             return list(self.market.now)
         total = [1.0 * p for p in self.path[0]]

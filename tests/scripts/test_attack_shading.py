@@ -10,7 +10,8 @@ from party.model.company_model import CompanyModel, dense
 from party.model.linear_program import Quadratic
 from party.rehearsal.in_process import players as parties
 from party.rehearsal.in_process import run
-from party.settlement.settle import own_allocation, settle
+from party.release.allocation import own_allocation
+from party.settlement.settle import settle
 from protocol.agreement.model import Agreement
 from protocol.agreement.parse import from_table
 from protocol.agreement.quantities import quantities

@@ -9,6 +9,7 @@ from party.rehearsal.in_process import players, run
 from protocol.outcome.outcome import outcome
 from scripts.lab.attack.totals import Attacker, Step, answering, attacked, steps, terms, true_steps
 from scripts.lab.common.instances import draw
+from tests.support.ledgers import keep_demands
 
 
 @pytest.mark.parametrize(("rule", "sessions"), [("center", 10), ("worth", 1)])
@@ -49,9 +50,10 @@ def test_the_last_member_to_answer_knows_the_demand_of_all_others() -> None:
     instance = draw(1, parties=3, demands=False)
     agreement = replace(terms(instance, 3, "center"), rehearsal=True)  # it is only played
     with players(agreement, instance.subproblems(), 1) as members:
+        kept = [keep_demands(member.ledger) for member in members]
         run(members)
         result = outcome(agreement, members[0].ledger.transcript())
-        demands = [member.ledger.demands()[1] for member in members]
+    demands = [np.array([unmasked for _, unmasked in rows]) for rows in kept]
     masks = result.released[:, 0] - demands[0]
     others = result.released[:, 1:].sum(axis=1) + masks
     assert result.rounds > 5

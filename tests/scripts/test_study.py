@@ -20,8 +20,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from party.release.allocation import own_allocation
 from party.release.noise import Noise
-from party.settlement.settle import own_allocation
 from protocol.agreement.model import Agreement
 from protocol.numeric import Floats, Ticks
 from scripts.lab.common.instances import placebo

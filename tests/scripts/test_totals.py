@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from party.rehearsal.in_process import players, run
+from party.release.allocation import own_allocation
 from party.settlement.private_report import private_document, private_parts
 from party.settlement.result_files import public_result
-from party.settlement.settle import own_allocation, settle
+from party.settlement.settle import settle
 from party.settlement.spending import Spending
 from protocol.agreement.model import Agreement
 from protocol.agreement.parse import from_table

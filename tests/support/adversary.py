@@ -11,10 +11,12 @@ from typing import Any
 
 from party.release.masks import MaskSecret, announcement
 from protocol.agreement.model import Agreement
+from protocol.commitment.group import IDENTITY, VALUE_BASE, add
 from protocol.rounds import RoundState
-from protocol.wire.codec import pack
+from protocol.wire.codec import as_evidence, pack
 from protocol.wire.messages import (
     FURTHEST,
+    Commitment,
     Halt,
     Hello,
     MaskKey,
@@ -25,6 +27,16 @@ from protocol.wire.messages import (
     Signed,
 )
 from tests.support.builders import public_key, sign
+
+_WRONG_COMMITMENTS = (
+    "withheld",
+    "without proof",
+    "copied",
+    "small order",
+    "identity",
+    "zero scalars",
+    "one grain more",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,11 +123,14 @@ class Adversary:
         self.boasts = chance.random() < 0.3
         #: Whether it announces the mask key of another member as its own, and never its own.
         self.copies = copies and chance.random() < 0.3
+        #: How it commits, to all alike: None if as agreed.
+        self.miscommits = chance.choice((None, None, *_WRONG_COMMITMENTS)) if copies else None
         #: Every message that was published, for replays and false evidence.
         self.published: list[bytes] = []
         #: The mask keys and releases of honest parties.
         self.keys: dict[str, MaskKey] = {}
         self.released: dict[tuple[str, int], Release] = {}
+        self.committed: dict[str, Commitment] = {}
 
     def only_claim(self) -> None:
         """Sign no two messages that contradict each other, but claim anything else."""
@@ -134,6 +149,8 @@ class Adversary:
         message, chance = signed.message, self._chance
         if self.copies and isinstance(message, MaskKey):
             return self._copied_key(signed, message)
+        if isinstance(message, Commitment) and self.miscommits:
+            return self._false_commitment(message, self.miscommits)
         if faulty and self.bluffs and chance.random() < self._bluff_chance:
             return sign(self._bogus_halt(message)).data
         if faulty and self.boasts and isinstance(message, Hello):
@@ -145,13 +162,36 @@ class Adversary:
         fields: dict[str, Any] = {}
         if isinstance(message, Release):
             fields["values"] = tuple(value + 1 for value in message.values)
-        if self._two_faced and state and state.round == message.round:
+        if isinstance(message, Commitment):
+            points = (add(message.points[0], VALUE_BASE), *message.points[1:])
+            fields["points"] = points
+        if self._two_faced and state and state.step == message.round:
             fields["chain_hash"] = state.chain_hash
         if isinstance(message, MaskKey):
             other = MaskSecret(hashlib.sha256(message.key).digest())
             chain_hash = fields.get("chain_hash", message.chain_hash)
             return sign(announcement(self._agreement, message.sender, chain_hash, other)).data
         return sign(replace(message, **fields)).data
+
+    def _false_commitment(self, own: Commitment, how: str) -> bytes:
+        """Commitments that no honest member accepts, or that do not add up."""
+        self._note(f"{own.sender} commits falsely: {how}")
+        if how == "withheld":
+            return bytes(200)
+        if how == "without proof":
+            return as_evidence(sign(own))
+        others = [theirs for name, theirs in self.committed.items() if name != own.sender]
+        if how == "copied" and others:
+            return sign(replace(others[0], sender=own.sender)).data
+        if how == "small order":
+            return sign(replace(own, points=(bytes(32), *own.points[1:]))).data
+        if how == "identity":
+            return sign(replace(own, points=(IDENTITY, *own.points[1:]))).data
+        if how == "zero scalars":
+            proof = own.proof[:128] + bytes(len(own.proof) - 128)
+            return sign(replace(own, proof=proof, proof_hash=hashlib.sha256(proof).digest())).data
+        points = (add(own.points[0], VALUE_BASE), *own.points[1:])  # one grain more
+        return sign(replace(own, points=points)).data
 
     def _copied_key(self, signed: Signed, own: MaskKey) -> bytes:
         """The key of another member, under one of the proofs that the liar can have."""

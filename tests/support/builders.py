@@ -126,5 +126,8 @@ def play(agreement: Agreement, *, rounds: int | None = None) -> tuple[Transcript
 def dump(agreement: Agreement, transcript: Transcript) -> bytes:
     """A transcript as its file."""
     rounds = [[signed.data for signed in releases] for releases in transcript.rounds]
-    seals, keys = ([signed.data for signed in m] for m in (transcript.seals, transcript.keys))
-    return frame(agreement, rounds, seals, keys)
+    seals, keys, commitments = (
+        [signed.data for signed in messages]
+        for messages in (transcript.seals, transcript.keys, transcript.commitments)
+    )
+    return frame(agreement, rounds, seals, keys, commitments)

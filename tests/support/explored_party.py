@@ -139,6 +139,7 @@ def fingerprint(driver: Driver) -> tuple[Any, ...]:
         _bare(handshake._lost),
         _bare(buffer.current),
         _bare(buffer._next),
+        _bare(buffer._refused),
         _bare(sealing.seals),
         frozenset(sealing.have_all),
         _bare(sealing._owed),
@@ -306,6 +307,9 @@ class Players:
             stored.fault is not None,
             stored.mask and (stored.mask[0], stored.mask[1].data),
             _bare(stored.keys),
+            _bare(stored.commitments),
+            stored.allocation is not None,
+            stored.opening and stored.opening[1].data,
         )
         process = None if local.driver is None else fingerprint(local.driver)
         key = local.party, local.life, content, process, type(local.error)

@@ -21,7 +21,16 @@ from protocol.agreement.model import Agreement
 from protocol.errors import DifferentPrices, Diverged, Equivocation, ImpossibleTotal, Unavailable
 from protocol.session.handshake import CONTEXT
 from protocol.session.phases import Phase
-from protocol.wire.messages import NO_NONCE, Hello, MaskKey, Message, Release, Seal, Signed
+from protocol.wire.messages import (
+    NO_NONCE,
+    Commitment,
+    Contribution,
+    Hello,
+    Message,
+    Release,
+    Seal,
+    Signed,
+)
 from tests.support.explored_party import Event, Players, Step
 from tests.support.simulated_disk import Violation
 
@@ -260,10 +269,11 @@ class Explorer:
     def _check_sent(self, before: State, move: Move, after: State) -> None:
         """Check what an honest party signs against its disk and all that was ever signed."""
         name, stored = self.players.names[move.party], self.players.locals[move.step.after].stored
-        own = [s.message for s in (*stored.releases, *([stored.mask[1]] if stored.mask else ()))]
+        once = [pair[1] for pair in (stored.mask, stored.opening) if pair]
+        own = [signed.message for signed in (*stored.releases, *once)]
         for number in move.step.sends:
             message = self.players.messages[number].message
-            if message.sender != name or not isinstance(message, Release | MaskKey | Seal):
+            if message.sender != name or not isinstance(message, Contribution | Seal):
                 continue
             if not isinstance(message, Seal):
                 if message not in own:
@@ -279,7 +289,7 @@ class Explorer:
         names = {self.players.names[k] for k in self._honest}
         hashes: dict[int, set[bytes]] = {}
         for other in self._messages(after.sent):
-            if other.sender in names and isinstance(other, Release | Seal):
+            if other.sender in names and isinstance(other, Release | Commitment | Seal):
                 hashes.setdefault(other.round, set()).add(other.chain_hash)
         if len(hashes.get(message.round - 1, ())) > 1:
             raise Violation(f"round {message.round - 1} was closed with different chain hashes")
@@ -388,5 +398,5 @@ def _failures(event: Event, step: Step) -> Iterator[Event]:
 
 
 def _same_slot(one: Message, other: Message) -> bool:
-    same_kind = type(one) is type(other) and isinstance(one, Release | MaskKey)
+    same_kind = type(one) is type(other) and isinstance(one, Contribution)
     return same_kind and (one.sender, one.round) == (other.sender, other.round)

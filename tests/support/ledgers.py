@@ -9,6 +9,7 @@ from typing import Any
 
 from party.ledger.session_ledger import Ledger
 from protocol.agreement.model import Agreement
+from protocol.numeric import Ticks
 from protocol.wire.messages import Release, Signed
 from tests.support import ROOT
 from tests.support.builders import sign
@@ -23,6 +24,19 @@ def in_memory(agreement: Agreement, member: str) -> Ledger:
     ledger = Ledger(":memory:", agreement, member)
     _in_memory.append(ledger)
     return ledger
+
+
+def keep_demands(ledger: Ledger) -> list[tuple[Ticks, Ticks]]:
+    """A list that gets each demand and unmasked release of a ledger, which destroys them later."""
+    kept: list[tuple[Ticks, Ticks]] = []
+    record = ledger.record_release
+
+    def recording(release: Signed, demand: Any = None, **more: Any) -> None:
+        kept.append(demand)
+        record(release, demand, **more)
+
+    ledger.record_release = recording  # type: ignore[method-assign]
+    return kept
 
 
 def release(agreement: Agreement, round: int, first: int = 0, member: str = "ada") -> Signed:  # noqa: A002

@@ -11,7 +11,18 @@ from protocol.errors import PeerError, SottoError
 from protocol.rounds import RoundEngine, RoundState
 from protocol.session.effects import Effect, Fail, Finish, Leave, Record, Respond, Send, Warn
 from protocol.session.machine import Session
-from protocol.wire.messages import NO_NONCE, Halt, Hello, Message, Reason, Release, Seal, Signed
+from protocol.wire.messages import (
+    NO_NONCE,
+    Commitment,
+    Halt,
+    Hello,
+    MaskKey,
+    Message,
+    Reason,
+    Release,
+    Seal,
+    Signed,
+)
 from protocol.wire.transcript import Transcript
 from tests.support.builders import make_agreement, play, release_at, sign, signer
 
@@ -37,7 +48,8 @@ def brief(effect: Effect, me: str) -> str:
     if isinstance(effect, Respond):
         return f"respond {effect.state.round}"
     if isinstance(effect, Record):
-        return f"record {'keys' if effect.round is None else effect.round}"
+        once = {MaskKey: "keys", Commitment: "commitments"}
+        return f"record {once.get(effect.kind, effect.round)}"
     if isinstance(effect, Finish):
         return f"finish {effect.state.round}"
     if isinstance(effect, Fail):

@@ -10,7 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
+from party.ledger.secret_records import Opening
 from protocol.errors import BadLedger, InternalError, PeerError
+from protocol.numeric import Ticks
+from protocol.outcome.private_quota import Allocation
 from protocol.wire.messages import Signed
 from protocol.wire.transcript import Transcript
 from tests.support.builders import sign
@@ -36,16 +41,23 @@ class Stored:
     mask: tuple[bytes, Signed] | None = None
     #: The mask keys of all members.
     keys: tuple[Signed, ...] = ()
+    #: Each round's demand and unmasked release, until the allocation is computed.
+    demands: tuple[tuple[Ticks, Ticks], ...] = ()
+    allocation: Allocation | None = None
+    #: The party's own commitments and what opens them.
+    opening: tuple[Opening, Signed] | None = None
+    #: The commitments of all members.
+    commitments: tuple[Signed, ...] = ()
 
     @property
     def sent(self) -> int:
-        """How many own messages it holds that may exist once: mask key and releases."""
-        return len(self.releases) + (self.mask is not None)
+        """How many own messages of exchanges it holds."""
+        return len(self.releases) + (self.mask is not None) + (self.opening is not None)
 
     @property
     def closed(self) -> int:
         """How many exchanges are closed."""
-        return len(self.rounds) + bool(self.keys)
+        return len(self.rounds) + bool(self.keys) + bool(self.commitments)
 
 
 class Disk:
@@ -63,11 +75,12 @@ class Disk:
         self._read = read
 
     def transcript(self) -> Transcript:
-        return Transcript(self.durable.rounds, self.durable.seals, self.durable.keys)
+        held = self.pending
+        return Transcript(held.rounds, held.seals, held.keys, held.commitments)
 
     def own(self) -> tuple[Signed, ...]:
-        key = self.mask_key()
-        return self.durable.releases if key is None else (key, *self.durable.releases)
+        messages = (self.mask_key(), *self.durable.releases, self.commitment())
+        return tuple(message for message in messages if message is not None)
 
     def mask_key(self) -> Signed | None:
         return None if self.pending.mask is None else self.pending.mask[1]
@@ -88,6 +101,31 @@ class Disk:
 
     def record_mask_keys(self, keys: tuple[Signed, ...]) -> None:
         self._write(keys=keys)
+
+    def demands(self) -> tuple[Ticks, Ticks]:
+        demands, unmasked = zip(*self.pending.demands, strict=True)
+        return np.array(demands), np.array(unmasked)
+
+    def allocation(self) -> Allocation | None:
+        return self.pending.allocation
+
+    def record_allocation(self, allocation: Allocation) -> None:
+        self._power("before the allocation is written")
+        self._write(allocation=allocation, demands=())
+        self.commit()
+        self._power("after the allocation is written")
+
+    def commitment(self) -> Signed | None:
+        return None if self.pending.opening is None else self.pending.opening[1]
+
+    def record_opening(self, opening: Opening, message: Signed) -> None:
+        self._power("before the commitments are written")
+        self._write(opening=(opening, message))
+        self.commit()
+        self._power("after the commitments are written")
+
+    def record_commitments(self, commitments: tuple[Signed, ...]) -> None:
+        self._write(commitments=commitments)
 
     def witnessed(self) -> tuple[Signed, ...]:
         return () if self.durable.fault else self.durable.witnessed
@@ -136,14 +174,17 @@ class Disk:
     def record_release(
         self,
         release: Signed,
-        demand: object = None,  # noqa: ARG002
+        demand: tuple[Ticks, Ticks] | None = None,
         *,
         answered: bool = True,  # noqa: ARG002
     ) -> None:
         if release.message.round != len(self.pending.releases):
             raise InternalError("releases are recorded in order, once")
         self._power("before the release is written")
-        self._write(releases=(*self.pending.releases, release))
+        kept = () if demand is None else (demand,)
+        self._write(
+            releases=(*self.pending.releases, release), demands=(*self.pending.demands, *kept)
+        )
         self.commit()
         self._power("after the release is written")
 

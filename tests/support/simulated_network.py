@@ -31,6 +31,7 @@ from protocol.errors import (
 from protocol.session.phases import Phase
 from protocol.wire.codec import Reader
 from protocol.wire.messages import (
+    Commitment,
     Hello,
     MaskKey,
     Message,
@@ -43,7 +44,14 @@ from tests.support.adversary import Adversary, Faults
 from tests.support.builders import dump, make_agreement, signer
 from tests.support.outcomes import replay
 from tests.support.simulated_disk import Disk, Stored, Violation, flip_bit
-from tests.support.simulated_party import FreshNoise, Party, Problem, SeededMasks, WatchedGate
+from tests.support.simulated_party import (
+    FreshNoise,
+    FreshProblem,
+    Party,
+    Problem,
+    SeededMasks,
+    WatchedGate,
+)
 
 PATIENCE_SECONDS = 3.0
 CHAOS_SECONDS = 5.0
@@ -119,7 +127,8 @@ class SimulatedNetwork:
         #: The party that loses power for long, after its release of this round or a later one.
         self._last_release: tuple[Party, int] | None = None
         #: The sender, the receiver and the kind of messages that are always lost.
-        kinds = (Hello, MaskKey, Release, Seal) if masked else (Hello, Release, Seal)
+        once = (MaskKey, Commitment) if masked else ()
+        kinds = (Hello, Release, Seal, *once)
         self.dropped: set[tuple[str, str, type[Message]]] = {
             (a.name, b.name, self.chance.choice(kinds))
             for a in self.parties
@@ -190,9 +199,10 @@ class SimulatedNetwork:
         self.away = set()
 
     def _over(self, party: Party) -> bool:
-        """Whether a party has all rounds, and so the outcome."""
+        """Whether a party has closed all exchanges: only seals may be missing."""
         stored = party.disk.durable
-        return replay(self.agreement, Transcript(stored.rounds, keys=stored.keys)).over
+        past = Transcript(stored.rounds, keys=stored.keys, commitments=stored.commitments)
+        return replay(self.agreement, past).final
 
     @property
     def ends(self) -> set[int]:
@@ -223,11 +233,14 @@ class SimulatedNetwork:
         stored = party.disk.durable
         party.life += 1
         nonce = hashlib.sha256(f"{self.seed} {party.name} {party.life}".encode()).digest()[:16]
+        problem = Problem(self.chance.uniform(1.0, 9.0))
+        if self.agreement.masked:
+            problem = FreshProblem(self.chance)
         gate = WatchedGate(
             self.agreement,
             party.name,
-            subproblem=cast(Subproblem, Problem(self.chance.uniform(1.0, 9.0))),
-            noise=FreshNoise(self.chance, 1_000 if self.agreement.masked else 1 << 30),
+            subproblem=cast(Subproblem, problem),
+            noise=FreshNoise(self.chance, 1 if self.agreement.masked else 1 << 30),
             ledger=cast(Ledger, party.disk),
             pack=signer(party.name),
         )
@@ -422,7 +435,8 @@ class SimulatedNetwork:
                 self._hellos.setdefault(sender.name, []).append(data)
             self._carry(sender, receiver, data, type(signed.message))
         who, last = self._last_release or (None, 0)
-        if who is sender and isinstance(signed.message, Release) and signed.message.round >= last:
+        answer = isinstance(signed.message, Release | Commitment)
+        if who is sender and answer and signed.message.round >= last:
             self.away = {sender.name}
             raise Crash("for good, it seems")
 
@@ -460,9 +474,9 @@ class SimulatedNetwork:
             return
         message = signed.message
         self._note(f"    {receiver.name} receives {message.sender}'s ", message)
-        if isinstance(message, Release | MaskKey):
+        if isinstance(message, Release | MaskKey | Commitment):
             received = receiver.received
-            before = isinstance(message, Release) and self.agreement.masked
+            before = not isinstance(message, MaskKey) and self.agreement.masked
             received[message.sender] = max(received[message.sender], message.round + before + 1)
         self._do(receiver, lambda driver, now: driver.receive(signed, now))
 
@@ -489,6 +503,10 @@ class SimulatedNetwork:
             known = self.adversary.released.setdefault((party.name, message.round), message)
             if known != message:
                 raise Violation(f"{party.name} released round {message.round} twice")
+        if isinstance(message, Commitment) and (
+            self.adversary.committed.setdefault(party.name, message) != message
+        ):
+            raise Violation(f"{party.name} sent two messages with commitments")
         if len(self._chain_hashes.get(message.round - 1, ())) > 1:
             raise Violation(f"round {message.round - 1} was closed with different chain hashes")
         self._chain_hashes.setdefault(message.round, set()).add(message.chain_hash)
@@ -514,15 +532,17 @@ class SimulatedNetwork:
         if stored.seals and stored.fault:
             raise Violation(f"{party.name} both finished and failed")
         if stored.seals:
-            end = replay(self.agreement, Transcript(stored.rounds, stored.seals, stored.keys))
+            transcript = Transcript(stored.rounds, stored.seals, stored.keys, stored.commitments)
+            end = replay(self.agreement, transcript)
+            if end.committed is not None and not end.committed.adds_up and self.liar is None:
+                raise Violation(f"{party.name} finished with commitments that do not add up")
             if stored.mask is not None and stored.mask[0]:
                 raise Violation(f"{party.name} finished and still has its secret mask key")
-            if self._chain_hashes[end.round] != {end.chain_hash}:
+            if self._chain_hashes[end.step] != {end.chain_hash}:
                 raise Violation(
                     f"{party.name} finished, but not all honest parties sealed the same"
                 )
             if party.disk.good is None:  # a damaged ledger would refuse to write one
-                transcript = Transcript(stored.rounds, stored.seals, stored.keys)
                 self._files.add(dump(self.agreement, transcript))
             if len(self._files) > 1:
                 raise Violation(f"{party.name} has another transcript than a party before it")
@@ -530,13 +550,16 @@ class SimulatedNetwork:
             raise Violation(f"{party.name} did not finish")
         elif self.adversary.copies and silent(party.error) == self.liar.name:
             return  # the copier is missing, and no party released
+        elif self.adversary.miscommits and silent(party.error) == self.liar.name:
+            return  # no valid commitments of the liar came, and the outcome is unsealed
         elif not stored.fault and not isinstance(party.error, ImpossibleTotal):
             raise Violation(f"{party.name} neither finished nor has a proof: {party.error}")
 
 
 def silent(error: SottoError | None) -> str:
     """The member that an error names as silent, if it names exactly one."""
-    found = re.match(r"nothing from '(\w+)' for ", str(error))
+    patterns = r"nothing from '(\w+)' for ", r".* no valid commitments of '(\w+)'\."
+    found = next(filter(None, (re.match(pattern, str(error)) for pattern in patterns)), None)
     return found[1] if found and isinstance(error, Unavailable) else ""
 
 

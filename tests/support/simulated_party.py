@@ -31,6 +31,18 @@ class Problem:
         return Answer(objective=0.0, demand=demand, plan=demand)
 
 
+class FreshProblem(Problem):
+    """A problem whose answer never repeats, where noise would change what demands add up to."""
+
+    def __init__(self, chance: random.Random) -> None:
+        super().__init__(1.0)
+        self._chance = chance
+
+    def answer(self, prices: Floats) -> Answer:
+        self._scale = self._chance.uniform(1.0, 9.0)
+        return super().answer(prices)
+
+
 class FreshNoise(Noise):
     """Noise that never repeats, so that a round answered twice is noticed."""
 

@@ -66,7 +66,7 @@ def test_on_a_working_network_all_parties_name_the_liar(first: int) -> None:
     """On a working network every honest party finishes or proves who lied.
 
     With masked releases a liar can spoil the total instead, without being named. A liar that
-    announces a copied mask key is refused, and named as missing.
+    announces a copied mask key, or commits falsely, is refused, and named as missing.
     """
     for seed in range(first, first + CHUNK):
         rounds = (2, 3, 4, None)[seed % 4]
@@ -81,8 +81,9 @@ def test_on_a_working_network_all_parties_name_the_liar(first: int) -> None:
             fault = party.disk.durable.fault
             proof = isinstance(fault, Equivocation) and fault.sender == network.liar.name
             spoilt = masked and isinstance(party.error, ImpossibleTotal)
-            copier = network.adversary.copies and silent(party.error) == network.liar.name
-            assert proof or spoilt or copier or party.disk.durable.seals, (
+            refuses = network.adversary.copies or network.adversary.miscommits
+            named = refuses and silent(party.error) == network.liar.name
+            assert proof or spoilt or named or party.disk.durable.seals, (
                 f"seed {seed}: {fault}\n{network.log}"
             )
 
@@ -102,6 +103,8 @@ STEPS = (
     "loses power after the mask key is written",
     "loses power before the release is written",
     "loses power after the release is written",
+    "loses power before the commitments are written",
+    "loses power after the commitments are written",
     "loses power before the seals are written",
     "loses power after the seals are written",
     "loses power while waiting",
@@ -110,6 +113,7 @@ STEPS = (
     "fails: Unavailable",
     "fails: Equivocation",
     "copies the mask key of",
+    "commits falsely",
     "fails: Unsealed",
     "does not begin: a bit has flipped",
     "stays away",

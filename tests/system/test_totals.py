@@ -21,6 +21,7 @@ from protocol.wire.messages import MaskKey, Release
 from protocol.wire.transcript import load
 from scripts.lab.common.agreements import agreement_table
 from tests.support.commands import run_module
+from tests.support.ledgers import keep_demands
 from tests.support.local_sessions import RunningSession, assert_undisturbed, options, undisturbed
 from tests.support.process_control import Brake, kill
 from tests.support.relay_client import recording
@@ -160,9 +161,11 @@ def demands_of_the_first(session: RunningSession) -> list[float]:
     """The first party's demand in each round, in ticks, without 0 and full capacities."""
     agreement = from_table(agreement_table(session.instance, session.options))
     with players(agreement, session.instance.subproblems(), 1) as members:
+        kept = keep_demands(members[0].ledger)
         run(members)
-        demands, _ = members[0].ledger.demands()
-    return [float(number) for number in demands.flat if number not in (0, agreement.ticks)]
+        assert not members[0].ledger.demands()[0].size
+    demands = [number for demand, _ in kept for number in demand.tolist()]
+    return [float(number) for number in demands if number not in (0, agreement.ticks)]
 
 
 def test_public_outputs_hold_totals_and_no_quota(tmp_path: Path) -> None:

@@ -251,7 +251,7 @@ class Attackers:
         }
 
     def play(self, running: LocalSession) -> Seen:
-        """Run until the session is over, or every honest member has refused a key."""
+        """Run until all rounds are closed, or every honest member has refused a key."""
         until = time.monotonic() + _SECONDS
         for member in self._members.values():
             member.begin()
@@ -260,7 +260,6 @@ class Attackers:
                 member.receive()
                 self._answer(member)
             if all(member.left for member in self._members.values()):
-                running.done(*running.names)
                 return self._seen(running)
             if self._refused(running) == frozenset(running.names):
                 return self._seen(running)
@@ -390,6 +389,8 @@ class Attacker:
                 self._link.publish(effect.signed.data)
             elif isinstance(effect, Record) and effect.round is not None:
                 self.closed.append((self._opened[effect.round], numbers(effect.messages)))
+            elif isinstance(effect, Respond) and effect.state.uncommitted:
+                self.left = True  # it has seen all rounds, and does not commit to anything
             elif isinstance(effect, Respond):
                 self.asked = effect.state
                 self._opened[effect.state.round] = effect.state

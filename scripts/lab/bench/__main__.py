@@ -19,6 +19,7 @@ BENCHES = {
     "solver": "warm solves compared with other ways to answer prices",
     "rounds": "the distributed session compared with a bare loop of the same work",
     "start": "time from launch to the first round, and to the last",
+    "commitments": "what commitments and claims cost after the last round",
     "certify": "rounds until an exact session is certified, and the time of its price rule",
     "study": "a simulated round compared with one that rebuilds every model",
     "large": "a model of 100,000 columns: time and memory from `party check` to the plan",

@@ -24,6 +24,7 @@ from scripts.lab.common.instances import Instance, central
 from scripts.lab.common.local_session import LocalSession
 from scripts.lab.common.workspace import equip
 from scripts.lab.demo import companies
+from scripts.lab.demo.settled import settle
 
 EPSILON, DELTA = 8.0, 1e-3
 PACE = 0.1  # all parties run on one machine, with small models
@@ -86,7 +87,9 @@ def _run(
     levy = np.zeros_like(paid)
     if agreement.ball:  # the office that moves the money adds what payments lack of zero
         levy = levied(agreement, np.array(results[0]["prices"]), paid) - paid
+    settled = settle(workspace, companies.NAMES) if setup.mode == "exact" else None
     return {
+        "settlement": settled,
         "short": setup.label,
         "title": setup.title,
         "seconds": seconds,
@@ -158,6 +161,11 @@ def show(console: Console, figures: dict[str, Any]) -> None:
             "launch to the last report"
         )
     console.print(verdict(figures), style="bold")
+    transfers = exact["settlement"]["transfers"]
+    console.print(
+        f"Settled from {len(figures['companies'])} claims that anyone can check: "
+        f"{len(transfers)} transfers, payments are zero together to the cent."
+    )
 
 
 def _proved(session: dict[str, Any]) -> str:

@@ -13,8 +13,8 @@ from party.ledger.budget import Account, opened
 from party.ledger.session_ledger import Ledger
 from party.model.ball_response import responder
 from party.rehearsal.in_process import players, run
+from party.release.allocation import own_allocation
 from party.release.noise import DiscreteGaussian
-from party.settlement.settle import own_allocation
 from protocol.agreement.model import Agreement
 from protocol.agreement.parse import from_table
 from protocol.agreement.quantities import quantities

@@ -1,7 +1,7 @@
 """Sessions with hard numbers: money of all sizes, and random concave companies.
 
 `python -m tests.party.settlement.robustness money|concave [COUNT]` runs many and prints how many
-companies end without a plan. Every session is compared with what a joint solve earns.
+companies end without a plan. With `money`, what they earn is compared with a joint solve.
 """
 
 import math
@@ -15,7 +15,8 @@ from party.model.company_model import CompanyModel, dense
 from party.model.linear_program import Quadratic, column_wise
 from party.model.scaling import Scale
 from party.rehearsal.in_process import players, run
-from party.settlement.settle import own_allocation, settle
+from party.release.allocation import own_allocation
+from party.settlement.settle import settle
 from protocol.agreement.parse import from_table
 from protocol.errors import BadData
 from protocol.numeric import Floats

@@ -9,9 +9,10 @@ import pytest
 from party.model.best_response import MipLimits, subproblem
 from party.model.company_model import CompanyModel, dense
 from party.rehearsal.in_process import players, run
+from party.release.allocation import own_allocation
 from party.run import Company, conclude
 from party.settlement import private_report, result_files
-from party.settlement.settle import own_allocation, settle
+from party.settlement.settle import settle
 from party.ui.console import View
 from protocol.agreement.model import Agreement
 from protocol.agreement.parse import from_table

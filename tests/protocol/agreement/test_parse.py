@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from protocol.agreement.model import Pricing
-from protocol.agreement.parse import parse
+from protocol.agreement.model import Pricing, Role
+from protocol.agreement.parse import from_table, parse
 from protocol.agreement.quantities import quantities
+from protocol.agreement.render import written
 from protocol.agreement.schema import FINE_TICKS, TICKS
 from protocol.errors import BadAgreement
 from tests.support.agreement_tables import (
@@ -45,9 +46,14 @@ def test_every_stated_field_is_in_the_agreement() -> None:
         step="sqrt", step_size=0.5, momentum=0.25, nonnegative=False, start=(2.0, 3.0)
     )
     assert vars(agreement.transport) == full()["transport"]
-    stated = [
-        {**resource, "span": None, "opposite": "", "spare": None} for resource in full()["resource"]
-    ]
+    left_out = {
+        "span": None,
+        "opposite": "",
+        "operator": None,
+        "overrun_price": None,
+        "spare": None,
+    }
+    stated = [{**resource, **left_out} for resource in full()["resource"]]
     assert [vars(r) for r in agreement.resources] == stated
     ada, ben = agreement.members
     assert (ada.name, ada.share, ada.signing_key) == ("ada", (0.5, 1.0), bytes.fromhex(KEY))
@@ -184,3 +190,25 @@ def test_arrays_are_read_only() -> None:
     ):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 0
+
+
+def test_roles_that_receive_claims() -> None:
+    """A clearing office and an operator are part of the digest, and survive being written."""
+    plain_table, table = full(), full()
+    table["clearing"] = {"name": "office", "key": "cd" * 32}
+    table["resource"][0] |= {"operator": {"name": "depot", "key": KEY}, "overrun_price": 7.5}
+    agreement = from_table(table)
+    assert agreement.clearing == Role("office", bytes.fromhex("cd" * 32))
+    assert agreement.resources[0].operator == Role("depot", bytes.fromhex(KEY))
+    assert agreement.resources[0].overrun_price == 7.5
+    assert agreement.digest != from_table(plain_table).digest
+    assert parse(written(agreement)) == agreement
+
+
+@pytest.mark.parametrize(
+    "role", [{"name": "office"}, {"key": KEY}, {"name": "o", "key": "12"}, "office", {"x": 1}]
+)
+def test_incomplete_role_is_refused(role: object) -> None:
+    """A role has a name and a key, and nothing else."""
+    with pytest.raises(BadAgreement, match="clearing"):
+        from_table(full() | {"clearing": role})

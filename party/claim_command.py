@@ -1,0 +1,79 @@
+"""The commands `party claim` and `party forget`: parsing and help only."""
+
+import argparse
+from pathlib import Path
+
+from protocol.errors import BadCommand
+from protocol.runtime.cli import Commands, add_command
+from protocol.runtime.files import read_agreement
+
+
+def add_claim_commands(commands: Commands) -> None:
+    claim = add_command(
+        commands,
+        "claim",
+        _claim,
+        "show a depot your quota, or a clearing office your payment",
+        "Write a claim from your ledger. It opens one number that you committed to, and nothing\n"
+        "else. Needs no network.\n\n"
+        "  party claim --agreement agreement.toml --key acme.key --for truck-hours\n"
+        "  party claim --agreement agreement.toml --key acme.key --payment\n\n"
+        "If the agreement names a recipient, only that recipient can read the file, so that you\n"
+        "can send it by e-mail. Otherwise give it to the recipient only.\n\n"
+        "Exit codes: 0 written; 2 no such resource, no claims in this session, or the file\n"
+        "exists; 5 key; 6 ledger; 21 the session is not sealed.",
+    )
+    what = claim.add_mutually_exclusive_group(required=True)
+    what.add_argument("--for", dest="resource", metavar="RESOURCE", help="your quota of it")
+    what.add_argument("--payment", action="store_true", help="your payment")
+    claim.add_argument("--key", type=Path, required=True, metavar="FILE", help="your key file")
+    claim.add_argument("--out", type=Path, metavar="FILE",
+        help="where to write (NAME-RESOURCE.claim or NAME-payment.claim here)")  # fmt: skip
+    forget = add_command(
+        commands,
+        "forget",
+        _forget,
+        "destroy what claims are made from",
+        "Destroy what opens your commitments, once all claims are made. This is final.\n\n"
+        "  party forget --agreement agreement.toml --key acme.key --yes\n\n"
+        "Exit codes: 0 destroyed; 2 without --yes, or the session has not ended; 6 ledger.",
+    )
+    forget.add_argument("--key", type=Path, metavar="FILE", help="your key file")
+    forget.add_argument("--yes", action="store_true", help="you have made all claims")
+    for parser in (claim, forget):
+        parser.add_argument("--agreement", type=Path, required=True, metavar="FILE",
+            help="the agreement of the session")  # fmt: skip
+        parser.add_argument("--ledger", type=Path, metavar="FILE",
+            help="your ledger (NAME.ledger beside the key)")  # fmt: skip
+
+
+def _claim(options: argparse.Namespace) -> None:
+    from party.claim import write_claim
+
+    what = "payment" if options.payment else options.resource
+    line = write_claim(
+        read_agreement(options.agreement),
+        key=options.key,
+        ledger=_ledger(options),
+        resource=None if options.payment else options.resource,
+        out=options.out or Path(f"{options.key.stem}-{what}.claim"),
+    )
+    print(line)
+
+
+def _forget(options: argparse.Namespace) -> None:
+    from party.claim import forget
+
+    agreement, ledger = read_agreement(options.agreement), _ledger(options)
+    if not options.yes:
+        raise BadCommand("nothing was changed: run the same command with --yes to destroy them")
+    print(forget(agreement, ledger))
+
+
+def _ledger(options: argparse.Namespace) -> Path:
+    """The ledger that is named, or the one beside the key."""
+    if options.ledger is not None:
+        return Path(options.ledger)
+    if options.key is None:
+        raise BadCommand("--ledger is required unless --key is given")
+    return Path(options.key).with_suffix(".ledger")

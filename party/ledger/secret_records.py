@@ -1,0 +1,156 @@
+"""The secrets of one session in its ledger, and when each of them is destroyed.
+
+Secrets exist only where releases are masked. The mask key is destroyed with the seals, the demands
+once the own quota and payment are computed, and the openings when the operator says so. A session
+that ends in another way destroys all of them. None of them ever leaves the party, except an
+opening in a claim.
+"""
+
+import struct
+from abc import abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from party.ledger.database import Database
+from protocol.agreement.model import Agreement
+from protocol.errors import InternalError
+from protocol.numeric import Ticks
+from protocol.outcome.private_quota import Allocation
+from protocol.wire.messages import Signed
+
+_BYTES = 32  # of a number or a blinding
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Opening:
+    """What opens the own commitments: each number and its blinding. Secret."""
+
+    numbers: tuple[int, ...]
+    blindings: tuple[int, ...]
+
+    def __repr__(self) -> str:
+        return "<secret opening>"
+
+
+class SecretRecords:
+    """The part of a ledger that holds secrets."""
+
+    _agreement: Agreement
+    _member: str
+    _file: Database
+    _session: int
+
+    @abstractmethod
+    def mask_keys(self) -> tuple[Signed, ...]:
+        """The mask keys of all members, or none before all are there."""
+
+    @abstractmethod
+    def commitments(self) -> tuple[Signed, ...]:
+        """The commitments of all members, or none before all are there."""
+
+    @abstractmethod
+    def commit(self) -> None:
+        """Make everything recorded so far durable."""
+
+    @abstractmethod
+    def _require_open(self) -> None: ...
+
+    @abstractmethod
+    def _unpack(self, data: bytes) -> Signed: ...
+
+    def mask_key(self) -> Signed | None:
+        """The message with the own mask key, or None."""
+        found = self._file.select("masks", self._session)
+        if found:
+            return self._unpack(found[0][1])
+        keys = self.mask_keys()
+        return keys[self._agreement.place(self._member)] if keys else None
+
+    def record_mask_key(self, secret: bytes, message: Signed) -> None:
+        """Make a mask key durable. Guarantee: a session that has one cannot get another."""
+        self._require_open()
+        if self.mask_key() is not None:
+            raise InternalError("a session has one mask key")
+        self._file.insert("masks", self._session, {0: (secret, message.data)})
+        self.commit()
+
+    def mask_secret(self) -> bytes:
+        """The secret mask key, while the session may need it. Secret."""
+        found = self._file.select("masks", self._session)
+        if not found:
+            raise self._file.damaged("the mask key of an unfinished session is missing")
+        return found[0][0]
+
+    def demands(self) -> tuple[Ticks, Ticks]:
+        """For each round: the demand, and the release before it was masked. Secret."""
+        rows = self._file.select("demands", self._session)
+        return self._ticks(row[0] for row in rows), self._ticks(row[1] for row in rows)
+
+    def _ticks(self, rows: Iterable[bytes]) -> Ticks:
+        data = b"".join(rows)
+        return np.frombuffer(data, dtype=">i8").astype(np.int64).reshape(-1, self._agreement.width)
+
+    def allocation(self) -> Allocation | None:
+        """The own quota and payment of a session with totals, once they are computed. Secret."""
+        found = self._file.select("parts", self._session)
+        if not found:
+            return None
+        quota, uncut = (np.frombuffer(found[0][i], dtype=">i8").astype(np.int64) for i in (0, 2))
+        return Allocation(quota, struct.unpack(">d", found[0][1])[0], uncut)
+
+    def record_allocation(self, allocation: Allocation) -> None:
+        """Store the own quota and payment, and destroy the demands."""
+        quota, uncut = (
+            ticks.astype(">i8").tobytes()
+            for ticks in (allocation.quota, allocation.committed_ticks)
+        )
+        content = quota, struct.pack(">d", allocation.payment), uncut
+        with self._file.transaction():
+            self._file.insert("parts", self._session, {0: content})
+            self._file.delete(self._session, "demands")
+        self._file.wipe()
+
+    def commitment(self) -> Signed | None:
+        """The message with the own commitments, or None."""
+        found = self._file.select("openings", self._session)
+        if found:
+            return self._unpack(found[0][2])
+        all_members = self.commitments()
+        return all_members[self._agreement.place(self._member)] if all_members else None
+
+    def record_opening(self, opening: Opening, message: Signed) -> None:
+        """Make the own commitments durable, with what opens them.
+
+        Guarantee: a session that has commitments cannot get others.
+        """
+        self._require_open()
+        if self.commitment() is not None:
+            raise InternalError("a session has one message with commitments")
+        numbers, blindings = (
+            b"".join(value.to_bytes(_BYTES, "little") for value in values)
+            for values in (opening.numbers, opening.blindings)
+        )
+        with self._file.transaction():
+            self._file.insert("openings", self._session, {0: (numbers, blindings, message.data)})
+
+    def opening(self) -> Opening | None:
+        """What opens the own commitments, until it is destroyed. Secret."""
+        found = self._file.select("openings", self._session)
+        if not found:
+            return None
+        numbers, blindings = (
+            tuple(
+                int.from_bytes(data[at : at + _BYTES], "little")
+                for at in range(0, len(data), _BYTES)
+            )
+            for data in found[0][:2]
+        )
+        return Opening(numbers, blindings)
+
+    def destroy_opening(self) -> None:
+        """Destroy what opens the own commitments: no claim can be made any more."""
+        with self._file.transaction():
+            self._file.delete(self._session, "openings")
+        self._file.wipe()

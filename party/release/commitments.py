@@ -1,0 +1,86 @@
+"""The commitments of one party: its quota and payment, bound before anyone seals.
+
+Made once, from the own allocation and the pair secrets of the masks, and durable before they are
+sent. Never here: a number in a log or an error. What opens them stays in the ledger.
+"""
+
+import hashlib
+from collections.abc import Callable
+from fractions import Fraction
+
+from party.ledger.secret_records import Opening
+from party.ledger.session_ledger import Ledger
+from party.release.allocation import own_allocation
+from party.release.masks import Masks
+from protocol.agreement.model import Agreement
+from protocol.commitment.exchange import statement
+from protocol.commitment.group import commit
+from protocol.commitment.layout import MONEY_GRAIN_UNITS, PAYMENT_OFFSET, grain_ticks
+from protocol.commitment.range_proof import prove
+from protocol.errors import InternalError
+from protocol.outcome.outcome import Outcome, outcome
+from protocol.outcome.payments import unit_of_money
+from protocol.outcome.private_quota import Allocation
+from protocol.rounds import RoundState
+from protocol.wire.messages import Commitment, Message, Signed
+
+
+def committed_numbers(result: Outcome, allocation: Allocation) -> tuple[int, ...]:
+    """The quota of each resource in grains, rounded down, then the payment with its offset."""
+    agreement = result.agreement
+    grain = grain_ticks(agreement)
+    unit = Fraction(unit_of_money(result.prices, agreement))
+    payment = round(Fraction(allocation.payment) / unit / MONEY_GRAIN_UNITS) + PAYMENT_OFFSET
+    quotas = (ticks // grain for ticks in allocation.committed_ticks.tolist())
+    return *quotas, min(payment, 2 * PAYMENT_OFFSET - 1)
+
+
+class Commitments:
+    """Makes the commitments of a session once."""
+
+    def __init__(
+        self,
+        agreement: Agreement,
+        member: str,
+        ledger: Ledger,
+        masks: Masks,
+        pack: Callable[[Message], Signed],
+    ) -> None:
+        self._agreement = agreement
+        self._member = member
+        self._ledger = ledger
+        self._masks = masks
+        self._pack = pack
+
+    def message(self, state: RoundState) -> Signed:
+        """The signed commitments: recorded, or new.
+
+        Guarantee: when this returns, they and their openings survive a crash, and the session
+        cannot get others. The same ledger always gives the same bytes.
+        """
+        recorded = self._ledger.commitment()
+        if recorded is not None:
+            return recorded
+        result = outcome(self._agreement, self._ledger.transcript())
+        allocation = own_allocation(result, self._member, self._ledger)
+        if allocation is None or result.state.chain_hash != state.chain_hash:
+            raise InternalError("the session asked for commitments before its rounds were closed")
+        numbers = committed_numbers(result, allocation)
+        blindings = self._masks.blindings(state, len(numbers))
+        points = tuple(map(commit, numbers, blindings))
+        place = self._agreement.place(self._member)
+        claim = statement(self._agreement, state.chain_hash, place, points)
+        proof = prove(claim, numbers, blindings, self._masks.proof_secret(state)).data
+        signed = self._pack(
+            Commitment(
+                sender=self._member,
+                agreement=self._agreement.digest,
+                round=state.round,
+                chain_hash=state.chain_hash,
+                points=points,
+                proof_hash=hashlib.sha256(proof).digest(),
+                proof=proof,
+            )
+        )
+        self._ledger.record_opening(Opening(numbers, blindings), signed)
+        return signed

@@ -1,0 +1,92 @@
+"""Compares what members used with what they may use, and prices what is above it.
+
+The prices are those of the outcome, or those that the agreement states for overruns. Never here:
+where the figures of use come from.
+"""
+
+import csv
+from dataclasses import dataclass
+from fractions import Fraction
+
+from protocol.clearing.settle import CENTS, Clearing
+from protocol.commitment.layout import CAPACITY_GRAINS
+from protocol.errors import BadCommand
+from protocol.outcome.outcome import Outcome
+
+OVERRUN_FACTOR = 2.0
+"""A unit above the quota costs this many times the clearing price, unless the agreement says."""
+
+_COLUMNS = ["member", "resource", "amount"]
+
+
+@dataclass(frozen=True)
+class Use:
+    """What one member used of one resource."""
+
+    member: str
+    resource: str
+    used: float
+    allowed: float
+    #: What is above the quota by more than one grain, in units.
+    above: float
+    #: What that costs, in cents.
+    cents: int
+
+
+def read_use(outcome: Outcome, text: str) -> dict[tuple[str, str], float]:
+    """Amounts by member and resource, from CSV with the columns member, resource, amount.
+
+    Several lines for one member and resource are added up. Raises `BadCommand` with the line.
+    """
+    members = {m.name for m in outcome.agreement.members}
+    resources = {r.name for r in outcome.agreement.resources}
+    rows = list(csv.reader(text.splitlines()))
+    if not rows or [cell.strip() for cell in rows[0]] != _COLUMNS:
+        raise BadCommand("--used: the first line must be member,resource,amount")
+    used: dict[tuple[str, str], float] = {}
+    for number, row in enumerate(rows[1:], 2):
+        cells = [cell.strip() for cell in row]
+        if not any(cells):
+            continue
+        if len(cells) != len(_COLUMNS) or cells[0] not in members or cells[1] not in resources:
+            raise BadCommand(
+                f"--used, line {number}: a member, a resource and an amount are needed"
+            )
+        try:
+            amount = float(cells[2])
+        except ValueError:
+            raise BadCommand(f"--used, line {number}: {cells[2]!r} is not a number") from None
+        if not 0.0 <= amount < float("inf"):
+            raise BadCommand(f"--used, line {number}: an amount must be 0 or more")
+        key = cells[0], cells[1]
+        used[key] = used.get(key, 0.0) + amount
+    return used
+
+
+def overrun_price(outcome: Outcome, index: int) -> float:
+    """What a unit above the quota costs."""
+    agreed = outcome.agreement.resources[index].overrun_price
+    if agreed is not None:
+        return agreed
+    return OVERRUN_FACTOR * max(0.0, float(outcome.prices[index]))
+
+
+def compare(clearing: Clearing, used: dict[tuple[str, str], float]) -> list[Use]:
+    """Each figure of use beside its quota. A member without a claim may use nothing.
+
+    One grain above a quota counts as rounding: claims are rounded down by up to that.
+    """
+    outcome = clearing.outcome
+    rows = []
+    for j, resource in enumerate(outcome.agreement.resources):
+        for member in outcome.agreement.members:
+            amount = used.get((member.name, resource.name))
+            if amount is None:
+                continue
+            allowed = clearing.quotas.get(resource.name, {}).get(member.name, 0.0)
+            above = amount - allowed
+            if above <= resource.measure / CAPACITY_GRAINS:
+                above = 0.0
+            cost = Fraction(above) * Fraction(overrun_price(outcome, j)) * CENTS
+            rows.append(Use(member.name, resource.name, amount, allowed, above, round(cost)))
+    return rows

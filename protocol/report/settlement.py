@@ -1,0 +1,162 @@
+"""What a settlement says, as JSON, as tables for spreadsheets, and as a page to print and sign.
+
+Every number comes from a `Clearing`. Never here: a claim that was refused as a number.
+"""
+
+import math
+from typing import Any
+from xml.etree.ElementTree import Element
+
+from protocol.clearing.settle import CENTS, Clearing
+from protocol.clearing.use import Use
+from protocol.report.csv import Rows, plain
+from protocol.report.format import amount_text, fixed, money
+from protocol.report.html import element, page, page_header, paragraph, section, small, table
+
+
+def _amount(cents: int) -> str:
+    """Cents as a plain number with two decimals."""
+    sign = "-" if cents < 0 else ""
+    return f"{sign}{abs(cents) // CENTS}.{abs(cents) % CENTS:02}"
+
+
+def settlement_figures(clearing: Clearing, used: list[Use]) -> dict[str, Any]:
+    """Everything, for programs. Amounts of money are texts with two decimals."""
+    agreement, state = clearing.outcome.agreement, clearing.outcome.state
+    return {
+        "session": agreement.session,
+        "agreement": agreement.digest.hex(),
+        "head": state.chain_hash.hex(),
+        "currency": agreement.currency,
+        "quotas": clearing.quotas,
+        "payments": {name: _amount(cents) for name, cents in clearing.payments.items()},
+        "balanced": clearing.balanced,
+        "transfers": [
+            {"from": t.payer, "to": t.payee, "amount": _amount(t.cents)} for t in clearing.transfers
+        ],
+        "missing": {what or "payment": names for what, names in clearing.missing.items()},
+        "refused": clearing.refused,
+        "use": [
+            {
+                "member": use.member,
+                "resource": use.resource,
+                "used": use.used,
+                "allowed": use.allowed,
+                "above": use.above,
+                "charge": _amount(use.cents),
+            }
+            for use in used
+        ],
+    }
+
+
+def payments_csv(clearing: Clearing) -> str:
+    """One line for each member, then one for each transfer."""
+    rows, currency = Rows(), plain(clearing.outcome.agreement.currency)
+    rows.add("kind", "from", "to", "amount", "currency")
+    for name, cents in clearing.payments.items():
+        sides = (name, "") if cents >= 0 else ("", name)
+        rows.add("account", *sides, _amount(abs(cents)), currency)
+    for transfer in clearing.transfers:
+        rows.add("transfer", transfer.payer, transfer.payee, _amount(transfer.cents), currency)
+    return "".join(rows)
+
+
+def quotas_csv(clearing: Clearing, used: list[Use]) -> str:
+    """One line for each resource and member; with figures of use beside the quota if there are."""
+    rows = Rows()
+    rows.add("resource", "member", "quota", "unit", "used", "above", "charge")
+    uses = {(use.resource, use.member): use for use in used}
+    units = {r.name: plain(r.unit) for r in clearing.outcome.agreement.resources}
+    keys = [(r, m) for r, quotas in clearing.quotas.items() for m in quotas]
+    for resource, member in [*keys, *(key for key in uses if key not in keys)]:
+        quota = clearing.quotas.get(resource, {}).get(member, 0.0)
+        use = uses.get((resource, member))
+        more = (
+            ("", "", "") if use is None else (repr(use.used), repr(use.above), _amount(use.cents))
+        )
+        rows.add(resource, member, repr(quota), units[resource], *more)
+    return "".join(rows)
+
+
+def settlement_page(clearing: Clearing, used: list[Use]) -> str:
+    """A page to print and sign."""
+    agreement = clearing.outcome.agreement
+    title = f"Settlement of {agreement.session}"
+    seal = clearing.outcome.state.chain_hash.hex()
+    return page(
+        title,
+        page_header("Settlement", agreement.session, paragraph(f"Final chain hash {seal}")),
+        *_payments(clearing),
+        *_quotas(clearing),
+        *_use(clearing, used),
+        *_problems(clearing),
+        section(
+            "Signed",
+            paragraph("Date: ______________________"),
+            paragraph("Name and signature: ______________________________________"),
+        ),
+        kind="private",
+    )
+
+
+def _payments(clearing: Clearing) -> list[Element]:
+    if not clearing.payments:
+        return []
+    agreement = clearing.outcome.agreement
+
+    def shown(cents: int) -> str:
+        return money(agreement, fixed(abs(cents), int(math.log10(CENTS))))
+
+    rows = [
+        (name, shown(cents) if cents > 0 else "", shown(cents) if cents < 0 else "")
+        for name, cents in clearing.payments.items()
+    ]
+    content = [table(("Member", "pays", "is paid"), rows)]
+    if clearing.transfers:
+        transfers = [(f"{t.payer} to {t.payee}", shown(t.cents)) for t in clearing.transfers]
+        content += [
+            paragraph("Through one account: each member pays or is paid as above. Or directly:"),
+            table(("Transfer", "amount"), transfers),
+        ]
+    else:
+        content.append(small("Not all payments are known, so they do not add up to zero."))
+    return [section("Payments", *content)]
+
+
+def _quotas(clearing: Clearing) -> list[Element]:
+    resources = {r.name: r for r in clearing.outcome.agreement.resources}
+    sections = []
+    for name, quotas in clearing.quotas.items():
+        resource = resources[name]
+        rows = [(member, amount_text(resource, amount)) for member, amount in quotas.items()]
+        head = ("Member", f"may use, in {resource.unit or 'units'}")
+        sections.append(section(f"Quotas of {name}", table(head, rows)))
+    return sections
+
+
+def _use(clearing: Clearing, used: list[Use]) -> list[Element]:
+    if not used:
+        return []
+    agreement = clearing.outcome.agreement
+    resources = {r.name: r for r in agreement.resources}
+    rows = []
+    for use in used:
+        amounts = (
+            amount_text(resources[use.resource], a) for a in (use.used, use.allowed, use.above)
+        )
+        charge = money(agreement, fixed(use.cents, int(math.log10(CENTS)))) if use.cents else ""
+        rows.append((f"{use.member}, {use.resource}", *amounts, charge))
+    head = ("Member and resource", "used", "allowed", "above", "charge")
+    return [section("Use against quota", table(head, rows))]
+
+
+def _problems(clearing: Clearing) -> list[Element]:
+    lines = [f"{file}: {why}" for file, why in clearing.refused.items()]
+    lines += [
+        f"No valid claim to {f'a quota of {what}' if what else 'a payment'}: {', '.join(names)}"
+        for what, names in clearing.missing.items()
+    ]
+    if not lines:
+        return []
+    return [section("Not settled", element("ul", *(element("li", line) for line in lines)))]

@@ -1,0 +1,173 @@
+"""The gate commits a party to its quota and payment, once, before it seals."""
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from party.ledger.session_ledger import Ledger
+from party.release.allocation import own_allocation
+from protocol.agreement.model import Agreement
+from protocol.commitment.exchange import adds_up, statement
+from protocol.commitment.group import ORDER, commit
+from protocol.commitment.layout import MONEY_GRAIN_UNITS, PAYMENT_OFFSET, grain_ticks
+from protocol.commitment.range_proof import prove
+from protocol.errors import BadCommitment
+from protocol.outcome.outcome import outcome
+from protocol.outcome.payments import unit_of_money
+from protocol.wire.messages import Commitment, Signed
+from tests.support.builders import make_agreement, public_key, sign
+from tests.support.committed_sessions import CommittedSession, play_until_over
+
+AGREEMENTS = {
+    "constant": make_agreement(members=3, rounds=2, reveal="totals"),
+    "centre": make_agreement(members=4, rounds=6, reveal="totals", prices={"step": "center"}),
+    "one resource": make_agreement(members=5, rounds=2, resources=1, reveal="totals"),
+    "shares": make_agreement(
+        members=3,
+        rounds=3,
+        reveal="totals",
+        prices={"step": "center"},
+        member=[
+            {"name": name, "signing_key": public_key(name).hex(), "share": share}
+            for name, share in (("ada", 0.5), ("ben", 0.4), ("cyd", 0.3))
+        ],
+    ),
+}
+
+
+def committed_to(session: CommittedSession, name: str, more: dict[int, int]) -> Signed:
+    """Commitments of one member with a true proof, to `more` grains of some numbers.
+
+    Negative numbers are committed modulo the order, with the bits of what they should be.
+    """
+    agreement, place = session.agreement, session.agreement.place(name)
+    gate = session.gates[place]
+    honest = gate.release(session.over)
+    opening = session.ledgers[place].opening()
+    assert opening is not None
+    assert isinstance(honest.message, Commitment)
+    numbers = [n + more.get(i, 0) for i, n in enumerate(opening.numbers)]
+    points = tuple(map(commit, numbers, opening.blindings))
+    claim = statement(agreement, session.over.chain_hash, place, points)
+    proof = prove(claim, numbers, opening.blindings, b"s" * 32).data
+    proof_hash = hashlib.sha256(proof).digest()
+    return sign(replace(honest.message, points=points, proof=proof, proof_hash=proof_hash))
+
+
+@pytest.mark.parametrize("agreement", AGREEMENTS.values(), ids=AGREEMENTS.keys())
+@pytest.mark.parametrize("seed", range(3))
+def test_honest_commitments_add_up(agreement: Agreement, seed: int) -> None:
+    """Whatever companies answer, their commitments open to quota and payment, and add up."""
+    session = play_until_over(agreement, seed)
+    known = session.sealed()
+    assert known.state.committed is not None
+    assert known.state.committed.adds_up
+    grain = grain_ticks(agreement)
+    for place, ledger in enumerate(session.ledgers):
+        opening, own = ledger.opening(), ledger.allocation()
+        assert opening is not None
+        assert own is not None
+        points = tuple(map(commit, opening.numbers, opening.blindings))
+        assert points == known.state.committed.points[place]
+        *quotas, payment = opening.numbers
+        for grains, ticks in zip(quotas, own.committed_ticks.tolist(), strict=True):
+            assert grains * grain <= ticks < (grains + 1) * grain
+        unit = unit_of_money(known.prices, agreement)
+        due = own.payment / (unit * MONEY_GRAIN_UNITS)
+        assert abs(payment - PAYMENT_OFFSET - due) <= 0.5
+
+
+def test_blindings_add_up_to_zero_and_differ() -> None:
+    """No member sends its blindings, and all of them cancel."""
+    session = play_until_over(AGREEMENTS["constant"], 1)
+    session.sealed()
+    rows = [ledger.opening() for ledger in session.ledgers]
+    columns = list(zip(*(row.blindings for row in rows if row is not None), strict=True))
+    assert all(sum(column) % ORDER == 0 for column in columns)
+    assert len({value for column in columns for value in column}) == 9
+
+
+def test_commitments_are_made_once(tmp_path: Path) -> None:
+    """A second call, and another process, give the same bytes; openings survive."""
+    agreement = AGREEMENTS["constant"]
+    session = play_until_over(agreement, 2, tmp_path)
+    first = session.gates[0].release(session.over)
+    assert session.gates[0].release(session.over) == first
+    opening = session.ledgers[0].opening()
+    session.ledgers[0].close()
+    again = Ledger(tmp_path / "ada.ledger", agreement, "ada")
+    found = again.opening()
+    assert again.commitment() == first
+    assert opening is not None
+    assert found is not None
+    assert found.numbers == opening.numbers
+    assert again.own()[-1] == first
+    for ledger in (again, *session.ledgers[1:]):
+        ledger.close()
+
+
+def test_allocation_computed_before_gives_the_same_commitments() -> None:
+    """A party that stopped after the last round, and wrote its report, commits all the same."""
+    agreement = AGREEMENTS["constant"]
+    one, other = play_until_over(agreement, 3), play_until_over(agreement, 3)
+    own_allocation(outcome(agreement, other.transcript), "ada", other.ledgers[0])
+    numbers = []
+    for session in (one, other):
+        session.gates[0].release(session.over)
+        opening = session.ledgers[0].opening()
+        assert opening is not None
+        numbers.append(opening.numbers)
+    assert numbers[0] == numbers[1]
+
+
+def test_seals_destroy_the_mask_key_and_forgetting_the_openings(tmp_path: Path) -> None:
+    """After the seals claims can be made; after `destroy_opening` nothing of them is on disk."""
+    session = play_until_over(AGREEMENTS["constant"], 4, tmp_path)
+    session.sealed()
+    ledger = session.ledgers[0]
+    opening = ledger.opening()
+    assert opening is not None
+    secret = opening.blindings[0].to_bytes(32, "little")
+    for each in session.ledgers:
+        each.commit()
+    assert any(secret in path.read_bytes() for path in tmp_path.glob("ada.ledger*"))
+    ledger.destroy_opening()
+    assert ledger.opening() is None
+    assert ledger.commitment() is not None
+    for each in session.ledgers:
+        each.close()
+    assert not any(secret in path.read_bytes() for path in tmp_path.glob("ada.ledger*"))
+
+
+@pytest.mark.parametrize("index", range(3))
+@pytest.mark.parametrize("sign_of", [1, -1])
+def test_lone_liar_gains_at_most_the_slack_of_rounding(index: int, sign_of: int) -> None:
+    """A member that commits to other numbers, with a true proof, passes only within a few grains.
+
+    Index 2 is the payment. The sum shows more, and no member can be named for it.
+    """
+    agreement = AGREEMENTS["centre"]
+    session = play_until_over(agreement, 11)
+    honest = [gate.release(session.over) for gate in session.gates]
+    passed = []
+    for more in (1, 2, 4, 8, 9, 50, 1 << 20):
+        lie = committed_to(session, "ben", {index: sign_of * more})
+        points = [s.message.points for s in (honest[0], lie, *honest[2:])]  # type: ignore[attr-defined]
+        if adds_up(agreement, points):
+            passed.append(more)
+    assert max(passed, default=0) <= len(agreement.members) + 4
+
+
+def test_short_sale_has_no_proof() -> None:
+    """A member that commits to a negative quota, so that another may have more, is named."""
+    agreement = AGREEMENTS["centre"]
+    session = play_until_over(agreement, 5)
+    taken = 1 << 23
+    rows = [committed_to(session, m.name, {}) for m in agreement.members]
+    rows[0] = committed_to(session, "ada", {0: -(1 << 25)})
+    rows[1] = committed_to(session, "ben", {0: taken})
+    with pytest.raises(BadCommitment) as refused:
+        session.sealed_with(tuple(rows))
+    assert refused.value.senders == ("ada",)

@@ -1,0 +1,101 @@
+"""From the last round to paid and used, with real processes and commands."""
+
+import json
+import os
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from protocol.errors import BadClaim, BadCommand, MissingClaims, Unbound, Unsealed
+from scripts.lab.common.local_session import party_command
+from tests.support.commands import run_module
+from tests.support.false_member import LIES
+from tests.support.local_sessions import RunningSession, options
+from tests.support.wait import LIMIT
+
+LIES_IN_SHORT = ("grains", "point", "small-order")
+"""The simulated network tries the others too; SOTTO_LIES=all tries them here."""
+
+SHORT = ("--mode", "exact", "--reveal", "totals")
+
+
+def claims(folder: Path, names: list[str], *what: str) -> list[Path]:
+    """Claim files of these members, made with the command."""
+    files = []
+    for name in names:
+        out = folder / f"{name}{'-'.join(what)}.claim"
+        run_module(
+            *("party", "claim", "--agreement", folder / "agreement.toml"),
+            *("--key", folder / name / f"{name}.key", "--out", out, *what),
+            check=True,
+        )
+        files.append(out)
+    return files
+
+
+def test_session_is_settled_from_claims(tmp_path: Path) -> None:
+    """Claims of all members settle to the cent; false and missing ones are named."""
+    folder = tmp_path / "s"
+    with RunningSession(folder, options(*SHORT, rounds=12)) as session:
+        session.start()
+        session.wait(LIMIT)
+        names = session.names
+    files = claims(folder, names, "--payment")
+    command = (
+        *("protocol", "settle", "--agreement", folder / "agreement.toml", "--transcript"),
+        *(folder / names[0] / "out" / "session.transcript", "--out", tmp_path / "settled"),
+    )
+    assert run_module(*command, *files).returncode == 0
+    figures = json.loads((tmp_path / "settled" / "settlement.json").read_text())
+    assert list(figures["payments"]) == names
+    assert sum(map(Fraction, figures["payments"].values())) == 0
+    missing = run_module(*command, *files[1:])
+    assert missing.returncode == MissingClaims.exit_code
+    assert names[0] in missing.stderr
+    forged = bytearray(files[0].read_bytes())
+    forged[-100] ^= 1
+    files[0].write_bytes(forged)
+    false = run_module(*command, *files)
+    assert false.returncode == BadClaim.exit_code
+    assert files[0].name in false.stderr
+    forget = ("party", "forget", "--agreement", folder / "agreement.toml", "--key")
+    key = folder / names[1] / f"{names[1]}.key"
+    assert run_module(*forget, key).returncode == BadCommand.exit_code
+    assert run_module(*forget, key, "--yes").returncode == 0
+    again = run_module(
+        *("party", "claim", "--agreement", folder / "agreement.toml", "--payment"),
+        *("--key", key, "--out", tmp_path / "late.claim"),
+    )
+    assert again.returncode == BadCommand.exit_code
+    assert not (tmp_path / "late.claim").exists()
+
+
+@pytest.mark.parametrize("how", LIES if os.environ.get("SOTTO_LIES") == "all" else LIES_IN_SHORT)
+def test_false_commitments_are_refused_or_seen_by_all(tmp_path: Path, how: str) -> None:
+    """A party that commits falsely is named by every other, or all see that claims are void.
+
+    The others have their outcome in either case.
+    """
+    folder = tmp_path / "s"
+    with RunningSession(folder, options(*SHORT, "--patience", "4", rounds=3)) as session:
+        session.start_coordinator()
+        liar, *honest = session.names
+        session.launch(
+            liar,
+            [
+                *(sys.executable, "-m", "tests.support.false_member", how, "party"),
+                *party_command(folder, liar, session.options)[3:],
+            ],
+        )
+        for name in honest:
+            session.start_party(name)
+        codes = {name: session.processes[name].wait(LIMIT) for name in honest}
+        texts = [session.stderr(name) for name in honest]
+    expected = Unbound if how == "grains" else Unsealed
+    assert set(codes.values()) == {expected.exit_code}
+    if expected is Unsealed:
+        assert all(f"no valid commitments of '{liar}'" in text for text in texts)
+    for name in honest:
+        assert (folder / name / "out" / "result.json").exists()
