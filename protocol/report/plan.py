@@ -143,6 +143,8 @@ def _allocation_seen(agreement: Agreement) -> list[tuple[Content, Content]]:
     if not agreement.masked or by_shares(agreement):
         return []
     noise = "" if agreement.privacy is None else ", with only the company’s own part of the noise"
+    if agreement.ball:
+        noise = ", without noise"
     return [
         (
             "A person who sees what it may use, or uses",
@@ -192,6 +194,7 @@ def _needed(figures: dict[str, Any]) -> list[Element]:
     meaning = {
         "faint": "prices follow the data roughly",
         "clear": "prices follow the data closely",
+        "trade": "quotas follow demand",
     }
     rows = [
         (
