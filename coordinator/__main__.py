@@ -38,7 +38,7 @@ Ask a coordinator on this machine whether it works, for example in a container's
 
 EXIT_CODES = """\
 exit codes:
-  0 done, {codes}
+  0 done, {codes},
   130 interrupted; all codes: docs/EXIT_CODES.md
 
 A value in parentheses is the default."""

@@ -148,6 +148,8 @@ def _from_earlier(options: argparse.Namespace, key: str) -> Agreement:
     if options.agreement is None:
         raise BadCommand("--from needs --agreement, the agreement of the earlier session")
     old = files.read_agreement(options.agreement)
+    if options.session == old.session:
+        raise BadCommand(f"--session {old.session!r} is the earlier session; choose a new name")
     result = outcome(old, load(old, files.read_transcript(options.earlier, old)))
     if not result.state.over:
         print(

@@ -44,6 +44,8 @@ def write_claim(
     identity.belongs_to(agreement)
     member, data_set = accounts.find_session(ledger, agreement)
     with closing(Ledger(ledger, agreement, member, data_set=data_set)) as opened:
+        if opened.abandoned is not None:
+            raise opened.abandoned
         outcome, opening = read_outcome(opened, agreement, member), opened.opening()
     _require_claimable(outcome)
     if opening is None:
@@ -65,7 +67,7 @@ def write_claim(
     _write_new(out, packed(claim, lambda text: crypto_sign(text, secret)[:SIGNATURE_BYTES]))
     role = agreement.clearing if resource is None else agreement.resources[index].operator
     if role is None or recipient == NO_RECIPIENT:
-        whom = "the clearing office" if resource is None else f"whoever runs {resource!r}"
+        whom = "the clearing office" if resource is None else f"the operator of {resource!r}"
         return f"{out}: not encrypted. Give it only to {whom}: it shows this one number"
     return f"{out}: only {role.name} can read it; send it there"
 
@@ -97,7 +99,9 @@ def _write_new(path: Path, data: bytes) -> None:
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        raise BadCommand(f"{str(path)!r} exists and is not overwritten; use --out") from None
+        raise BadCommand(
+            f"{str(path)!r} exists and is not overwritten; name another file with --out"
+        ) from None
     except OSError as error:
         raise BadCommand(f"{str(path)!r} cannot be written: {error.strerror}") from None
     with os.fdopen(handle, "wb") as file:

@@ -109,7 +109,7 @@ def _role(fields: Fields, key: str) -> Role | None:
     table = fields.table(key)
     role = Role(table.name("name"), bytes.fromhex(table.text("key", schema.SIGNING_KEY)))
     if not role.key:
-        raise BadAgreement(f"{table.where('key')} is missing: it must be a public key of 64 digits")
+        raise BadAgreement(f"{table.where('key')} is missing; NAME.role.toml has it")
     table.done()
     return role
 

@@ -39,7 +39,7 @@ from protocol.report.html import (
 )
 from protocol.report.plan_trials import Variant, gain_in_short, gain_percent, trials
 from protocol.report.public import NOT_HIDDEN, budget_text, guarantee, members_table
-from protocol.report.terminal import unmet
+from protocol.report.terminal import recipients, unmet
 
 
 def plan_page(agreement: Agreement, figures: dict[str, Any], played: Sequence[Variant]) -> str:
@@ -151,6 +151,7 @@ def _allocation_seen(agreement: Agreement) -> list[tuple[Content, Content]]:
             "its quota, which reveals what it would take on average, without noise",
         ),
         ("A person who moves its payment", f"what that is worth in money{noise}"),
+        *([("Claims go to", recipients(agreement))] if agreement.commits else []),
     ]
 
 

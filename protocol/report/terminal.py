@@ -30,6 +30,7 @@ def plan_text(agreement: Agreement, figures: dict[str, Any]) -> str:
         *_reveal(agreement, figures),
         *_theorem(agreement, figures),
         *_end(agreement),
+        *_claims(agreement),
         f"each party sends {most}{sent} and receives {figures['messages_received']}",
         figures["duration"],
         *(f"warning: {text}" for text in figures["warnings"]),
@@ -58,8 +59,8 @@ def _noise(figures: dict[str, Any]) -> list[str]:
 def _reveal(agreement: Agreement, figures: dict[str, Any]) -> list[str]:
     """`each` and `totals` compared, and which is better."""
     each, totals, better = figures["each"], figures["totals"], figures["better"]
-    if totals is None:
-        return []
+    if totals is None or (agreement.privacy is None and agreement.masked):
+        return []  # nothing to compare, or the better one is agreed
     if agreement.privacy is None:
         reason = "same prices, and single answers are masked; totals can still reveal them"
         return [f"reveal: better is                {better} ({reason})"]
@@ -153,6 +154,26 @@ def _end(agreement: Agreement) -> list[str]:
         f"no trade (trade_limit)           {_no_trade(agreement)}",
         f"revealed to all members          {revealed}",
     ]
+
+
+def _claims(agreement: Agreement) -> list[str]:
+    return (
+        [f"claims go to                     {recipients(agreement)}"] if agreement.commits else []
+    )
+
+
+def recipients(agreement: Agreement) -> str:
+    """To whom members show their payments and quotas, of a session with commitments."""
+    held = {"payments": agreement.clearing} | {r.name: r.operator for r in agreement.resources}
+    named: dict[str, list[str]] = {}
+    for what, role in held.items():
+        if role is not None:
+            named.setdefault(role.name, []).append(what)
+    shown = [f"{name} ({', '.join(whats)})" for name, whats in named.items()]
+    plain = ", ".join(what for what, role in held.items() if role is None)
+    if plain:
+        shown.append(f"no one who is named ({plain}), so these claims are not encrypted")
+    return "; ".join(shown)
 
 
 def _no_trade(agreement: Agreement) -> str:

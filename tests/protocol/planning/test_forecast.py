@@ -55,6 +55,20 @@ def test_verdict_follows_the_noise(epsilon: float | None, share: float, word: st
     assert word in plan_text(agreement, plan_figures(agreement)).splitlines()[-1]
 
 
+def test_plan_names_who_receives_claims() -> None:
+    """Members read before they join who will see their payments and quotas, and who is missing."""
+    depot = {"name": "depot", "key": "ab" * 32}
+    agreement = make_agreement(
+        mode="exact",
+        reveal="totals",
+        prices={"step": "center"},
+        resource=[{"name": "hours", "capacity": 9.0, "operator": depot},
+                  {"name": "docks", "capacity": 4.0}],
+    )  # fmt: skip
+    expected = "depot (hours); no one who is named (payments, docks), so these claims are not encr"
+    assert expected in plan_text(agreement, plan_figures(agreement))
+
+
 def test_plan_of_resources_that_are_worth_nothing() -> None:
     """With a worth of 0 there is no step to name."""
     agreement = make_agreement(resource=priced(0.0))
