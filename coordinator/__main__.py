@@ -38,7 +38,7 @@ Ask a coordinator on this machine whether it works, for example in a container's
 
 EXIT_CODES = """\
 exit codes:
-  0 done, {codes}
+  0 done, {codes},
   130 interrupted; all codes: docs/EXIT_CODES.md
 
 A value in parentheses is the default."""
@@ -80,13 +80,9 @@ def _add_new(commands: Commands) -> None:
         help="totals: masks hide each release, and only the sum can be read; it needs three "
         "members, and without noise the sum can still reveal one company's answers; each: every "
         "release can be read (totals where possible)")  # fmt: skip
-    add("--colluders", type=int, metavar="T",
-        help="with private and totals: members that may share all they know (1)")  # fmt: skip
-    add("--overrun", type=float, metavar="RISK",
-        help="with private and totals: accepted risk that all quotas together exceed a capacity "
-        "(0.05)")  # fmt: skip
-    add("--rounds", type=int,
-        help="number of rounds, at most (150; with exact, 4 more for each resource)")  # fmt: skip
+    _add_totals(new)
+    add("--rounds", type=int, help="number of rounds, at most (150; with exact, 4 more for each "
+        "resource; private and totals: 60)")  # fmt: skip
     add("--epsilon", type=float, help="privacy budget (1)")
     add("--delta", type=float, help="privacy budget (0.001)")
     add("--pace", type=float, metavar="SECONDS",
@@ -94,7 +90,7 @@ def _add_new(commands: Commands) -> None:
         "slowest member needs, which its `party check` prints (0.25; exact: none, releases are "
         "sent when they are ready)")  # fmt: skip
     _add_certificate(new)
-    add("--start", choices=("zero", "worth"), help="first prices (zero)")
+    add("--start", choices=("zero", "worth"), help="first prices (zero; private and totals: worth)")
     add("--topology", choices=schema.TOPOLOGIES,
         help="relay: messages go through the coordinator; mesh: directly between members (relay)",
     )  # fmt: skip
@@ -106,6 +102,19 @@ def _add_new(commands: Commands) -> None:
         help="for practice: repeatable noise and no privacy")  # fmt: skip
     add("--out", type=Path, default=Path("agreement.toml"), metavar="FILE",
         help="where to write the agreement (%(default)s)")  # fmt: skip
+
+
+def _add_totals(parser: argparse.ArgumentParser) -> None:
+    """The options of sessions with noise in which only totals can be read."""
+    add = parser.add_argument
+    add("--colluders", type=int, metavar="T",
+        help="with private and totals: members that may share all they know (1)")  # fmt: skip
+    add("--overrun", type=float, metavar="RISK",
+        help="with private and totals: accepted risk that all quotas together exceed a capacity "
+        "(0.05)")  # fmt: skip
+    add("--spare", type=float, metavar="FRACTION",
+        help="with private and totals: fraction of each capacity that can be had in addition if "
+        "need be; less is then withheld for noise (0)")  # fmt: skip
 
 
 def _add_earlier(new: argparse.ArgumentParser) -> None:

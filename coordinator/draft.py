@@ -82,25 +82,30 @@ def _from_options(options: argparse.Namespace, key: str) -> Agreement:
         raise BadCommand("--epsilon and --delta have no meaning with --mode exact; leave them out")
     terms = _DEFAULTS | _given(options)
     exact = terms["mode"] == "exact"
+    ball = terms["mode"] == "private" and _reveal(terms, len(options.member)) == "totals"
     certificate = _certificate_terms(options, centered=exact)
     resources = [_resource_table(argument, noisy=not exact) for argument in options.resource]
     members = [_member_table(str(argument)) for argument in options.member]
     rounds = schema.DRAFT_ROUNDS + exact * schema.DRAFT_ROUNDS_PER_RESOURCE * len(resources)
-    maskable = terms["mode"] != "clipped" and len(members) >= LEAST_MASKED
+    if ball:
+        rounds = schema.DRAFT_BALL_ROUNDS
     _set_units(resources, options.unit or [])
+    if options.spare is not None:
+        for resource in resources:
+            resource["spare"] = options.spare
     _set_endowments(members, [r["name"] for r in resources], options.endowment or [])
     return from_table(
         {
             "session": options.session,
             "currency": terms.get("currency", ""),
             "mode": terms["mode"],
-            "reveal": terms.get("reveal", "totals" if maskable else "each"),
+            "reveal": _reveal(terms, len(members)),
             "rounds": terms.get("rounds", rounds),
             "rehearsal": terms["rehearsal"],
             **({"pace_seconds": terms["pace"]} if "pace" in terms else {}),
             "privacy": ({} if exact else {k: terms[k] for k in ("epsilon", "delta")})
             | {k: terms[k] for k in ("colluders", "overrun") if k in terms},
-            "prices": {"start": terms["start"], **certificate},
+            "prices": _start(options, ball=ball) | certificate,
             "transport": {
                 "topology": terms["topology"],
                 "coordinator": options.address,
@@ -113,6 +118,19 @@ def _from_options(options: argparse.Namespace, key: str) -> Agreement:
     )
 
 
+def _reveal(terms: dict[str, Any], members: int) -> str:
+    """What others can read: totals where that is possible, unless an option says otherwise."""
+    maskable = terms["mode"] != "clipped" and members >= LEAST_MASKED
+    return str(terms.get("reveal", "totals" if maskable else "each"))
+
+
+def _start(options: argparse.Namespace, *, ball: bool) -> dict[str, Any]:
+    """The first prices; the step `ball` begins at the worths if no option says otherwise."""
+    if options.start is None:
+        return {} if ball else {"start": _DEFAULTS["start"]}
+    return {"start": options.start}
+
+
 def _from_earlier(options: argparse.Namespace, key: str) -> Agreement:
     """Return the agreement of an earlier session, going on from its prices and rounds."""
     from protocol.outcome.outcome import outcome
@@ -121,7 +139,7 @@ def _from_earlier(options: argparse.Namespace, key: str) -> Agreement:
 
     given = _given(options)
     fixed = ("resource", "unit", "currency", "member", "endowment", "mode", "start", "rehearsal")
-    for name in (*fixed, "reveal", "colluders", "overrun"):
+    for name in (*fixed, "reveal", "colluders", "overrun", "spare"):
         if name in given:
             raise BadCommand(
                 f"--{name} cannot be given with --from, which takes it from the earlier session; "
@@ -130,6 +148,8 @@ def _from_earlier(options: argparse.Namespace, key: str) -> Agreement:
     if options.agreement is None:
         raise BadCommand("--from needs --agreement, the agreement of the earlier session")
     old = files.read_agreement(options.agreement)
+    if options.session == old.session:
+        raise BadCommand(f"--session {old.session!r} is the earlier session; choose a new name")
     result = outcome(old, load(old, files.read_transcript(options.earlier, old)))
     if not result.state.over:
         print(

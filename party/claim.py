@@ -56,6 +56,8 @@ def write_claim(
     identity.belongs_to(agreement)
     member, (_, data_set) = identity.name, accounts.find_session(ledger, agreement)
     with closing(Ledger(ledger, agreement, member, data_set=data_set)) as opened:
+        if opened.abandoned is not None and transcript is None:
+            raise opened.abandoned
         outcome, opening = read_outcome(opened, agreement, member), opened.opening()
     if transcript is not None:
         outcome = _sealed_elsewhere(outcome, transcript)
@@ -79,7 +81,7 @@ def write_claim(
     _write_new(out, packed(claim, lambda text: crypto_sign(text, secret)[:SIGNATURE_BYTES]))
     role = agreement.clearing if resource is None else agreement.resources[index].operator
     if role is None or recipient == NO_RECIPIENT:
-        whom = "the clearing office" if resource is None else f"whoever runs {resource!r}"
+        whom = "the clearing office" if resource is None else f"the operator of {resource!r}"
         return f"{out}: not encrypted. Give it only to {whom}: it shows this one number"
     return f"{out}: only {role.name} can read it; send it there"
 
@@ -126,7 +128,9 @@ def _write_new(path: Path, data: bytes) -> None:
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        raise BadCommand(f"{str(path)!r} exists and is not overwritten; use --out") from None
+        raise BadCommand(
+            f"{str(path)!r} exists and is not overwritten; name another file with --out"
+        ) from None
     except OSError as error:
         raise BadCommand(f"{str(path)!r} cannot be written: {error.strerror}") from None
     with os.fdopen(handle, "wb") as file:

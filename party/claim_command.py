@@ -16,13 +16,13 @@ def add_claim_commands(commands: Commands) -> None:
         "show a depot your quota, or a clearing office your payment",
         "Write a claim from your ledger. It opens one number that you committed to, and nothing\n"
         "else. Needs no network.\n\n"
-        "  party claim --agreement agreement.toml --key acme.key --for truck-hours\n"
+        "  party claim --agreement agreement.toml --key acme.key --for hours\n"
         "  party claim --agreement agreement.toml --key acme.key --payment\n\n"
         "If the agreement names a recipient, only that recipient can read the file, so that you\n"
         "can send it by e-mail. Otherwise give it to the recipient only.\n\n"
         "If your ledger lacks seals that another member has, name that member's transcript.\n\n"
         "Exit codes: 0 written; 2 no such resource, no claims in this session, or the file\n"
-        "exists; 5 key; 6 ledger; 21 the session is not sealed.",
+        "exists; 5 key; 6 ledger; 15 abandoned; 21 the session is not sealed.",
     )
     what = claim.add_mutually_exclusive_group(required=True)
     what.add_argument("--for", dest="resource", metavar="RESOURCE", help="your quota of it")
@@ -70,7 +70,10 @@ def _forget(options: argparse.Namespace) -> None:
 
     agreement, ledger = read_agreement(options.agreement), _ledger(options)
     if not options.yes:
-        raise BadCommand("nothing was changed: run the same command with --yes to destroy them")
+        raise BadCommand(
+            "nothing was changed. No claim can be made after this command: if you have made all, "
+            "run it again with --yes"
+        )
     print(forget(agreement, ledger))
 
 

@@ -115,7 +115,7 @@ class Driver:
             self._on_round(state, releases)
         self._closed.clear()
         if self._pacer is None and self.session.phase is Phase.COLLECTING:
-            self._gate.prepare()
+            self._gate.prepare(self.session.state.round + 1)
 
     def shutdown(self) -> None:
         """Persist peer messages and fault proof when the process ends in good order."""

@@ -16,15 +16,16 @@ from party import keys
 from party.ledger import accounts as lifetime
 from party.ledger import budget, budget_marker
 from party.model import company_model
-from party.model.best_response import USUAL, MipLimits, Subproblem, subproblem
+from party.model.ball_response import Trader, responder
+from party.model.best_response import USUAL, MipLimits, Responder, subproblem
 from party.model.company_model import CompanyModel, Model
 from party.model.shared_rows import OWN_NAMES, RowMap
 from party.release.pacing import solving_seconds
 from party.settlement.settle import plan_within
+from protocol.agreement.endowment import endowment
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import amounts, quantities
 from protocol.errors import BadKey
-from protocol.outcome.payments import endowment
 from protocol.rounds import RoundEngine
 
 _TRIED_PRICES, _TRIED_SECONDS = 100, 20.0  # to find a model's slowest answer, and for how long
@@ -60,14 +61,14 @@ def check(
     if notice := company_model.seen_by_others(model):
         yield f"           {notice}"
     yield f"           read as: {'minimise' if data.minimises else 'maximise'}{_kind(data)}"
-    problem = subproblem(data, agreement, member, effort)
+    problem = responder(data, agreement, member, effort)
     yield "           feasible and bounded at every price"
-    if takes_nothing(problem, data):
+    if takes_nothing(subproblem(data, agreement, member, effort), data):
         doubts += 1
         yield "!          takes NOTHING even at price 0: does the file lack its maximise?"
     if unused := _unused(data, agreement):
         yield f"           never uses {unused}"
-    yield _alone(data, agreement, member, effort)
+    yield _alone(data, agreement, member, effort) + _only_sells(problem)
     yield _pace(problem, data, agreement)
     if key:
         identity = keys.load(key)
@@ -103,6 +104,13 @@ def _kind(data: CompanyModel) -> str:
     return f", {np.count_nonzero(data.integer)} integer columns, {binary} of them binary"
 
 
+def _only_sells(problem: Responder) -> str:
+    """A second line if no point of the company's ball allows a plan (step `ball`). Secret."""
+    if not isinstance(problem, Trader) or not problem.sells:
+        return ""
+    return "\n           NO amount near your endowment allows a plan: your party only sells"
+
+
 def _unused(data: CompanyModel, agreement: Agreement) -> str:
     """The resources whose rows are empty, if there are any."""
     used = set(data.index[data.value != 0.0].tolist())
@@ -124,7 +132,7 @@ def _alone(data: CompanyModel, agreement: Agreement, member: str, effort: MipLim
     return f"alone      with {stated} alone your best plan {earns}"
 
 
-def _pace(problem: Subproblem, data: CompanyModel, agreement: Agreement) -> str:
+def _pace(problem: Responder, data: CompanyModel, agreement: Agreement) -> str:
     """Whether the agreed pace is long enough for the model. Secret."""
     slowest, count = slowest_answer(problem, data)
     took = f"the slowest of {count} answers took {slowest:.2g} s"
@@ -135,7 +143,8 @@ def _pace(problem: Subproblem, data: CompanyModel, agreement: Agreement) -> str:
         return f"pace       {agreed:g} s is enough: {took}"
     if solving_seconds(agreed) > slowest:
         return f"pace       {agreed:g} s may be enough: {took}; {needed} is safe on a busy machine"
-    late = "no demand" if data.integer is None else "the best plan found by then"
+    nothing = "no demand beyond the centre" if agreement.ball else "no demand"
+    late = nothing if data.integer is None else "the best plan found by then"
     return (
         f"pace       {agreed:g} s is TOO SHORT: {took}, and a late answer counts as {late}; ask "
         f"the convener for {needed}"
@@ -149,13 +158,13 @@ def pace_for(slowest_seconds: float) -> float:
     return float(f"{math.ceil(wanted / digit - 1e-9) * digit:.6g}")
 
 
-def takes_nothing(problem: Subproblem, data: CompanyModel) -> bool:
+def takes_nothing(problem: Responder, data: CompanyModel) -> bool:
     """Whether the company wants no resource at price 0: a sign of a wrong model."""
     answer = problem.answer(np.zeros(data.resources))
     return answer is not None and not answer.demand.any()
 
 
-def slowest_answer(problem: Subproblem, data: CompanyModel) -> tuple[float, int]:
+def slowest_answer(problem: Responder, data: CompanyModel) -> tuple[float, int]:
     """Seconds of the slowest answer, and how many prices were tried. Secret.
 
     Prices range from 0 to where the company buys nothing; fewer are tried if answers take long.

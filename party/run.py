@@ -15,7 +15,8 @@ from party.ledger import accounts, budget_marker
 from party.ledger.budget import Limit, colluding, require_room, statement
 from party.ledger.session_ledger import Ledger
 from party.model import company_model
-from party.model.best_response import USUAL, MipLimits, Responder, subproblem
+from party.model.ball_response import responder
+from party.model.best_response import USUAL, MipLimits, Responder
 from party.model.company_model import CompanyModel, Model
 from party.model.shared_rows import OWN_NAMES, RowMap
 from party.network.loop import PartyLoop
@@ -189,7 +190,7 @@ def _responder(config: PartyConfig, data: CompanyModel, member: str, stack: Exit
     """The company's problem: in a process of its own where its time must be limited."""
     agreement = config.agreement
     if agreement.pace_seconds is None:
-        return subproblem(data, agreement, member, config.mip_limits)
+        return responder(data, agreement, member, config.mip_limits)
     from party.model.solver_process import Solver
 
     seconds = solving_seconds(agreement.pace_seconds)

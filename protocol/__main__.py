@@ -166,6 +166,11 @@ def _plan(options: argparse.Namespace) -> None:
         _write(options.html, page, inputs=[options.agreement])
         return
     print(json.dumps(figures, indent=2) if options.json else plan_text(agreement, figures))
+    if figures["trades"] and not options.json:
+        from protocol.planning.synthetic_market import expected
+        from protocol.report.plan_trials import gain_in_money
+
+        print(gain_in_money(agreement, expected(agreement)))
 
 
 def _audit(options: argparse.Namespace) -> None:

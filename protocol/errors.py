@@ -37,7 +37,7 @@ class BadData(LocalError):
 
 
 class Unsolved(BadData):
-    """The solver can neither solve the model nor prove that it has no solution."""
+    """The solver finds neither a plan nor proof that there is none: scale the model."""
 
     exit_code = 34
 

@@ -14,12 +14,13 @@ from protocol.errors import BadClaim, BadCommand, MissingClaims, Unbound, Unseal
 from protocol.outcome.outcome import Outcome
 from protocol.report.settlement import (
     payments_csv,
+    problems,
     quotas_csv,
     settlement_figures,
     settlement_page,
 )
 from protocol.runtime import role_keys
-from protocol.runtime.files import TooLong, read_bounded
+from protocol.runtime.files import TooLong, read_bounded, replace_private
 
 _USE_BYTES = 1 << 24
 
@@ -29,8 +30,9 @@ def settle(options: argparse.Namespace, outcome: Outcome) -> None:
     clearing = cleared(outcome, options.claims, options.key)
     used = []
     if options.used is not None:
-        text = _read(options.used, _USE_BYTES, "--used").decode("utf-8", errors="replace")
-        used = compare(clearing, read_use(outcome, text))
+        figures = read_use(outcome, _read_use(options.used))
+        _require_claims_to(clearing, {resource for _, resource in figures})
+        used = compare(clearing, figures)
     files = {
         "settlement.json": json.dumps(settlement_figures(clearing, used), indent=2) + "\n",
         "settlement.html": settlement_page(clearing, used),
@@ -40,23 +42,35 @@ def settle(options: argparse.Namespace, outcome: Outcome) -> None:
     try:
         options.out.mkdir(parents=True, exist_ok=True)
         for name, content in files.items():
-            (options.out / name).write_text(content, encoding="utf-8")
+            replace_private(options.out / name, content)
             print(options.out / name)
     except OSError as error:
         raise BadCommand(f"--out {str(options.out)!r}: {error.strerror}") from None
+    wrong = "\n  ".join(["", *problems(clearing)])
     if clearing.refused:
-        reasons = "; ".join(f"{file}: {why}" for file, why in clearing.refused.items())
-        raise BadClaim(f"{len(clearing.refused)} claims do not count. {reasons}")
+        raise BadClaim(f"some files do not count; ask their members for new claims{wrong}")
     if clearing.missing:
-        lists = (f"{what or 'payment'}: {', '.join(n)}" for what, n in clearing.missing.items())
-        raise MissingClaims(f"claims are missing. {'; '.join(lists)}")
+        raise MissingClaims(f"claims are missing; ask these members for them{wrong}")
+
+
+def _require_claims_to(clearing: Clearing, used: set[str]) -> None:
+    """Without any claim to a resource, every use of it would look like an overrun."""
+    unknown = sorted(used - clearing.quotas.keys())
+    if unknown and not clearing.refused:
+        raise BadCommand(
+            f"--used has lines about {', '.join(map(repr, unknown))}, but no claim to it is given; "
+            "add the claims, or leave out these lines"
+        )
 
 
 def cleared(outcome: Outcome, paths: list[Path], key: Path | None) -> Clearing:
     """What the transcript and these claims show."""
     agreement = outcome.agreement
     if not outcome.sealed:
-        raise Unsealed("seals of members are missing, so this outcome binds no member")
+        raise Unsealed(
+            "seals of members are missing, so this outcome binds no member; ask a member that has "
+            "finished for its transcript"
+        )
     if not agreement.masked:
         if paths:
             raise BadCommand("quotas and payments of this session are public: give no claims")
@@ -75,7 +89,7 @@ def cleared(outcome: Outcome, paths: list[Path], key: Path | None) -> Clearing:
     refused: dict[str, str] = {}
     for path in paths:
         try:
-            claim = verified(outcome, unsealed(_read(path, SEALED_BYTES, "a claim"), secret))
+            claim = verified(outcome, unsealed(_read_claim(path), secret))
         except BadClaim as error:
             refused[str(path)] = str(error)
             continue
@@ -86,10 +100,20 @@ def cleared(outcome: Outcome, paths: list[Path], key: Path | None) -> Clearing:
     return from_claims(outcome, list(claims.values()), refused)
 
 
-def _read(path: Path, most: int, what: str) -> bytes:
+def _read_claim(path: Path) -> bytes:
     try:
-        return read_bounded(path, most)
+        return read_bounded(path, SEALED_BYTES)
     except TooLong:
-        raise BadClaim(f"{path} is too long for {what}") from None
+        raise BadClaim("it is not a claim file: it is too long") from None
     except OSError as error:
         raise BadCommand(f"{str(path)!r} cannot be read: {error.strerror}") from None
+
+
+def _read_use(path: Path) -> str:
+    try:
+        # Spreadsheets begin a file with a byte order mark.
+        return read_bounded(path, _USE_BYTES).decode("utf-8-sig")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else reason
+        raise BadCommand(f"--used {str(path)!r} cannot be read: {reason}") from None

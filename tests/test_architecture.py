@@ -39,7 +39,8 @@ RULES = {
     "protocol.runtime": "protocol.agreement protocol.wire protocol.errors protocol.__version__",
     "protocol.__main__": "protocol",
     "protocol.settle_command": "protocol",
-    "party.model": "protocol.agreement protocol.numeric protocol.errors protocol.runtime",
+    "party.model": "protocol.agreement protocol.numeric protocol.errors protocol.runtime "
+    "protocol.privacy",
     "party.release": f"party.model party.ledger {PURE} protocol.rounds protocol.outcome",
     "party": "party protocol",
     "coordinator.draft": "coordinator protocol",
@@ -156,10 +157,8 @@ def test_only_the_gate_draws_noise(path: Path) -> None:
 def test_only_gate_and_settlement_read_the_solution(path: Path) -> None:
     """No other module of a party asks the private problem for its answer, except the solver."""
     readers = (
-        "party.release.gate",
-        "party.settlement.settle",
-        "party.settlement.mixture",
-        "party.model.solver_process",
+        *("party.release.gate", "party.settlement.settle", "party.settlement.mixture"),
+        *("party.model.solver_process", "party.model.ball_response"),
     )
     if module(path) not in (*readers, "party.model_check"):
         assert not [call for call in calls(path) if call.endswith(".answer")]

@@ -65,7 +65,8 @@ def _open_existing(path: Path) -> Iterator[Database]:
 
 
 _ACCOUNT_FIELDS = (
-    "agreement", "session", "data_set", "rounds", "releases", "epsilon", "delta", "colluders",
+    "agreement", "session", "data_set", "rounds", "releases", "epsilon", "delta",
+    "colluders", "growing",
 )  # fmt: skip
 
 
@@ -77,15 +78,15 @@ def open_account(file: Database, account: budget.Account, member: str) -> None:
     each = account.per_release
     file.write(
         "INSERT INTO sessions (agreement, name, member, data_set, rounds, epsilon, "
-        "delta, release_mu_squared, reserve, release_factor, colluders) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (agreement) DO UPDATE "
+        "delta, release_mu_squared, reserve, release_factor, colluders, growing) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (agreement) DO UPDATE "
         "SET data_set = excluded.data_set WHERE member = excluded.member "
         "AND NOT EXISTS (SELECT * FROM releases WHERE session = sessions.id)",
         [
             (
                 account.agreement, account.session, member, account.data_set, account.rounds,
                 account.epsilon, account.delta, each.mu_squared, each.discreteness.reserve,
-                each.discreteness.factor, account.colluders,
+                each.discreteness.factor, account.colluders, account.growing,
             )
         ],
     )  # fmt: skip
@@ -105,13 +106,13 @@ def accounts_in(file: Database) -> tuple[budget.Account, ...]:
     """The accounts of all sessions in an open ledger."""
     rows = file.rows(
         "SELECT release_mu_squared, reserve, release_factor, agreement, name, data_set, rounds, "
-        "(SELECT count(*) FROM releases WHERE session = sessions.id), epsilon, delta, colluders "
-        "FROM sessions ORDER BY id"
+        "(SELECT count(*) FROM releases WHERE session = sessions.id), epsilon, delta, colluders, "
+        "growing FROM sessions ORDER BY id"
     )
     return tuple(
         budget.Account(
             per_release=PrivacyCost(mu_squared, IntegerNoiseCost(reserve, factor)),
-            **dict(zip(_ACCOUNT_FIELDS, fields, strict=True)),
+            **dict(zip(_ACCOUNT_FIELDS, (*fields[:-1], bool(fields[-1])), strict=True)),
         )
         for mu_squared, reserve, factor, *fields in rows
     )

@@ -97,11 +97,17 @@ class Account:
     #: With masked releases the cost holds if at most this many members collude, the others add
     #: their noise, and no one breaks the encryption of the masks.
     colluders: int | None = None
+    #: Step `ball`: release n costs n times as much as the first. `per_release` is the average.
+    growing: bool = False
 
     @property
     def spent(self) -> PrivacyCost:
         """The cost of its releases so far."""
-        return self.per_release.times(self.releases)
+        cost = self.per_release.times(self.releases)
+        if not self.growing:
+            return cost
+        fraction = (self.releases + 1) / (self.rounds + 1)
+        return replace(cost, mu_squared=cost.mu_squared * fraction)
 
     @property
     def agreed(self) -> PrivacyCost:
@@ -122,6 +128,7 @@ def opened(agreement: Agreement, data_set: str | None = None) -> Account:
         delta=privacy.delta if privacy else None,
         per_release=Calibration(agreement).per_release,
         colluders=privacy.colluders if privacy else None,
+        growing=agreement.ball,
     )
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from protocol.errors import BadLedger
 from protocol.runtime.process_memory import keep_private
 
-_VERSION = 9
+_VERSION = 10
 _WAL_PAGES = 200  # then SQLite overwrites the log, which is cheaper than letting it grow
 _CHECKSUM_BYTES = 16
 
@@ -29,7 +29,8 @@ CREATE TABLE sessions (
     member TEXT NOT NULL, data_set TEXT NOT NULL, rounds INTEGER NOT NULL,
     epsilon REAL, delta REAL,
     release_mu_squared REAL NOT NULL, reserve REAL NOT NULL, release_factor REAL NOT NULL,
-    fault_code INTEGER, fault TEXT, colluders INTEGER
+    fault_code INTEGER, fault TEXT, colluders INTEGER,
+    growing INTEGER NOT NULL DEFAULT 0
 );
 CREATE TABLE limits (
     data_set TEXT PRIMARY KEY, epsilon REAL NOT NULL, delta REAL NOT NULL,

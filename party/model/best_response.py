@@ -281,7 +281,8 @@ class Subproblem:
         solver, values = self._solver, self._interior
         if values is None:
             values = np.array(solver.getSolution().col_value)
-        plan, demand = values[: self._columns], values[self._columns :]
+        plan = values[: self._columns]
+        demand = values[self._columns : self._columns + self._resources]
         # At price 0 any amount from the consumption up to the ceiling is optimal. Taking the
         # least makes the answer independent of the basis that the solver started from.
         if np.count_nonzero(prices) < self._resources:

@@ -18,7 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from party.model.best_response import USUAL, Answer, MipLimits, Subproblem, subproblem
+from party.model.ball_response import responder
+from party.model.best_response import USUAL, Answer, MipLimits, Responder
 from party.model.company_model import CompanyModel
 from protocol.agreement.model import Agreement
 from protocol.errors import BadData, NoSolver
@@ -197,7 +198,7 @@ def _pack(number: int, answer: Answer | None, resources: int) -> bytes:
     return _ANSWER.pack(number, True, answer.objective) + answer.demand.tobytes()
 
 
-def _answer(problem: Subproblem, prices: Floats) -> Answer | None:
+def _answer(problem: Responder, prices: Floats) -> Answer | None:
     try:
         return problem.answer(prices)
     except Exception:  # no answer: the party goes on, and no error leaves this process
@@ -209,7 +210,7 @@ def _serve(party: socket.socket) -> None:
     model = pickle.load(sys.stdin.buffer)  # noqa: S301 - from our own party
     data, agreement, member, limits, seconds = model
     try:
-        problem = subproblem(data, agreement, member, limits)
+        problem = responder(data, agreement, member, limits)
     except BadData as error:
         party.sendall(str(error).encode())
         return

@@ -7,12 +7,12 @@ repeated; it gives no privacy, and its releases must never be sent.
 import hashlib
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from party.driver import Driver
 from party.ledger.session_ledger import Ledger
-from party.model.best_response import Subproblem
+from party.model.best_response import Responder
 from party.release.gate import Gate
 from party.release.noise import SeededGaussian
 from protocol.agreement.model import Agreement
@@ -62,7 +62,7 @@ class Player(Driver):
         agreement: Agreement,
         engine: RoundEngine,
         index: int,
-        problem: Subproblem,
+        problem: Responder,
         seed: int,
         on_round: Callable[[int], None],
     ) -> None:
@@ -95,7 +95,7 @@ class Player(Driver):
 @contextmanager
 def players(
     agreement: Agreement,
-    problems: list[Subproblem],
+    problems: Sequence[Responder],
     seed: int,
     on_round: Callable[[int], None] = lambda _: None,
 ) -> Iterator[list[Player]]:

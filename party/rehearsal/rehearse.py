@@ -11,17 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from party.model.best_response import USUAL, MipLimits, subproblem
+from party.model.ball_response import responder
+from party.model.best_response import USUAL, MipLimits
 from party.model.company_model import CompanyModel, dense
 from party.model_check import pace_for
-from party.rehearsal.in_process import players, run
+from party.rehearsal.in_process import Player, players, run
 from party.release.allocation import own_allocation
 from party.settlement.settle import plan_within, settle
+from protocol.agreement.endowment import endowment
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import amounts, quantities
 from protocol.errors import BadCommand
+from protocol.outcome.ball_quota import levied
 from protocol.outcome.outcome import Outcome, outcome
-from protocol.outcome.payments import endowment
+from protocol.outcome.private_quota import Allocation
 from protocol.planning.incentives import incentives
 from protocol.planning.synthetic_market import Companies, without_noise
 from protocol.privacy.calibration import Calibration
@@ -152,13 +155,13 @@ def _run(
     """Run one session to its end, and settle it for the company."""
     row, names = agreement.place(member), [m.name for m in agreement.members]
     problems = [
-        subproblem(d, agreement, name, limits) for d, name in zip(companies, names, strict=True)
+        responder(d, agreement, name, limits) for d, name in zip(companies, names, strict=True)
     ]
     with players(agreement, problems, seed) as members:
         run(members)
         known: Outcome = outcome(agreement, members[row].ledger.transcript())
         seconds = members[row].gate.longest_seconds
-        part = own_allocation(known, member, members[row].ledger)
+        part = _own_part(known, members, row)
     own = settle(companies[row], known, member, part, effort=limits)
     return SessionResult(
         rounds=known.rounds,
@@ -168,6 +171,16 @@ def _run(
         gain=own.gain,
         seconds=seconds,
     )
+
+
+def _own_part(known: Outcome, members: list[Player], row: int) -> Allocation | None:
+    """The company's quota and payment, with its part of the levy if there is one."""
+    parts = [own_allocation(known, m.session.me, m.ledger) for m in members]
+    own = parts[row]
+    if own is None or not known.agreement.ball:
+        return own
+    due = np.array([part.payment for part in parts if part is not None])
+    return Allocation(own.quota, float(levied(known.agreement, known.prices, due)[row]))
 
 
 def _summary(results: list[SessionResult]) -> dict[str, Any]:

@@ -5,8 +5,9 @@ The gate commits to them, and the settlement uses them. Never here: a message.
 
 from party.ledger.session_ledger import Ledger
 from protocol.errors import BadLedger
+from protocol.outcome.member_allocation import member_allocation
 from protocol.outcome.outcome import Outcome
-from protocol.outcome.private_quota import Allocation, allocate
+from protocol.outcome.private_quota import Allocation
 
 
 def own_allocation(outcome: Outcome, member: str, ledger: Ledger) -> Allocation | None:
@@ -24,14 +25,7 @@ def own_allocation(outcome: Outcome, member: str, ledger: Ledger) -> Allocation 
                 f"the ledger holds own demands of {len(asked)} rounds, but {outcome.rounds} rounds "
                 "are closed: it is damaged"
             )
-        allocation = allocate(
-            outcome.agreement,
-            outcome.rule,
-            outcome.agreement.place(member),
-            demands=asked,
-            unmasked=unmasked,
-            totals=outcome.totals,
-            prices=outcome.prices,
-        )
+        row = outcome.agreement.place(member)
+        allocation = member_allocation(outcome, row, demands=asked, unmasked=unmasked)
         ledger.record_allocation(allocation)
     return allocation

@@ -5,6 +5,7 @@ Never here: an un-noised number that leaves, except to the own ledger if release
 log, error, length or retry depends on the answer of the subproblem.
 """
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -12,11 +13,12 @@ import numpy as np
 from party.ledger.session_ledger import Ledger
 from party.model.best_response import Answer, Responder
 from party.release.masks import Masks
-from party.release.noise import Noise
+from party.release.noise import DRAWN_AHEAD, Noise
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
 from protocol.errors import BadCommand, InternalError
 from protocol.numeric import Floats, Ticks
+from protocol.privacy.ball import ball, clip
 from protocol.privacy.calibration import Calibration
 from protocol.privacy.sensitivity import floor_ticks
 from protocol.rounds import RoundState
@@ -51,15 +53,30 @@ def truncated(agreement: Agreement, noisy: Ticks) -> Ticks:
     return np.minimum(np.maximum(noisy, -VALUE_LIMIT), VALUE_LIMIT)
 
 
+def within_ball(agreement: Agreement, row: int, demand: Floats) -> Ticks:
+    """A member's demand above the floor, in ticks, clipped to its ball. Un-noised.
+
+    What is not a number counts as the centre: the whole answer does.
+    """
+    public = ball(agreement)
+    center: Ticks = public.center[row]
+    if not np.isfinite(demand).all():
+        return center
+    caps = quantities(agreement).share_ticks[row]
+    ticks = clamped(agreement, demand, np.zeros(()), caps)
+    clipped = clip(ticks.tolist(), center.tolist(), public.axes[row].tolist())
+    return np.array(clipped, dtype=np.int64)
+
+
 class Gate:
     """Releases a party's demand, once for each round.
 
     Guarantee: all releases of one session together are (ε, δ)-LDP in the data set, for the ε and δ
     of the agreement (PRIVACY.md §3). Every release is a function of the data, clamped to public
-    caps, plus the noise of `Calibration`, and there are at most T of them. If only totals are
-    public, a release has the member's share of the noise and a mask; the guarantee is then
-    computational, and against at most the agreed colluders (§10). In `exact` mode there is no
-    noise and no guarantee; masked totals can reveal a member's answers (§13).
+    caps or clipped to a public ball, plus the noise of `Calibration`, and there are at most T of
+    them. If only totals are public, a release has the member's share of the noise and a mask; the
+    guarantee is then computational, and against at most the agreed colluders (§10). In `exact`
+    mode there is no noise and no guarantee; masked totals can reveal a member's answers (§13).
     """
 
     def __init__(
@@ -114,12 +131,10 @@ class Gate:
         caps = state.caps[self._row]
         answer = self._answer(state.prices.current)
         demand = self._demand_ticks(answer, caps)
-        noisy = self._noise.add(
-            demand,
-            self._calibration.scales(caps) if self._agreement.mode == "clipped" else self._scales,
-            member=self._member,
-            round=state.round,
-        )
+        scales = self._scales_of(state.round)
+        if self._agreement.mode == "clipped":
+            scales = self._calibration.scales(caps)
+        noisy = self._noise.add(demand, scales, member=self._member, round=state.round)
         unmasked = truncated(self._agreement, noisy)
         values = unmasked if self._masks is None else self._masks.masked(unmasked, state)
         release = self._pack(
@@ -142,22 +157,36 @@ class Gate:
         if self._ledger.release(state.round) is None:
             self._subproblem.ask(state.prices.current)
 
-    def prepare(self) -> None:
-        """Draw the noise of the next release ahead of time, if its scale is known.
+    def prepare(self, round: int) -> None:  # noqa: A002
+        """Draw the noise of the release of this round ahead of time, if its scale is known.
 
         The noise does not depend on the data, and is used at most once. In `clipped` mode it
-        depends on caps that are not known yet.
+        depends on caps that are not known yet. With the step `ball` no two rounds share a scale.
         """
-        if self._agreement.mode == "private":
-            self._noise.prefetch(self._scales)
+        if self._agreement.mode == "private" and round < self._agreement.rounds:
+            ahead = 1 if self._agreement.ball else DRAWN_AHEAD
+            self._noise.prefetch(self._scales_of(round), ahead)
+
+    def _scales_of(self, round: int) -> Floats:  # noqa: A002
+        """σ of this member's numbers, unless caps change."""
+        if not self._agreement.ball:
+            constant: Floats = self._scales
+            return constant
+        shares = quantities(self._agreement).share_ticks
+        own: Floats = self._calibration.scales(shares, round)[self._row]
+        return own
 
     def _demand_ticks(self, answer: Answer | None, caps: Ticks) -> Ticks:
         """An answer in ticks, within the caps. Un-noised.
 
-        A solver that fails or is not ready counts as no demand above the floor. That is also a
-        function of the data with the same range: the guarantee covers it, and no peer can tell.
+        A solver that fails or is not ready counts as no demand above the floor; with the step
+        `ball`, as the centre. That is also a function of the data with the same range: the
+        guarantee covers it, and no peer can tell.
         """
         floor = quantities(self._agreement).floor[self._row]
+        if self._agreement.ball:
+            demand = np.full_like(floor, math.nan) if answer is None else answer.demand - floor
+            return within_ball(self._agreement, self._row, demand)
         demand = np.zeros_like(floor) if answer is None else answer.demand - floor
         objective = np.array(0.0 if answer is None else answer.objective)
         return clamped(self._agreement, demand, objective, caps)

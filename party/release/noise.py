@@ -31,8 +31,8 @@ class Noise(Protocol):
         """Load what `add` needs, before a session whose releases have noise. May do nothing."""
         return
 
-    def prefetch(self, scales: Floats) -> None:  # noqa: ARG002
-        """Draw now what the next `add` with these σ needs. A source may do nothing."""
+    def prefetch(self, scales: Floats, count: int = DRAWN_AHEAD) -> None:  # noqa: ARG002
+        """Draw now what the next `count` calls of `add` with these σ need. May do nothing."""
         return
 
 
@@ -77,10 +77,10 @@ class DiscreteGaussian(Noise):
         drawn: Ticks = _draw(scales, 1)[0]
         return values + drawn
 
-    def prefetch(self, scales: Floats) -> None:
+    def prefetch(self, scales: Floats, count: int = DRAWN_AHEAD) -> None:
         self._discard_after_fork()
         if not self._drawn or self._scales != scales.tobytes():
-            self._scales, self._drawn = scales.tobytes(), list(_draw(scales, DRAWN_AHEAD))
+            self._scales, self._drawn = scales.tobytes(), list(_draw(scales, count))
 
     def _discard_after_fork(self) -> None:
         """Discard prefetched noise after a fork: the parent uses it."""

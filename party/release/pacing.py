@@ -37,7 +37,7 @@ class Pacer:
         fails, and the steps are the same in both cases.
         """
         gate.ask(state)
-        gate.prepare()  # a draw takes time: none may happen after the release is sent
+        gate.prepare(state.round)  # a draw takes time: none may happen after the release is sent
         _sleep_until(opened + self._solving_seconds)
         release = gate.release(state)
         ledger.commit()

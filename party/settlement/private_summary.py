@@ -174,6 +174,11 @@ def _certainty(outcome: Outcome, data: CompanyModel) -> Content:
 
 
 def _no_promise(outcome: Outcome) -> str:
+    if outcome.agreement.ball:
+        return (
+            "prices follow from numbers with noise. Before the quotas were cut to fit, and before "
+            "the levy, you had at least what your centre alone earns, if your model is concave"
+        )
     if outcome.agreement.privacy is not None:
         return "prices follow from numbers with noise"
     if outcome.certificate is not None:
@@ -208,7 +213,12 @@ def _privacy(outcome: Outcome, spending: Spending) -> str:
         f"they know.{weak}"
     )
     payment = payment_cost(agreement)
-    if payment is not None:
+    if payment is not None and agreement.ball:
+        text += (
+            " Your quota and your payment follow from your demands without noise: show them only "
+            "where you must."
+        )
+    elif payment is not None:
         text += (
             " The person who moves your payment may learn more, and be right in "
             f"{in_guesses(payment.guessed)} cases (ε = {at_most(payment.epsilon(spending.delta))})."

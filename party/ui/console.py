@@ -149,7 +149,8 @@ class ProgressView(View):
         prices = " ".join(f"{p:.4g}" for p in state.prices.current[:6])
         distance = max(map(abs, overrun(self._agreement, numbers(releases)).tolist()))
         total = "total" if self._agreement.privacy is None else "noisy total"
-        text = f"prices {prices}  {total} {distance:.0%} off the capacity"
+        which = "prices" if state.over else "next prices"
+        text = f"{total} {distance:.0%} off the capacity  {which} {prices}"
         if self._bar is None:
             self._print(f"round {state.round} of {self._agreement.rounds}: {text}")
         else:

@@ -45,6 +45,8 @@ class Resource:
     #: both, a resource must be used exactly. The difference of the two prices is then the value
     #: of a unit, of either sign.
     opposite: str = ""
+    #: Step `ball`: the fraction of the capacity that can be had in addition if need be.
+    spare: float | None = None
     #: Who runs it, and receives the claims to quotas of it.
     operator: Role | None = None
     #: What a unit above the quota costs. None: twice the price of the outcome.
@@ -98,6 +100,8 @@ class Pricing:
     tolerance: float | None = None
     #: Centre rule: the fraction of each capacity that the rounds leave.
     reserve: float | None = None
+    #: Step `ball`: the first prices are the best ones within about this factor.
+    worth_within: float | None = None
     #: Centre rule: with a certificate above this fraction of all worth, there is no trade.
     trade_limit: float | None = None
     #: Centre rule: how far an answer may be from the best one, as a fraction of all worth.
@@ -161,6 +165,11 @@ class Agreement:
     def masked(self) -> bool:
         """Whether releases are masked, so that only totals can be read."""
         return self.reveal == "totals"
+
+    @property
+    def ball(self) -> bool:
+        """Whether answers are clipped to a ball around the endowment (step `ball`)."""
+        return self.pricing.step == "ball"
 
     @property
     def commits(self) -> bool:
@@ -229,7 +238,7 @@ class Agreement:
         raise BadAgreement(f"{name!r} is not a member of {self.session!r}; the members are {names}")
 
 
-_OPTIONAL = ("span", "opposite", "operator", "overrun_price")
+_OPTIONAL = ("span", "opposite", "spare", "operator", "overrun_price")
 
 
 def canonical(agreement: Agreement) -> str:
@@ -246,7 +255,7 @@ def canonical(agreement: Agreement) -> str:
         "tau": agreement.tau if agreement.mode == "clipped" or agreement.truncate else None,
         "objective_limit": agreement.objective_limit,
         "privacy": agreement.privacy and _without(vars(agreement.privacy), "colluders", "overrun"),
-        "pricing": _without(vars(agreement.pricing), *CERTIFICATE_TERMS, "earlier"),
+        "pricing": _without(vars(agreement.pricing), *CERTIFICATE_TERMS, "worth_within", "earlier"),
         "currency": agreement.currency,
         "clearing": _role(agreement.clearing),
         "resources": [

@@ -67,7 +67,7 @@ def from_table(table: Mapping[str, Any]) -> Agreement:
         resources=resources,
         members=members,
         **_privacy_terms(privacy, mode, reveal, resources, len(members)),
-        pricing=_pricing(top.table("prices"), noisy=mode != "exact", resources=resources),
+        pricing=_pricing(top.table("prices"), mode, reveal, resources),
         clearing=_role(top, "clearing"),
         transport=_transport(top.table("transport")),
     )
@@ -93,6 +93,7 @@ def _resource(fields: Fields) -> Resource:
         worth=fields.optional_number("worth", schema.WORTH_RANGE),
         span=span,
         opposite=fields.text("opposite", schema.NAME),
+        spare=fields.optional_number("spare", schema.SPARE_RANGE),
         operator=_role(fields, "operator"),
         overrun_price=fields.optional_number("overrun_price", schema.OVERRUN_PRICE_RANGE),
     )
@@ -108,7 +109,7 @@ def _role(fields: Fields, key: str) -> Role | None:
     table = fields.table(key)
     role = Role(table.name("name"), bytes.fromhex(table.text("key", schema.SIGNING_KEY)))
     if not role.key:
-        raise BadAgreement(f"{table.where('key')} is missing: it must be a public key of 64 digits")
+        raise BadAgreement(f"{table.where('key')} is missing; NAME.role.toml has it")
     if schema.is_small_order(role.key):
         raise BadAgreement(
             f"{table.where('key')} is no public key: nothing can be encrypted to it. Use the one "
@@ -219,27 +220,32 @@ def _objective_limit(fields: Fields, resources: tuple[Resource, ...]) -> float |
     return fields.number("objective_limit", schema.OBJECTIVE_RANGE, default)
 
 
-def _pricing(fields: Fields, *, noisy: bool, resources: tuple[Resource, ...]) -> Pricing:
-    step = fields.choice("step", schema.STEPS, schema.STEP_NOISY if noisy else schema.STEP_EXACT)
-    sized, centered = step in ("constant", "sqrt"), step == "center"
+def _pricing(fields: Fields, mode: str, reveal: str, resources: tuple[Resource, ...]) -> Pricing:
+    noisy = mode != "exact"
+    usual = schema.STEP_TOTALS if reveal == "totals" else schema.STEP_NOISY
+    step = fields.choice("step", schema.STEPS, usual if noisy else schema.STEP_EXACT)
+    sized, centered, ball = step in ("constant", "sqrt"), step == "center", step == "ball"
     if centered and noisy:
         raise BadAgreement(
-            "prices.step is 'center', which cannot work with noisy answers: choose 'worth', or "
-            "one of the paper's steps"
+            "prices.step is 'center', which cannot work with noisy answers: choose 'ball', "
+            "'worth', or one of the paper's steps"
         )
     if not sized:
         fields.forbid(("step_size",), f"step is {step!r}")
-    if centered:
-        fields.forbid(("momentum", "nonnegative"), "step is 'center'")
-    else:
+    if centered or ball:
+        fields.forbid(("momentum", "nonnegative"), f"step is {step!r}")
+    if not ball:
+        fields.forbid(("worth_within",), f"step is {step!r}")
+    if not centered:
         fields.forbid((*CERTIFICATE_TERMS, "earlier"), f"step is {step!r}")
     pricing = Pricing(
         step=step,
         step_size=fields.number("step_size", schema.STEP_SIZE_RANGE) if sized else None,
         **(_certificate_terms(fields, resources) if centered else {}),
+        worth_within=_worth_within(fields) if ball else None,
         momentum=fields.number("momentum", schema.MOMENTUM_RANGE, schema.MOMENTUM),
         nonnegative=fields.flag("nonnegative", True),
-        start=_start(fields, resources),
+        start=_start(fields, resources, "worth" if ball else schema.START),
         earlier=_earlier(fields, len(resources)) if centered else (),
     )
     fields.done()
@@ -287,12 +293,18 @@ def _reserve(fields: Fields, resources: tuple[Resource, ...]) -> float:
     return reserve
 
 
-def _start(fields: Fields, resources: tuple[Resource, ...]) -> tuple[float, ...]:
+def _worth_within(fields: Fields) -> float:
+    return fields.number("worth_within", schema.WORTH_WITHIN_RANGE, schema.WORTH_WITHIN)
+
+
+def _start(
+    fields: Fields, resources: tuple[Resource, ...], default: str = schema.START
+) -> tuple[float, ...]:
     """The first prices: `"zero"`, `"worth"`, or a table with one price for each resource."""
     if fields.has_table("start"):
         names = [r.name for r in resources]
         return _one_for_each(fields.table("start"), names, schema.START_RANGE)
-    if fields.choice("start", schema.STARTS, schema.START) == "zero":
+    if fields.choice("start", schema.STARTS, default) == "zero":
         return (0.0,) * len(resources)
     prices = []
     for resource in resources:

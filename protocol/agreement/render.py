@@ -29,7 +29,7 @@ _COMMENTS = {
     "share_objective": "members also release their objective, with noise",
     "objective_limit": "largest objective that a member can release",
     "start": "first prices: zero, worth, or a table with a price for each resource",
-    "step": "price rule: center without noise, worth with it; or one of the paper's",
+    "step": "price rule: center without noise, ball or worth with it; or one of the paper's",
     "step_size": "how far prices move in a round",
     "momentum": "fraction of the last price change that is added to the next",
     "nonnegative": "whether prices stay at 0 or above",
@@ -37,12 +37,14 @@ _COMMENTS = {
     "trade_limit": "no trade if the loss is not proved to be below this fraction of all worth",
     "answer_gap": "how far an answer may be from a member's best, as a fraction of all worth",
     "reserve": "fraction of each capacity that the rounds leave; 0 if all of it is needed",
+    "worth_within": "the best prices are probably within this factor of the first",
     "earlier": "rounds of an earlier session, to go on from: prices, then totals",
     "topology": "relay: messages go through the coordinator; mesh: directly",
     "patience_seconds": "a member stops after this much silence; it can resume later",
     "coordinator": "where members reach the coordinator",
     "unit": "unit of the capacity",
     "worth": "public estimate of this capacity's total value",
+    "spare": "fraction of the capacity that can be had in addition if need be",
     "span": "amount that shares, floors and endowments are fractions of",
     "operator": "who runs it; claims to quotas are sealed to this key",
     "overrun_price": "what a unit above the quota costs",
@@ -91,7 +93,7 @@ def _privacy_terms(agreement: Agreement) -> dict[str, Any]:
 
 def _pricing_terms(agreement: Agreement) -> dict[str, Any]:
     terms = vars(agreement.pricing) | {"start": _start_term(agreement)}
-    if agreement.pricing.step == "center":
+    if agreement.pricing.step in ("center", "ball"):
         terms |= {"momentum": None, "nonnegative": None}
     return terms
 

@@ -21,6 +21,7 @@ def require_consistent(agreement: Agreement) -> None:
     _require_distinct_keys(agreement)
     _require_matching_opposites(agreement.resources)
     _require_worth_for_step(agreement)
+    _require_ball_terms(agreement)
     for j in range(len(agreement.resources)):
         _require_floors_below_shares(agreement, j)
         _require_capacity_above_floors(agreement, j)
@@ -78,11 +79,37 @@ def _require_matching_opposites(resources: tuple[Resource, ...]) -> None:
 def _require_worth_for_step(agreement: Agreement) -> None:
     step = agreement.pricing.step
     for resource in agreement.resources:
-        if step in ("worth", "theorem") and not resource.worth:
+        if step in ("ball", "worth", "theorem") and not resource.worth:
             raise BadAgreement(
                 f"prices.step is {step!r}, but resource {resource.name!r} has no positive worth: "
                 "estimate the value of its whole capacity, or choose another step"
             )
+
+
+def _require_ball_terms(agreement: Agreement) -> None:
+    """Refuse the step `ball` without noisy totals, and terms that contradict or need it."""
+    spare = [r.name for r in agreement.resources if r.spare is not None]
+    if not agreement.ball:
+        if spare:
+            raise BadAgreement(
+                f"resource {spare[0]!r} has a spare fraction, which only the step 'ball' uses; "
+                "leave it out, or choose mode 'private' with reveal = 'totals'"
+            )
+        return
+    if agreement.privacy is None or agreement.mode != "private" or not agreement.masked:
+        raise BadAgreement(
+            "prices.step is 'ball', which is for mode 'private' with reveal = 'totals'; change "
+            "these, or choose another step"
+        )
+    if agreement.privacy.noise != "component":
+        raise BadAgreement(
+            f"privacy.noise is {agreement.privacy.noise!r}, but the step 'ball' has noise of its "
+            "own shape; leave it out"
+        )
+    if not any(agreement.pricing.start):
+        raise BadAgreement(
+            "prices.start is zero, but the step 'ball' changes prices by factors; choose 'worth'"
+        )
 
 
 def _require_floors_below_shares(agreement: Agreement, j: int) -> None:

@@ -27,7 +27,7 @@ MODES = ("exact", "private", "clipped")
 REVEALS = ("each", "totals")
 ACCOUNTANTS = ("exact", "paper")
 SHAPES = ("component", "norm")
-STEPS = ("center", "worth", "constant", "sqrt", "theorem")
+STEPS = ("center", "ball", "worth", "constant", "sqrt", "theorem")
 TOPOLOGIES = ("relay", "mesh")
 STARTS = ("zero", "worth")
 
@@ -87,6 +87,10 @@ START_RANGE = Range(-1e12, 1e12)
 """First prices. Larger ones are beyond what solvers accept."""
 
 CAPACITY_RANGE = Range(1e-9, 1e12)
+SPARE_RANGE = Range(0.0, 0.5)
+WORTH_WITHIN_RANGE = Range(1.1, 20.0)
+"""Step `ball`: prices stay within a factor of 20 of the worth."""
+
 WORTH_RANGE = Range(0.0, 1e15)
 OVERRUN_PRICE_RANGE = Range(0.0, 1e12)
 
@@ -137,10 +141,11 @@ def is_small_order(key: bytes) -> bool:
 REVEAL = "each"
 ACCOUNTANT = "exact"
 SHAPE = "component"
-STEP_EXACT, STEP_NOISY = "center", "worth"
+STEP_EXACT, STEP_TOTALS, STEP_NOISY = "center", "ball", "worth"
 START = "zero"
 TOPOLOGY = "relay"
 
+WORTH_WITHIN = 3.0
 COLLUDERS = 1
 OVERRUN = 0.05
 ALPHA = 1.5
@@ -179,6 +184,8 @@ are reported above it.
 
 DRAFT_MODE = "private"
 DRAFT_ROUNDS = 150
+DRAFT_BALL_ROUNDS = 60
+"""With the step `ball`, whose noise does not depend on the number of rounds."""
 DRAFT_ROUNDS_PER_RESOURCE = 4
 """Further rounds of an exact session for each resource. They cost no privacy."""
 

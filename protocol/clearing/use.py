@@ -44,16 +44,18 @@ def read_use(outcome: Outcome, text: str) -> dict[tuple[str, str], float]:
     resources = {r.name for r in outcome.agreement.resources}
     rows = list(csv.reader(text.splitlines()))
     if not rows or [cell.strip() for cell in rows[0]] != _COLUMNS:
-        raise BadCommand("--used: the first line must be member,resource,amount")
+        raise BadCommand("--used: the first line must be member,resource,amount, with commas")
     used: dict[tuple[str, str], float] = {}
     for number, row in enumerate(rows[1:], 2):
         cells = [cell.strip() for cell in row]
         if not any(cells):
             continue
-        if len(cells) != len(_COLUMNS) or cells[0] not in members or cells[1] not in resources:
-            raise BadCommand(
-                f"--used, line {number}: a member, a resource and an amount are needed"
-            )
+        if len(cells) != len(_COLUMNS):
+            raise BadCommand(f"--used, line {number}: three values are needed, with commas between")
+        if cells[0] not in members:
+            raise BadCommand(f"--used, line {number}: {cells[0]!r} is not a member")
+        if cells[1] not in resources:
+            raise BadCommand(f"--used, line {number}: {cells[1]!r} is not a resource")
         try:
             amount = float(cells[2])
         except ValueError:

@@ -19,6 +19,8 @@ import numpy as np
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
 from protocol.numeric import Floats, truncate_to_16_bits
+from protocol.privacy.axes import deviations
+from protocol.privacy.ball import ball
 from protocol.privacy.calibration import Calibration
 
 FIRST_ROUND = 0.1
@@ -41,7 +43,8 @@ class QuotaMargin:
     margin: tuple[float, ...]
     #: The fraction of the noisiest capacity that stays unused for that, if demands fill it.
     withheld: float
-    #: The fraction of a quota that is pro rata, from 0 to 1.
+    #: The fraction of a quota that is pro rata, from 0 to 1. With the step `ball` it is 1 if
+    #: nothing can be traded: then every member keeps its endowment.
     pro_rata: Fraction
 
 
@@ -50,8 +53,11 @@ def quota_margin(agreement: Agreement) -> QuotaMargin:
 
     The weights minimise z·σ·‖w‖ + Σ w_t·b_t over all w with Σ w_t = 1: what is withheld for
     noise plus what early rounds lose. The solution is w_t ∝ max(level − b_t, 0), with the level
-    at which the norm of the right-hand side is z·σ.
+    at which the norm of the right-hand side is z·σ. With the step `ball` the weights are those of
+    the privacy budget.
     """
+    if agreement.ball:
+        return _ball_margin(agreement)
     sigma, z = _totals_noise(agreement), deviations(agreement)
     noise = z * max(sigma)
     losses = _losses(sigma, agreement)
@@ -68,20 +74,16 @@ def quota_margin(agreement: Agreement) -> QuotaMargin:
     return QuotaMargin(weights, margin, withheld, Fraction(round(_FULL * pro_rata), _FULL))
 
 
-def deviations(agreement: Agreement) -> float:
-    """z: with the agreed risk, noise exceeds z standard deviations in at least one resource.
+def growing_weights(rounds: int) -> tuple[int, ...]:
+    """Step `ball`: w_t = t + 1, in proportion to the privacy budget of each round."""
+    return tuple(range(1, rounds + 1))
 
-    The noise of different resources is independent, so each may have 1 − (1 − risk)^(1/m).
-    """
-    risk = 0.0 if agreement.privacy is None else agreement.privacy.overrun or 0.0
-    if not risk:
-        return 0.0
-    each = -math.expm1(math.log1p(-risk) / len(agreement.resources))
-    low, high = 0.0, 40.0
-    for _ in range(64):
-        z = 0.5 * (low + high)
-        low, high = (z, high) if 0.5 * math.erfc(z / math.sqrt(2.0)) > each else (low, z)
-    return float(truncate_to_16_bits(high)) * (1.0 + 2.0**-15)
+
+def _ball_margin(agreement: Agreement) -> QuotaMargin:
+    public = ball(agreement)
+    margin = tuple(public.margin.tolist())
+    kept = Fraction(0 if public.trades else 1)
+    return QuotaMargin(growing_weights(agreement.rounds), margin, max(margin), kept)
 
 
 def _totals_noise(agreement: Agreement) -> list[float]:

@@ -10,6 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
+from protocol.agreement.endowment import endowment
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
 from protocol.errors import InternalError
@@ -23,6 +24,7 @@ from protocol.outcome.allocation_rule import (
     noisy_rule,
     weighted_sums,
 )
+from protocol.outcome.ball_quota import ball_prices, ball_rule
 from protocol.outcome.consistency import Inconsistency, inconsistencies
 from protocol.outcome.margin import QuotaMargin, quota_margin
 from protocol.outcome.replay import round_states
@@ -67,11 +69,13 @@ class Outcome:
     def prices(self) -> Floats:
         """The prices of the outcome, which plans and payments use.
 
-        With the centre rule, the weighted prices. With shared objectives, those of the best noisy
-        dual value. Otherwise the mean over the last half of the rounds.
+        With the centre rule and the step `ball`, the weighted prices. With shared objectives,
+        those of the best noisy dual value. Otherwise the mean over the last half of the rounds.
         """
         if self.certificate is not None:
             return self.certificate.prices / quantities(self.agreement).capacity
+        if self.agreement.ball:
+            return ball_prices(self.path, self.rounds)
         return self.average_prices if self.best_dual is None else self.best_dual[1]
 
     @property
@@ -212,6 +216,8 @@ class Outcome:
     @cached_property
     def rule(self) -> AllocationRule:
         """The rule by which each member computes its own quota, if releases are masked."""
+        if self.agreement.ball:
+            return ball_rule(self.agreement, self.totals)
         if self.agreement.privacy is not None:
             return noisy_rule(self.agreement, self.totals)
         if self.no_trade:
@@ -235,7 +241,7 @@ class Outcome:
     @cached_property
     def endowment(self) -> Ticks:
         """Members by resources: what each member brings, in ticks."""
-        return payment.endowment(self.agreement)
+        return endowment(self.agreement)
 
     @cached_property
     def payments(self) -> Floats:

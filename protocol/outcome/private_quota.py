@@ -12,11 +12,12 @@ from fractions import Fraction
 
 import numpy as np
 
+from protocol.agreement.endowment import endowment
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
 from protocol.numeric import Floats, Ticks
 from protocol.outcome.allocation_rule import AllocationRule, weighted_sums
-from protocol.outcome.payments import endowment, unit_of_money
+from protocol.outcome.payments import unit_of_money
 
 
 @dataclass(frozen=True, repr=False, eq=False)

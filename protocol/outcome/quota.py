@@ -40,11 +40,6 @@ def quota(agreement: Agreement, y: Floats, s: Floats) -> Ticks:
     return _split(agreement, posterior_mean(y, s, quantities(agreement).share_ticks))
 
 
-def prorata(agreement: Agreement) -> Ticks:
-    """The split that ignores all releases: in proportion to the members' shares."""
-    return _split(agreement, quantities(agreement).share_ticks)
-
-
 def weighted_quota(agreement: Agreement, released: Ticks, weights: Sequence[int]) -> Ticks:
     """Members by resources: the quotas from releases without noise, rounds first.
 
@@ -103,17 +98,19 @@ def _variance(agreement: Agreement, demands: Ticks) -> Floats:
         return total
     calibration, caps = Calibration(agreement), first_caps(agreement)
     squares = _squares(calibration, caps)
-    for values in demands:
+    for number, values in enumerate(demands, start=1):
         total = total + squares
         if agreement.mode == "clipped":
             squares = _squares(calibration, next_caps(agreement, values))
+        elif agreement.ball:
+            squares = _squares(calibration, caps, number)
     return total
 
 
-def _squares(calibration: Calibration, caps: Ticks) -> Floats:
+def _squares(calibration: Calibration, caps: Ticks, round: int = 0) -> Floats:  # noqa: A002
     """σ² of one round; if releases are masked, in one row for the total."""
     agreement = calibration.agreement
-    sigma = calibration.scales(caps)[:, : len(agreement.resources)]
+    sigma = calibration.scales(caps, round)[:, : len(agreement.resources)]
     squares: Floats = sigma * sigma
     return column_sums(squares)[None] if agreement.masked else squares
 

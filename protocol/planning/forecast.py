@@ -6,18 +6,20 @@ From the agreement alone. Never here: sentences (`verdict`), released or private
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from protocol.agreement import schema
-from protocol.agreement.model import Agreement, Member, Privacy
+from protocol.agreement.model import Agreement, Member, Pricing, Privacy
 from protocol.agreement.quantities import quantities
 from protocol.errors import BadAgreement
 from protocol.outcome.margin import quota_margin
 from protocol.planning.privacy_statement import payment_cost, session_cost
 from protocol.pricing import subgradient
 from protocol.privacy.accountant import finite
+from protocol.privacy.axes import half_axes
 from protocol.privacy.calibration import Calibration
 from protocol.privacy.sensitivity import first_caps
 from protocol.wire.codec import release_bytes
@@ -26,6 +28,8 @@ FAINT, CLEAR = 1.0, 0.1
 """The verdict is at least that word if the noise left in the total is at most this fraction of the
 capacity."""
 
+Enough = Callable[[Agreement], bool]
+
 HARDLY_LESS = 0.95
 """Masked totals are worth their risk only if their noise is below this fraction of the other."""
 
@@ -33,16 +37,18 @@ HARDLY_LESS = 0.95
 def forecast(agreement: Agreement) -> dict[str, Any]:
     """The figures of `protocol plan`. Noise is that of the noisiest party and resource."""
     noise, T = Noise.of(agreement), agreement.rounds
+    left = noise.left
     return {
         "digest": agreement.digest.hex(),
         "party_release": noise.party,
-        "party_average": noise.party / math.sqrt(T),
+        "party_average": noise.party * left,
         "total_release": noise.total,
-        "total_average": noise.total / math.sqrt(T),
-        "party_average_over_share": None if agreement.masked else noise.share / math.sqrt(T),
+        "total_average": noise.total * left,
+        "party_average_over_share": None if agreement.masked else noise.share * left,
         **_theorem(agreement),
         "guessed": None if agreement.privacy is None else session_cost(agreement).guessed,
         "needed": _needed(agreement),
+        "trades": trades(agreement) if agreement.ball else None,
         "reveal": agreement.reveal,
         "each": forecast_individual(agreement),
         "totals": forecast_masked(agreement),
@@ -64,26 +70,30 @@ class Noise:
     share: float
     #: Of the total of all releases, as a fraction of the capacity.
     total: float
+    #: What is left of these in the average over all rounds.
+    left: float
 
     @classmethod
     def of(cls, agreement: Agreement) -> "Noise":
-        scales = Calibration(agreement).scales(first_caps(agreement))
+        calibration = Calibration(agreement)
+        scales = calibration.scales(first_caps(agreement))
         sigma = scales[:, : len(agreement.resources)] / agreement.ticks
         return cls(
             party=float(sigma.max()),
             share=float((sigma / np.maximum(quantities(agreement).share, 1e-12)).max()),
             total=float(np.sqrt((sigma**2).sum(axis=0)).max()),
+            left=calibration.left_in_average,
         )
 
 
 def forecast_individual(agreement: Agreement) -> dict[str, Any]:
     """Forecast with releases that others can read one by one."""
     budget = agreement.privacy and replace(agreement.privacy, colluders=None, overrun=None)
-    noise = Noise.of(replace(agreement, reveal="each", privacy=budget))
-    return {
-        "total_release": noise.total,
-        "total_average": noise.total / math.sqrt(agreement.rounds),
-    }
+    pricing = agreement.pricing
+    if agreement.ball:
+        pricing = replace(pricing, step="worth", worth_within=None)
+    noise = Noise.of(replace(agreement, reveal="each", privacy=budget, pricing=pricing))
+    return {"total_release": noise.total, "total_average": noise.total * noise.left}
 
 
 def forecast_masked(agreement: Agreement) -> dict[str, Any] | None:
@@ -95,7 +105,12 @@ def forecast_masked(agreement: Agreement) -> dict[str, Any] | None:
     unmaskable = agreement.truncate or agreement.objective_limit is not None
     if len(agreement.members) < schema.LEAST_MASKED or agreement.mode == "clipped" or unmaskable:
         return None
-    masked = replace(agreement, reveal="totals", privacy=_masked_budget(agreement))
+    masked = replace(
+        agreement,
+        reveal="totals",
+        privacy=_masked_budget(agreement),
+        pricing=_masked_pricing(agreement),
+    )
     if masked.privacy is None:
         return {"total_release": 0.0, "total_average": 0.0}
     try:
@@ -106,7 +121,7 @@ def forecast_masked(agreement: Agreement) -> dict[str, Any] | None:
     agreed, most = masked.privacy.colluders or schema.COLLUDERS, len(masked.members) - 1
     return {
         "total_release": noise.total,
-        "total_average": noise.total / math.sqrt(agreement.rounds),
+        "total_average": noise.total * noise.left,
         "party_release": noise.party,
         "colluders": agreed,
         "epsilon_against": {
@@ -114,6 +129,7 @@ def forecast_masked(agreement: Agreement) -> dict[str, Any] | None:
             for count in sorted({agreed, min(agreed + 1, most), most})
         },
         "payment_epsilon": finite(paid.epsilon(delta)) if paid else masked.privacy.epsilon,
+        "step": masked.pricing.step,
         "payment_guessed": (paid or session_cost(masked)).guessed,
         "overrun": masked.privacy.overrun,
         "quota_kept": margin.withheld,
@@ -126,6 +142,15 @@ def _masked_budget(agreement: Agreement) -> Privacy | None:
     if budget is None or budget.colluders is not None:
         return budget
     return replace(budget, colluders=schema.COLLUDERS, overrun=schema.OVERRUN)
+
+
+def _masked_pricing(agreement: Agreement) -> Pricing:
+    """With noise the step `worth` of single releases becomes the default step for totals."""
+    pricing = agreement.pricing
+    if agreement.masked or agreement.privacy is None or pricing.step != "worth":
+        return pricing
+    start = tuple((r.worth or 0.0) / r.measure for r in agreement.resources)
+    return Pricing(step="ball", worth_within=schema.WORTH_WITHIN, start=start)
 
 
 def better_reveal(agreement: Agreement) -> str | None:
@@ -143,7 +168,7 @@ def _theorem(agreement: Agreement) -> dict[str, float | None]:
     """What thm:convergence promises of the best round, if it applies."""
     gap = step = over_worth = None
     # The centre rule has its certificate instead, and the theorem excludes adaptive caps.
-    applies = agreement.mode != "clipped" and agreement.pricing.step != "center"
+    applies = agreement.mode != "clipped" and agreement.pricing.step not in ("center", "ball")
     guess = quantities(agreement).worth
     if guess is not None and applies:
         M = subgradient.prices_distance(agreement)
@@ -163,63 +188,69 @@ def _needed(agreement: Agreement) -> dict[str, dict[str, float | int | None]] | 
     """
     if agreement.privacy is None:
         return None
+    if agreement.ball:
+        return {"trade": _ways(agreement, trades)}
     return {
-        word: {
-            "epsilon": _least_epsilon(agreement, limit),
-            "rounds": _fewest_rounds(agreement, limit),
-            "members": _fewest_members(agreement, limit),
-        }
+        word: _ways(agreement, partial(_quiet, limit=limit))
         for word, limit in (("faint", FAINT), ("clear", CLEAR))
     }
 
 
-def _total(agreement: Agreement) -> float:
-    """The noise left in the total, averaged over all rounds; infinite if it is refused."""
+def _ways(agreement: Agreement, enough: Enough) -> dict[str, float | int | None]:
+    return {
+        "epsilon": _least_epsilon(agreement, enough),
+        "rounds": None if agreement.ball else _fewest_rounds(agreement, enough),
+        "members": _fewest_members(agreement, enough),
+    }
+
+
+def trades(agreement: Agreement) -> bool:
+    """Step `ball`: whether the noise leaves something to trade."""
+    return bool(half_axes(agreement).any())
+
+
+def _quiet(agreement: Agreement, *, limit: float) -> bool:
+    """Whether the noise left in the total, averaged over all rounds, is at most `limit`."""
     try:
-        return Noise.of(agreement).total / math.sqrt(agreement.rounds)
+        noise = Noise.of(agreement)
     except BadAgreement:
-        return math.inf
+        return False
+    return noise.total * noise.left <= limit
 
 
-def _least_epsilon(agreement: Agreement, limit: float) -> float | None:
+def _least_epsilon(agreement: Agreement, enough: Enough) -> float | None:
     """To three digits, rounded up."""
 
-    def enough(epsilon: float) -> bool:
+    def with_epsilon(epsilon: float) -> bool:
         budget = agreement.privacy and replace(agreement.privacy, epsilon=epsilon)
-        return _total(replace(agreement, privacy=budget)) <= limit
+        return enough(replace(agreement, privacy=budget))
 
-    if not enough(schema.MOST_EPSILON):
+    if not with_epsilon(schema.MOST_EPSILON):
         return None
     low, high = math.log10(schema.LEAST_EPSILON), math.log10(schema.MOST_EPSILON)
     while high - low > 1e-4:
         middle = (low + high) / 2.0
-        low, high = (low, middle) if enough(10.0**middle) else (middle, high)
+        low, high = (low, middle) if with_epsilon(10.0**middle) else (middle, high)
     size = 10.0 ** (math.floor(high) - 2)
     return min(schema.MOST_EPSILON, float(f"{math.ceil(10.0**high / size) * size:.3g}"))
 
 
-def _fewest_rounds(agreement: Agreement, limit: float) -> int | None:
+def _fewest_rounds(agreement: Agreement, enough: Enough) -> int | None:
     """Usually None: the noise of a release grows as fast as averaging reduces it."""
-
-    def enough(rounds: int) -> bool:
-        return _total(replace(agreement, rounds=rounds)) <= limit
-
-    return _first(enough, schema.MAX_ROUNDS)
+    return _first(lambda rounds: enough(replace(agreement, rounds=rounds)), schema.MAX_ROUNDS)
 
 
-def _fewest_members(agreement: Agreement, limit: float) -> int | None:
+def _fewest_members(agreement: Agreement, enough: Enough) -> int | None:
     """A multiple of the present number. None with adaptive caps, which follow no proportion."""
     if agreement.mode == "clipped":
         return None
     count = len(agreement.members)
 
-    def enough(times: int) -> bool:
-        smaller = [_smaller(member, times) for member in agreement.members]
-        if agreement.masked:  # here the noise of each member depends on their number
-            return _total(replace(agreement, members=tuple(smaller * times))) <= limit
-        return math.sqrt(times) * _total(replace(agreement, members=tuple(smaller))) <= limit
+    def as_many(times: int) -> bool:
+        smaller = tuple(_smaller(member, times) for member in agreement.members)
+        return enough(replace(agreement, members=smaller * times))
 
-    times = _first(enough, schema.MAX_MEMBERS // count)
+    times = _first(as_many, schema.MAX_MEMBERS // count)
     return None if times is None else times * count
 
 
@@ -227,6 +258,7 @@ def _smaller(member: Member, times: int) -> Member:
     return replace(
         member,
         share=tuple(fraction / times for fraction in member.share),
+        endowment=tuple(fraction / times for fraction in member.endowment),
         floor=tuple(fraction / times for fraction in member.floor),
     )
 

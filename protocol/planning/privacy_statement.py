@@ -29,11 +29,12 @@ def statement(agreement: Agreement) -> str:
     if p is None:
         return "none: mode 'exact' shows the demands without noise"
     if agreement.masked:
+        shape = "noise for a ball" if agreement.ball else f"{p.noise} noise"
         who = "any one other member" if p.colluders == 1 else f"any {p.colluders} other members"
         return (
             "all that the messages of a session reveal about a party's data is "
             f"(ε={p.epsilon:g}, δ={p.delta:g})-differentially private ({p.accountant} accountant, "
-            f"{p.noise} noise) against {who}, the coordinator and everybody outside, together. "
+            f"{shape}) against {who}, the coordinator and everybody outside, together. "
             "This holds if the remaining members add their noise as agreed, and if X25519, BLAKE2b "
             "and ChaCha20 are not broken"
         )
@@ -113,10 +114,12 @@ def payment_cost(agreement: Agreement) -> PrivacyCost | None:
 
     None if payments follow from public numbers. Guarantee: with noisy totals, a payment is
     computed from numbers that carry the company's own noise. It reveals no more than all other
-    members together know (PRIVACY.md §11).
+    members together know (PRIVACY.md §11). With the step `ball` it carries no noise (§15).
     """
     if agreement.privacy is None or not agreement.masked or by_shares(agreement):
         return None
+    if agreement.ball:
+        return PrivacyCost(mu_squared=math.inf)  # it carries no noise at all
     return Calibration(agreement).against(len(agreement.members) - 1)
 
 
@@ -131,6 +134,16 @@ _NOISY = (
 _BY_SHARES = (
     "Prices follow from the noisy totals alone. The noise is so large here that quotas are pro "
     "rata. Quotas and payments follow from public numbers, and cost no further privacy."
+)
+_ENDOWED = (
+    "The noise would be so large here that every company keeps its endowment and pays nothing. "
+    "Messages, quotas and payments follow from the agreement alone, and reveal nothing."
+)
+_UNCOVERED = (
+    "Prices follow from the noisy totals alone, and cost no further privacy. Quotas and payments "
+    "do cost: both follow from a company’s own demands without noise. A person who sees what the "
+    "company may use, or uses, learns its average demand. A person who moves its payment learns "
+    "what it bought, in money. No guarantee covers either."
 )
 _OWN = (
     "Prices follow from the noisy totals alone, and cost no further privacy. Quotas do cost: a "
@@ -150,7 +163,9 @@ def unprotected(agreement: Agreement) -> list[str]:
         return [_NOISY]
     paid = payment_cost(agreement)
     if paid is None:
-        return [_BY_SHARES]
+        return [_ENDOWED if agreement.ball else _BY_SHARES]
+    if agreement.ball:
+        return [_UNCOVERED]
     payment = (
         "A company’s payment carries only the company’s own noise. A person who handles the money "
         "learns from it as much as all other companies together could: up to "

@@ -15,13 +15,16 @@ from typing import Protocol
 
 import numpy as np
 
+from protocol.agreement import schema
+from protocol.agreement.endowment import endowment
 from protocol.agreement.model import Agreement, Pricing
 from protocol.agreement.quantities import quantities
 from protocol.agreement.schema import DRAFT_ROUNDS, RESERVE, TOLERANCE
 from protocol.numeric import Floats, Ticks
+from protocol.outcome.ball_quota import levied
+from protocol.outcome.member_allocation import member_allocation
 from protocol.outcome.outcome import Outcome
-from protocol.outcome.payments import endowment
-from protocol.outcome.private_quota import allocate
+from protocol.privacy.ball import Ball, ball, clip
 from protocol.privacy.calibration import Calibration
 from protocol.privacy.sensitivity import floor_ticks
 from protocol.rounds import RoundEngine
@@ -35,6 +38,8 @@ MOST_ROUNDS = 6_000
 MOST_NUMBERS = 20_000_000
 """Limit on the numbers that all companies release in all sessions."""
 
+_HALVINGS = 30
+_NEGLIGIBLE = 1e-4  # a smaller loss, as a fraction of what a company earns alone, is none
 _STEPS = 12  # of each company's demand for each resource
 _APPETITE = (1.0, 3.0)  # demand at price 0, over the pro rata quota
 _KEENNESS = 2.0  # the largest factor between a company's mean value and the worth
@@ -109,6 +114,40 @@ class Companies:
         return float((np.clip(1.0 - begins, 0.0, sizes) * values).sum())
 
 
+@dataclass(frozen=True)
+class InBalls:
+    """Invented companies that answer within their balls (step `ball`)."""
+
+    companies: Companies
+    limits: Ball
+
+    def demand(self, y: Floats) -> Floats:
+        """The best point of each company's ball, as fractions of the capacities.
+
+        There each step is worth its price plus 2ρ·(s − centre)/A². Bisection finds the ρ at which
+        the ball just holds the point.
+        """
+        center, axes = self.limits.center / schema.TICKS, self.limits.axes / schema.TICKS
+        sizes, values = self.companies.sizes, self.companies.values
+        begins = np.cumsum(sizes, axis=2) - sizes
+        above = (values - y[None, :, None]) * (axes * axes)[:, :, None]
+
+        def outside(s: Floats) -> Floats:
+            apart = np.where(axes > 0.0, (s - center) / np.maximum(axes, 1e-12), 0.0)
+            size: Floats = np.sqrt((apart * apart).sum(axis=1))
+            return size
+
+        low, high = np.zeros(len(center)), np.full(len(center), 1e3 * float(y.max()))
+        for _ in range(_HALVINGS):
+            rho = 0.5 * (low + high)
+            best = center[:, :, None] + above / np.maximum(rho, 1e-300)[:, None, None]
+            s = np.clip(best - begins, 0.0, sizes).sum(axis=2)
+            far = outside(s) > 1.0
+            low, high = np.where(far, rho, low), np.where(far, high, rho)
+        taken = self.companies.demand(y)
+        return np.where((outside(taken) <= 1.0)[:, None], taken, s)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Expected:
     """The results of all sessions, compared with what the companies earn alone.
@@ -127,6 +166,12 @@ class Expected:
     placebo_gain: float
     #: The fraction of companies that are better off than alone, after payment.
     better: float
+    #: The fraction that is worse off by more than a ten-thousandth, and the largest such loss as a
+    #: fraction of what the company earns alone.
+    worse: float
+    worst: float
+    #: What all companies together earn alone in one session, in money.
+    alone: float
 
     @property
     def kept(self) -> float:
@@ -152,24 +197,27 @@ def expected(
     if count < 2 or agreement.objective_limit is not None:
         return None
     markets = [Companies.drawn(among or agreement, number) for number in range(count)]
-    played = [play(agreement, market, number) for number, market in enumerate(markets)]
+    answering = [
+        InBalls(market, ball(agreement)) if agreement.ball else market for market in markets
+    ]
+    played = [play(agreement, market, number) for number, market in enumerate(answering)]
     splits = [split(outcome, demands) for outcome, demands in played]
     brought = endowment(agreement) / agreement.ticks
     alone = [market.earned(brought) for market in markets]
     total_alone = math.fsum(float(a.sum()) for a in alone)
 
-    def results(shift: int) -> tuple[float, float]:
-        """The gain and the fraction of companies better off, with own splits or shifted ones."""
-        gained, better = 0.0, 0
+    def results(shift: int) -> tuple[float, Floats]:
+        """The gain, and what each company gains of what it has alone, by own or shifted splits."""
+        gained, nets = 0.0, list[Floats]()
         for number, market in enumerate(markets):
             quota, payments = splits[(number + shift) % count]
             earned = market.earned(quota / agreement.ticks)
             gained += float((earned - alone[number]).sum())
             net = earned - payments - alone[number]
-            better += int((net > 1e-9 * np.abs(alone[number])).sum())
-        return gained / total_alone, better / (count * len(agreement.members))
+            nets.append(net / np.maximum(np.abs(alone[number]), 1e-300))
+        return gained / total_alone, np.concatenate(nets)
 
-    gain, better = results(0)
+    gain, nets = results(0)
     placebo_gain, _ = results(1)
     best = math.fsum(market.best for market in markets)
     return Expected(
@@ -178,7 +226,10 @@ def expected(
         possible=best / total_alone - 1.0,
         gain=gain,
         placebo_gain=placebo_gain,
-        better=better,
+        better=float((nets > 1e-9).mean()),
+        worse=float((nets < -_NEGLIGIBLE).mean()),
+        worst=max(0.0, -float(nets.min())),
+        alone=total_alone / count,
     )
 
 
@@ -202,19 +253,14 @@ def split(outcome: Outcome, demands: Ticks) -> tuple[Ticks, Floats]:
     if not outcome.agreement.masked:
         return outcome.quota, outcome.payments
     allocations = [
-        allocate(
-            outcome.agreement,
-            outcome.rule,
-            row,
-            demands=demands[:, row],
-            unmasked=outcome.released[:, row],
-            totals=outcome.totals,
-            prices=outcome.prices,
-        )
+        member_allocation(outcome, row, demands=demands[:, row], unmasked=outcome.released[:, row])
         for row in range(len(outcome.agreement.members))
     ]
-    quotas, payments = zip(*((own.quota, own.payment) for own in allocations), strict=True)
-    return np.array(quotas), np.array(payments)
+    quotas = np.array([own.quota for own in allocations])
+    payments = np.array([own.payment for own in allocations])
+    if outcome.agreement.ball:
+        payments = levied(outcome.agreement, outcome.prices, payments)
+    return quotas, payments
 
 
 def play(agreement: Agreement, companies: Market, number: int) -> tuple[Outcome, Ticks]:
@@ -228,11 +274,13 @@ def play(agreement: Agreement, companies: Market, number: int) -> tuple[Outcome,
     while not state.over:
         wanted = companies.demand(state.prices.current * quantities(agreement).capacity)
         values = np.minimum(np.rint(wanted * agreement.ticks).astype(np.int64), state.caps)
+        if agreement.ball:
+            values = _clipped(ball(agreement), values)
         demands.append(values)
         if agreement.privacy is not None:
             draw = number.to_bytes(4, "big") + state.round.to_bytes(4, "big")
             seed = agreement.digest + b"noise" + draw
-            sigma = calibration.scales(state.caps)[:, :m]
+            sigma = calibration.scales(state.caps, state.round)[:, :m]
             values = values + np.rint(sigma * _normal(seed, *values.shape)).astype(np.int64)
         if agreement.truncate:
             values = np.clip(values, floor_ticks(agreement), agreement.ticks)
@@ -247,6 +295,12 @@ def play(agreement: Agreement, companies: Market, number: int) -> tuple[Outcome,
         sealed=True,
     )
     return outcome, np.array(demands)
+
+
+def _clipped(limits: Ball, values: Ticks) -> Ticks:
+    """The demands of all companies, clipped to their balls as gates clip them."""
+    rows = zip(values.tolist(), limits.center.tolist(), limits.axes.tolist(), strict=True)
+    return np.array([clip(*row) for row in rows], dtype=np.int64)
 
 
 def _uniform(seed: bytes, *shape: int) -> Floats:

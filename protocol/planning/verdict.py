@@ -4,7 +4,6 @@ From the agreement alone. Never here: figures of their own (`forecast`), release
 numbers.
 """
 
-import math
 from typing import Any
 
 from protocol.agreement.model import Agreement
@@ -12,6 +11,7 @@ from protocol.agreement.quantities import quantities
 from protocol.outcome.margin import quota_margin
 from protocol.planning.forecast import CLEAR, FAINT, Noise, forecast
 from protocol.planning.incentives import incentives
+from protocol.privacy.ball import ball
 
 FAR_APART = 10.0
 """Warn if the largest capacity, as a number, is at least this many times the smallest."""
@@ -58,9 +58,10 @@ def duration(agreement: Agreement) -> str:
     lengths = ((3600.0, "hours"), (60.0, "minutes"), (1.0, "seconds"))
     size, unit = next((length for length in lengths if seconds >= 2.0 * length[0]), lengths[-1])
     most = "at most " if agreement.pricing.step == "center" else ""
+    late = "its centre, and trades nothing in that round" if agreement.ball else "no demand"
     return (
         f"at {pace:g} s a round, all releases take {most}{seconds / size:.3g} {unit}, plus network "
-        "time; if a solver is not ready in time, its company releases no demand"
+        f"time; if a solver is not ready in time, its company releases {late}"
     )
 
 
@@ -77,8 +78,10 @@ def verdict(agreement: Agreement) -> str:
             "Verdict: no noise and no privacy guarantee. The releases show each company's demand "
             "at every price. Choose mode 'private' if that must stay hidden."
         )
-    noise, rounds = Noise.of(agreement), math.sqrt(agreement.rounds)
-    total, share = noise.total / rounds, noise.share / rounds
+    if agreement.ball:
+        return _ball_verdict(agreement)
+    noise = Noise.of(agreement)
+    total, share = noise.total * noise.left, noise.share * noise.left
     single = "" if agreement.masked else f" (on one party's demand {share:.3g} times its share)"
     average = (
         f"Averaged over all {agreement.rounds} rounds, the noise on the total demand is "
@@ -95,6 +98,26 @@ def verdict(agreement: Agreement) -> str:
         return f"Verdict: faint. {average}{single}. Prices will follow the data roughly. {quotas}"
     quotas = f" Prices will follow the data. {_quotas(agreement)}" if agreement.masked else ""
     return f"Verdict: clear. {average}{single}.{quotas}"
+
+
+def _ball_verdict(agreement: Agreement) -> str:
+    """Whether the noise leaves something to gain, in one sentence, and how much it withholds."""
+    public = ball(agreement)
+    if not public.trades:
+        return (
+            "Verdict: the noise leaves nothing to gain. For so few members and this epsilon, what "
+            "must be withheld for noise is more than trading brings, so every member keeps its "
+            "endowment. Agree on a larger epsilon, admit more members, or state a spare fraction "
+            "of the capacities."
+        )
+    reach, withheld = public.reach.max(), float(public.margin.max())
+    spare = "" if not any(r.spare for r in agreement.resources) else " beyond the spare fraction"
+    return (
+        "Verdict: the noise leaves room to trade. Members can trade up to "
+        f"{100.0 * min(reach, 1.0):.0f} % of what they bring, and about {100.0 * withheld:.0f} % "
+        f"of a capacity is withheld for noise{spare}. Trading pays if the members' needs are so "
+        "different that it brings more than that. `protocol plan` tries it with invented companies."
+    )
 
 
 def _quotas(agreement: Agreement) -> str:

@@ -5,8 +5,8 @@ rounded one. So all machines get the same bits. Never here: BLAS, float reductio
 private numbers.
 
 Symbols of the paper: λ prices, c capacities, ν step, γ momentum. The default rules (`center`,
-`worth`) work in y = λ·c, money for a whole capacity, so that units do not matter. `constant`,
-`sqrt` and `theorem` are the paper's and work in λ.
+`ball`) and `worth` work in y = λ·c, money for a whole capacity, so that units do not matter.
+`constant`, `sqrt` and `theorem` are the paper's and work in λ.
 """
 
 import math
@@ -18,6 +18,7 @@ from protocol.agreement import schema
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
 from protocol.numeric import Floats, Ticks, truncate_to_16_bits
+from protocol.pricing.ball_rule import BallPrices, BallRule
 from protocol.pricing.center import Center, CenterRule
 from protocol.pricing.cutting_planes import Cuts
 from protocol.pricing.subgradient import convergence_step, gradient_bound, prices_distance
@@ -38,6 +39,8 @@ class Prices:
     previous: Floats
     #: The state of the centre rule; None for other rules.
     center: Center | None = None
+    #: The state of the step `ball`; None for other rules.
+    ball: BallPrices | None = None
 
 
 class PriceRule:
@@ -48,6 +51,7 @@ class PriceRule:
         self._pricing = agreement.pricing
         self._start: Floats = np.array(self._pricing.start)
         self._center = _center_rule(agreement) if self._pricing.step == "center" else None
+        self._ball = BallRule(agreement) if agreement.ball else None
         self._size = self._pricing.step_size or 0.0
         if self._pricing.step in ("worth", "theorem"):
             step = convergence_step(
@@ -62,6 +66,8 @@ class PriceRule:
         """λ(0)."""
         if self._center is not None:
             return self._prices_of(0, self._center.first, self._start)
+        if self._ball is not None:
+            return self._ball_prices(0, self._ball.first, self._start)
         return Prices(0, self._start, self._start)
 
     def step_size(self, round: int) -> float:  # noqa: A002
@@ -69,10 +75,13 @@ class PriceRule:
         return self._size / math.sqrt(round + 1) if self._pricing.step == "sqrt" else self._size
 
     def next(self, prices: Prices, totals: Ticks) -> Prices:
-        """λ(t+1) = λ(t) − ν(t)·(c − Σ s̃) + γ·(λ(t) − λ(t−1)), from Σ s̃ in ticks; or the centre."""
+        """λ(t+1) = λ(t) − ν(t)·(c − Σ s̃) + γ·(λ(t) − λ(t−1)), from Σ s̃ in ticks; or other rules."""
         if self._center is not None and prices.center is not None:
             after = self._center.next(prices.center, totals)
             return self._prices_of(prices.round + 1, after, prices.current)
+        if self._ball is not None and prices.ball is not None:
+            moved_to = self._ball.next(prices.ball, prices.round, totals)
+            return self._ball_prices(prices.round + 1, moved_to, prices.current)
         ticks, capacity = self._agreement.ticks, quantities(self._agreement).capacity
         excess = (totals - ticks).astype(np.float64) / ticks
         step = self.step_size(prices.round)
@@ -88,6 +97,10 @@ class PriceRule:
     def _prices_of(self, round: int, center: Center, previous: Floats) -> Prices:  # noqa: A002
         asked = center.prices / quantities(self._agreement).capacity
         return Prices(round, asked, previous, center=center)
+
+    def _ball_prices(self, round: int, ball: BallPrices, previous: Floats) -> Prices:  # noqa: A002
+        asked = ball.money / quantities(self._agreement).capacity
+        return Prices(round, asked, previous, ball=ball)
 
 
 def rounds_to_carry(agreement: Agreement, prices: Prices) -> tuple[tuple[float, ...], ...]:

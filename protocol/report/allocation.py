@@ -13,16 +13,19 @@ import numpy as np
 
 from protocol.agreement.quantities import quantities
 from protocol.numeric import apportion, round_to_sum
+from protocol.outcome.ball_quota import expected_levy
 from protocol.outcome.outcome import Outcome
 from protocol.report.format import (
     ROWS,
     amount_text,
     capacity_count,
     decimals_of,
+    figure,
     fixed,
     fixed_percent,
     in_currency,
     left_out,
+    money,
     titled,
 )
 from protocol.report.html import Content, bar, grid, number, section, small, table
@@ -57,9 +60,25 @@ def masked_allocation(outcome: Outcome) -> Element:
         *left_out(len(rows), len(agreement.resources), "resources"),
         "A company pays if its quota is worth more than what it brings, at the prices of the "
         "outcome. If it is worth less, the company is paid. Each company computes its own "
-        "payment and sends it to no one; the person who moves the money sees it. All payments "
-        "together are zero, except for rounding: less than a hundred-millionth of what all "
-        "capacities are worth.",
+        "payment and sends it to no one; the person who moves the money sees it. "
+        + _sum_of_payments(outcome),
+    )
+
+
+def _sum_of_payments(outcome: Outcome) -> str:
+    """What all payments add up to, if only totals can be read."""
+    agreement = outcome.agreement
+    if not agreement.ball or not outcome.quota_risk:
+        return (
+            "All payments together are zero, except for rounding: less than a hundred-millionth of "
+            "what all capacities are worth."
+        )
+    levy = money(agreement, figure(expected_levy(agreement, outcome.totals, outcome.path)))
+    return (
+        "A payment is what the company bought in each round beyond its centre, at the prices of "
+        "that round. So payments need not add up to zero. The person who moves the money collects "
+        f"what they lack, about {levy} by the public totals, in proportion to what the companies "
+        "bring. If the amount is negative, it is returned."
     )
 
 
@@ -76,6 +95,11 @@ def _masked_rule(outcome: Outcome) -> str:
             "It is the company’s average demand, plus a part of what is left over, in proportion "
             "to what the company may claim. If all companies answered truthfully, the quotas of a "
             f"resource never add up to more than its capacity. {_UNUSED}"
+        )
+    if not outcome.quota_risk and outcome.agreement.ball:
+        return (
+            "The noise in the totals would be so large that nothing is traded: each quota is what "
+            "the company brings."
         )
     if outcome.quota_margin is None or not outcome.quota_risk:
         return (

@@ -8,6 +8,7 @@ from xml.etree.ElementTree import Element
 import numpy as np
 
 from protocol.numeric import Floats
+from protocol.outcome.ball_quota import noise_left
 from protocol.outcome.outcome import Outcome
 from protocol.report.format import counted, figure, left_out, money, per, percent, price_rule
 from protocol.report.html import element, grid, section
@@ -146,6 +147,10 @@ def _average_note(outcome: Outcome, j: int) -> str:
     count = outcome.averaged_rounds
     if not count:
         return "no average yet"
+    if outcome.agreement.ball:
+        note = f"average used for the quotas: {percent(_weighted_overrun(outcome, j), signed=True)}"
+        left = float(noise_left(outcome.agreement, count)[j])
+        return f"{note}, noise ±{percent(left)}" if left else note
     mean, noise = outcome.average
     excess = math.fsum(mean[:, j]) / outcome.agreement.ticks - 1.0
     spread = math.sqrt(math.fsum(noise[:, j] ** 2)) / outcome.agreement.ticks

@@ -39,7 +39,7 @@ from protocol.report.html import (
 )
 from protocol.report.plan_trials import Variant, gain_in_short, gain_percent, trials
 from protocol.report.public import NOT_HIDDEN, budget_text, guarantee, members_table
-from protocol.report.terminal import unmet
+from protocol.report.terminal import recipients, unmet
 
 
 def plan_page(agreement: Agreement, figures: dict[str, Any], played: Sequence[Variant]) -> str:
@@ -143,12 +143,15 @@ def _allocation_seen(agreement: Agreement) -> list[tuple[Content, Content]]:
     if not agreement.masked or by_shares(agreement):
         return []
     noise = "" if agreement.privacy is None else ", with only the company’s own part of the noise"
+    if agreement.ball:
+        noise = ", without noise"
     return [
         (
             "A person who sees what it may use, or uses",
             "its quota, which reveals what it would take on average, without noise",
         ),
         ("A person who moves its payment", f"what that is worth in money{noise}"),
+        *([("Claims go to", recipients(agreement))] if agreement.commits else []),
     ]
 
 
@@ -191,6 +194,7 @@ def _needed(figures: dict[str, Any]) -> list[Element]:
     meaning = {
         "faint": "prices follow the data roughly",
         "clear": "prices follow the data closely",
+        "trade": "quotas follow demand",
     }
     rows = [
         (

@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
 from protocol.planning.synthetic_market import SESSIONS, Expected, expected, without_noise
-from protocol.report.format import counted, percent
+from protocol.report.format import counted, figure, money, percent
 from protocol.report.html import Content, number, section, table
 from protocol.report.terminal import unmet
 
@@ -20,6 +20,8 @@ _MEASURES: tuple[tuple[str, Callable[[Expected], float]], ...] = (
     ("That is, of the possible gain", lambda e: e.kept),
     ("With a placebo, of the possible gain", lambda e: e.placebo_kept),
     ("Companies better off than alone", lambda e: e.better),
+    ("Companies worse off than alone", lambda e: e.worse),
+    ("The largest loss, of what a company earns alone", lambda e: e.worst),
 )
 
 
@@ -69,7 +71,26 @@ def gain_in_short(found: Expected | None) -> str:
         return f"{text}With this agreement they earn {gain_percent(found.gain)} more."
     if found.gain > 0.01 * found.possible and found.gain > 2.0 * found.placebo_gain:
         return f"{text}With this agreement they earn only {gain_percent(found.gain)} more."
+    if found.gain < -0.01 * found.possible:
+        return (
+            f"{text}With this agreement they earn {gain_percent(-found.gain)} less than alone: "
+            "what is withheld for noise costs more than trading brings."
+        )
     return f"{text}This agreement brings them nothing of that: its noise hides too much."
+
+
+def gain_in_money(agreement: Agreement, found: Expected | None) -> str:
+    """What noise leaves to invented companies, in money and in one sentence."""
+    if found is None:
+        return gain_in_short(found)
+    amount = money(agreement, figure(abs(found.gain) * found.alone))
+    more = "more" if found.gain >= 0.0 else "LESS"
+    return (
+        f"Invented companies in their place earn {amount} ({gain_percent(abs(found.gain))}) {more} "
+        f"together than alone, where {gain_percent(found.possible)} more is possible; "
+        f"{gain_percent(found.worse)} of them end worse off than alone, by at most "
+        f"{gain_percent(found.worst)}."
+    )
 
 
 def trials(agreement: Agreement, played: Sequence[Variant]) -> list[Element]:

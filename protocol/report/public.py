@@ -6,10 +6,10 @@ Never here: a private number.
 
 from xml.etree.ElementTree import Element
 
+from protocol.agreement.endowment import endowment
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import amounts
 from protocol.outcome.outcome import Outcome
-from protocol.outcome.payments import endowment
 from protocol.planning.privacy_statement import plain, statement, unprotected
 from protocol.planning.verdict import verdict
 from protocol.report.allocation import masked_allocation, payments, quotas
@@ -174,6 +174,8 @@ def _price_source(outcome: Outcome) -> str:
         return "It is the average over the rounds, with the weights that prove most."
     if outcome.best_dual is not None:
         return "It is the price of the round with the best noisy objective."
+    if outcome.agreement.ball and outcome.rounds:
+        return "It is the average over the rounds; later rounds count for more."
     if outcome.late_rounds:
         return "It is the average over the second half of the rounds."
     return "It is the price that the rounds have reached so far."

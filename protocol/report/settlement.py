@@ -151,12 +151,18 @@ def _use(clearing: Clearing, used: list[Use]) -> list[Element]:
     return [section("Use against quota", table(head, rows))]
 
 
-def _problems(clearing: Clearing) -> list[Element]:
+def problems(clearing: Clearing) -> list[str]:
+    """Which files do not count and which claims are missing, in words."""
     lines = [f"{file}: {why}" for file, why in clearing.refused.items()]
     lines += [
         f"No valid claim to {f'a quota of {what}' if what else 'a payment'}: {', '.join(names)}"
         for what, names in clearing.missing.items()
     ]
+    return lines
+
+
+def _problems(clearing: Clearing) -> list[Element]:
+    lines = problems(clearing)
     if not lines:
         return []
     return [section("Not settled", element("ul", *(element("li", line) for line in lines)))]

@@ -30,6 +30,7 @@ def plan_text(agreement: Agreement, figures: dict[str, Any]) -> str:
         *_reveal(agreement, figures),
         *_theorem(agreement, figures),
         *_end(agreement),
+        *_claims(agreement),
         f"each party sends {most}{sent} and receives {figures['messages_received']}",
         figures["duration"],
         *(f"warning: {text}" for text in figures["warnings"]),
@@ -58,8 +59,8 @@ def _noise(figures: dict[str, Any]) -> list[str]:
 def _reveal(agreement: Agreement, figures: dict[str, Any]) -> list[str]:
     """`each` and `totals` compared, and which is better."""
     each, totals, better = figures["each"], figures["totals"], figures["better"]
-    if totals is None:
-        return []
+    if totals is None or (agreement.privacy is None and agreement.masked):
+        return []  # nothing to compare, or the better one is agreed
     if agreement.privacy is None:
         reason = "same prices, and single answers are masked; totals can still reveal them"
         return [f"reveal: better is                {better} ({reason})"]
@@ -69,15 +70,18 @@ def _reveal(agreement: Agreement, figures: dict[str, Any]) -> list[str]:
         for count, epsilon in totals["epsilon_against"].items()
     ]
     quota = f"withhold {100.0 * totals['quota_kept']:.0f} % of a capacity for noise"
-    if by_shares:
+    if by_shares and totals["step"] == "ball":
+        quota = "are the endowments: too much of a capacity would have to be withheld"
+    elif by_shares:
         quota = "would be pro rata: too much of a capacity would have to be withheld"
     elif totals["quota_by_shares"]:
         quota += f"; {100.0 * totals['quota_by_shares']:.0f} % of each quota is pro rata"
-    reason = (
-        f"{each['total_average'] / totals['total_average']:.2g} times less noise in totals"
-        if better == "totals"
-        else "hardly more noise, and the guarantee depends on no other member"
-    )
+    reason = "hardly more noise, and the guarantee depends on no other member"
+    if better == "totals":
+        reason = "nothing is traded, so nothing is revealed"
+        if totals["total_average"]:
+            less = each["total_average"] / totals["total_average"]
+            reason = f"{less:.2g} times less noise in totals"
     return [
         f"reveal = 'each': average total   {each['total_average']:.4g}",
         f"reveal = 'totals': average total {totals['total_average']:.4g}",
@@ -94,6 +98,8 @@ def _payment_tells(agreement: Agreement, totals: dict[str, Any]) -> str:
     """What a payment tells beyond the agreed guarantee."""
     if totals["quota_by_shares"] == 1.0:
         return "nothing more"
+    if totals["step"] == "ball":
+        return "what the company bought, in money, without noise: no epsilon covers that"
     if totals["payment_epsilon"] is None:
         return "no guarantee, as in all of a rehearsal"
     guesses = f"right at most {in_guesses(totals['payment_guessed'])} times"
@@ -150,6 +156,26 @@ def _end(agreement: Agreement) -> list[str]:
     ]
 
 
+def _claims(agreement: Agreement) -> list[str]:
+    return (
+        [f"claims go to                     {recipients(agreement)}"] if agreement.commits else []
+    )
+
+
+def recipients(agreement: Agreement) -> str:
+    """To whom members show their payments and quotas, of a session with commitments."""
+    held = {"payments": agreement.clearing} | {r.name: r.operator for r in agreement.resources}
+    named: dict[str, list[str]] = {}
+    for what, role in held.items():
+        if role is not None:
+            named.setdefault(role.name, []).append(what)
+    shown = [f"{name} ({', '.join(whats)})" for name, whats in named.items()]
+    plain = ", ".join(what for what, role in held.items() if role is None)
+    if plain:
+        shown.append(f"no one who is named ({plain}), so these claims are not encrypted")
+    return "; ".join(shown)
+
+
 def _no_trade(agreement: Agreement) -> str:
     limit = 100.0 * (agreement.pricing.trade_limit or 0.0)
     return (
@@ -160,8 +186,10 @@ def _no_trade(agreement: Agreement) -> str:
 
 def unmet(figures: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """The better verdicts that an agreement misses, and what each of them would take."""
-    limits = {"faint": FAINT, "clear": CLEAR}
     needed = figures["needed"] or {}
+    if "trade" in needed:
+        return {} if figures["trades"] else needed
+    limits = {"faint": FAINT, "clear": CLEAR}
     return {word: needed[word] for word in needed if figures["total_average"] > limits[word]}
 
 
@@ -311,6 +339,10 @@ def _commitments(outcome: Outcome) -> list[str]:
 def _margin(outcome: Outcome) -> list[str]:
     if outcome.quota_margin is None:
         return []
+    if not outcome.quota_risk and outcome.agreement.ball:
+        return [
+            "quota      the endowment: too much of a capacity would have to be withheld for noise"
+        ]
     if not outcome.quota_risk:
         return [
             "quota      pro rata: too much of each capacity would have to be withheld for noise"
@@ -318,6 +350,8 @@ def _margin(outcome: Outcome) -> list[str]:
     withheld, risk = 100.0 * outcome.quota_margin.withheld, 100.0 * outcome.quota_risk
     kept = f"about {withheld:.3g} % of each capacity is withheld for noise"
     risked = f"the risk that all quotas together exceed some capacity is at most {risk:.3g} %"
+    if any(r.spare for r in outcome.agreement.resources):
+        risked = risked.replace("some capacity", "some capacity and its spare fraction")
     return [f"quota      {kept}; {risked}"]
 
 

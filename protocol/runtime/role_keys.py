@@ -1,4 +1,4 @@
-"""Keys of those who receive claims: a clearing office, or whoever runs a resource.
+"""Keys of those who receive claims: a clearing office, or the operator of a resource.
 
 The secret half stays with its owner, who opens claims with it. The public half goes into the
 agreement. Never here: a member's keys.

@@ -17,16 +17,18 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from party.model.ball_response import responder
 from party.rehearsal.in_process import players, run
 from party.release.allocation import own_allocation
 from party.settlement.settle import plan_within, settle
+from protocol.agreement.endowment import prorata
 from protocol.agreement.parse import from_table
 from protocol.agreement.quantities import amounts, quantities
 from protocol.errors import BadCommand
 from protocol.numeric import Floats
+from protocol.outcome.ball_quota import levied
 from protocol.outcome.outcome import Outcome, outcome
 from protocol.outcome.private_quota import Allocation
-from protocol.outcome.quota import prorata
 from protocol.planning.verdict import verdict
 from protocol.privacy.calibration import Calibration
 from protocol.privacy.sensitivity import first_caps
@@ -104,7 +106,7 @@ def settled(
     more each company has than alone, after its payment.
     """
     agreement = result.agreement
-    allocations = allocations or [None] * len(agreement.members)
+    allocations = _with_levy(result, allocations or [None] * len(agreement.members))
     settlements = [
         settle(data, result, member.name, allocation)
         for data, member, allocation in zip(
@@ -135,6 +137,20 @@ def settled(
         "price_plan_overrun": max(0.0, float((above / quantities(agreement).capacity).max()) - 1.0),
         "shortfall": float(np.max(extra)) / agreement.ticks,
     }
+
+
+def _with_levy(
+    result: Outcome, allocations: Sequence[Allocation | None]
+) -> Sequence[Allocation | None]:
+    """What each company pays in the end, where payments need not add up to zero."""
+    known = [own for own in allocations if own is not None]
+    if not result.agreement.ball or len(known) < len(allocations):
+        return allocations
+    payments = levied(result.agreement, result.prices, np.array([own.payment for own in known]))
+    return [
+        Allocation(own.quota, payment)
+        for own, payment in zip(known, payments.tolist(), strict=True)
+    ]
 
 
 def show(console: Console, figures: dict[str, Any]) -> None:
@@ -214,7 +230,11 @@ def play(
 ) -> dict[str, Any]:
     """The figures of one session among these companies, as the options describe it."""
     agreement = from_table(agreement_table(instance, options))
-    with players(agreement, instance.subproblems(), options.seed, on_round) as members:
+    problems = [
+        responder(data, agreement, member.name)
+        for data, member in zip(instance.data, agreement.members, strict=True)
+    ]
+    with players(agreement, problems, options.seed, on_round) as members:
         run(members)
         heads = {m.finished and m.finished.chain_hash for m in members}
         if len(heads) != 1:

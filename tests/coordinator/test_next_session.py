@@ -133,6 +133,14 @@ def test_next_session_has_its_own_name_and_digest(earlier: Earlier, tmp_path: Pa
     assert new.digest.hex() in done.stdout
 
 
+def test_name_of_the_earlier_session_is_refused(earlier: Earlier, tmp_path: Path) -> None:
+    """Every session has a name of its own."""
+    done = earlier.next(tmp_path / "next.toml", "--session", earlier.agreement.session)
+    assert done.returncode == 2
+    assert "choose a new name" in done.stderr
+    assert not (tmp_path / "next.toml").exists()
+
+
 def test_options_change_the_terms(earlier: Earlier, tmp_path: Path) -> None:
     """Options replace the terms of the earlier session."""
     out = tmp_path / "next.toml"

@@ -1,6 +1,6 @@
 """A claim is made from the ledger of the member that signs it."""
 
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -91,10 +91,13 @@ def test_abandoning_destroys_openings_only_before_all_have_committed(tmp_path: P
     for committed in (False, True):
         folder = tmp_path / str(committed)
         folder.mkdir()
-        agreement, session, _ = _played(folder)
+        agreement, session, key = _played(folder)
         commitments = tuple(gate.release(session.over) for gate in session.gates)
         if committed:
             session.ledgers[0].record_commitments(commitments)
+        session.sealed_with(commitments, besides=session.ledgers[:1])
+        theirs, out = folder / "session.transcript", folder / "ada.claim"
+        theirs.write_bytes(session.ledgers[1].transcript_file())
         for ledger in session.ledgers:
             ledger.commit()
             ledger.close()
@@ -104,3 +107,6 @@ def test_abandoning_destroys_openings_only_before_all_have_committed(tmp_path: P
         with closing(Ledger(path, agreement, "ada")) as ledger:
             assert (ledger.opening() is not None) == committed
             assert ledger.commitment() is None or committed
+        with nullcontext() if committed else pytest.raises(BadCommand):
+            write_claim(agreement, key=key, ledger=path, resource="r0", out=out, transcript=theirs)
+        assert out.exists() == committed

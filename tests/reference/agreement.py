@@ -16,7 +16,7 @@ BRACKETED = r"\[[0-9a-fA-F:.]{2,45}\]"
 EVERYWHERE = ("0.0.0.0", "[::]")  # noqa: S104 - nothing is bound here
 KEY = r"[0-9A-Za-z.:+=^!/*?&<>()\[\]{}@%$#-]{40}"
 MODES = ("exact", "private", "clipped")
-STEPS = ("center", "worth", "constant", "sqrt", "theorem")
+STEPS = ("center", "ball", "worth", "constant", "sqrt", "theorem")
 
 Table = dict[str, Any]
 
@@ -33,6 +33,7 @@ class Resource:
     worth: float | None
     span: float | None
     opposite: str
+    spare: float | None
 
     @property
     def whole(self) -> float:
@@ -70,6 +71,7 @@ class Pricing:
     answer_gap: float | None
     momentum: float
     nonnegative: bool
+    worth_within: float | None = None
     start: list[float] = field(default_factory=list)
     earlier: list[list[float]] = field(default_factory=list)
 
@@ -257,7 +259,7 @@ def terms(table: Table) -> Terms:
         currency=currency,
         resources=resources,
         members=members,
-        pricing=pricing(top.table("prices"), mode, resources),
+        pricing=pricing(top.table("prices"), mode, reveal, resources),
         reveal=reveal,
         pace_seconds=pace,
         **secrecy(top.table("privacy"), mode, reveal == "totals", resources, len(members)),
@@ -271,6 +273,12 @@ def terms(table: Table) -> Terms:
     told_apart([m.name for m in members])
     different([m.signing_key for m in members if m.signing_key])
     different([m.transport_key for m in members if m.transport_key])
+    if whole.pricing.step == "ball":
+        check(mode == "private" and reveal == "totals", "ball")
+        check(whole.privacy is not None and whole.privacy.noise == "component", "ball, noise")
+        check(any(whole.pricing.start), "ball, start")
+    else:
+        check(all(r.spare is None for r in resources), "spare")
     shared_out(whole)
     return whole
 
@@ -304,6 +312,7 @@ def resource(rows: Rows) -> Resource:
         worth=rows.maybe("worth", 0.0, 1e15),
         span=span,
         opposite=rows.text("opposite", NAME),
+        spare=rows.maybe("spare", 0.0, 0.5),
     )
     rows.end()
     return read
@@ -365,13 +374,15 @@ def secrecy(rows: Rows, mode: str, totals: bool, resources: list[Resource], memb
     }
 
 
-def pricing(rows: Rows, mode: str, resources: list[Resource]) -> Pricing:
-    step = rows.word("step", STEPS, "center" if mode == "exact" else "worth")
-    sized, centred = step in ("constant", "sqrt"), step == "center"
+def pricing(rows: Rows, mode: str, reveal: str, resources: list[Resource]) -> Pricing:
+    usual = "center" if mode == "exact" else "ball" if reveal == "totals" else "worth"
+    step = rows.word("step", STEPS, usual)
+    sized, centred, ball = step in ("constant", "sqrt"), step == "center", step == "ball"
     check(mode == "exact" or not centred, "center with noise")
     rows.only(sized, "step_size")
     rows.only(centred, "tolerance", "reserve", "trade_limit", "answer_gap", "earlier")
-    rows.only(not centred, "momentum", "nonnegative")
+    rows.only(not centred and not ball, "momentum", "nonnegative")
+    rows.only(ball, "worth_within")
     exact = any(r.opposite for r in resources)
     tolerance = rows.number("tolerance", 0.0, 1.0, 1e-4) if centred else None
     least = tolerance or 0.0
@@ -386,18 +397,19 @@ def pricing(rows: Rows, mode: str, resources: list[Resource]) -> Pricing:
         else None,
         momentum=rows.number("momentum", 0.0, 0.999, 0.0),
         nonnegative=rows.boolean("nonnegative", True),
+        worth_within=rows.number("worth_within", 1.1, 20.0, 3.0) if ball else None,
     )
     read.earlier = earlier(rows.rest.pop("earlier", []), len(resources))
     if isinstance(rows.rest.get("start"), dict):
         read.start = rows.each("start", [r.name for r in resources], -1e12, 1e12)
-    elif rows.word("start", ("zero", "worth"), "zero") == "zero":
+    elif rows.word("start", ("zero", "worth"), "worth" if ball else "zero") == "zero":
         read.start = [0.0] * len(resources)
     else:
         for r in resources:
             check(r.worth is not None, "start from a worth that is not stated")
             read.start.append((r.worth or 0.0) / r.whole)
         check(max(read.start) <= 1e12, "start")
-    if step in ("worth", "theorem"):
+    if step in ("ball", "worth", "theorem"):
         check(all(r.worth is not None and r.worth > 0.0 for r in resources), "worth")
     rows.end()
     return read

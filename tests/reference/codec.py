@@ -133,6 +133,7 @@ def _plain(value: float | str | bool | None) -> str:
 def _resource(resource: Any) -> str:
     keys = ["capacity", "name", "unit", "worth"]
     keys += [key for key in ("span", "opposite") if getattr(resource, key)]
+    keys += ["spare"] if resource.spare is not None else []
     return _object({key: _plain(getattr(resource, key)) for key in keys})
 
 
@@ -144,6 +145,8 @@ def canonical(agreement: Any) -> str:
     pricing["start"] = _list([_plain(price) for price in p.start])
     if p.step == "center":
         pricing |= {key: _plain(getattr(p, key)) for key in CENTRED_PRICING}
+    if p.step == "ball":
+        pricing["worth_within"] = _plain(p.worth_within)
     if p.earlier:
         rows = [_list([_plain(number) for number in row]) for row in p.earlier]
         pricing["earlier"] = _list(rows)

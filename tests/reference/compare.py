@@ -14,13 +14,16 @@ from typing import Any
 
 import numpy as np
 
+from protocol.agreement.endowment import prorata
 from protocol.agreement.model import Agreement
 from protocol.agreement.parse import from_table
 from protocol.agreement.quantities import quantities
 from protocol.agreement.render import written
 from protocol.errors import BadAgreement
+from protocol.outcome.member_allocation import member_allocation
 from protocol.outcome.outcome import Outcome
-from protocol.outcome.quota import prorata, weighted_quota
+from protocol.outcome.quota import weighted_quota
+from protocol.privacy.ball import ball, clip
 from protocol.rounds import RoundEngine
 from tests.reference import codec as reference
 from tests.reference import rounds as reference_rounds
@@ -44,7 +47,7 @@ def compare_one(seed: int) -> str:
         other = spoiled(chance, table)
         parse_both(other, f"seed {seed}, spoiled: {other!r}")
     parse_both(tomllib.loads(written(agreement)), f"seed {seed}, written")
-    if agreement.masked:
+    if agreement.masked and not agreement.ball:
         return "totals (terms only)"
     played = open_both(agreement, terms, where)
     if played is None:
@@ -75,6 +78,10 @@ def compare_one(seed: int) -> str:
         path=np.array(path),
         sealed=False,
     )
+    if agreement.ball:
+        compare_balls(outcome, ref, where)
+        traded = "" if ref.ball is not None and any(map(any, ref.ball.A)) else ", nothing traded"
+        return f"private ball{traded}"
     compare_outcomes(outcome, ref, where)
     turned = any(resource.opposite for resource in agreement.resources)
     bands = ", opposite" if turned else ", bands" if agreement.banded else ""
@@ -153,6 +160,34 @@ def compare_outcomes(outcome: Outcome, ref: reference_rounds.RoundEngine, where:
     equal("prorata", prorata(outcome.agreement).tolist(), ref.prorata, where)
     equal("endowment", outcome.endowment.tolist(), ref.endowment, where)
     equal("payments", bits(outcome.payments), bits(ref.payments), where)
+
+
+def compare_balls(outcome: Outcome, ref: reference_rounds.RoundEngine, where: str) -> None:
+    """Axes, centres, margins, clipped demands, quotas and payments of the step `ball`."""
+    public, theirs = ball(outcome.agreement), ref.ball
+    if theirs is None:
+        raise AssertionError(f"the reference has no ball: {where}")
+    equal("axes", public.axes.tolist(), theirs.A, where)
+    equal("centers", public.center.tolist(), theirs.center, where)
+    equal("margin", bits(public.margin), bits(theirs.M), where)
+    equal("deviation", bits(public.deviation), bits(theirs.f), where)
+    equal("prices of the outcome", bits(outcome.prices), bits(ref.prices), where)
+    if not ref.rounds:
+        return
+    totals = [[sum(column) for column in zip(*rows, strict=True)] for rows in ref.rounds]
+    equal("scale", list(outcome.rule.scale), theirs.theta(totals), where)
+    caps = quantities(outcome.agreement).share_ticks
+    for k in range(len(ref.terms.members)):
+        asked = [rows[k] for rows in ref.rounds]
+        own = [theirs.demand(k, row) for row in asked]
+        inside = np.clip(np.array(asked, dtype=np.int64), 0, caps[k]).tolist()
+        ours = [clip(row, theirs.center[k], theirs.A[k]) for row in inside]
+        equal("demand", ours, own, where)
+        demands = np.array(own, dtype=np.int64)
+        made = member_allocation(outcome, k, demands=demands, unmasked=demands)
+        equal("own quota", made.quota.tolist(), theirs.quota(k, own, totals), where)
+        paid = theirs.payment(k, own, ref.path, ref.prices)
+        equal("own payment", made.payment.hex(), paid.hex(), where)
 
 
 def compare_contradictions(outcome: Outcome, theirs: list[float], where: str) -> None:

@@ -33,10 +33,21 @@ SESSIONS = {
     "noise, paper": ["--accountant", "paper", "--truncate", "--rounds", "20", "--seed", "7"],
     "noise, clipped": ["--mode", "clipped", "--rounds", "20", "--share-total", "2"],
     "noise, objectives": ["--share-objective", "--epsilon", "8", "--rounds", "20"],
-    "noise, totals": ["--reveal", "totals", "--epsilon", "16", "--parties", "10", "--rounds", "20"],
+    "noise, totals": [
+        *("--reveal", "totals", "--epsilon", "16", "--parties", "10", "--rounds", "20"),
+        *("--step", "worth"),
+    ],
     "noise, many, totals": [
         *("--reveal", "totals", "--epsilon", "8", "--parties", "30", "--rounds", "10"),
-        *("--share-total", "2", "--no-demands", "--start", "worth"),
+        *("--share-total", "2", "--no-demands", "--start", "worth", "--step", "worth"),
+    ],
+    "noise, ball": [
+        *("--reveal", "totals", "--epsilon", "8", "--parties", "20", "--rounds", "12"),
+        *("--share-total", "2", "--no-demands"),
+    ],
+    "noise, ball, needs and spare": [
+        *("--reveal", "totals", "--epsilon", "8", "--parties", "15", "--rounds", "8"),
+        *("--share-total", "3", "--spare", "0.03", "--seed", "5"),
     ],
 }
 """Options of `scripts/simulate`, by name."""

@@ -11,7 +11,7 @@ from typing import Any
 Table = dict[str, Any]
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
-STEPS = ("center", "worth", "constant", "sqrt", "theorem")
+STEPS = ("center", "ball", "worth", "constant", "sqrt", "theorem")
 
 
 def name(chance: random.Random) -> str:
@@ -40,18 +40,22 @@ def size(chance: random.Random, low: float, high: float) -> float | int:
 def drawn(chance: random.Random) -> Table:
     """A valid agreement, as parsed from its file."""
     mode = chance.choice(("exact", "exact", "private", "clipped"))
-    step = chance.choice(STEPS[1:])
+    step = chance.choice(STEPS[2:])
     if mode == "exact" and chance.random() < 0.4:
         step = "center"
+    if mode == "private" and chance.random() < 0.4:
+        step = "ball"
     K, m = chance.choice((2, 3, 3, 4, 5, 7)), chance.choice((1, 1, 2, 3, 4))
+    if step == "ball":
+        K = chance.choice((3, 5, 8, 20, 40))
     resources: list[Table] = [
         {"name": one, "capacity": size(chance, -3.0, 6.0)} for one in names(chance, m)
     ]
     worths = chance.choice(("all", "all", "some", "none"))
     for resource in resources:
-        if step in ("worth", "theorem") or worths == "all" or chance.random() < 0.4:
+        if step in ("ball", "worth", "theorem") or worths == "all" or chance.random() < 0.4:
             resource["worth"] = size(chance, -2.0, 6.0)
-        if step not in ("worth", "theorem") and chance.random() < 0.1:
+        if step not in ("ball", "worth", "theorem") and chance.random() < 0.1:
             resource["worth"] = 0
         if chance.random() < 0.3:
             resource["unit"] = chance.choice(("t", 'a "unit" \\ of', "m³", "🚚 per day", "\x7f"))
@@ -69,7 +73,7 @@ def drawn(chance: random.Random) -> Table:
         "member": seated,
         "prices": prices(chance, step, resources, known),
     }
-    if step == ("center" if mode == "exact" else "worth") and chance.random() < 0.5:
+    if step == ("center" if mode == "exact" else "ball") and chance.random() < 0.5:
         del table["prices"]["step"]
     for key, value in (("currency", "EUR"), ("currency", '€"\\'), ("rehearsal", True)):
         if chance.random() < 0.2:
@@ -77,12 +81,16 @@ def drawn(chance: random.Random) -> Table:
     if chance.random() < 0.2:
         table["pace_seconds"] = chance.choice((0.001, 0.02, 1, 3600, size(chance, -3.0, 3.5)))
     privacy = secrecy(chance, mode, K, known and any(r["worth"] for r in resources))
+    if step == "ball":
+        with_ball(chance, table, privacy)
     readable = mode == "clipped" or K < 3 or {"truncate", "share_objective"} & privacy.keys()
-    if not readable and chance.random() < 0.2:
+    if step == "ball" or (not readable and chance.random() < 0.2):
         table["reveal"] = "totals"
         if mode == "private" and chance.random() < 0.7:
             privacy["colluders"] = chance.randint(1, K - 2)
             privacy["overrun"] = chance.choice((1e-6, 0.01, 0.5))
+    elif step == "worth" and mode != "exact" and chance.random() < 0.5:
+        del table["prices"]["step"]
     elif chance.random() < 0.1:
         table["reveal"] = "each"
     if privacy or chance.random() < 0.5:
@@ -94,6 +102,22 @@ def drawn(chance: random.Random) -> Table:
             "coordinator": f"tcp://{chance.choice(('10.0.0.1', 'a-b.example', '[::1]'))}:6000",
         }
     return table
+
+
+def with_ball(chance: random.Random, table: Table, privacy: Table) -> None:
+    """Terms that fit the step `ball`, with enough budget that most agreements trade."""
+    for key in ("noise", "truncate", "tau", "share_objective", "objective_limit"):
+        privacy.pop(key, None)
+    privacy["epsilon"] = size(chance, 0.0, 2.0)
+    privacy["epsilon"] = min(privacy["epsilon"], 100)
+    for resource in table["resource"]:
+        if chance.random() < 0.3:
+            resource["spare"] = chance.choice((0, 0.05, 0.5, chance.random() / 2.0))
+    if chance.random() < 0.5:
+        table["prices"]["worth_within"] = chance.choice((1.1, 2, 20, 5.5))
+    start = table["prices"].get("start")
+    if start == "zero" or (isinstance(start, dict) and not any(start.values())):
+        del table["prices"]["start"]
 
 
 def members(chance: random.Random, K: int, resources: list[str]) -> list[Table]:
@@ -223,7 +247,7 @@ def prices(chance: random.Random, step: str, resources: list[Table], known: bool
             found["answer_gap"] = chance.choice((0, 1e-6, 0.001, 0.1))
         if any("opposite" in r for r in resources):
             found.pop("reserve", None)
-    else:
+    elif step != "ball":
         if chance.random() < 0.5:
             found["momentum"] = chance.choice((0, 0.5, 0.9, chance.random() * 0.999))
         if chance.random() < 0.4:
@@ -290,7 +314,7 @@ FIELDS = (
     *("session", "mode", "reveal", "rounds", "rehearsal", "currency", "resource", "member"),
     "privacy",
     *("prices", "transport", "name", "capacity", "unit", "worth", "share", "endowment"),
-    *("floor", "span", "opposite"),
+    *("floor", "span", "opposite", "spare", "worth_within"),
     *("signing_key", "transport_key", "address", "epsilon", "delta", "accountant", "noise"),
     *("truncate", "alpha", "tau", "colluders", "overrun", "share_objective", "objective_limit"),
     *("step", "step_size"),

@@ -10,6 +10,7 @@ from typing import Any
 
 from tests.reference import codec as reference
 from tests.reference.agreement import Refused, Terms
+from tests.reference.ball import Ball, BallMarket
 from tests.reference.center import Proof, Reader
 
 Rows = list[list[int]]
@@ -172,7 +173,8 @@ class RoundEngine:
     def __init__(self, terms: Terms) -> None:
         self.terms = terms
         self.m = len(terms.resources)
-        self.noise = Noise(terms)
+        self.ball = Ball(terms, self.endowment) if terms.pricing.step == "ball" else None
+        self.noise = Noise(terms) if self.ball is None else None
         self.rounds: list[Rows] = []
         self.caps = self._caps(None)
         self.market = self._market()
@@ -187,8 +189,10 @@ class RoundEngine:
         terms, pricing = self.terms, self.terms.pricing
         if pricing.step == "center":
             return Centred(terms)
+        if self.ball is not None:
+            return BallMarket(self.ball)
         size = pricing.step_size or 0.0
-        if pricing.step in ("theorem", "worth"):
+        if pricing.step in ("theorem", "worth") and self.noise is not None:
             size = theorem_step(terms, self.noise, self.caps)
         return reference.Market(
             capacity=terms.capacity,
@@ -216,7 +220,7 @@ class RoundEngine:
     def close(self, rows: Rows) -> None:
         """One more round."""
         number = len(self.rounds)
-        if number >= self.first_counted:
+        if self.noise is not None and number >= self.first_counted:
             for own, caps in zip(self.variance, self.caps, strict=True):
                 sigma = self.noise.sigma(caps)
                 own[:] = [v + sigma[j] * sigma[j] for j, v in enumerate(own)]
@@ -255,6 +259,8 @@ class RoundEngine:
         if self.best is not None:
             return self.best[1]
         T = self.terms.rounds
+        if self.ball is not None:
+            return self._weighted_prices()
         half = self.path[1:][T - (T + 1) // 2 :]
         if not half:
             return list(self.market.now)
@@ -262,6 +268,15 @@ class RoundEngine:
         for prices in half:
             total = [a + p for a, p in zip(total, prices, strict=True)]
         return [a / len(half) for a in total]
+
+    def _weighted_prices(self) -> list[float]:
+        """Those of §22."""
+        if not self.rounds:
+            return list(self.market.now)
+        total = [1.0 * p for p in self.path[0]]
+        for i in range(1, len(self.rounds)):
+            total = [a + (i + 1.0) * p for a, p in zip(total, self.path[i], strict=True)]
+        return [a / (len(self.rounds) * (len(self.rounds) + 1) // 2) for a in total]
 
     @property
     def average(self) -> tuple[list[list[float]], list[list[float]]]:

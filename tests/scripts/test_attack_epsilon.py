@@ -1,13 +1,14 @@
 """The empirical audit: it proves most of ε, never more, and detects noise that is too small."""
 
 import math
+from itertools import product
 from pathlib import Path
 from statistics import NormalDist
 
 import numpy as np
 import pytest
 
-from party.release.noise import DiscreteGaussian
+from party.release.noise import DRAWN_AHEAD, DiscreteGaussian
 from protocol.numeric import Floats, Ticks
 from protocol.privacy.calibration import Calibration
 from scripts.lab.attack import page
@@ -29,7 +30,7 @@ class Quieter(DiscreteGaussian):
     def add(self, values: Ticks, scales: Floats, *, member: str, round: int) -> Ticks:  # noqa: A002
         return super().add(values, FAR_TOO_LITTLE * scales, member=member, round=round)
 
-    def prefetch(self, scales: Floats) -> None:
+    def prefetch(self, scales: Floats, count: int = DRAWN_AHEAD) -> None:
         """Noise drawn in advance would have the agreed scale, so none is."""
 
 
@@ -47,12 +48,14 @@ def audited(case: Case, *, scale: float = 1.0) -> float:
 
 def test_all_shapes_accountants_and_modes_are_audited() -> None:
     """Each combination occurs once with ε = 1 and once with ε = 4."""
-    assert len(set(cases())) == len(cases()) == 2 * 2 * 3 * 2
+    assert len(set(cases())) == len(cases()) == 2 * 2 * (3 * 2 + 1)
     assert {(case.mode, case.reveal) for case in cases()} == set(KINDS)
 
 
-@pytest.mark.parametrize("noise", ["component", "norm"])
-@pytest.mark.parametrize("reveal", ["each", "totals"])
+@pytest.mark.parametrize(
+    ("reveal", "noise"),
+    [*product(("each", "totals"), ("component", "norm")), ("totals", "ball")],
+)
 def test_the_twin_proves_most_of_epsilon_and_not_more(reveal: str, noise: str) -> None:
     """The exact accountant's noise is hardly more than ε requires, and never less."""
     for epsilon in (1.0, 4.0):
@@ -62,8 +65,8 @@ def test_the_twin_proves_most_of_epsilon_and_not_more(reveal: str, noise: str) -
 
 def test_too_little_noise_is_detected() -> None:
     """A fifth less noise shows in the audit as a broken guarantee."""
-    for reveal in ("each", "totals"):
-        part = audited(Case(4.0, "private", reveal, "norm", "exact"), scale=TOO_LITTLE)
+    for reveal, noise in (("each", "norm"), ("totals", "norm"), ("totals", "ball")):
+        part = audited(Case(4.0, "private", reveal, noise, "exact"), scale=TOO_LITTLE)
         assert part > 1.1
 
 
@@ -72,14 +75,19 @@ def test_the_papers_accountant_has_more_noise_than_it_needs() -> None:
     assert 0.5 < audited(Case(4.0, "private", "each", "norm", "paper")) < 0.75
 
 
-@pytest.mark.parametrize(("mode", "reveal"), KINDS)
-def test_few_sessions_of_the_gate_prove_too_little_noise(mode: str, reveal: str) -> None:
+@pytest.mark.parametrize(
+    ("mode", "reveal", "shape"),
+    [*((*kind, "norm") for kind in KINDS), ("private", "totals", "ball")],
+)
+def test_few_sessions_of_the_gate_prove_too_little_noise(
+    mode: str, reveal: str, shape: str
+) -> None:
     """Noise that is too small is detected in the real gate; with its real noise it proves at most
     ε.
 
     Its noise cannot be repeated: the assertions allow for five standard deviations.
     """
-    case = Case(4.0, mode, reveal, "norm", "exact")
+    case = Case(4.0, mode, reveal, shape, "exact")
     mu = Calibration(case.agreement()).mu
     for noise, size in ((DiscreteGaussian(), 1.0), (Quieter(), FAR_TOO_LITTLE)):
         audit = Audit(case.agreement(), noise)

@@ -16,9 +16,11 @@ from party.settlement.spending import Spending
 from protocol.agreement.model import Agreement
 from protocol.agreement.parse import from_table
 from protocol.agreement.quantities import amounts
+from protocol.outcome.ball_quota import expected_levy
 from protocol.outcome.outcome import Outcome, outcome
 from protocol.outcome.private_quota import Allocation
 from protocol.planning.privacy_statement import at_most
+from protocol.privacy.ball import ball
 from protocol.privacy.calibration import Calibration
 from protocol.report.public import public_page
 from protocol.report.terminal import audit_figures, audit_text
@@ -29,6 +31,8 @@ from scripts.lab.simulate import command_line, play, simulate
 
 def options(*arguments: str) -> argparse.Namespace:
     chosen = ["--reveal", "totals", "--share-total", "2", "--no-demands", "--start", "worth"]
+    if "--mode" not in arguments:
+        chosen += ["--step", "worth"]
     parsed = command_line().parse_args([*chosen, "--rounds", "30", *arguments])
     parsed.worth = 100.0
     return parsed
@@ -100,6 +104,51 @@ def test_pro_rata_quotas_have_no_risk() -> None:
     assert known.quota_risk == 0.0
     assert "quota      pro rata" in audit_text(known)
     assert "in proportion to what the company may claim" in public_page(known)
+
+
+def in_a_ball(*arguments: str) -> tuple[Outcome, list[Allocation], Instance]:
+    """A session with the step `ball`, as if it were no rehearsal."""
+    chosen = options(*arguments)
+    chosen.step, instance = None, drawn(chosen)
+    agreement = from_table(agreement_table(instance, chosen))
+    assert agreement.ball
+    known, parts = settled_among(agreement, instance, chosen.seed)
+    return replace(known, agreement=replace(agreement, rehearsal=False)), parts, instance
+
+
+def test_pages_of_a_ball_state_risk_levy_and_what_is_not_covered() -> None:
+    """The risk and the levy are on the public page; both pages say what no ε covers."""
+    known, parts, instance = in_a_ball("--parties", "20", "--epsilon", "16", "--rounds", "12")
+    quotas = np.array([part.quota for part in parts])
+    assert (quotas.sum(axis=0) <= known.agreement.ticks).all()
+    assert known.quota_risk == 0.05
+    assert "exceed some capacity is at most 5 %" in audit_text(known)
+    page = public_page(known)
+    assert "payments need not add up to zero" in page
+    assert "No guarantee covers either" in page
+    lacking = -sum(part.payment for part in parts)
+    noise = float((ball(known.agreement).noise * known.prices * instance.capacity).sum())
+    estimate = expected_levy(known.agreement, known.totals, known.path)
+    assert abs(estimate - lacking) <= 4.0 * noise
+    session = Calibration(known.agreement).against(1)
+    spending = Spending(
+        data_set="main", delta=1e-3, session=session, lifetime=session, colluders=(1,)
+    )
+    settlement = settle(instance.data[0], known, "party1", parts[0])
+    report = private_parts(known, "party1", instance.data[0], settlement, spending)
+    text = private_document(known, "party1", report)
+    assert "Your quota and your payment follow from your demands without noise" in text
+
+
+def test_if_nothing_can_be_traded_pages_say_so() -> None:
+    """Every quota is the endowment, nobody pays, and there is no risk."""
+    known, parts, _ = in_a_ball("--parties", "5", "--epsilon", "1", "--rounds", "5")
+    assert [part.quota.tolist() for part in parts] == known.endowment.tolist()
+    assert {part.payment for part in parts} == {0.0}
+    assert known.quota_risk == 0.0
+    assert "quota      the endowment" in audit_text(known)
+    assert "nothing is traded: each quota is what" in public_page(known)
+    assert "reveal nothing" in public_page(known)
 
 
 def in_bands(seed: int) -> Instance:

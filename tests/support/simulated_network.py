@@ -334,7 +334,8 @@ class SimulatedNetwork:
     def _power(self, party: Party, step: str) -> None:
         faults = self.faults
         # The rarer a step is, the likelier is a power failure there.
-        rarity = 0.3 if step == "before sending" else 20.0 if "seals" in step else 6.0
+        rare = "seals" in step or "commitments" in step
+        rarity = 0.3 if step == "before sending" else 20.0 if rare else 6.0
         if faults and party.witness_of is None and self.chance.random() < rarity * faults.crash:
             raise Crash(step)
 

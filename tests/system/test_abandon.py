@@ -103,6 +103,10 @@ def test_a_session_with_an_impossible_total_is_abandoned_and_followed_by_another
         key = folder / "party1" / "party1.key"
         code, output = command("party", "abandon", *named[:2], "--key", key)
         assert (code, "was abandoned here" in output) == (0, True), "once is enough"
+        code, output = command("party", "claim", *named[:2], "--key", key, "--payment")
+        assert (code, "was abandoned here" in output) == (
+            (15, True) if mode == "exact" else (2, False)
+        )
         code, output = command("party", "abandon", *named[:2])
         assert (code, "--ledger is required unless --key is given" in output) == (2, True)
 

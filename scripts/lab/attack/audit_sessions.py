@@ -1,9 +1,10 @@
 """The sessions of an audit of ε: with the gate itself, and with a simulation of it, the twin.
 
-Two extreme models: one always asks for nothing, one for everything that it may. The adversary knows
-both, all that is public, and what all other members do. Where only totals are read it is also a
-member, and subtracts its own release. It computes the likelihood ratio of all releases of a
-session, which is the most powerful test.
+Two extreme models: one always asks for nothing, one for everything that it may. With the step
+`ball` their clipped answers are opposite points of the ball. The adversary knows both, all that is
+public, and what all other members do. Where only totals are read it is also a member, and
+subtracts its own release. It computes the likelihood ratio of all releases of a session, which is
+the most powerful test.
 
 The gate runs with its ledger, its noise and a solver, one session after the other. The twin is the
 same arithmetic with repeatable noise, for many sessions at once.
@@ -19,7 +20,7 @@ import numpy as np
 from party.ledger.session_ledger import Ledger
 from party.model.best_response import Subproblem, subproblem
 from party.model.company_model import dense
-from party.release.gate import Gate, clamped, truncated
+from party.release.gate import Gate, truncated, within_ball
 from party.release.noise import DiscreteGaussian, Noise
 from protocol.agreement.model import Agreement
 from protocol.agreement.parse import from_table
@@ -43,8 +44,12 @@ KINDS = (("private", "each"), ("clipped", "each"), ("private", "totals"))
 ROUNDS = {"private": 1, "clipped": 2}
 """As few as possible: caps follow releases from the second round on."""
 
+BALL_ROUNDS = 2
+"""With the step `ball` noise differs from round to round."""
+
 _CAPACITY = np.array([10.0, 40.0])
 _SHARE = np.array([[1.0, 0.4]] * 3)
+_BALL_SHARE = np.full((3, 2), 2.0 / 3.0)  # twice the endowment: the ball reaches both ends alike
 _VICTIM, _COLLUDER = 0, 2
 
 
@@ -60,6 +65,8 @@ class Case:
 
     def agreement(self) -> Agreement:
         """Three members with different shares of two resources, and few rounds."""
+        if self.noise == "ball":
+            return self._ball_agreement()
         clipped = {"alpha": 1.5, "tau": 0.1} if self.mode == "clipped" else {}
         return from_table(
             table(
@@ -81,12 +88,35 @@ class Case:
             )
         )
 
+    def _ball_agreement(self) -> Agreement:
+        """So much spare capacity that three members trade, whatever the noise is."""
+        terms = table(
+            session="audit",
+            mode=self.mode,
+            reveal=self.reveal,
+            rounds=BALL_ROUNDS,
+            capacity=_CAPACITY,
+            share=_BALL_SHARE,
+            members=players(len(_BALL_SHARE)),
+            worth=1.0,
+            privacy={
+                "epsilon": self.epsilon,
+                "delta": DELTA,
+                "accountant": self.accountant,
+            },
+            prices={"step": "ball"},
+        )
+        for resource in terms["resource"]:
+            resource["spare"] = 0.5
+        return from_table(terms)
+
 
 def cases() -> list[Case]:
     """All cases, in the order of the table."""
     return [
         Case(epsilon, *kind, noise, accountant)
-        for accountant, epsilon, kind, noise in product(ACCOUNTANTS, EPSILONS, KINDS, SHAPES)
+        for accountant, epsilon, kind in product(ACCOUNTANTS, EPSILONS, KINDS)
+        for noise in (*SHAPES, *(("ball",) if kind == ("private", "totals") else ()))
     ]
 
 
@@ -139,14 +169,21 @@ class Audit:
                 state = self._course.pair(state, mask_keys(keys))
             total = 0.0
             while not state.over:
-                gates[_VICTIM].prepare()
+                gates[_VICTIM].prepare(state.round)
                 values = np.zeros((len(self._names), agreement.width), dtype=np.int64)
                 values[: len(gates)] = numbers(tuple(gate.release(state) for gate in gates))
                 read = values[_VICTIM]
                 if agreement.masked:  # the sum of all, less the colluder's own release
                     read = values.sum(axis=0) - ledgers[_COLLUDER].demands()[1][-1]
-                variance = (self._calibration.scales(state.caps)[honest] ** 2).sum(axis=0)
-                total += float(_log_ratio(read, state.caps[_VICTIM], variance))
+                scales = self._calibration.scales(state.caps, state.round)
+                least, most = _extremes(agreement, state.caps)
+                total += float(
+                    _log_ratio(
+                        read - least[honest].sum(axis=0),
+                        (most - least)[_VICTIM],
+                        (scales[honest] ** 2).sum(axis=0),
+                    )
+                )
                 state = self._course.advance(state, values)
         return total
 
@@ -181,20 +218,21 @@ def twin_ratios(
     calibration, m = Calibration(agreement), len(agreement.resources)
     honest = _honest(agreement)
     caps = np.broadcast_to(first_caps(agreement), (sessions, *quantities(agreement).share.shape))
-    wanted = np.full(m, np.inf if everything else 0.0)
-    demand = np.zeros(caps.shape)
-    demand[:, _VICTIM] = wanted
     total = np.zeros(sessions)
-    for _ in range(agreement.rounds):
+    for number in range(agreement.rounds):
         # The noise shares are equal in every session.
-        scales = calibration.scales(caps[0] if agreement.masked else caps)
+        scales = calibration.scales(caps[0] if agreement.masked else caps, number)
         noise = rng.standard_normal(caps.shape) * (scales * scale)
-        asked = clamped(agreement, demand, np.zeros(caps.shape[:-1]), caps)
+        least, most = _extremes(agreement, caps)
+        asked = least.copy()
+        if everything:
+            asked[:, _VICTIM] = most[:, _VICTIM]
         released = truncated(agreement, asked + np.rint(noise).astype(np.int64))
         if not agreement.masked:
             released[:, _VICTIM + 1 :] = 0
         variance = np.broadcast_to(scales**2, caps.shape)[:, honest].sum(axis=1)
-        total += _log_ratio(released[:, honest].sum(axis=1), caps[:, _VICTIM], variance)
+        read = (released - least)[:, honest].sum(axis=1)
+        total += _log_ratio(read, (most - least)[:, _VICTIM], variance)
         if agreement.mode == "clipped":
             # Every session is a resource of its own, because caps are computed for each resource.
             side = np.moveaxis(released, 0, 1).reshape(len(_SHARE), -1)
@@ -203,11 +241,30 @@ def twin_ratios(
     return total
 
 
+def _extremes(agreement: Agreement, caps: Ticks) -> tuple[Ticks, Ticks]:
+    """The demands behind the releases of members that ask for nothing, and for everything.
+
+    `caps` may have sessions along its first axis.
+    """
+    if not agreement.ball:
+        return np.zeros_like(caps), caps
+    whole = quantities(agreement).share * quantities(agreement).capacity
+    rows = range(len(agreement.members))
+    ends = [
+        np.array([within_ball(agreement, row, fraction * whole[row]) for row in rows])
+        for fraction in (0.0, 1.0)
+    ]
+    return np.broadcast_to(ends[0], caps.shape), np.broadcast_to(ends[1], caps.shape)
+
+
 def _honest(agreement: Agreement) -> list[int]:
     """The members whose noise hides the victim: itself, or all but the colluder."""
     return [k for k in range(len(_SHARE)) if k != _COLLUDER] if agreement.masked else [_VICTIM]
 
 
 def _log_ratio(read: Ticks, cap: Ticks, variance: Floats) -> Any:
-    """ln of the likelihood of what was read with `cap` beneath the noise, over that with 0."""
+    """ln of the likelihood of what was read with `cap` beneath the noise, over that with 0.
+
+    Both are counted from the demand of the model that asks for nothing.
+    """
     return (cap * (read - cap / 2.0) / variance).sum(axis=-1)

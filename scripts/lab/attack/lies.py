@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from party.model.best_response import subproblem
+from party.model.ball_response import responder
 from party.model.company_model import CompanyModel
 from party.settlement.settle import plan_within
+from protocol.agreement.endowment import endowment
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import amounts, quantities
 from protocol.numeric import Floats, Ticks
 from protocol.outcome.outcome import Outcome
-from protocol.outcome.payments import endowment
 from protocol.planning.synthetic_market import play, split
 from scripts.lab.common.instances import Instance, central
 
@@ -86,7 +86,7 @@ class Answers:
         self._capacity, self._floor, self._trade = terms.capacity, terms.floor, lie.trade
         self._brought = endowment(agreement)[LIAR] / agreement.ticks
         self._problems = [
-            subproblem(model, agreement, name) for model, name in zip(models, names, strict=True)
+            responder(model, agreement, name) for model, name in zip(models, names, strict=True)
         ]
 
     def demand(self, y: Floats) -> Floats:

@@ -118,17 +118,18 @@ def agreement_table(instance: Instance, options: argparse.Namespace) -> dict[str
         privacy["alpha"] = min(options.alpha, float(len(instance.data)))
     if options.mode == "clipped" or privacy.get("truncate"):
         privacy["tau"] = options.tau
-    step = options.step or ("center" if options.mode == "exact" else "worth")
-    prices: dict[str, Any] = {"step": step, "start": options.start}
+    usual = "ball" if options.mode == "private" and options.reveal == "totals" else "worth"
+    step = options.step or ("center" if options.mode == "exact" else usual)
+    prices: dict[str, Any] = {"step": step, "start": "worth" if step == "ball" else options.start}
     if step == "center":
         reserve = 0.0 if any(instance.opposites) else options.reserve
         given = {"tolerance": options.tolerance, "reserve": reserve}
         prices |= {key: value for key, value in given.items() if value is not None}
-    else:
+    elif step != "ball":
         prices |= {"momentum": options.momentum, "nonnegative": options.nonnegative}
     if step in ("constant", "sqrt"):
         prices["step_size"] = options.step_size
-    return table(
+    made = table(
         session=f"simulation-{options.seed}",
         mode=options.mode,
         reveal=options.reveal,
@@ -145,6 +146,10 @@ def agreement_table(instance: Instance, options: argparse.Namespace) -> dict[str
         rehearsal=options.rehearsal,
         pace=options.pace,
     )
+    if options.spare is not None:
+        for resource in made["resource"]:
+            resource["spare"] = options.spare
+    return made
 
 
 def drawn(options: argparse.Namespace) -> Instance:
@@ -184,6 +189,7 @@ def session_options(parser: argparse.ArgumentParser) -> None:
     add("--reveal", choices=REVEALS, default="each", help="what others can read (%(default)s)")
     add("--colluders", type=int, help="private totals: members that may collude (1)")
     add("--overrun", type=float, help="private totals: risk that quotas exceed a capacity (0.05)")
+    add("--spare", type=float, help="private totals: fraction of each capacity that can be added")
     add("--epsilon", type=float, default=1.0, help="privacy budget ε (%(default)s)")
     add("--delta", type=float, default=1e-3, help="privacy budget δ (%(default)s)")
     add("--accountant", choices=ACCOUNTANTS, default="exact")
@@ -191,7 +197,7 @@ def session_options(parser: argparse.ArgumentParser) -> None:
     add("--truncate", action="store_true", help="truncate releases to [τ·c, c] after the noise")
     add("--alpha", type=float, default=1.5, help="clipped: sum of the caps over c (%(default)s)")
     add("--tau", type=float, default=0.01, help="smallest weight and cut-off (%(default)s)")
-    add("--step", choices=STEPS, help="default: center in exact mode, else worth")
+    add("--step", choices=STEPS, help="default: center (exact), ball (private totals), else worth")
     add("--tolerance", type=float, help="center: stop at a certificate of this fraction (0.0001)")
     add("--reserve", type=float, help="center: fraction of each capacity that rounds leave (1e-10)")
     add("--step-size", type=float, default=0.1, help="for constant and sqrt (%(default)s)")

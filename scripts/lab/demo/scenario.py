@@ -18,6 +18,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from protocol.outcome.ball_quota import levied
 from scripts.lab.common.agreements import table
 from scripts.lab.common.instances import Instance, central
 from scripts.lab.common.local_session import LocalSession
@@ -26,7 +27,7 @@ from scripts.lab.demo import companies
 from scripts.lab.demo.settled import settle
 
 EPSILON, DELTA = 8.0, 1e-3
-PACE = 0.02  # all parties run on one machine, with small models
+PACE = 0.1  # all parties run on one machine, with small models
 
 REPORTED = "dale-fruit"
 """The company whose report is kept: it buys capacity, and earns more with it."""
@@ -45,7 +46,7 @@ class Setup:
 
 SETUPS = (
     Setup("totals", "exact", "exact, only totals can be read", "exact", 150),
-    Setup("noise", f"ε = {EPSILON:g}", f"with noise, ε = {EPSILON:g}", "private", 150),
+    Setup("noise", f"ε = {EPSILON:g}", f"with noise, ε = {EPSILON:g}", "private", 60),
 )
 
 
@@ -75,13 +76,17 @@ def _run(
     on_round: Callable[[Setup, int], None],
 ) -> dict[str, Any]:
     workspace = folder / setup.name
-    equip(workspace, _agreement_table(instance, setup), instance.data, options)
+    agreement = equip(workspace, _agreement_table(instance, setup), instance.data, options)
     with LocalSession(workspace, options, companies.NAMES) as session:
         session.start()
         session.wait(options.limit, lambda done: on_round(setup, done))
         seconds = time.monotonic() - session.began
     results = [session.result(name) for name in companies.NAMES]
     private = [result["private"] for result in results]
+    paid = np.array([own["payment"] for own in private])
+    levy = np.zeros_like(paid)
+    if agreement.ball:  # the office that moves the money adds what payments lack of zero
+        levy = levied(agreement, np.array(results[0]["prices"]), paid) - paid
     settled = settle(workspace, companies.NAMES) if setup.mode == "exact" else None
     return {
         "settlement": settled,
@@ -93,8 +98,11 @@ def _run(
         "certificate": results[0]["certificate"],
         "alone": [own["utility_alone"] for own in private],
         "earned": [own["utility_within_quota"] for own in private],
-        "payments": [own["payment"] for own in private],
-        "gains": [own["gain"] for own in private],
+        "payments": (paid + levy).tolist(),
+        "gains": [
+            None if own["gain"] is None else own["gain"] - float(more)
+            for own, more in zip(private, levy, strict=True)
+        ],
         "report": str(workspace / REPORTED / "out" / "report.html"),
     }
 
@@ -175,8 +183,16 @@ def verdict(figures: dict[str, Any]) -> str:
     subject = "every company gains" if better == count else f"{better} of {count} companies gain"
     first = f"Without noise {subject}, and others read only totals."
     kept = _sum(noisy["gains"]) / (_sum(exact["gains"]) or math.inf)
+    if kept > 0.0:
+        return (
+            f"{first} With noise for ε = {EPSILON:g}, {still} of {count} companies gain, and all "
+            f"together keep {kept:.0%} of that gain."
+        )
     if still:
-        return f"{first} With noise for ε = {EPSILON:g}, {still} keep {kept:.0%} of that gain."
+        return (
+            f"{first} With noise for ε = {EPSILON:g}, {still} of {count} companies gain, and all "
+            "together earn less than alone."
+        )
     return (
         f"{first} With noise for ε = {EPSILON:g}, {count} companies are too few: the noise "
         "swamps the answers, each keeps its equal part, and none gains or loses."

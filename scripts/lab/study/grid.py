@@ -81,8 +81,13 @@ VARIANTS: Mapping[str, Variant] = {
     ),
     "recommended": Variant("recommended", "private", prices={"start": "worth"}, caps=True),
     "totals": Variant(
-        "only totals", "private", reveal="totals", prices={"start": "worth"}, caps=True
+        "only totals",
+        "private",
+        reveal="totals",
+        prices={"step": "worth", "start": "worth"},
+        caps=True,
     ),
+    "ball": Variant("only totals, in a ball", "private", reveal="totals", caps=True),
     "exact": Variant("without noise", "exact", prices=_RESERVE, caps=True),
     "paper": Variant("paper, 1/√t", "exact", worth=False, divided=2),
     "paper-momentum": Variant(

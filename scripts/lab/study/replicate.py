@@ -14,14 +14,15 @@ from typing import Any
 import highspy
 import numpy as np
 
+from party.model.ball_response import Trader
 from party.model.best_response import loaded, model
-from party.release.gate import clamped, truncated
+from party.release.gate import clamped, truncated, within_ball
 from party.settlement.settle import plan_within
+from protocol.agreement.endowment import prorata
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import amounts, quantities
 from protocol.numeric import Floats, Ticks
 from protocol.outcome.outcome import Outcome
-from protocol.outcome.quota import prorata
 from protocol.privacy.calibration import Calibration
 from protocol.rounds import RoundEngine
 from scripts.lab.common.convergence import first_below, outcome_prices
@@ -95,6 +96,7 @@ class Companies:
 
     def __init__(self, instance: Instance, problems: Sequence[Remembering] | None = None) -> None:
         self.capacity = instance.capacity
+        self.data = instance.data
         self._problems = remembering(instance) if problems is None else problems
         parties, m = instance.share.shape
         width = max(data.columns for data in instance.data) + m
@@ -150,6 +152,7 @@ def session(agreement: Agreement, companies: Companies, draws: Floats) -> Simula
     if agreement.masked:  # no release is read on its own, so none needs a mask
         state = engine.pair(state, [])
     scales, adaptive = calibration.scales(state.caps), agreement.mode == "clipped"
+    traders = _traders(agreement, companies) if agreement.ball else []
     path, dual, outcome_dual = [], [], []
     released: list[Ticks] = []
     asked: list[Ticks] = []
@@ -173,12 +176,32 @@ def session(agreement: Agreement, companies: Companies, draws: Floats) -> Simula
             return SimulatedSession(
                 outcome, np.array(dual), np.array(outcome_dual), np.array(asked)
             )
-        if adaptive:
-            scales = calibration.scales(state.caps)
+        if adaptive or traders:
+            scales = calibration.scales(state.caps, state.round)
         noise = np.rint(draws[state.round] * scales).astype(np.int64)
-        asked.append(clamped(agreement, demand, objective, state.caps))
+        if traders:
+            asked.append(_within_balls(agreement, traders, prices))
+        else:
+            asked.append(clamped(agreement, demand, objective, state.caps))
         released.append(truncated(agreement, asked[-1] + noise))
         state = engine.advance(state, released[-1])
+
+
+def _traders(agreement: Agreement, companies: Companies) -> list[Trader]:
+    """What answers for each party within its ball."""
+    pairs = zip(companies.data, agreement.members, strict=True)
+    return [Trader(data, agreement, member.name) for data, member in pairs]
+
+
+def _within_balls(agreement: Agreement, traders: Sequence[Trader], prices: Floats) -> Ticks:
+    """The demands of all parties as their gates clip them; a failed solve counts as the centre."""
+    missing = np.full(len(agreement.resources), math.nan)
+    answers = [trader.answer(prices) for trader in traders]
+    rows = [
+        within_ball(agreement, row, missing if answer is None else answer.demand)
+        for row, answer in enumerate(answers)
+    ]
+    return np.array(rows)
 
 
 def play(unit: Unit) -> Rows:

@@ -23,7 +23,7 @@ from party.model.solver_process import Solver
 from party.model_check import pace_for
 from party.release import pacing
 from party.release.masks import Masks
-from party.release.noise import DiscreteGaussian
+from party.release.noise import DRAWN_AHEAD, DiscreteGaussian
 from party.release.pacing import Pacer, solving_seconds
 from protocol.agreement.model import Agreement
 from protocol.errors import BadData, NoSolver
@@ -321,9 +321,9 @@ class WatchedNoise(DiscreteGaussian):
         super().__init__()
         self._pacer, self._drawn_within = pacer, drawn
 
-    def prefetch(self, scales: Floats) -> None:
+    def prefetch(self, scales: Floats, count: int = DRAWN_AHEAD) -> None:
         self._drawn_within.append(self._pacer.within)
-        super().prefetch(scales)
+        super().prefetch(scales, count)
 
     def add(self, *arguments: Any, **more: Any) -> Ticks:
         self._drawn_within.append(self._pacer.within)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from party.ledger.budget import opened
 from party.ui.budget_table import figures, show_budget
-from party.ui.console import JsonView, _rounded_down
-from tests.support.builders import make_agreement
+from party.ui.console import JsonView, ProgressView, _rounded_down
+from tests.support.builders import make_agreement, play
 
 
 @given(st.floats(1e-9, 1e12))
@@ -29,6 +29,17 @@ def test_times_in_a_log_are_no_finer_than_the_pace() -> None:
     out = io.StringIO()
     JsonView(make_agreement(pace_seconds=64.0), out).warn("something")
     assert json.loads(out.getvalue())["at"] % 64.0 == 0.0
+
+
+def test_prices_of_the_next_round_are_called_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """The total of a round stands beside the prices that follow from it, until the last round."""
+    agreement = make_agreement(rounds=2)
+    transcript, (_, first, last) = play(agreement)
+    for state, releases in zip((first, last), transcript.rounds, strict=True):
+        ProgressView(agreement).round(state, releases)
+    running, over = capsys.readouterr().err.splitlines()
+    assert "off the capacity  next prices" in running
+    assert "off the capacity  prices" in over
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,15 @@ import pytest
 from party.model.best_response import subproblem
 from party.model.company_model import dense, read
 from party.release.gate import clamped
+from protocol.agreement.endowment import endowment, prorata
 from protocol.agreement.model import Agreement
 from protocol.agreement.parse import from_table, parse
 from protocol.agreement.quantities import amounts, quantities
 from protocol.agreement.render import written
 from protocol.errors import BadAgreement
 from protocol.numeric import Floats
-from protocol.outcome.payments import endowment, payments
-from protocol.outcome.quota import prorata, quota, weighted_quota
+from protocol.outcome.payments import payments
+from protocol.outcome.quota import quota, weighted_quota
 from protocol.privacy.calibration import Calibration
 from scripts.lab.common.agreements import public_key
 from tests.support.problems import matrix

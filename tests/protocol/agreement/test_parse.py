@@ -48,7 +48,13 @@ def test_every_stated_field_is_in_the_agreement() -> None:
         step="sqrt", step_size=0.5, momentum=0.25, nonnegative=False, start=(2.0, 3.0)
     )
     assert vars(agreement.transport) == full()["transport"]
-    left_out = {"span": None, "opposite": "", "operator": None, "overrun_price": None}
+    left_out = {
+        "span": None,
+        "opposite": "",
+        "operator": None,
+        "overrun_price": None,
+        "spare": None,
+    }
     stated = [{**resource, **left_out} for resource in full()["resource"]]
     assert [vars(r) for r in agreement.resources] == stated
     ada, ben = agreement.members

@@ -20,13 +20,16 @@ def numbers(low: float, high: float) -> st.SearchStrategy[float]:
 def agreements(draw: st.DrawFn) -> dict[str, Any]:
     """Valid agreements of every mode, with optional fields stated or left out."""
     mode = draw(st.sampled_from(MODES))
-    step = draw(st.sampled_from([s for s in STEPS if mode == "exact" or s != "center"]))
+    fits = {"center": mode == "exact", "ball": mode == "private"}
+    step = draw(st.sampled_from([s for s in STEPS if fits.get(s, True)]))
     prices: dict[str, Any] = {"step": step}
     if step in ("constant", "sqrt"):
         prices["step_size"] = draw(numbers(1e-6, 1e6))
     if step == "center" and draw(st.booleans()):
         prices |= {"tolerance": draw(numbers(0.0, 1.0)), "reserve": draw(numbers(0.0, 0.5))}
-    if step != "center" and draw(st.booleans()):
+    if step == "ball" and draw(st.booleans()):
+        prices["worth_within"] = draw(numbers(1.1, 20.0))
+    if step not in ("center", "ball") and draw(st.booleans()):
         prices["momentum"] = draw(numbers(0.0, 0.999))
     table: dict[str, Any] = {
         "session": draw(st.from_regex(r"[a-z0-9_][a-z.-]{0,20}", fullmatch=True)),
@@ -45,7 +48,7 @@ def agreements(draw: st.DrawFn) -> dict[str, Any]:
         "member": [{"name": "first", "share": 1}]
         + [
             {"name": f"p{k}", "share": draw(numbers(0.0, 1.0))}
-            for k in range(draw(st.integers(1, 4)))
+            for k in range(draw(st.integers(2 if step == "ball" else 1, 4)))
         ],
     }
     names = [resource["name"] for resource in table["resource"]]
@@ -59,7 +62,10 @@ def agreements(draw: st.DrawFn) -> dict[str, Any]:
             part = min(draw(numbers(0.0, 1.0)), table["member"][1]["share"][name])
             table["member"][0]["endowment"][name] = 1.0 - part
             table["member"][1]["endowment"][name] = part
-    if draw(st.booleans()):
+    if step == "ball":
+        for resource in table["resource"]:
+            resource["spare"] = draw(numbers(0.0, 0.5))
+    elif draw(st.booleans()):
         prices["start"] = {name: draw(numbers(-1e12, 1e12)) for name in names}
     if mode != "exact":
         table["privacy"] = {
@@ -72,7 +78,8 @@ def agreements(draw: st.DrawFn) -> dict[str, Any]:
             table["privacy"]["alpha"] = draw(numbers(1.0, 2.0))
         if mode == "clipped" or table["privacy"]["truncate"]:
             table["privacy"]["tau"] = draw(numbers(1e-4, 0.5))
-    if mode != "clipped" and len(table["member"]) > 2 and draw(st.booleans()):
+    maskable = mode != "clipped" and len(table["member"]) > 2
+    if step == "ball" or (maskable and draw(st.booleans())):
         table["reveal"] = "totals"
         for switch in ("truncate", "share_objective", "tau"):
             table.get("privacy", {}).pop(switch, None)

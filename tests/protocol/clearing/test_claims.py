@@ -294,6 +294,16 @@ def test_wrong_figures_of_use_are_refused(text: str) -> None:
         read_use(session(1)[1], text)
 
 
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [("zoe,docks,1", "'zoe' is not a member"), ("ada,sea,1", "'sea' is not a re")],
+)
+def test_wrong_name_in_figures_of_use_is_shown(line: str, named: str) -> None:
+    """The message says which name of which line is unknown."""
+    with pytest.raises(BadCommand, match=f"line 2: {named}"):
+        read_use(session(1)[1], f"member,resource,amount\n{line}\n")
+
+
 def test_sheets_show_payments_transfers_quotas_and_problems() -> None:
     """Page, tables and JSON say the same amounts, and what is not settled."""
     _, known = session(1)

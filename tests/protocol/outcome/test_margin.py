@@ -11,13 +11,14 @@ import pytest
 from scipy import stats
 from scipy.optimize import minimize
 
+from protocol.agreement.endowment import prorata
 from protocol.agreement.model import Agreement
 from protocol.agreement.parse import from_table
 from protocol.agreement.quantities import quantities
 from protocol.numeric import Floats, Ticks
 from protocol.outcome.allocation_rule import noisy_rule, weighted_sums
-from protocol.outcome.margin import FIRST_ROUND, HEEDED, IGNORED, deviations, quota_margin
-from protocol.outcome.quota import prorata
+from protocol.outcome.margin import FIRST_ROUND, HEEDED, IGNORED, quota_margin
+from protocol.privacy.axes import deviations
 from protocol.privacy.calibration import Calibration
 from protocol.privacy.collusion import divide_noise
 from scripts.lab.common.agreements import players, table
@@ -41,6 +42,7 @@ def agree(
         members=players(members),
         worth=100.0,
         privacy={"epsilon": epsilon, "delta": 1e-3} | privacy,
+        prices={"step": "worth"},
     )
     return from_table(terms | {"reveal": "totals"})
 

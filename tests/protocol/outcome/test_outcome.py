@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from protocol.agreement.endowment import prorata
 from protocol.agreement.schema import TICKS
 from protocol.errors import BadTranscript
 from protocol.numeric import round_to_sum
 from protocol.outcome.outcome import outcome
 from protocol.outcome.payments import payments
-from protocol.outcome.quota import average_release, prorata, quota, weighted_quota
+from protocol.outcome.quota import average_release, quota, weighted_quota
 from protocol.outcome.replay import round_states
 from protocol.pricing.center import WHOLE
 from protocol.rounds import numbers

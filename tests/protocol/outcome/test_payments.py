@@ -9,12 +9,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from protocol.agreement.endowment import endowment, prorata
 from protocol.agreement.model import Agreement
 from protocol.agreement.parse import from_table
 from protocol.agreement.quantities import quantities
 from protocol.numeric import Floats, Ticks
-from protocol.outcome.payments import UNITS, endowment, payments
-from protocol.outcome.quota import prorata
+from protocol.outcome.payments import UNITS, payments
 from tests.reference import codec as reference
 
 

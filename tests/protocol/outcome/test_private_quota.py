@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from protocol.agreement.endowment import endowment, prorata
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
 from protocol.numeric import Ticks
@@ -17,9 +18,9 @@ from protocol.outcome.allocation_rule import (
     pro_rata_rule,
     weighted_sums,
 )
-from protocol.outcome.payments import endowment, payments, unit_of_money
+from protocol.outcome.payments import payments, unit_of_money
 from protocol.outcome.private_quota import Allocation, allocate
-from protocol.outcome.quota import prorata, weighted_quota
+from protocol.outcome.quota import weighted_quota
 from tests.reference import masks as reference_masks
 from tests.support.builders import make_agreement
 

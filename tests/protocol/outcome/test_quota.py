@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from protocol.agreement.endowment import prorata
 from protocol.agreement.model import Agreement
 from protocol.agreement.parse import from_table
 from protocol.agreement.quantities import quantities
 from protocol.agreement.schema import FINE_TICKS, TICKS
 from protocol.numeric import Floats, Ticks, apportion, split_capacity
 from protocol.outcome.outcome import outcome
-from protocol.outcome.quota import average_release, posterior_mean, prorata, quota, weighted_quota
+from protocol.outcome.quota import average_release, posterior_mean, quota, weighted_quota
 from protocol.pricing.center import WHOLE
 from protocol.rounds import numbers
 from protocol.wire.messages import VALUE_LIMIT

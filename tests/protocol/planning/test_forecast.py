@@ -55,6 +55,20 @@ def test_verdict_follows_the_noise(epsilon: float | None, share: float, word: st
     assert word in plan_text(agreement, plan_figures(agreement)).splitlines()[-1]
 
 
+def test_plan_names_who_receives_claims() -> None:
+    """Members read before they join who will see their payments and quotas, and who is missing."""
+    depot = {"name": "depot", "key": "ab" * 32}
+    agreement = make_agreement(
+        mode="exact",
+        reveal="totals",
+        prices={"step": "center"},
+        resource=[{"name": "hours", "capacity": 9.0, "operator": depot},
+                  {"name": "docks", "capacity": 4.0}],
+    )  # fmt: skip
+    expected = "depot (hours); no one who is named (payments, docks), so these claims are not encr"
+    assert expected in plan_text(agreement, plan_figures(agreement))
+
+
 def test_plan_of_resources_that_are_worth_nothing() -> None:
     """With a worth of 0 there is no step to name."""
     agreement = make_agreement(resource=priced(0.0))
@@ -212,25 +226,54 @@ def budget(epsilon: float, **more: Any) -> dict[str, Any]:
     return {"epsilon": epsilon, "delta": 1e-3, **more}
 
 
-@pytest.mark.parametrize("reveal", ["each", "totals"])
-def test_plan_shows_each_beside_totals(reveal: str) -> None:
-    """Both forecasts are the same whichever was agreed, and the better one is named."""
-    agreement = crowd(50, reveal=reveal, privacy=budget(4.0))
+@pytest.mark.parametrize("step", ["worth", "ball"])
+def test_plan_shows_each_beside_totals(step: str) -> None:
+    """The better of both forecasts is named, with how much less noise it has."""
+    agreement = crowd(50, reveal="totals", privacy=budget(4.0), prices={"step": step})
     figures = plan_figures(agreement)
-    assert figures["each"]["total_average"] == pytest.approx(
-        7.0 * figures["totals"]["total_average"], rel=1e-3
-    )  # √(K − 1) times as much
-    assert figures[reveal]["total_average"] == figures["total_average"]
+    less = figures["each"]["total_average"] / figures["totals"]["total_average"]
+    if step == "worth":
+        assert less == pytest.approx(7.0, rel=1e-3)  # √(K − 1) times
+    assert less > 6.5
+    assert figures["totals"]["total_average"] == figures["total_average"]
     assert figures["better"] == "totals"
     text = plan_text(agreement, figures)
-    assert "better is                totals (7 times less noise in totals)" in text
+    assert f"better is                totals ({less:.2g} times less noise in totals)" in text
     assert "epsilon 4 against 1, " in text
     assert f"withhold {100 * figures['totals']['quota_kept']:.0f} % of a capacity for noise" in text
 
 
+def test_the_forecast_of_totals_is_the_same_if_each_is_agreed() -> None:
+    """An agreement with single releases is compared with the default step for totals."""
+    each = plan_figures(crowd(50, privacy=budget(4.0)))
+    totals = plan_figures(crowd(50, reveal="totals", privacy=budget(4.0)))
+    assert each["totals"] == totals["totals"]
+    assert each["each"] == totals["each"]
+
+
+@pytest.mark.parametrize(("count", "trades"), [(5, False), (40, True)])
+def test_the_verdict_on_a_ball_says_whether_members_can_trade(count: int, trades: bool) -> None:
+    """If not, the plan says which ε, or how many members, would do; with these they can."""
+    agreement = crowd(count, reveal="totals", privacy=budget(1.0))
+    figures = plan_figures(agreement)
+    text = plan_text(agreement, figures)
+    assert figures["trades"] is trades
+    assert ("leaves room to trade" if trades else "leaves nothing to gain") in text
+    ways = figures["needed"]["trade"]
+    if not trades:
+        assert f"epsilon {ways['epsilon']:g}" in text
+        assert f"{ways['members']} members" in text
+        enough = crowd(count, reveal="totals", privacy=budget(ways["epsilon"]))
+        many = crowd(ways["members"], reveal="totals", privacy=budget(1.0))
+        assert plan_figures(enough)["trades"]
+        assert plan_figures(many)["trades"]
+
+
 def test_plan_prefers_each_if_totals_gain_nothing() -> None:
     """The noise of one large member is nearly all the noise."""
-    agreement = crowd(6, shares=[1.0, *[0.01] * 5], reveal="totals", privacy=budget(1.0))
+    worth = {"step": "worth"}
+    shares = [1.0, *[0.01] * 5]
+    agreement = crowd(6, shares=shares, reveal="totals", privacy=budget(1.0), prices=worth)
     figures = plan_figures(agreement)
     assert figures["better"] == "each"
     assert "hardly more noise, and the guarantee depends on no other member" in plan_text(
@@ -276,6 +319,11 @@ def test_plan_of_totals_without_noise() -> None:
 )
 def test_verdict_on_totals_says_what_quotas_will_be(count: int, epsilon: float, words: str) -> None:
     """The verdict says how quotas follow demand; the statement names the colluders."""
-    agreement = crowd(count, reveal="totals", privacy=budget(epsilon, colluders=2))
+    agreement = crowd(
+        count,
+        reveal="totals",
+        privacy=budget(epsilon, colluders=2),
+        prices={"step": "worth"},
+    )
     assert words in plan_figures(agreement)["verdict"]
     assert "any 2 other members, the coordinator and everybody outside" in statement(agreement)

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from protocol.agreement.endowment import endowment
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
 from protocol.numeric import Ticks
 from protocol.outcome.allocation_rule import AllocationRule, noisy_rule
-from protocol.outcome.payments import endowment
 from protocol.outcome.private_quota import Allocation, allocate
 from protocol.planning.privacy_statement import (
     at_most,
@@ -41,7 +41,7 @@ def crowd(count: int, epsilon: float | None, **more: Any) -> Agreement:
     terms: dict[str, Any] = {"prices": {}}
     if epsilon is not None:
         terms = {"mode": "private", "privacy": {"epsilon": epsilon, "delta": DELTA}}
-        terms["prices"] = {"start": "worth"}
+        terms["prices"] = {"step": "worth", "start": "worth"}
     terms |= {
         "rounds": 50,
         "reveal": "totals",

@@ -16,12 +16,13 @@ from hypothesis import strategies as st
 from party.model.best_response import Subproblem
 from party.model.company_model import CompanyModel, dense
 from party.settlement.settle import plan_within
+from protocol.agreement.endowment import endowment
 from protocol.agreement.model import Agreement
 from protocol.agreement.parse import from_table
 from protocol.agreement.quantities import amounts
 from protocol.agreement.schema import FINE_TICKS as TICKS
 from protocol.numeric import Floats, Ticks
-from protocol.outcome.payments import endowment, payments
+from protocol.outcome.payments import payments
 from protocol.outcome.quota import weighted_quota
 from protocol.pricing.center import WHOLE, Center, CenterRule, Certificate
 from protocol.pricing.cutting_planes import Cuts

@@ -1,0 +1,132 @@
+"""Private quotas and payments of the step `ball` (SPEC.md §22).
+
+Round t has the weight t + 1, its part of the privacy budget. So the noise of a weighted total
+does not depend on the number of rounds, and what is withheld for it is known beforehand. Exact
+integers and fractions. Never here: anything that goes into a message.
+
+Symbols: N ticks to a capacity, w weights, W their sum, z·σ and M as in `privacy.ball`, R spare
+fraction, y = λ·c money for a whole capacity.
+"""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+
+from protocol.agreement.endowment import endowment
+from protocol.agreement.model import Agreement
+from protocol.agreement.quantities import quantities
+from protocol.numeric import Floats, Ticks, ordered_sum, round_to_sum
+from protocol.outcome.allocation_rule import AllocationRule, pro_rata_rule, weighted_sums
+from protocol.outcome.margin import growing_weights
+from protocol.outcome.payments import unit_of_money
+from protocol.outcome.private_quota import Allocation
+from protocol.privacy.ball import ball
+
+LEAST_TOTAL = Fraction(1, 20)
+"""Quotas are never more than 20 times the demands, however small the total is."""
+
+
+def ball_rule(agreement: Agreement, totals: Ticks) -> AllocationRule:
+    """The rule from a member's demands to its quota, from the totals, rounds by resources.
+
+    The quotas of a resource add up to its capacity if the noise is −M, and to the capacity with
+    its spare fraction if it is −z·σ.
+
+    Guarantee: with the noise as agreed, the quotas of all members exceed some capacity with its
+    spare fraction in at most the agreed risk of all sessions (PRIVACY.md §15).
+    """
+    public, N, T = ball(agreement), agreement.ticks, agreement.rounds
+    weights = growing_weights(len(totals))
+    if not weights:
+        return pro_rata_rule(agreement)
+    W, all_weights = sum(weights), T * (T + 1) // 2
+    scale = []
+    for j, total in enumerate(weighted_sums(weights, totals)):
+        spare = Fraction(agreement.resources[j].spare or 0.0)
+        tick = 1 if public.axes[:, j].any() else 0  # noise is in whole ticks
+
+        def above(noise: float, total: int = total, tick: int = tick) -> Fraction:
+            most = total + math.ceil((Fraction(noise) * N + tick) * all_weights)
+            return max(Fraction(most, N * W), LEAST_TOTAL)
+
+        usual, most = above(float(public.margin[j])), above(float(public.deviation[j]))
+        scale.append(min(1 / usual, (1 + spare) / most))
+    return AllocationRule(weights, tuple(scale), (Fraction(0),) * len(scale))
+
+
+def noise_left(agreement: Agreement, rounds: int) -> Floats:
+    """σ of the averaged total after this many rounds (not 0), as a fraction of each capacity."""
+    T = agreement.rounds
+    return ball(agreement).noise * math.sqrt(T * (T + 1) / (rounds * (rounds + 1)))
+
+
+def ball_prices(path: Floats, rounds: int) -> Floats:
+    """The prices of the rounds, averaged with their weights; before the first round, the last."""
+    if not rounds:
+        last: Floats = path[-1]
+        return last
+    weights = np.array(growing_weights(rounds), dtype=np.float64)
+    return ordered_sum(weights[:, None] * path[:rounds]) / sum(growing_weights(rounds))
+
+
+def ball_allocation(
+    agreement: Agreement,
+    rule: AllocationRule,
+    row: int,
+    *,
+    demands: Ticks,
+    path: Floats,
+    prices: Floats,
+) -> Allocation:
+    """The quota and the payment of the member in this row of the roster.
+
+    `demands` are its demands by round, `path` the prices by round. The payment is Σ w·y·(d − c)/W:
+    at the prices of each round, what it asked for beyond its centre c.
+
+    Guarantee: before the quota is cut and before the levy, a company with a concave model has at
+    least what its centre alone would earn it, up to rounding to ticks, whatever the others do and
+    whatever the noise is (PRIVACY.md §15). Payments of all members need not add up to zero.
+    """
+    terms, center = quantities(agreement), ball(agreement).center[row]
+    quota = rule.quota(weighted_sums(rule.weights, demands), terms.share_ticks[row].tolist())
+    due = Fraction(0)
+    rows = zip(rule.weights, demands - center, path * terms.capacity, strict=False)
+    for weight, bought, money in rows:
+        pairs = zip(bought.tolist(), money.tolist(), strict=True)
+        due += weight * sum((Fraction(y) * ticks for ticks, y in pairs), start=Fraction(0))
+    due /= (sum(rule.weights) or 1) * agreement.ticks
+    unit = unit_of_money(prices, agreement)
+    return Allocation(np.array(quota, dtype=np.int64), round(due / Fraction(unit)) * unit)
+
+
+def levied(agreement: Agreement, prices: Floats, payments: Floats) -> Floats:
+    """All payments with the levy: what they lack of zero, in proportion to endowments.
+
+    Endowments count at the prices of the outcome. Only the office that moves the money, which
+    sees all payments, can compute this. Guarantee: the result adds up to zero exactly.
+    """
+    brought = endowment(agreement).tolist()
+    money = [Fraction(y) for y in (prices * quantities(agreement).capacity).tolist()]
+    worths = [sum(y * e for y, e in zip(money, row, strict=True)) for row in brought]
+    due = [Fraction(payment) for payment in payments.tolist()]
+    unit, lacking, all_worth = unit_of_money(prices, agreement), -sum(due), sum(worths)
+    exact = [
+        (own + Fraction(worth, all_worth or 1) * lacking) / Fraction(unit)
+        for own, worth in zip(due, worths, strict=True)
+    ]
+    return np.array([count * unit for count in round_to_sum(exact)])
+
+
+def expected_levy(agreement: Agreement, totals: Ticks, path: Floats) -> float:
+    """What all members together will pay less than nothing, as far as the public totals tell.
+
+    The office that moves the money sees all payments. It collects what they lack of zero, or
+    returns what they exceed it by, in proportion to endowments. Totals have noise, so this is an
+    estimate.
+    """
+    weights, center = growing_weights(len(totals)), ball(agreement).center.sum(axis=0)
+    money = path[: len(totals)] * quantities(agreement).capacity
+    bought = (totals - center) / agreement.ticks * money
+    each = [w * math.fsum(row) for w, row in zip(weights, bought.tolist(), strict=True)]
+    return -math.fsum(each) / (sum(weights) or 1)

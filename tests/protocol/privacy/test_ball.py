@@ -1,0 +1,177 @@
+"""The ball around the endowment: what is clipped, what hides it, and what it withholds."""
+
+import math
+import random
+from fractions import Fraction
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+
+from protocol.agreement.endowment import endowment
+from protocol.agreement.model import Agreement
+from protocol.agreement.parse import from_table
+from protocol.agreement.quantities import quantities
+from protocol.privacy.ball import ball, clip
+from protocol.privacy.calibration import Calibration
+
+
+def agree(members: list[dict[str, Any]], *, resources: int = 2, **terms: Any) -> Agreement:
+    spare = terms.pop("spare", None)
+    given = [{"name": f"r{j}", "capacity": 10.0, "worth": 50.0} for j in range(resources)]
+    for resource in given if spare is not None else []:
+        resource["spare"] = spare
+    return from_table(
+        {
+            "session": "ball",
+            "mode": "private",
+            "reveal": "totals",
+            "rounds": terms.pop("rounds", 12),
+            "privacy": {"epsilon": terms.pop("epsilon", 8.0), "delta": 0.001, **terms},
+            "resource": given,
+            "member": [{"name": f"p{k}", **member} for k, member in enumerate(members)],
+        }
+    )
+
+
+def equal(K: int, **terms: Any) -> Agreement:
+    return agree([{"share": 2.0 / K}] * K, **terms)
+
+
+def unequal(seed: int, **terms: Any) -> Agreement:
+    """Members with random endowments and shares, some without any of a resource."""
+    rng = np.random.default_rng(seed)
+    K, m = int(rng.integers(6, 30)), 3
+    parts = rng.dirichlet(np.full(K, 0.7), size=m).T
+    parts[rng.random((K, m)) < 0.1] = 0.0
+    parts /= parts.sum(axis=0)
+    rows = [
+        {
+            "endowment": {f"r{j}": float(e) for j, e in enumerate(row)},
+            "share": {f"r{j}": float(min(1.0, max(0.1, 1.5 * e))) for j, e in enumerate(row)},
+        }
+        for row in parts
+    ]
+    return agree(rows, resources=m, **terms)
+
+
+def test_the_step_is_the_default_for_noisy_totals() -> None:
+    """An agreement that names no step has the ball and begins at the worths."""
+    agreement = equal(10)
+    assert agreement.ball
+    assert agreement.pricing.start == (5.0, 5.0)
+
+
+def test_a_clipped_answer_is_in_the_ball_exactly() -> None:
+    """In fractions, for any answer; an answer inside is not moved, and one outside ends near it."""
+    rng = random.Random(1)
+    for _ in range(500):
+        axes = [rng.choice((0, 1, 7, rng.randrange(1, 1 << 20))) for _ in range(4)]
+        center = [rng.randrange(1 << 20) for _ in axes]
+        asked = [rng.randrange(-(1 << 20), 1 << 21) for _ in axes]
+        apart = [x - c for x, c in zip(clip(asked, center, axes), center, strict=True)]
+
+        def size(x: list[int], axes: list[int] = axes) -> Fraction:
+            pairs = zip(x, axes, strict=True)
+            return sum((Fraction(d, a) ** 2 for d, a in pairs if a), start=Fraction(0))
+
+        assert size(apart) <= 1
+        assert all(x == 0 for x, a in zip(apart, axes, strict=True) if a == 0)
+        again = [c + x for c, x in zip(center, apart, strict=True)]
+        assert clip(again, center, axes) == again
+        wanted = [d - c if a else 0 for d, c, a in zip(asked, center, axes, strict=True)]
+        if size(wanted) > 1:  # straight towards the centre, to a tick
+            factor = 1.0 / math.sqrt(size(wanted))
+            assert apart == pytest.approx([factor * w for w in wanted], abs=1.001)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("accountant", ["exact", "paper"])
+def test_no_two_answers_spend_more_than_the_budget(seed: int, accountant: str) -> None:
+    """For every member and any colluders, opposite points of the ball cost at most μ² in all."""
+    agreement = unequal(seed, epsilon=20.0, colluders=2, accountant=accountant)
+    calibration, public = Calibration(agreement), ball(agreement)
+    assert public.trades
+    shares = quantities(agreement).share_ticks
+    rng, rows = np.random.default_rng(seed), range(len(agreement.members))
+    spent = np.zeros(len(agreement.members))
+    for number in range(agreement.rounds):
+        squares = calibration.scales(shares, number) ** 2
+        for k in rows:
+            worst = max(
+                _cost(squares, public.axes[k], [i for i in rows if i not in out], rng)
+                for out in _coalitions(squares, k)
+            )
+            spent[k] += worst
+    assert spent.max() <= calibration.mu**2 * (1.0 + 1e-9)
+    assert spent.max() >= calibration.mu**2 * 0.999
+
+
+def _coalitions(squares: Any, k: int) -> list[tuple[int, ...]]:
+    """The two others that add most to some number."""
+    others = [i for i in range(len(squares)) if i != k]
+    best = {
+        tuple(sorted(others, key=lambda i: -squares[i, j])[:2]) for j in range(squares.shape[1])
+    }
+    return [*best, *list(combinations(others, 2))[:3]]
+
+
+def _cost(squares: Any, axes: Any, honest: list[int], rng: np.random.Generator) -> float:
+    """Σ Δ²/σ² of two opposite points of the ball, in the worst of some directions."""
+    left = squares[honest].sum(axis=0)
+    used = axes > 0
+    if not used.any():
+        return 0.0
+    ways = np.vstack([np.eye(len(axes)), rng.standard_normal((20, len(axes)))])[:, used]
+    ways /= np.linalg.norm(ways, axis=1, keepdims=True).clip(1e-12)
+    costs = ((2.0 * axes[used] * ways) ** 2 / left[used]).sum(axis=1)
+    return float(costs.max())
+
+
+def test_too_few_members_trade_nothing_and_spend_nothing() -> None:
+    """Then every answer is the endowment, there is no noise, and no budget is spent."""
+    agreement = equal(5, epsilon=1.0)
+    public, calibration = ball(agreement), Calibration(agreement)
+    assert not public.trades
+    assert (public.center == endowment(agreement)).all()
+    assert not calibration.scales(quantities(agreement).share_ticks).any()
+    assert calibration.per_release.mu_squared == 0.0
+    assert calibration.against(4).mu_squared == 0.0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_centres_leave_the_margin(seed: int) -> None:
+    """All centres together leave the margin of each capacity, and no centre is below 0."""
+    agreement = unequal(seed, epsilon=20.0)
+    public = ball(agreement)
+    assert (public.center >= 0).all()
+    left = agreement.ticks - public.center.sum(axis=0)
+    assert left == pytest.approx(public.margin * agreement.ticks, abs=2.0 * len(agreement.members))
+
+
+def test_spare_capacity_lets_few_members_trade() -> None:
+    """What can be had in addition pays for noise: balls grow, and less is withheld."""
+    without, little = (
+        equal(10, epsilon=4.0, resources=5),
+        equal(10, epsilon=4.0, resources=5, spare=0.05),
+    )
+    assert not ball(without).trades
+    assert ball(little).trades
+    assert ball(little).deviation.max() == pytest.approx(0.05, rel=1e-3)
+    assert ball(little).margin.max() < 1e-4
+
+
+def test_the_noise_of_the_average_does_not_depend_on_the_rounds() -> None:
+    """Weights in proportion to the budget: margins are the same for 1 round and for 200."""
+    margins = [ball(equal(20, rounds=T)).margin for T in (1, 10, 200)]
+    for margin in margins[1:]:
+        assert margin == pytest.approx(margins[0], rel=1e-3)
+
+
+def test_more_colluders_than_agreed_weaken_the_promise_slowly() -> None:
+    """Against the agreed number ε holds; against all others the member's own noise remains."""
+    calibration = Calibration(equal(20, epsilon=4.0))
+    costs = [calibration.against(c).epsilon(0.001) for c in (1, 2, 19)]
+    assert costs[0] == pytest.approx(4.0, rel=1e-6)
+    assert costs[0] <= 4.0 < costs[1] < costs[2] < math.inf
