@@ -37,6 +37,11 @@ def abandon(
             own_allocation(outcome, member, ledger)  # the company keeps its quota
         ledger.record_abandoned()
         lines = [str(ledger.abandoned), _destroyed(agreement)]
+        if ledger.opening() is not None:
+            lines.append(
+                "Others may have all seals, so what claims are made from is kept: `party claim "
+                "--transcript` uses it, and `party forget` destroys it"
+            )
         if out is not None:
             lines.append(_write_transcript(ledger, out))
     return lines

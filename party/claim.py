@@ -18,7 +18,10 @@ from protocol.agreement.model import Agreement
 from protocol.clearing.claims import NO_RECIPIENT, Claim, packed, recipient_of
 from protocol.errors import BadCommand, Unsealed
 from protocol.outcome.outcome import Outcome
+from protocol.outcome.outcome import outcome as compute_outcome
+from protocol.runtime.files import read_transcript
 from protocol.wire.codec import SIGNATURE_BYTES
+from protocol.wire.transcript import load
 
 
 def index_of(agreement: Agreement, resource: str | None) -> int:
@@ -35,18 +38,29 @@ def index_of(agreement: Agreement, resource: str | None) -> int:
 
 
 def write_claim(
-    agreement: Agreement, *, key: Path, ledger: Path, resource: str | None, out: Path
+    agreement: Agreement,
+    *,
+    key: Path,
+    ledger: Path,
+    resource: str | None,
+    out: Path,
+    transcript: Path | None = None,
 ) -> str:
-    """Write a claim to the quota of a resource, or to the payment. Returns a line to show."""
+    """Write a claim to the quota of a resource, or to the payment. Returns a line to show.
+
+    `transcript` is that of another member, if the own ledger lacks seals.
+    """
     _require_commitments(agreement)
     index = index_of(agreement, resource)
     identity = keys.load(key)
     identity.belongs_to(agreement)
-    member, data_set = accounts.find_session(ledger, agreement)
+    member, (_, data_set) = identity.name, accounts.find_session(ledger, agreement)
     with closing(Ledger(ledger, agreement, member, data_set=data_set)) as opened:
-        if opened.abandoned is not None:
+        if opened.abandoned is not None and transcript is None:
             raise opened.abandoned
         outcome, opening = read_outcome(opened, agreement, member), opened.opening()
+    if transcript is not None:
+        outcome = _sealed_elsewhere(outcome, transcript)
     _require_claimable(outcome)
     if opening is None:
         raise BadCommand(
@@ -57,7 +71,7 @@ def write_claim(
     claim = Claim(
         agreement=agreement.digest,
         chain_hash=outcome.state.chain_hash,
-        place=agreement.place(identity.name),
+        place=agreement.place(member),
         index=index,
         recipient=recipient,
         number=opening.numbers[index],
@@ -86,10 +100,25 @@ def _require_commitments(agreement: Agreement) -> None:
     )
 
 
+def _sealed_elsewhere(own: Outcome, transcript: Path) -> Outcome:
+    """The outcome of another member's transcript, if its exchanges are those of the own ledger."""
+    agreement = own.agreement
+    theirs = compute_outcome(agreement, load(agreement, read_transcript(transcript, agreement)))
+    if theirs.state.chain_hash != own.state.chain_hash:
+        raise BadCommand(
+            f"{str(transcript)!r} has other rounds or commitments than your ledger, so a claim "
+            "would not count there"
+        )
+    return theirs
+
+
 def _require_claimable(outcome: Outcome) -> None:
     committed = outcome.state.committed
     if not outcome.sealed or committed is None:
-        raise Unsealed("the session is not sealed, so no claim can be made; run `party join` again")
+        raise Unsealed(
+            "seals are missing in your ledger, so no claim can be made; run `party join` again, or "
+            "name the transcript of a member that has all seals with --transcript"
+        )
     if not committed.adds_up:
         raise BadCommand("the commitments of all members do not add up, so claims prove nothing")
 

@@ -20,6 +20,7 @@ def add_claim_commands(commands: Commands) -> None:
         "  party claim --agreement agreement.toml --key acme.key --payment\n\n"
         "If the agreement names a recipient, only that recipient can read the file, so that you\n"
         "can send it by e-mail. Otherwise give it to the recipient only.\n\n"
+        "If your ledger lacks seals that another member has, name that member's transcript.\n\n"
         "Exit codes: 0 written; 2 no such resource, no claims in this session, or the file\n"
         "exists; 5 key; 6 ledger; 15 abandoned; 21 the session is not sealed.",
     )
@@ -29,6 +30,8 @@ def add_claim_commands(commands: Commands) -> None:
     claim.add_argument("--key", type=Path, required=True, metavar="FILE", help="your key file")
     claim.add_argument("--out", type=Path, metavar="FILE",
         help="where to write (NAME-RESOURCE.claim or NAME-payment.claim here)")  # fmt: skip
+    claim.add_argument("--transcript", type=Path, metavar="FILE",
+        help="another member's transcript, if your ledger lacks seals")  # fmt: skip
     forget = add_command(
         commands,
         "forget",
@@ -57,6 +60,7 @@ def _claim(options: argparse.Namespace) -> None:
         ledger=_ledger(options),
         resource=None if options.payment else options.resource,
         out=options.out or Path(f"{options.key.stem}-{what}.claim"),
+        transcript=options.transcript,
     )
     print(line)
 

@@ -2,8 +2,8 @@
 
 Secrets exist only where releases are masked. The mask key is destroyed with the seals, the demands
 once the own quota and payment are computed, and the openings when the operator says so. A session
-that ends in another way destroys all of them. None of them ever leaves the party, except an
-opening in a claim.
+that ends in another way destroys all of them, except openings after all members have committed:
+others may have all seals. None of them ever leaves the party, except an opening in a claim.
 """
 
 import struct

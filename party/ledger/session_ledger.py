@@ -180,28 +180,35 @@ class Ledger(SecretRecords):
     def record_fault(self, error: PeerError, *, over: bool = False) -> None:
         """Store why this session can never go on, and the messages that prove it.
 
-        Its mask key and openings are destroyed. Its demands are destroyed too, unless all rounds
-        are closed (`over`): then `record_allocation` still needs them, and destroys them.
+        Its mask key is destroyed. Its demands are destroyed too, unless all rounds are closed
+        (`over`): then `record_allocation` still needs them, and destroys them.
         """
         evidence = tuple(self._unpack(data) for data in error.evidence)
-        secrets = ["masks", "openings"] if over else ["masks", "demands"]
+        secrets = ["masks"] if over else ["masks", "demands"]
         self._record_end(error.exit_code, str(error), evidence, secrets)
 
     def record_abandoned(self) -> None:
         """End this session for good because its operator asked for it.
 
-        Its mask key, demands and openings are destroyed; its releases stay counted.
+        Its mask key and demands are destroyed; its releases stay counted.
         Guarantee: it never releases anything again. Recording it twice changes nothing.
         """
         if self._messages("seals") or self.fault is not None:
             raise InternalError("a session that has ended was abandoned")
         self._is_abandoned = True
         text = f"abandoned after {self._rounds_closed} closed rounds"
-        self._record_end(Abandoned.exit_code, text, (), ["masks", "demands", "openings"])
+        self._record_end(Abandoned.exit_code, text, (), ["masks", "demands"])
 
     def _record_end(
         self, code: int, text: str, evidence: tuple[Signed, ...], secrets: list[str]
     ) -> None:
+        """Openings are destroyed too, unless all members have committed.
+
+        This party may have sealed then, so others may have all seals, and the company may need a
+        claim.
+        """
+        if not self.commitments():
+            secrets = [*secrets, "openings"]
         with self._file.transaction():
             self._file.write(
                 "UPDATE sessions SET fault_code = ?, fault = ? WHERE id = ?",

@@ -15,7 +15,7 @@ from party.release.masks import Masks
 from protocol.agreement.model import Agreement
 from protocol.commitment.exchange import statement
 from protocol.commitment.group import commit
-from protocol.commitment.layout import MONEY_GRAIN_UNITS, PAYMENT_OFFSET, grain_ticks
+from protocol.commitment.layout import MONEY_GRAIN_UNITS, PAYMENT_OFFSET, grain_ticks, widths
 from protocol.commitment.range_proof import prove
 from protocol.errors import InternalError
 from protocol.outcome.outcome import Outcome, outcome
@@ -26,13 +26,19 @@ from protocol.wire.messages import Commitment, Message, Signed
 
 
 def committed_numbers(result: Outcome, allocation: Allocation) -> tuple[int, ...]:
-    """The quota of each resource in grains, rounded down, then the payment with its offset."""
+    """The quota of each resource in grains, rounded down, then the payment with its offset.
+
+    Each is within the bits of its proof. Numbers that follow from honest releases always are. A
+    false release can make others larger. They are cut here, and then do not add up.
+    """
     agreement = result.agreement
     grain = grain_ticks(agreement)
     unit = Fraction(unit_of_money(result.prices, agreement))
     payment = round(Fraction(allocation.payment) / unit / MONEY_GRAIN_UNITS) + PAYMENT_OFFSET
     quotas = (ticks // grain for ticks in allocation.committed_ticks.tolist())
-    return *quotas, min(payment, 2 * PAYMENT_OFFSET - 1)
+    sizes = widths(len(agreement.resources))
+    rows = zip((*quotas, payment), sizes, strict=True)
+    return tuple(min(max(number, 0), (1 << width) - 1) for number, width in rows)
 
 
 class Commitments:

@@ -44,12 +44,12 @@ def _banded(agreement: Agreement) -> Ticks:
     for j, resource in enumerate(agreement.resources):
         shares = [max(Fraction(member.share[j]), Fraction(0)) for member in agreement.members]
         caps = quantities(agreement).share_ticks[:, j].tolist()
-        above = Fraction(agreement.above_floors(j))
+        above, all_shares = Fraction(agreement.above_floors(j)), sum(shares) or 1
         wanted = []
         for member, share, cap, floor in zip(
             agreement.members, shares, caps, quantities(agreement).floor[:, j].tolist(), strict=True
         ):
-            amount = Fraction(resource.capacity) * share / (sum(shares) or 1)
+            amount = Fraction(resource.capacity) * share / all_shares
             if member.endowment:
                 amount = Fraction(member.endowment[j]) * Fraction(resource.measure)
             ticks = round((amount - Fraction(floor)) / above * agreement.ticks)

@@ -200,6 +200,14 @@ class Agreement:
 
     def above_floors(self, j: int) -> float:
         """The capacity of resource `j` above the floors of all members, never rounded up."""
+        return self._above_floors[j]
+
+    @cached_property
+    def _above_floors(self) -> tuple[float, ...]:
+        """Computed once, because the share of every member depends on it."""
+        return tuple(map(self._without_floors, range(len(self.resources))))
+
+    def _without_floors(self, j: int) -> float:
         if not self.banded:
             return self.resources[j].capacity
         exact = Fraction(self.resources[j].capacity)

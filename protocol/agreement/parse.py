@@ -110,6 +110,11 @@ def _role(fields: Fields, key: str) -> Role | None:
     role = Role(table.name("name"), bytes.fromhex(table.text("key", schema.SIGNING_KEY)))
     if not role.key:
         raise BadAgreement(f"{table.where('key')} is missing; NAME.role.toml has it")
+    if schema.is_small_order(role.key):
+        raise BadAgreement(
+            f"{table.where('key')} is no public key: nothing can be encrypted to it. Use the one "
+            "of `protocol keygen`"
+        )
     table.done()
     return role
 

@@ -121,6 +121,21 @@ TRANSPORT_KEY = Form(
     r"[0-9A-Za-z.:+=^!/*?&<>()\[\]{}@%$#-]{40}", "a public key of 40 Z85 characters"
 )
 
+_PRIME = 2**255 - 19
+_SMALL_ORDER = (
+    0,
+    1,
+    0xB8495F16056286FDB1329CEB8D09DA6AC49FF1FAE35616AEB8413B7C7AEBE0,
+    0x57119FD0DD4E22D8868E1C58C45C44045BEF839C55B1D0B1248C50A3BC959C5F,
+    _PRIME - 1,
+)
+
+
+def is_small_order(key: bytes) -> bool:
+    """Whether X25519 gives every secret key the same shared secret with this public key."""
+    return int.from_bytes(key, "little") % 2**255 % _PRIME in _SMALL_ORDER
+
+
 # Defaults of fields that a file may leave out
 
 REVEAL = "each"

@@ -5,11 +5,12 @@ where the figures of use come from.
 """
 
 import csv
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 
 from protocol.clearing.settle import CENTS, Clearing
-from protocol.commitment.layout import CAPACITY_GRAINS
+from protocol.commitment.layout import grain_ticks
 from protocol.errors import BadCommand
 from protocol.outcome.outcome import Outcome
 
@@ -36,7 +37,8 @@ class Use:
 def read_use(outcome: Outcome, text: str) -> dict[tuple[str, str], float]:
     """Amounts by member and resource, from CSV with the columns member, resource, amount.
 
-    Several lines for one member and resource are added up. Raises `BadCommand` with the line.
+    Several lines for one member and resource are added up. Below 0 is what a member brings, where
+    the agreement has floors. Raises `BadCommand` with the line.
     """
     members = {m.name for m in outcome.agreement.members}
     resources = {r.name for r in outcome.agreement.resources}
@@ -58,10 +60,10 @@ def read_use(outcome: Outcome, text: str) -> dict[tuple[str, str], float]:
             amount = float(cells[2])
         except ValueError:
             raise BadCommand(f"--used, line {number}: {cells[2]!r} is not a number") from None
-        if not 0.0 <= amount < float("inf"):
-            raise BadCommand(f"--used, line {number}: an amount must be 0 or more")
         key = cells[0], cells[1]
         used[key] = used.get(key, 0.0) + amount
+        if not math.isfinite(used[key]) or (amount < 0.0 and not outcome.agreement.banded):
+            raise BadCommand(f"--used, line {number}: an amount must be 0 or more, and finite")
     return used
 
 
@@ -79,6 +81,7 @@ def compare(clearing: Clearing, used: dict[tuple[str, str], float]) -> list[Use]
     One grain above a quota counts as rounding: claims are rounded down by up to that.
     """
     outcome = clearing.outcome
+    grain = grain_ticks(outcome.agreement) / outcome.agreement.ticks
     rows = []
     for j, resource in enumerate(outcome.agreement.resources):
         for member in outcome.agreement.members:
@@ -87,7 +90,7 @@ def compare(clearing: Clearing, used: dict[tuple[str, str], float]) -> list[Use]
                 continue
             allowed = clearing.quotas.get(resource.name, {}).get(member.name, 0.0)
             above = amount - allowed
-            if above <= resource.measure / CAPACITY_GRAINS:
+            if above <= outcome.agreement.above_floors(j) * grain:
                 above = 0.0
             cost = Fraction(above) * Fraction(overrun_price(outcome, j)) * CENTS
             rows.append(Use(member.name, resource.name, amount, allowed, above, round(cost)))

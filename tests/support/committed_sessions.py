@@ -1,7 +1,8 @@
 """Sessions with commitments in one process: real gates, ledgers and signatures, random answers."""
 
 import random
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
@@ -14,21 +15,23 @@ from protocol.agreement.model import Agreement
 from protocol.numeric import Floats
 from protocol.outcome.outcome import Outcome, outcome
 from protocol.rounds import RoundEngine, RoundState, commitments_in, mask_keys, numbers
-from protocol.wire.messages import Seal, Signed
+from protocol.wire.messages import Release, Seal, Signed
 from protocol.wire.transcript import Transcript
 from tests.support.builders import sign, signer
 from tests.support.gates import Shift
 from tests.support.ledgers import in_memory
 
+Fraction = Callable[[], float]
 
-class RandomProblem:
-    """A company that answers with random demands."""
 
-    def __init__(self, chance: random.Random, agreement: Agreement) -> None:
-        self._chance, self._agreement = chance, agreement
+class Problem:
+    """A company that answers with these fractions of each capacity, whatever the prices are."""
+
+    def __init__(self, fraction: Fraction, agreement: Agreement) -> None:
+        self._fraction, self._agreement = fraction, agreement
 
     def answer(self, prices: Floats) -> Answer:
-        demand = [self._chance.uniform(0.0, r.capacity) for r in self._agreement.resources]
+        demand = [self._fraction() * r.capacity for r in self._agreement.resources]
         return Answer(0.0, np.array(demand), prices)
 
 
@@ -48,8 +51,10 @@ class CommittedSession:
         commitments = tuple(gate.release(self.over) for gate in self.gates)
         return self.sealed_with(commitments)
 
-    def sealed_with(self, commitments: tuple[Signed, ...]) -> Outcome:
-        """Seal these commitments."""
+    def sealed_with(
+        self, commitments: tuple[Signed, ...], besides: Sequence[Ledger] = ()
+    ) -> Outcome:
+        """Seal these commitments. All ledgers hold the seals, `besides` these."""
         engine, names = RoundEngine(self.agreement), [m.name for m in self.agreement.members]
         state = engine.commit(self.over, commitments_in(commitments))
         seals = tuple(
@@ -64,7 +69,7 @@ class CommittedSession:
             )
             for name in names
         )
-        for ledger in self.ledgers:
+        for ledger in (one for one in self.ledgers if one not in besides):
             ledger.record_commitments(commitments)
             ledger.record_seals(seals)
         past = self.transcript
@@ -73,10 +78,19 @@ class CommittedSession:
 
 
 def play_until_over(
-    agreement: Agreement, seed: int, folder: Path | None = None
+    agreement: Agreement,
+    seed: int,
+    folder: Path | None = None,
+    *,
+    wanted: Fraction | None = None,
+    lies: dict[str, int] | None = None,
 ) -> CommittedSession:
-    """All rounds of a session. With a folder its ledgers are files there."""
-    chance, engine = random.Random(seed), RoundEngine(agreement)
+    """All rounds of a session. With a folder its ledgers are files there.
+
+    Members want random amounts, or what `wanted` says. Each of `lies` adds so many ticks to the
+    masked releases of a member.
+    """
+    wanted, engine = wanted or random.Random(seed).random, RoundEngine(agreement)
     names = [m.name for m in agreement.members]
     ledgers = [
         Ledger(folder / f"{name}.ledger", agreement, name) if folder else in_memory(agreement, name)
@@ -87,7 +101,7 @@ def play_until_over(
         Gate(
             agreement,
             name,
-            subproblem=cast(Subproblem, RandomProblem(chance, agreement)),
+            subproblem=cast(Subproblem, Problem(wanted, agreement)),
             noise=noise,
             ledger=ledger,
             pack=signer(name),
@@ -99,7 +113,7 @@ def play_until_over(
         ledger.record_mask_keys(keys)
     state, rounds = engine.pair(engine.opening, mask_keys(keys)), []
     while not state.over:
-        releases = tuple(gate.release(state) for gate in gates)
+        releases = tuple(_with(gate.release(state), lies or {}) for gate in gates)
         at, state = state.round, engine.advance(state, numbers(releases))
         for ledger in ledgers:
             ledger.record_round(at, releases, state.chain_hash)
@@ -107,3 +121,12 @@ def play_until_over(
     for ledger in ledgers:
         ledger.commit()
     return CommittedSession(agreement, ledgers, gates, state, Transcript(tuple(rounds), (), keys))
+
+
+def _with(release: Signed, lies: dict[str, int]) -> Signed:
+    """A release, with what its sender adds to every number, modulo 2^64."""
+    message = release.message
+    if message.sender not in lies or not isinstance(message, Release):
+        return release
+    numbers = np.array(message.values) + np.int64(lies[message.sender])
+    return sign(replace(message, values=tuple(numbers.tolist())))

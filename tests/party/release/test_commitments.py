@@ -1,6 +1,7 @@
 """The gate commits a party to its quota and payment, once, before it seals."""
 
 import hashlib
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -171,3 +172,43 @@ def test_short_sale_has_no_proof() -> None:
     with pytest.raises(BadCommitment) as refused:
         session.sealed_with(tuple(rows))
     assert refused.value.senders == ("ada",)
+
+
+def _with_shares(endowment: float, **prices: object) -> Agreement:
+    """One resource of which ada may have all, and ben nothing; cyd too if it brings some."""
+    return make_agreement(
+        members=3,
+        rounds=3,
+        resources=1,
+        reveal="totals",
+        prices=prices,
+        member=[
+            {"name": name, "signing_key": public_key(name).hex(), "share": share, "endowment": own}
+            for name, share, own in (
+                ("ada", 1.0, endowment),
+                ("ben", 0.0, 0.0),
+                ("cyd", math.ceil(1.0 - endowment), 1.0 - endowment),
+            )
+        ],
+    )
+
+
+@pytest.mark.parametrize(
+    "agreement",
+    [
+        _with_shares(1.0, step="center"),
+        _with_shares(0.0, step="constant", step_size=1e-6, nonnegative=False, start={"r0": -5.0}),
+        _with_shares(0.0, step="constant", step_size=1e-6, start={"r0": 5.0}),
+    ],
+    ids=["quota", "payment below", "payment above"],
+)
+def test_false_releases_do_not_keep_an_honest_member_from_its_proof(agreement: Agreement) -> None:
+    """A member that releases less than nothing makes numbers of others too large for their bits.
+
+    Their proofs hold all the same, so no honest member is named. Claims do not count.
+    """
+    everything = sum(agreement.share_ticks_of(m, 0) for m in agreement.members)
+    session = play_until_over(agreement, 1, wanted=lambda: 1.0, lies={"ben": -everything})
+    known = session.sealed()
+    assert known.state.committed is not None
+    assert not known.state.committed.adds_up

@@ -246,3 +246,18 @@ def test_impossible_bands_are_refused(
     """The error names the member or resource and its numbers."""
     with pytest.raises(BadAgreement, match=error):
         agreement(*bands, **terms)
+
+
+def test_many_members_with_floors_cost_time_in_proportion(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agreement of many members with floors does not take the square of their number."""
+    asked, members, floor_of = [], 60, Agreement.floor_of
+
+    def counted(agreement: Agreement, *place: Any) -> float:
+        asked.append(place)
+        return floor_of(agreement, *place)
+
+    monkeypatch.setattr(Agreement, "floor_of", counted)
+    rows = [{"name": f"party{k}", "floor": -0.01, "share": 0.1} for k in range(members)]
+    terms = {"session": "many", "mode": "exact", "rounds": 2, "member": rows}
+    endowment(from_table(terms | {"resource": [{"name": "steel", "capacity": 10.0}]}))
+    assert len(asked) < 10 * members

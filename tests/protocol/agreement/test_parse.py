@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from nacl.bindings import crypto_box_seal
+from nacl.exceptions import CryptoError
 
 from protocol.agreement.model import Pricing, Role
 from protocol.agreement.parse import from_table, parse
@@ -212,3 +214,23 @@ def test_incomplete_role_is_refused(role: object) -> None:
     """A role has a name and a key, and nothing else."""
     with pytest.raises(BadAgreement, match="clearing"):
         from_table(full() | {"clearing": role})
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "00" * 32,
+        "01" + "00" * 31,
+        "e0eb7a7c3b41b8ae1656e3faf19fc46ada098deb9c32b1fd866205165f49b800",
+        "5f9c95bca3508c24b1d0b1559c83ef5b04445cc4581c8e86d8224eddd09f1157",
+        "ec" + "ff" * 30 + "7f",
+        "ed" + "ff" * 30 + "7f",
+        "ee" + "ff" * 31,
+    ],
+)
+def test_role_key_of_small_order_is_refused(key: str) -> None:
+    """Nothing can be sealed to such a key, so claims to it would fail after the session."""
+    with pytest.raises(CryptoError):
+        crypto_box_seal(b"claim", bytes.fromhex(key))
+    with pytest.raises(BadAgreement, match=r"clearing\.key"):
+        from_table(full() | {"clearing": {"name": "office", "key": key}})

@@ -33,7 +33,7 @@ from protocol.report.settlement import (
     settlement_figures,
     settlement_page,
 )
-from tests.support.builders import make_agreement, play, signing_key
+from tests.support.builders import make_agreement, play, public_key, signing_key
 from tests.support.committed_sessions import play_until_over
 
 OFFICE, DEPOT = PrivateKey(b"o" * 32), PrivateKey(b"d" * 32)
@@ -245,11 +245,48 @@ def test_use_of_a_member_without_a_claim_is_all_above() -> None:
     assert (use.allowed, use.above, use.cents) == (0.0, 3.0, 2100)
 
 
+def test_members_that_bring_something_may_use_their_quota_to_the_last_unit() -> None:
+    """With floors a grain is part of all that is above them: rounding it off costs nothing."""
+    members = [
+        {"name": name, "signing_key": public_key(name).hex(), "floor": -1.0, "share": 1.0}
+        | {"endowment": own}
+        for name, own in (("ada", -0.3), ("ben", 0.31), ("cyd", 0.33), ("dan", 0.33), ("eve", 0.33))
+    ]
+    steel = {"name": "steel", "capacity": 1e9, "overrun_price": 9.0}
+    agreement = make_agreement(
+        rounds=3, reveal="totals", prices={"step": "center"}, resource=[steel], member=members
+    )
+    played = play_until_over(agreement, 3)
+    known, claims, text = played.sealed(), [], "member,resource,amount\n"
+    for place, ledger in enumerate(played.ledgers):
+        opening, own = ledger.opening(), ledger.allocation()
+        assert opening is not None
+        assert own is not None
+        claims.append(
+            Claim(
+                agreement=agreement.digest,
+                chain_hash=known.state.chain_hash,
+                place=place,
+                index=0,
+                recipient=NO_RECIPIENT,
+                number=opening.numbers[0],
+                blinding=opening.blindings[0],
+            )
+        )
+        used = float(amounts(agreement, own.quota, place)[0])
+        text += f"{agreement.members[place].name},steel,{used!r}\n"
+    uses = compare(from_claims(known, claims, {}), read_use(known, text))
+    assert min(use.used for use in uses) < 0.0 < max(use.used - use.allowed for use in uses)
+    assert [use.cents for use in uses] == [0] * 5
+
+
 @pytest.mark.parametrize(
     "text",
     ["", "a,b,c\n", "member,resource,amount\nzoe,docks,1", "member,resource,amount\nada,sea,1",
      "member,resource,amount\nada,docks,x", "member,resource,amount\nada,docks,-1",
-     "member,resource,amount\nada,docks,nan", "member,resource,amount\nada,docks"],
+     "member,resource,amount\nada,docks,nan", "member,resource,amount\nada,docks,inf",
+     "member,resource,amount\nada,docks,1e308\nada,docks,1e308",
+     "member,resource,amount\nada,docks"],
 )  # fmt: skip
 def test_wrong_figures_of_use_are_refused(text: str) -> None:
     """A file of use that cannot be read is refused as a whole."""

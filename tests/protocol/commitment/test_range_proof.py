@@ -20,7 +20,15 @@ from protocol.commitment.group import (
     scalar_bytes,
 )
 from protocol.commitment.layout import proof_bytes, widths
-from protocol.commitment.range_proof import RangeProof, Statement, invalid, parse, prove, prove_bits
+from protocol.commitment.range_proof import (
+    RangeProof,
+    Statement,
+    _hold,
+    invalid,
+    parse,
+    prove,
+    prove_bits,
+)
 
 SECRET = b"s" * 32
 SMALL_ORDER = [
@@ -186,3 +194,15 @@ def test_nonces_depend_on_what_is_proved() -> None:
     assert again == proof
     assert prove(moved, (5, 5), blindings, SECRET).nonces != proof.nonces
     assert prove(statement, (5, 5), blindings, b"t" * 32).nonces != proof.nonces
+
+
+def test_one_bad_proof_costs_few_checks() -> None:
+    """A member cannot make all others check every proof on its own: it is found by halves."""
+    claims = [claim(seed)[:2] for seed in range(32)]
+    statement, proof = claims[21]
+    claims[21] = statement, replace(proof, value_blinding=(proof.value_blinding + 1) % ORDER)
+    before = _hold.cache_info().misses
+    assert invalid(claims) == [21]
+    assert _hold.cache_info().misses - before <= 1 + 2 * 5
+    claims[2] = claims[21]
+    assert invalid(claims) == [2, 21]
