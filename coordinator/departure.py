@@ -30,7 +30,7 @@ def without(agreement: Agreement, names: list[str]) -> Agreement:
     for resource, fraction in zip(agreement.resources, left, strict=True):
         if not fraction > 0.0:
             raise BadCommand(
-                f"--without: nobody else brings any {resource.name!r}; write the new agreement "
+                f"--without: no other member brings any {resource.name!r}; write the new agreement "
                 "yourself, without this resource"
             )
     resources = tuple(map(_reduced, agreement.resources, left))

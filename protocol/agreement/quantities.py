@@ -8,7 +8,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,7 +17,22 @@ from protocol.agreement.model import Agreement, Member
 from protocol.numeric import Floats, Ticks, frozen
 
 _CACHE_SIZE = 64
-_cache: dict[bytes, "Quantities"] = {}
+_Result = TypeVar("_Result")
+
+
+def once_per_agreement(compute: Callable[[Agreement], _Result]) -> Callable[[Agreement], _Result]:
+    """Compute once for each agreement, and remember the results of the newest ones."""
+    cache: dict[bytes, _Result] = {}
+
+    @wraps(compute)
+    def remembered(agreement: Agreement) -> _Result:
+        if agreement.digest not in cache:
+            cache[agreement.digest] = compute(agreement)
+            if len(cache) > _CACHE_SIZE:
+                del cache[next(iter(cache))]
+        return cache[agreement.digest]
+
+    return remembered
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,17 +52,9 @@ class Quantities:
     share_ticks: Ticks
 
 
+@once_per_agreement
 def quantities(agreement: Agreement) -> Quantities:
     """The arrays of an agreement, computed once."""
-    cached = _cache.get(agreement.digest)
-    if cached is None:
-        cached = _cache[agreement.digest] = _compute(agreement)
-        if len(_cache) > _CACHE_SIZE:
-            del _cache[next(iter(_cache))]
-    return cached
-
-
-def _compute(agreement: Agreement) -> Quantities:
     columns = range(len(agreement.resources))
 
     def table(entry: Callable[[Member, int], float]) -> np.ndarray[Any, Any]:

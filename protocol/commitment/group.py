@@ -27,7 +27,7 @@ VALUE_BASE = bytes.fromhex("47b743b6f4063bad2067b529dcf13e3419a7f4b554e048e77e9c
 "sotto commitment value base 1\\n". The blinding base is the base point of ed25519.
 
 Guarantee: H comes out of a hash, so the logarithm of one base to the other is not known to
-anyone. Commitments are binding as long as nobody finds it."""
+anyone. Commitments are binding as long as it is not found."""
 
 
 def scalar_bytes(scalar: int) -> bytes:

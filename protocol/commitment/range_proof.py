@@ -152,7 +152,7 @@ def prove_bits(
 def invalid(claims: Sequence[tuple[Statement, RangeProof]]) -> list[int]:
     """The indices of the proofs that do not hold. All statements have the same widths.
 
-    Guarantee: whoever makes a proof that holds knows, for each point, one opening, and its number
+    Guarantee: the maker of a proof that holds knows, for each point, one opening, and its number
     has at most its bits (if discrete logarithms are hard and hashes are random functions). A
     proof holds for its own statement only. All proofs are checked with one sum, whose weights
     depend on all of them: a false one passes with a probability below 2^-120.

@@ -18,14 +18,12 @@ import numpy as np
 
 from protocol.agreement.endowment import endowment
 from protocol.agreement.model import Agreement
-from protocol.agreement.quantities import quantities
+from protocol.agreement.quantities import once_per_agreement, quantities
 from protocol.numeric import Floats, Ticks, frozen, truncate_to_16_bits
 from protocol.privacy.axes import deviations, half_axes, reach, widest
 from protocol.privacy.calibration import Calibration
 
 _SHIFT = 48  # bits of the factor that an answer outside is multiplied by
-_CACHE_SIZE = 64
-_cache: dict[bytes, "Ball"] = {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,17 +49,9 @@ class Ball:
         return bool(self.axes.any())
 
 
+@once_per_agreement
 def ball(agreement: Agreement) -> Ball:
     """The balls of an agreement with the step `ball`, computed once."""
-    cached = _cache.get(agreement.digest)
-    if cached is None:
-        cached = _cache[agreement.digest] = _compute(agreement)
-        if len(_cache) > _CACHE_SIZE:
-            del _cache[next(iter(_cache))]
-    return cached
-
-
-def _compute(agreement: Agreement) -> Ball:
     calibration, axes = Calibration(agreement), half_axes(agreement)
     N, z = agreement.ticks, deviations(agreement)
     first = calibration.scales(quantities(agreement).share_ticks) / N
