@@ -64,8 +64,8 @@ class Paths:
 def consistent(asked: Floats, slopes: Floats, limit: float) -> tuple[Ticks, Paths]:
     """The rounds that do not contradict newer ones, in order, and the paths among them.
 
-    From the newest round back, each is kept that closes no cycle longer than `limit`. Only so many
-    are looked at that this takes little time, whatever was answered.
+    From the newest round back, each is kept that closes no cycle longer than `limit`. The number
+    of rounds examined is bounded, so the time is bounded for any answers.
     """
     count = len(asked)
     kept, paths = [count - 1], Paths().add(asked[-1:], slopes[-1:])

@@ -53,7 +53,7 @@ def test_caps_keep_their_amounts() -> None:
 
 
 def test_only_owner_of_a_resource_cannot_be_left_out() -> None:
-    """A resource that nobody else brings has no capacity left."""
+    """A resource that no other member brings has no capacity left."""
     old = make_agreement(members=4, member=members(endowment=(1.0, 0.0, 0.0, 0.0)))
     with pytest.raises(BadCommand, match="r0"):
         without(old, ["ada"])

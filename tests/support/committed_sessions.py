@@ -87,8 +87,8 @@ def play_until_over(
 ) -> CommittedSession:
     """All rounds of a session. With a folder its ledgers are files there.
 
-    Members want random amounts, or what `wanted` says. Each of `lies` adds so many ticks to the
-    masked releases of a member.
+    Members want random amounts, or what `wanted` says. Each entry of `lies` is added, in
+    ticks, to the masked releases of a member.
     """
     wanted, engine = wanted or random.Random(seed).random, RoundEngine(agreement)
     names = [m.name for m in agreement.members]
