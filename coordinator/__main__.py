@@ -10,8 +10,10 @@ NEW = """\
 Write an agreement from the members' files and a few options. It is a commented text file, so
 that all members can read it before they join. If the key file does not exist, a key is made.
 
-  coordinator new --session trucks --resource hours=120:9000 --unit hours=h \\
-      --currency EUR --member acme.member.toml --member bolt.member.toml \\
+  coordinator new --session trucks-42 --mode exact --currency EUR \\
+      --resource hours=120:9000 --unit hours=h \\
+      --member acme.member.toml --member bolt.member.toml \\
+      --member cargo.member.toml --member dart.member.toml:0.6 \\
       --address tcp://relay.example.org:5555 --key coordinator.key
 
 With --from the new session goes on from an earlier one, with its members and all its terms. It
@@ -21,7 +23,26 @@ begin anew.
   coordinator new --session trucks-43 --from session.transcript \\
       --agreement agreement.toml --key coordinator.key --out next.toml
 
+What some members bring and others take has a joint capacity of 0 and a span (docs/exchange.md):
+
+  coordinator new --session power --mode exact --resource power=0 --span power=20 \\
+      --member acme.member.toml:-1..1 --member bolt.member.toml:-1..1 \\
+      --member coil.member.toml:0..1 --address tcp://relay.example.org:5555 --key coordinator.key
+
 Next: send the agreement to all members, and run `coordinator serve`."""
+
+NEXT = """\
+Write the agreement of the next session of a series, such as next week's: the members, keys and
+terms of the last one, its final prices, and other capacities.
+
+  coordinator next --agreement trucks-42.toml --from result/session.transcript \\
+      --capacity hours=130 --approvals approvals
+
+It writes trucks-43.toml. Members that signed a standing agreement take part when they find the
+file in the folder that they follow (`party join --follow`). Without --from the session starts at
+the prices that the agreement states.
+
+Next: send the file to all members, and run `coordinator serve`."""
 
 SERVE = """\
 Relay the messages of a session, or introduce the members of a mesh to each other.
@@ -47,6 +68,7 @@ A value in parentheses is the default."""
 def main() -> None:
     parser, commands = command_line("coordinator", "Convene sessions and pass on their messages.")
     _add_new(commands)
+    _add_next(commands)
     _add_serve(commands)
     _add_health(commands)
     run(parser)
@@ -69,9 +91,11 @@ def _add_new(commands: Commands) -> None:
         help="a member's file from `party keygen`. SHARE: the largest fraction of each capacity "
         "that it may claim. FLOOR: the least that it is given (0); below 0, the most that it "
         "brings")  # fmt: skip
-    add("--endowment", action="append", metavar="MEMBER[:RESOURCE]=FRACTION",
-        help="the fraction of every capacity, or of this one, that a member brings or would have "
-        "alone; for all members or none (in proportion to shares)")  # fmt: skip
+    add("--endowment", action="append", metavar="equal|shares|MEMBER[:RESOURCE]=FRACTION",
+        help="what a member has without the others, as a fraction of every capacity or of this "
+        "one: it pays for more, and is paid for less. For all members: equal parts, in proportion "
+        "to shares, or a fraction of each (equal)")  # fmt: skip
+    _add_exchange(new)
     add("--mode", choices=schema.MODES,
         help="private: noise that keeps epsilon and delta; clipped: noise with caps that adapt; "
         "exact: no noise and no guarantee: answers to many prices may reveal much about a company; "
@@ -90,7 +114,10 @@ def _add_new(commands: Commands) -> None:
         "slowest member needs, which its `party check` prints (0.25; exact: none, releases are "
         "sent when they are ready)")  # fmt: skip
     _add_certificate(new)
-    add("--start", choices=("zero", "worth"), help="first prices (zero; private and totals: worth)")
+    add("--start", choices=("zero", "worth"),
+        help="prices of the first round. zero: everything is free, and all ask for as much as they "
+        "can use; worth: each capacity costs its estimated worth, which saves rounds if the "
+        "estimates are good (zero; private and totals: worth)")  # fmt: skip
     add("--topology", choices=schema.TOPOLOGIES,
         help="relay: messages go through the coordinator; mesh: directly between members (relay)",
     )  # fmt: skip
@@ -102,6 +129,20 @@ def _add_new(commands: Commands) -> None:
         help="for practice: repeatable noise and no privacy")  # fmt: skip
     add("--out", type=Path, default=Path("agreement.toml"), metavar="FILE",
         help="where to write the agreement (%(default)s)")  # fmt: skip
+
+
+def _add_exchange(new: argparse.ArgumentParser) -> None:
+    """The options of resources that some members bring and others take; see docs/exchange.md."""
+    add = new.add_argument
+    add("--span", action="append", metavar="RESOURCE=AMOUNT",
+        help="the most that one member may take or bring. Shares, floors and endowments are then "
+        "fractions of it, and the capacity may be 0 or below (the capacity)")  # fmt: skip
+    add("--band", action="append", metavar="MEMBER:RESOURCE=FLOOR..SHARE",
+        help="floor and share of one member in one resource; * stands for any part of a name, as "
+        "in '*:power-*=-1..1'")  # fmt: skip
+    add("--opposite", action="append", metavar="RESOURCE",
+        help="all of it must be used, or what is brought must equal what is taken: adds "
+        "RESOURCE-least, which bounds it from below (exact only)")  # fmt: skip
 
 
 def _add_totals(parser: argparse.ArgumentParser) -> None:
@@ -142,11 +183,39 @@ def _add_certificate(new: argparse.ArgumentParser) -> None:
         "total worth; for models with integers (0.0001)")  # fmt: skip
 
 
+def _add_next(commands: Commands) -> None:
+    parser = add_command(commands, "next", _next, "write the agreement of the next session", NEXT)
+    parser.epilog = EXIT_CODES.format(
+        codes="2 wrong options, 3 wrong agreement, 9 the transcript does not verify"
+    )
+    add = parser.add_argument
+    add("--agreement", type=Path, required=True, metavar="FILE",
+        help="the agreement of the last session")  # fmt: skip
+    add("--from", dest="earlier", type=Path, metavar="TRANSCRIPT",
+        help="transcript of the last session, to start at its prices")  # fmt: skip
+    add("--capacity", action="append", metavar="RESOURCE=CAPACITY",
+        help="the capacity of a resource (that of the last session); its worth changes with "
+        "it")  # fmt: skip
+    add("--capacities", type=Path, metavar="FILE",
+        help="a CSV file with the columns resource and capacity")  # fmt: skip
+    add("--session", metavar="NAME", help="the name (the last one, counted up)")
+    _add_approvals(parser, "show who approved it beforehand, with")
+    add("--out", type=Path, metavar="FILE",
+        help="where to write (NAME.toml beside the last agreement)")  # fmt: skip
+
+
+def _add_approvals(parser: argparse.ArgumentParser, what: str) -> None:
+    parser.add_argument("--approvals", type=Path, metavar="DIR",
+        help=f"{what} the files of `party sign` in this folder, and the standing agreement if they "
+        "name one")  # fmt: skip
+
+
 def _add_serve(commands: Commands) -> None:
     parser = add_command(commands, "serve", _serve, "pass on the messages of a session", SERVE)
     parser.epilog = EXIT_CODES.format(codes="2 it cannot listen or write, 3 wrong agreement, "
-        "5 wrong key file, 31 too few open files")  # fmt: skip
+        "5 wrong key file,\n  26 approvals are missing, 31 too few open files")  # fmt: skip
     _add_files(parser)
+    _add_approvals(parser, "start only if every member has approved the agreement, by")
     parser.add_argument("--listen", metavar="ADDRESS",
         help="address to listen at (all interfaces, the agreed port)")  # fmt: skip
     parser.add_argument("--keep-running", action="store_true",
@@ -154,8 +223,8 @@ def _add_serve(commands: Commands) -> None:
     parser.add_argument("--transcript", type=Path, metavar="FILE",
         help="keep the public transcript of a relayed session")  # fmt: skip
     parser.add_argument("--page", type=int, nargs="?", const=0, metavar="PORT",
-        help="show the session in a browser on this machine, in public numbers "
-        "(any free port)")  # fmt: skip
+        help="show the session in a browser on this machine, in public numbers (any free port); "
+        "with /metrics and /healthz for a monitor")  # fmt: skip
 
 
 def _add_health(commands: Commands) -> None:
@@ -181,6 +250,12 @@ def _new(options: argparse.Namespace) -> None:
     from coordinator.draft import write_agreement
 
     write_agreement(options)
+
+
+def _next(options: argparse.Namespace) -> None:
+    from coordinator.next_session import write_next
+
+    write_next(options)
 
 
 def _serve(options: argparse.Namespace) -> None:

@@ -6,20 +6,24 @@ It checks the agreement as a party would, before a member receives it. Never her
 import argparse
 import math
 import sys
-import tomllib
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from coordinator import exchange
 from coordinator.departure import without
 from coordinator.keys import read_secret
+from coordinator.members import member_table, set_endowments
 from protocol.agreement import schema
 from protocol.agreement.model import CERTIFICATE_TERMS, Agreement
 from protocol.agreement.parse import from_table, parse
-from protocol.agreement.render import written
+from protocol.agreement.render import endowments_in_words, written
 from protocol.agreement.schema import LEAST_MASKED
 from protocol.errors import BadAgreement, BadCommand
 from protocol.runtime import files
+
+if TYPE_CHECKING:  # only a next session needs it
+    from protocol.outcome.outcome import Outcome
 
 _DEFAULTS: dict[str, Any] = {
     "mode": schema.DRAFT_MODE,
@@ -37,32 +41,61 @@ def write_agreement(options: argparse.Namespace) -> None:
     """Write the agreement, and the coordinator's key if it does not exist."""
     import zmq
 
-    from protocol.rounds import RoundEngine
-
-    if options.out.exists():
-        raise BadAgreement(
-            f"--out {str(options.out)!r}: the file exists and is not overwritten; choose another "
-            "name"
-        )
-    if not options.out.parent.is_dir():
-        raise BadCommand(f"--out {str(options.out)!r}: the folder does not exist; make it first")
+    require_new(options.out)
     has_key = options.key.exists()
     secret = read_secret(options.key) if has_key else zmq.curve_keypair()[1]
     key = zmq.curve_public(secret).decode()
     draft = _from_options(options, key) if options.earlier is None else _from_earlier(options, key)
-    text = written(draft)
-    agreement = parse(text)
-    RoundEngine(agreement)  # raises `BadAgreement` unless a party can compute with these terms
+    text, agreement = checked(draft)
     if not has_key:
         files.write_private(options.key, secret.decode() + "\n")
         print(f"{options.key}: your secret key; keep it on this machine")
-    try:
-        options.out.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise BadCommand(
-            f"--out {str(options.out)!r} cannot be written: {error.strerror}"
-        ) from None
+    write_new(options.out, text)
     print(f"{options.out}: send it to all members; its digest is {agreement.digest.hex()}")
+    _explain(agreement)
+
+
+def _explain(agreement: Agreement) -> None:
+    """Say what the terms mean that conveners most often did not mean."""
+    from protocol.planning.synthetic_market import expected
+    from protocol.planning.verdict import verdict
+    from protocol.privacy.ball import ball
+    from protocol.report.format import plain
+    from protocol.report.plan_trials import gain_in_money
+
+    print(f"Endowments: {endowments_in_words(agreement)}")
+    print(verdict(agreement))
+    if agreement.ball and ball(agreement).trades:
+        print(plain(gain_in_money(agreement, expected(agreement))))
+    print("`protocol plan` says more, and what invented companies gain.")
+
+
+def require_new(out: Path) -> None:
+    """Refuse to write over a file, or into a folder that does not exist."""
+    if out.exists():
+        raise BadAgreement(
+            f"--out {str(out)!r}: the file exists and is not overwritten; choose another name"
+        )
+    if not out.parent.is_dir():
+        raise BadCommand(f"--out {str(out)!r}: the folder does not exist; make it first")
+
+
+def checked(draft: Agreement) -> tuple[str, Agreement]:
+    """The text of an agreement's file, and the agreement that it says, checked as a party would."""
+    from protocol.rounds import RoundEngine
+
+    text = written(draft)
+    agreement = parse(text)
+    RoundEngine(agreement)  # raises `BadAgreement` unless a party can compute with these terms
+    return text, agreement
+
+
+def write_new(out: Path, text: str) -> None:
+    """Write the file of an agreement."""
+    try:
+        out.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise BadCommand(f"--out {str(out)!r} cannot be written: {error.strerror}") from None
 
 
 def _given(options: argparse.Namespace) -> dict[str, Any]:
@@ -85,15 +118,18 @@ def _from_options(options: argparse.Namespace, key: str) -> Agreement:
     ball = terms["mode"] == "private" and _reveal(terms, len(options.member)) == "totals"
     certificate = _certificate_terms(options, centered=exact)
     resources = [_resource_table(argument, noisy=not exact) for argument in options.resource]
-    members = [_member_table(str(argument)) for argument in options.member]
-    rounds = schema.DRAFT_ROUNDS + exact * schema.DRAFT_ROUNDS_PER_RESOURCE * len(resources)
-    if ball:
-        rounds = schema.DRAFT_BALL_ROUNDS
+    _require_different([resource["name"] for resource in resources])
+    members = [member_table(str(argument)) for argument in options.member]
     _set_units(resources, options.unit or [])
     if options.spare is not None:
         for resource in resources:
             resource["spare"] = options.spare
-    _set_endowments(members, [r["name"] for r in resources], options.endowment or [])
+    exchange.set_spans_and_bands(resources, members, options)
+    set_endowments(members, resources, options.endowment or [])
+    exchange.add_opposites(resources, members, options)
+    rounds = schema.DRAFT_ROUNDS + exact * schema.DRAFT_ROUNDS_PER_RESOURCE * len(resources)
+    if ball:
+        rounds = schema.DRAFT_BALL_ROUNDS
     return from_table(
         {
             "session": options.session,
@@ -133,13 +169,12 @@ def _start(options: argparse.Namespace, *, ball: bool) -> dict[str, Any]:
 
 def _from_earlier(options: argparse.Namespace, key: str) -> Agreement:
     """Return the agreement of an earlier session, going on from its prices and rounds."""
-    from protocol.outcome.outcome import outcome
-    from protocol.pricing.rule import rounds_to_carry
-    from protocol.wire.transcript import load
+    from protocol.agreement.differences import differences, in_words
+    from protocol.outcome.continuation import next_prices
 
     given = _given(options)
     fixed = ("resource", "unit", "currency", "member", "endowment", "mode", "start", "rehearsal")
-    for name in (*fixed, "reveal", "colluders", "overrun", "spare"):
+    for name in (*fixed, *exchange.OPTIONS, "reveal", "colluders", "overrun", "spare"):
         if name in given:
             raise BadCommand(
                 f"--{name} cannot be given with --from, which takes it from the earlier session; "
@@ -150,27 +185,22 @@ def _from_earlier(options: argparse.Namespace, key: str) -> Agreement:
     old = files.read_agreement(options.agreement)
     if options.session == old.session:
         raise BadCommand(f"--session {old.session!r} is the earlier session; choose a new name")
-    result = outcome(old, load(old, files.read_transcript(options.earlier, old)))
-    if not result.state.over:
-        print(
-            f"{options.earlier} stops after {result.rounds} of {old.rounds} rounds; the next "
-            "session goes on from there",
-            file=sys.stderr,
-        )
+    result = earlier_outcome(options.earlier, old)
     privacy = old.privacy and replace(
         old.privacy, **{k: given[k] for k in ("epsilon", "delta") if k in given}
     )
+    stays = without(old, options.without or [])
+    if options.without:
+        print(*in_words(differences(old, stays)), sep="\n")
     return replace(
-        without(old, options.without or []),
+        stays,
         session=options.session,
         rounds=given.get("rounds", old.rounds),
         pace_seconds=given.get("pace", old.pace_seconds),
         privacy=privacy,
         pricing=replace(
-            old.pricing,
-            start=tuple(result.prices.tolist()),
             # The rounds so far say what all members wanted together, the absent one included.
-            earlier=() if options.without else rounds_to_carry(old, result.state.prices),
+            next_prices(result, carries=not options.without),
             **_certificate_terms(options, centered=old.pricing.step == "center"),
         ),
         transport=replace(
@@ -181,6 +211,21 @@ def _from_earlier(options: argparse.Namespace, key: str) -> Agreement:
             patience_seconds=given.get("patience", old.transport.patience_seconds),
         ),
     )
+
+
+def earlier_outcome(path: Path, agreement: Agreement) -> "Outcome":
+    """The outcome of an earlier session, verified, which may have stopped before its end."""
+    from protocol.outcome.outcome import outcome
+    from protocol.wire.transcript import load
+
+    result = outcome(agreement, load(agreement, files.read_transcript(path, agreement)))
+    if not result.state.over:
+        print(
+            f"{path} stops after {result.rounds} of {agreement.rounds} rounds; the next session "
+            "goes on from there",
+            file=sys.stderr,
+        )
+    return result
 
 
 def _certificate_terms(options: argparse.Namespace, *, centered: bool) -> dict[str, Any]:
@@ -198,63 +243,23 @@ def _set_units(resources: list[dict[str, Any]], arguments: list[str]) -> None:
     """Add the units to the tables of the resources."""
     tables = {table["name"]: table for table in resources}
     for argument in arguments:
-        name, _, unit = argument.partition("=")
-        if not unit or name not in tables:
-            raise BadCommand(
-                f"--unit {argument!r}: it must be RESOURCE=UNIT; the resources are "
-                + ", ".join(tables)
-            )
-        if tables[name].setdefault("unit", unit) != unit:
-            raise BadCommand(
-                f"--unit {argument!r}: {name} has the unit {tables[name]['unit']!r} already; give "
-                "one unit for each resource"
-            )
-
-
-def _set_endowments(
-    members: list[dict[str, Any]], resources: list[str], arguments: list[str]
-) -> None:
-    """Add the endowments to the tables of the members."""
-    tables = {table["name"]: table for table in members}
-    endowments: dict[str, dict[str, float]] = {}
-    for argument in arguments:
-        member, resource, fraction = _parse_endowment(argument, list(tables), resources)
-        if resource in endowments.setdefault(member, {}):
-            raise BadCommand(f"--endowment {argument!r} is given twice; give it once")
-        endowments[member][resource] = fraction
-    for member, fractions in endowments.items():
-        for resource in resources:
-            if "" not in fractions and resource not in fractions:
+        pattern, _, unit = argument.partition("=")
+        if not unit:
+            raise BadCommand(f"--unit {argument!r}: it must be RESOURCE=UNIT")
+        for name in exchange.matching(f"--unit {argument!r}", "resource", pattern, list(tables)):
+            if tables[name].setdefault("unit", unit) != unit:
                 raise BadCommand(
-                    f"--endowment has no fraction of {resource!r} for {member!r}; add "
-                    f"{member}:{resource}=FRACTION, or {member}=FRACTION for all other resources"
+                    f"--unit {argument!r}: {name} has the unit {tables[name]['unit']!r} already; "
+                    "give one unit for each resource"
                 )
-        tables[member]["endowment"] = {r: fractions.get(r, fractions.get("")) for r in resources}
 
 
-def _parse_endowment(
-    argument: str, members: list[str], resources: list[str]
-) -> tuple[str, str, float]:
-    """Return member, resource (empty: all other resources) and fraction."""
-    target, _, number = argument.partition("=")
-    member, _, resource = target.partition(":")
-    try:
-        fraction = float(number)
-    except ValueError:
+def _require_different(names: list[str]) -> None:
+    """Refuse a resource that is given twice, before other options are matched with its name."""
+    if twice := sorted({name for name in names if names.count(name) > 1}):
         raise BadCommand(
-            f"--endowment {argument!r}: it must be MEMBER=FRACTION or MEMBER:RESOURCE=FRACTION, "
-            "with a fraction from 0 to 1"
-        ) from None
-    for kind, name, names in (
-        ("member", member, members),
-        ("resource", resource, ["", *resources]),
-    ):
-        if name not in names:
-            raise BadCommand(
-                f"--endowment {argument!r}: there is no {kind} {name!r}; there are "
-                + ", ".join(filter(None, names))
-            )
-    return member, resource, fraction
+            f"--resource {twice[0]}=... is given {names.count(twice[0])} times; give it once"
+        )
 
 
 def _resource_table(argument: str, *, noisy: bool) -> dict[str, Any]:
@@ -266,6 +271,11 @@ def _resource_table(argument: str, *, noisy: bool) -> dict[str, Any]:
         if not all(map(math.isfinite, values)) or not values:
             raise ValueError
     except ValueError:
+        if "," in numbers:
+            raise BadAgreement(
+                f"--resource {argument!r}: write decimals with a point, thousands without a sign, "
+                "and each resource with a --resource of its own"
+            ) from None
         raise BadAgreement(
             f"--resource {argument!r}: it must be NAME=CAPACITY or NAME=CAPACITY:WORTH"
         ) from None
@@ -276,24 +286,3 @@ def _resource_table(argument: str, *, noisy: bool) -> dict[str, Any]:
         )
     table: dict[str, Any] = {"name": name, "capacity": values[0]}
     return table | ({"worth": values[1]} if worth else {})
-
-
-def _member_table(argument: str) -> dict[str, Any]:
-    """Return the table of one `--member`: its file, and floor and share if given."""
-    path, limits = argument, ""
-    if not Path(argument).exists() and ":" in argument:
-        path, _, limits = argument.rpartition(":")
-    floor, _, share = limits.rpartition("..")
-    try:
-        text = files.read_bounded(Path(path), files.KEY_BYTES).decode("utf-8-sig")
-        [member] = tomllib.loads(text)["member"]
-        member = dict(member) | ({"share": float(share)} if share else {})
-        member |= {"floor": float(floor)} if floor else {}
-    except (OSError, KeyError, ValueError, TypeError):
-        raise BadAgreement(
-            f"--member {argument!r}: it must be a file that `party keygen` wrote, optionally "
-            "followed by :SHARE or :FLOOR..SHARE"
-        ) from None
-    if "name" not in member:
-        raise BadAgreement(f"--member {argument!r}: the file has no name of a member")
-    return member

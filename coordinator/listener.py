@@ -8,6 +8,7 @@ from typing import Any
 import zmq
 from zmq.auth.thread import ThreadAuthenticator
 
+from coordinator.connections import Connections
 from coordinator.progress import Say
 from protocol.agreement.address import listening, needs_ipv6
 from protocol.agreement.model import Agreement
@@ -43,6 +44,8 @@ class Listener:
         # Its own key too, for the health check.
         own = agreement.transport.coordinator_key
         self._authenticator.configure_curve_callback("*", sockets.Roster(agreement, say, also=own))
+        #: Connections that bring messages, once there is a socket for them.
+        self._connections: Connections | None = None
         self._owners = {m.transport_key: m.name for m in agreement.members}
 
     def __enter__(self) -> "Listener":
@@ -50,6 +53,8 @@ class Listener:
 
     def __exit__(self, *_: object) -> None:
         self._backlog.stop()
+        if self._connections is not None:
+            self._connections.close()
         self._authenticator.stop()
         self._context.destroy(linger=0)
 
@@ -58,11 +63,16 @@ class Listener:
         self._backlog.start()
 
     def socket(self, kind: int, offset: int = 0) -> zmq.Socket[bytes]:
-        """Return a socket that listens `offset` ports above the base address."""
+        """Return a socket that listens `offset` ports above the base address.
+
+        The connections of the one at the base address are followed: they bring the messages.
+        """
         socket: zmq.Socket[bytes] = self._context.socket(kind)
         options = sockets.publisher_options if kind == zmq.XPUB else sockets.socket_options
         for name, value in options(self._agreement).items():
             setattr(socket, name, value)
+        if not offset:
+            self._connections = Connections(socket)
         socket.curve_server = True
         socket.curve_secretkey = self._secret
         address = listening(self.address, offset)
@@ -86,7 +96,20 @@ class Listener:
 
     def owner(self, frame: zmq.Frame) -> str | None:
         """The member whose connection brought a frame; None for our own health check."""
-        return self._owners.get(str(frame.get("User-Id")))
+        owner = self._owners.get(str(frame.get("User-Id")))
+        if owner is not None and self._connections is not None:
+            self._connections.brought(frame, owner)
+        return owner
+
+    def gone(self) -> list[str]:
+        """The members whose last connection was closed since the last call."""
+        return [] if self._connections is None else self._connections.gone()
+
+    def register(self, poller: zmq.Poller, *others: zmq.Socket[bytes]) -> None:
+        """Let a poller wake for these sockets, and for connections that open or close."""
+        events = [] if self._connections is None else [self._connections.events]
+        for socket in (*others, *events):
+            poller.register(socket, zmq.POLLIN)
 
     def _limit(self, own_port: int, peer_port: int) -> BacklogLimit | None:  # noqa: ARG002
         """The limit of a connection between these ports."""

@@ -105,9 +105,9 @@ class LivePage:
 
     def update(self, progress: "SessionProgress") -> None:
         """Show how the session is going. Called about once a second."""
-        self._live.here(progress.here)
-        if progress.trouble:
-            self._live.trouble(progress.trouble)
+        self._server.beat()
+        self._live.presence(progress.here, progress.states(time.monotonic()))
+        self._live.lasting_trouble(progress.trouble)
         if self._collector.over and not self._over:
             self._over = True
             self._put((SEALS, self._collector.seals))

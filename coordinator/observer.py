@@ -61,6 +61,11 @@ class SessionObserver:
             self._page.add(collected.closed)
         return signed, collected
 
+    def lost(self, names: list[str], now: float) -> None:
+        """The connections of these members are gone."""
+        for name in names:
+            self.progress.left(name, now)
+
     def continues(self, now: float) -> bool:
         """Report progress, about once a second; False when the coordinator should end."""
         if now < self._look_at:

@@ -1,13 +1,17 @@
 """Tells the convener how a session is going: who is here, which round, who is missing.
 
-A member is here if its own connection has brought a message that it signed. What others forward
-for it does not count. Only verified messages come in, and nothing here changes what is passed on.
+A member is here while a connection of its own is open that has brought a message which it signed.
+What others forward for it does not count. Only verified messages come in, and nothing here changes
+what is passed on.
 """
 
+import time
 from collections.abc import Callable
 
 from coordinator.collector import KEYS, SEALS, Collected, Exchange, RoundCollector
 from protocol.agreement.model import Agreement
+from protocol.runtime.backoff import Backoff
+from protocol.runtime.presence import Presence, clock_text, state_text
 from protocol.runtime.wait_times import WaitTimes
 from protocol.wire.messages import Halt, Message, Reason
 
@@ -15,6 +19,10 @@ Say = Callable[[str], None]
 
 QUIET_SECONDS = 30.0
 """After this time without a closed exchange the missing members are named."""
+
+REPEAT_SECONDS = (60.0, 3_600.0)
+"""Least time until the same members are named again: it doubles each time, up to the second figure.
+People may wait for a day."""
 
 MAX_NAMED = 3
 """Up to this many missing members are named when another one arrives; more are counted."""
@@ -40,21 +48,40 @@ class SessionProgress:
         self._agreement = agreement
         self._collector = collector
         self._say = say
-        #: Members whose own connection has brought a message, in order of arrival.
-        self._here: dict[str, None] = {}
+        #: Who is here, and who has left.
+        self.presence = Presence(collector.names)
         #: Tenths of all rounds that have been reported.
         self._reported_tenths = 0
         self._closed_at = self._received_at = now
+        #: When each member arrived first since the last exchange was closed.
+        self._arrived_at: dict[str, float] = {}
         self._halted: set[str] = set()
         self._over = False
         self._waits = WaitTimes(agreement)
-        #: What stops the session from continuing, as a sentence; empty once it continues.
-        self.trouble = ""
+        #: The digests of the agreement that each member has instead of this one.
+        self._other_digests: dict[str, list[bytes]] = {}
+        #: How often the members that are waited for are named.
+        self._quiet = Backoff(*REPEAT_SECONDS)
+        #: What stops the session from continuing, as a sentence: an event, or a wait for members.
+        self._event = self._wait = ""
+
+    @property
+    def trouble(self) -> str:
+        """What stops the session from continuing, as a sentence; empty once it continues."""
+        return self._event or self._wait
 
     @property
     def here(self) -> tuple[str, ...]:
         """The members that are here, in order of arrival."""
-        return tuple(self._here)
+        return self.presence.here
+
+    def states(self, now: float) -> dict[str, str]:
+        """Whether each member is here, in words. A member that has finished is done."""
+        away, done = self.presence.away(now), self._collector.finished
+        return {
+            name: "done" if name in done else state_text(away, name)
+            for name in self._collector.names
+        }
 
     def ended(self, now: float) -> bool:
         """Whether the session is over and no message has come for a while."""
@@ -63,10 +90,13 @@ class SessionProgress:
     def add(self, message: Message, owner: str, collected: Collected, now: float) -> None:
         """Take note of a verified message that the connection of `owner` brought."""
         if message.agreement != self._agreement.digest:
+            if message.sender == owner:
+                self._report_other_agreement(message)
             return
+        self._other_digests.pop(message.sender, None)
         self._received_at = now
         if message.sender == owner:
-            self.arrived(owner)
+            self.arrived(owner, now)
         for exchange in collected.closed:
             self._report_closed(exchange, now)
         if self._collector.over and not self._over:
@@ -77,45 +107,81 @@ class SessionProgress:
                 self._say(f"this relay has {waited}")
         if isinstance(message, Halt) and message.sender not in self._halted:
             self._halted.add(message.sender)
-            self._report_trouble(f"{message.sender} {_HALTS[message.reason]}")
+            self._report_event(f"{message.sender} {_HALTS[message.reason]}")
 
-    def arrived(self, name: str) -> None:
-        """Report a member whose own connection has brought a message for the first time."""
-        if name in self._here:
+    def _report_other_agreement(self, message: Message) -> None:
+        """Name a member that has another agreement: at most `MAX_NAMED` times, if it changes."""
+        seen = self._other_digests.setdefault(message.sender, [])
+        if message.agreement in seen or len(seen) == MAX_NAMED:
             return
-        self._here[name] = None
-        absent = [n for n in self._collector.names if n not in self._here]
-        rest = "all members are here"
-        if absent:
-            named = ", ".join(absent) if len(absent) <= MAX_NAMED else f"{len(absent)} others"
-            rest = f"waiting for {named}"
-        self._say(f"{name} is here ({len(self._here)} of {len(self._collector.names)}); {rest}")
+        seen.append(message.agreement)
+        self._report_event(
+            f"{message.sender} has another agreement, digest {message.agreement.hex()}; this is "
+            f"{self._agreement.digest.hex()}. Send {message.sender} this file, or compare the two "
+            "with `protocol diff`"
+        )
+
+    def arrived(self, name: str, now: float) -> None:
+        """The connection of a member has brought a message of its own."""
+        if name not in self.presence.here:
+            self.presence.arrived(name)
+            self._arrived_at.setdefault(name, now)
+            self._report_presence(now)
+
+    def left(self, name: str, now: float) -> None:
+        """The last connection of a member is gone."""
+        self.presence.left(name, now)
+        self._report_presence(now)
+
+    def _report_presence(self, now: float) -> None:
+        """Log who has come and gone. Members that have finished may go."""
+        for name in self.presence.unreported(now):
+            here, names = self.here, self._collector.names
+            count = f"{len(here)} of {len(names)}"
+            absent = [n for n in names if n not in here and n not in self._collector.finished]
+            rest = "all members are here"
+            if absent:
+                few = len(absent) <= MAX_NAMED
+                rest = f"waiting for {', '.join(absent) if few else f'{len(absent)} members'}"
+            if name in here:
+                self._say(f"{name} is here ({count}); {rest}")
+            elif name not in self._collector.finished:
+                self._say(f"{name} is {self.states(now)[name]} ({count} here); {rest}")
 
     def check(self, now: float) -> None:
-        """Name the missing members if no exchange has closed for long.
+        """Log who has come and gone; name the missing members if no exchange has closed for long.
 
         The rounds of a mesh do not pass here, so there only absent members are named.
         """
-        if self._collector.over or now < self._closed_at + QUIET_SECONDS:
+        if self._collector.over:
             return
-        missing = self._collector.missing()
-        absent = [name for name in missing if name not in self._here]
-        if len(absent) == len(self._collector.names):
-            return
-        self._closed_at = now
+        self._report_presence(now)
+        here, missing = self.here, self._collector.missing()
+        absent = [name for name in missing if name not in here]
         relayed = self._agreement.transport.topology == "relay"
-        if named := absent or (missing if relayed else []):
-            self._report_trouble(
-                f"round {self._collector.closed} of {self._agreement.rounds}: nothing new for "
-                f"{QUIET_SECONDS:g} seconds; waiting for {', '.join(named)}"
-            )
+        named = absent or (missing if relayed else [])
+        # Once all are here they need a moment. A member that comes and goes counts once.
+        since = self._closed_at if absent else max((self._closed_at, *self._arrived_at.values()))
+        alone = len(absent) == len(self._collector.names)
+        if not named or alone or now < since + QUIET_SECONDS:
+            self._wait = ""
+            return
+        states, at = self.states(now), clock_text(time.time() - (now - since))
+        self._wait = f"waiting for {', '.join(f'{name} ({states[name]})' for name in named)}"
+        if relayed:
+            rounds = f"{self._collector.closed} of {self._agreement.rounds} rounds are closed"
+            self._wait = f"{rounds}, nothing new since {at}; {self._wait}"
+        if self._quiet.due(tuple(named), now):
+            self._say(self._wait)
 
-    def _report_trouble(self, trouble: str) -> None:
-        self.trouble = trouble
-        self._say(trouble)
+    def _report_event(self, event: str) -> None:
+        self._event = event
+        self._say(event)
 
     def _report_closed(self, exchange: Exchange, now: float) -> None:
-        self._closed_at, self.trouble = now, ""
+        self._closed_at, self._event, self._wait = now, "", ""
+        self._arrived_at.clear()
+        self._quiet = Backoff(*REPEAT_SECONDS)
         if exchange.number in (KEYS, SEALS) or exchange.committed:
             return
         if waited := self._wait_in(exchange):

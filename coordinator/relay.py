@@ -23,6 +23,9 @@ from protocol.wire.messages import Signed
 TURN_SECONDS = 0.005
 """After this time the relay passes messages on, even if more are waiting."""
 
+TELL_SECONDS = (0.5, 5.0)
+"""Least and longest time between two frames that tell parties who is here."""
+
 
 class Relay:
     """Receives on one port, and publishes to all members on the port above."""
@@ -35,6 +38,9 @@ class Relay:
         self._admission = observer.admission
         self._batching = Batching(agreement)
         self._frames = Batches(agreement)
+        #: When parties were last told who is here, and what they were told.
+        self._told_at = float("-inf")
+        self._told: tuple[tuple[str, ...], ...] = ()
         self._incoming = listener.socket(zmq.XSUB)
         self._outgoing = listener.socket(zmq.XPUB, 1)
         self._incoming.send(b"\1")  # subscribe to everything; members' subscriptions end here
@@ -44,8 +50,7 @@ class Relay:
         """Pass messages on until interrupted, or until the session is over."""
         self._listener.start()
         poller = zmq.Poller()
-        poller.register(self._incoming, zmq.POLLIN)
-        poller.register(self._outgoing, zmq.POLLIN)
+        self._listener.register(poller, self._incoming, self._outgoing)
         while True:  # not zmq.proxy, which misses signals while it is busy
             pause = self._pause_milliseconds()
             ready = dict(poller.poll(pause))
@@ -55,7 +60,9 @@ class Relay:
             if self._outgoing in ready:
                 self._discard_subscriptions()
             now = time.monotonic()
+            self._observer.lost(self._listener.gone(), now)
             self._publish(self._batching.due(now))
+            self._tell_presence(now)
             if not self._observer.continues(now):
                 return
 
@@ -102,6 +109,16 @@ class Relay:
     def _publish(self, messages: list[bytes]) -> None:
         for frame in self._frames.frames(messages):
             self._outgoing.send(frame)
+
+    def _tell_presence(self, now: float) -> None:
+        """Tell parties who is here: soon after a change, and from time to time.
+
+        It is for their operators. It has no signature, and parties decide nothing by it.
+        """
+        presence, (soon, often) = self._observer.progress.presence, TELL_SECONDS
+        if now >= self._told_at + (often if presence.snapshot == self._told else soon):
+            self._told_at, self._told = now, presence.snapshot
+            self._outgoing.send(presence.packed(now))
 
     def _discard_subscriptions(self) -> None:
         try:

@@ -49,8 +49,12 @@ class Rendezvous:
     def run(self) -> None:
         """Answer members until interrupted, or until the session is over."""
         self._listener.start()
+        poller = zmq.Poller()
+        self._listener.register(poller, self._socket)
         while self._observer.continues(now := time.monotonic()):
-            if not self._socket.poll(int(LOOK_SECONDS * 1000.0)):
+            ready = dict(poller.poll(int(LOOK_SECONDS * 1000.0)))
+            self._observer.lost(self._listener.gone(), now)
+            if self._socket not in ready:
                 continue
             route = self._socket.recv()
             frame = self._listener.receive(self._socket)
@@ -78,7 +82,7 @@ class Rendezvous:
         except Exception as error:  # an invalid address concerns its sender alone
             self._name_once(owner, error)
             return []
-        self._observer.progress.arrived(owner)
+        self._observer.progress.arrived(owner, now)
         self._routes[owner] = route
         if address is None or not self._moved(owner, address, now):
             return [route]

@@ -26,6 +26,10 @@ def serve(options: argparse.Namespace) -> None:
 
     agreement = read_agreement(options.agreement)
     secret = own_secret(options, agreement)
+    if options.approvals is not None:
+        from protocol.runtime.approvals import read_approvals
+
+        read_approvals(options.approvals, agreement).require_all()
     mesh = agreement.transport.topology == "mesh"
     collector = RoundCollector(agreement)
     say: Say = _say

@@ -1,4 +1,4 @@
-"""One company's private side of a session. From Python: `party.check`, `rehearse`, `join`.
+"""One company's private side of a session. From Python: `check`, `rehearse`, `join`, `claim`.
 
 `run` connects everything, from configuration to conclusion. `model` answers prices, `release`
 makes releases, `ledger` stores them, `network` sends them, `driver` carries out the session's
@@ -9,9 +9,9 @@ Never here: an import of `coordinator`, or a second way for numbers to leave the
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from party.api import Result, check, join, join_async, rehearse
+    from party.api import Result, check, claim, join, join_async, rehearse
 
-__all__ = ["Result", "check", "join", "join_async", "rehearse"]
+__all__ = ["Result", "check", "claim", "join", "join_async", "rehearse"]
 
 
 def __getattr__(name: str) -> Any:

@@ -7,8 +7,20 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from party.backup_command import add_backup_commands
 from party.claim_command import add_claim_commands
-from party.options import BUDGET, MODEL, add_shared, ledger_path, limit, mip_limits, rows
+from party.options import (
+    BUDGET,
+    MODEL,
+    add_shared,
+    duration,
+    ledger_path,
+    limit,
+    mip_limits,
+    rows,
+)
+from party.sign_command import add_sign
+from protocol.agreement.schema import WAIT_SECONDS
 from protocol.errors import BadCommand
 from protocol.runtime.cli import Commands, add_command, command_line, run
 from protocol.runtime.files import read_agreement
@@ -21,7 +33,7 @@ if TYPE_CHECKING:  # each command imports what it needs, so that it starts fast
 def main() -> None:
     parser, commands = command_line("party", "One company's side of a session.")
     for add in (_add_keygen, _add_check, _add_join, _add_rehearse, _add_result, _add_abandon,
-                _add_budget, add_claim_commands):  # fmt: skip
+                _add_budget, add_sign, add_claim_commands, add_backup_commands):  # fmt: skip
         add(commands)
     run(parser)
 
@@ -35,7 +47,8 @@ def _add_keygen(commands: Commands) -> None:
         "Make the keys of one company.\n\n"
         "  party keygen acme\n\n"
         "You get acme.key, which is secret and stays here, and acme.member.toml, which you send\n"
-        "to the convener. Existing files are never overwritten.\n\n"
+        "to the convener. acme.budget stays beside the key: it says which ledger counts.\n"
+        "Existing files are never overwritten.\n\n"
         "Exit codes: 0 written; 2 wrong name, or the member file exists; 5 the key file exists or\n"
         "cannot be written.",
     )
@@ -88,12 +101,34 @@ def _add_join(commands: Commands) -> None:
     add("--listen", metavar="ADDRESS",
         help="mesh only: where to listen, tcp://HOST:PORT. The others get the numeric address of "
         "HOST, unless the agreement has an address for you")  # fmt: skip
+    add("--wait", type=duration, default=WAIT_SECONDS, metavar="TIME",
+        help="how long to wait until all members are here and the first round closes: 10m, 2h, 1d "
+        "or seconds (1d). While rounds run, the agreement's patience counts")  # fmt: skip
     add("--seed", type=int, help="repeatable noise, for rehearsals only")
     add("--page", type=int, nargs="?", const=0, metavar="PORT",
         help="show the session in a browser on this machine, at a secret address (any free "
-        "port)")  # fmt: skip
+        "port); with metrics and healthz behind the address, for a monitor")  # fmt: skip
+    add("--page-secret", type=Path, metavar="FILE",
+        help="the secret of that address, so that it stays the same; made if it is not there (a "
+        "new one for every start)")  # fmt: skip
+    _add_follow(parser)
     add("--log-format", choices=("text", "json"), default="text",
         help="json: one event a line (text)")  # fmt: skip
+
+
+def _add_follow(parser: argparse.ArgumentParser) -> None:
+    """The options of a party that takes part in one session after another."""
+    add = parser.add_argument
+    add("--follow", type=Path, metavar="DIR",
+        help="take part in the session and then in each next one that is announced in this folder, "
+        "as far as your approval covers it (`party sign --standing`). Results go to a folder for "
+        "each session in --out. The model file is read anew for each")  # fmt: skip
+    add("--approval", type=Path, metavar="FILE",
+        help="with --follow: your approval (NAME.SESSION.approval.toml beside the "
+        "key)")  # fmt: skip
+    add("--once", action="store_true",
+        help="with --follow: take part in one session, then end; 20 if none is announced. For "
+        "cron")  # fmt: skip
 
 
 def _add_rehearse(commands: Commands) -> None:
@@ -190,13 +225,16 @@ def _keygen(options: argparse.Namespace) -> None:
     from party.keys import keygen
 
     key, member = keygen(options.name, options.dir)
-    print(f"{key}: secret, stays here\n{member}: send this to the convener")
+    marker = key.with_suffix(".budget")
+    print(f"{key}: secret, stays here\n{marker}: stays beside the key; it says which ledger counts")
+    print(f"{member}: send this to the convener")
 
 
 def _check(options: argparse.Namespace) -> None:
     from party.model_check import check
+    from party.ui.long_step import long_step
 
-    for line in check(
+    lines = check(
         read_agreement(options.agreement),
         options.name,
         model=options.data,
@@ -205,13 +243,18 @@ def _check(options: argparse.Namespace) -> None:
         data_set=options.data_set,
         effort=mip_limits(options),
         rows=rows(options),
-    ):
-        print(line)
+    )
+    line: str | None = ""
+    while line is not None:
+        with long_step(lambda text: print(text, file=sys.stderr), "checking your model"):
+            line = next(lines, None)
+        if line is not None:
+            print(line)
 
 
 def _join(options: argparse.Namespace) -> None:
     gc.disable()  # modules make hardly any garbage, and there are many
-    from party.run import PartyConfig, run_session
+    from party.run import PartyConfig, play
 
     gc.enable()
     agreement = read_agreement(options.agreement)
@@ -226,13 +269,22 @@ def _join(options: argparse.Namespace) -> None:
         mip_limits=mip_limits(options),
         rows=rows(options),
         listen=options.listen,
+        wait=options.wait,
         seed=options.seed,
     )
-    conclusion = run_session(config, _view(options, agreement))
-    conclusion.require_bound()
-    conclusion.require_trade()
-    if options.out:  # without files no plan was computed
-        conclusion.require_plan()
+    if options.follow is None:
+        if options.once or options.approval is not None:
+            raise BadCommand("--approval and --once are for --follow only; leave them out")
+        play(config, _view(options, agreement))
+        return
+    from party.follow import follow, series
+
+    followed = series(config, options.follow, options.approval, _say)
+    follow(config, followed, lambda next_one: _view(options, next_one), once=options.once)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def _view(options: argparse.Namespace, agreement: "Agreement") -> "View":
@@ -240,11 +292,14 @@ def _view(options: argparse.Namespace, agreement: "Agreement") -> "View":
 
     view = JsonView(agreement) if options.log_format == "json" else TextView(agreement)
     if options.page is None:
+        if options.page_secret is not None:
+            raise BadCommand("--page-secret needs --page beside it")
         return view
     from party.keys import load
     from party.ui.live_page import PageView
 
-    return PageView(view, agreement, load(options.key).name, port=options.page)
+    name, secret = load(options.key).name, options.page_secret
+    return PageView(view, agreement, name, port=options.page, secret_file=secret)
 
 
 def _rehearse(options: argparse.Namespace) -> None:
@@ -330,6 +385,8 @@ def _budget(options: argparse.Namespace) -> None:
         return
     for data_set in figures:
         show_budget(data_set)
+    if not figures:
+        print("this ledger has no session yet, and no limit is set")
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ def abandon(
             confirm(_consequences(agreement, outcome))
         if outcome.state.over:
             own_allocation(outcome, member, ledger)  # the company keeps its quota
-        ledger.record_abandoned()
+        ledger.record_abandoned(over=outcome.state.over)
         lines = [str(ledger.abandoned), _destroyed(agreement)]
         if ledger.opening() is not None:
             lines.append(
@@ -64,9 +64,9 @@ def _consequences(agreement: Agreement, outcome: Outcome) -> str:
     else:
         result = "There will be no outcome: the others cannot finish without this party"
     return (
-        f"{agreement.session!r} is at round {outcome.rounds} of {agreement.rounds}. Abandoning it "
-        f"is final. {result}. Tell the others yourself: they only see that you are silent, and "
-        "wait until their patience ends. What was released stays spent"
+        f"{agreement.session!r} has closed {outcome.rounds} of {agreement.rounds} rounds. "
+        f"Abandoning it is final. {result}. Tell the others yourself: they only see that you are "
+        "silent, and wait until their patience ends. What was released stays spent"
     )
 
 

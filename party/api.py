@@ -1,4 +1,4 @@
-"""Sessions from Python: check a model, rehearse, join, and use the result.
+"""Sessions from Python: check a model, rehearse, join, use the result, and claim.
 
     import party
 
@@ -6,6 +6,7 @@
     result = party.join("agreement.toml", model, key="acme.key", progress=True)
     result.plan, result.quota, result.payment, result.certificate, result.alone
     result.write_back(model)
+    party.claim("agreement.toml", key="acme.key", payment=True)
 
 `model` is a file, or a model in memory of HiGHS, linopy, Pyomo or PuLP. A `Result` is un-noised and
 secret: only notebooks show it, and it has no other printable form. Nothing happens on import.
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from party import keys
+from party.claim_file import write_claim
 from party.ledger.budget import Limit
 from party.model import company_model, modelling_tools
 from party.model.best_response import USUAL, MipLimits
@@ -32,8 +34,10 @@ from party.settlement.settle import Plan, Settlement
 from party.ui.console import ProgressView, View
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import amounts
+from protocol.agreement.schema import WAIT_SECONDS
 from protocol.errors import BadCommand
 from protocol.outcome.outcome import Outcome
+from protocol.report.format import coins
 from protocol.rounds import RoundState
 from protocol.runtime.files import read_agreement
 from protocol.wire.messages import Signed
@@ -139,10 +143,8 @@ class Result:
         modelling_tools.write_back(model, self.names, self.settlement.within_quota.values)
 
     def _repr_html_(self) -> str:
-        currency = self.outcome.agreement.currency
-
         def money(value: float | None) -> str:
-            return "none" if value is None else f"{value:,.6g} {escape(currency)}"
+            return "none" if value is None else escape(coins(self.outcome.agreement, value))
 
         facts = [
             ("the plan earns", money(self.utility)),
@@ -260,6 +262,7 @@ def join(
     effort: MipLimits = USUAL,
     rows: Rows = None,
     listen: str | None = None,
+    wait: float = WAIT_SECONDS,
     seed: int | None = None,
     progress: Progress = False,
 ) -> Result:
@@ -269,7 +272,8 @@ def join(
     `out`, the files of docs/RESULT.md are written there. `limit` is a lifetime budget for the data
     set; without one, the first session's budget becomes the limit. `effort` limits the search of
     models with integers. `rows` names the row of each resource that has another name in the model.
-    `seed` is for rehearsals only. `progress` shows rounds on standard error, or is a function that
+    `wait` is how long to wait for the first round, in seconds (a day). `seed` is for rehearsals
+    only. `progress` shows rounds on standard error, or is a function that
     is called with each round and their number.
 
     Raises a `SottoError` whose `exit_code` is that of `party join`. A quota that is too small is no
@@ -287,6 +291,7 @@ def join(
         mip_limits=effort,
         rows=row_map(rows),
         listen=listen,
+        wait=wait,
         seed=seed,
     )
     view = View()
@@ -309,3 +314,31 @@ async def join_async(agreement: File | Agreement, model: Model, **options: Any) 
     A cancelled task does not end the session: it goes on in its thread, as a member should.
     """
     return await asyncio.to_thread(join, agreement, model, **options)
+
+
+def claim(
+    agreement: File | Agreement,
+    *,
+    key: File,
+    resource: str | None = None,
+    payment: bool = False,
+    ledger: File | None = None,
+    out: File | None = None,
+    transcript: File | None = None,
+) -> Path:
+    """Write a claim to your quota of a resource, or to your payment, and return its file.
+
+    As `party claim`: it opens this one number for its recipient. `out` is a file or a folder.
+    """
+    if (resource is None) is not payment:
+        raise BadCommand("say what you claim: resource=NAME for a quota, or payment=True")
+    path = Path(key)
+    written, _ = write_claim(
+        _read(agreement),
+        key=path,
+        ledger=path.with_suffix(".ledger") if ledger is None else Path(ledger),
+        resource=resource,
+        out=None if out is None else Path(out),
+        transcript=None if transcript is None else Path(transcript),
+    )
+    return written

@@ -15,7 +15,8 @@ def add_claim_commands(commands: Commands) -> None:
         _claim,
         "show a depot your quota, or a clearing office your payment",
         "Write a claim from your ledger. It opens one number that you committed to, and nothing\n"
-        "else. Needs no network.\n\n"
+        "else. With noise there are no commitments: the claim states your number, and nothing\n"
+        "proves it. Needs no network.\n\n"
         "  party claim --agreement agreement.toml --key acme.key --for hours\n"
         "  party claim --agreement agreement.toml --key acme.key --payment\n\n"
         "If the agreement names a recipient, only that recipient can read the file, so that you\n"
@@ -29,7 +30,7 @@ def add_claim_commands(commands: Commands) -> None:
     what.add_argument("--payment", action="store_true", help="your payment")
     claim.add_argument("--key", type=Path, required=True, metavar="FILE", help="your key file")
     claim.add_argument("--out", type=Path, metavar="FILE",
-        help="where to write (NAME-RESOURCE.claim or NAME-payment.claim here)")  # fmt: skip
+        help="file or folder (SESSION-NAME-RESOURCE.claim or -payment.claim)")  # fmt: skip
     claim.add_argument("--transcript", type=Path, metavar="FILE",
         help="another member's transcript, if your ledger lacks seals")  # fmt: skip
     forget = add_command(
@@ -37,7 +38,8 @@ def add_claim_commands(commands: Commands) -> None:
         "forget",
         _forget,
         "destroy what claims are made from",
-        "Destroy what opens your commitments, once all claims are made. This is final.\n\n"
+        "Destroy what opens your commitments, once all claims are made, and the fingerprint of\n"
+        "your model, by which `party result` notices another model. This is final.\n\n"
         "  party forget --agreement agreement.toml --key acme.key --yes\n\n"
         "Exit codes: 0 destroyed; 2 without --yes, or the session has not ended; 6 ledger.",
     )
@@ -51,22 +53,21 @@ def add_claim_commands(commands: Commands) -> None:
 
 
 def _claim(options: argparse.Namespace) -> None:
-    from party.claim import write_claim
+    from party.claim_file import write_claim
 
-    what = "payment" if options.payment else options.resource
-    line = write_claim(
+    _, line = write_claim(
         read_agreement(options.agreement),
         key=options.key,
         ledger=_ledger(options),
         resource=None if options.payment else options.resource,
-        out=options.out or Path(f"{options.key.stem}-{what}.claim"),
+        out=options.out,
         transcript=options.transcript,
     )
     print(line)
 
 
 def _forget(options: argparse.Namespace) -> None:
-    from party.claim import forget
+    from party.claim_file import forget
 
     agreement, ledger = read_agreement(options.agreement), _ledger(options)
     if not options.yes:

@@ -10,6 +10,7 @@ from party.ledger.session_ledger import Ledger
 from party.release.gate import Gate
 from party.release.pacing import Pacer
 from protocol.agreement.model import Agreement
+from protocol.agreement.schema import WAIT_SECONDS
 from protocol.errors import PeerError, SottoError
 from protocol.rounds import RoundState
 from protocol.runtime.wait_times import FreeTime, WaitTimes
@@ -40,6 +41,7 @@ class Driver:
         pacer: Pacer | None = None,
         waits: WaitTimes | None = None,
         now: float = 0.0,
+        wait: float = WAIT_SECONDS,
         on_round: Callable[[RoundState, tuple[Signed, ...]], None] = lambda *_: None,
         on_warning: Callable[[str], None] = lambda _: None,
         on_wait: Callable[[str], None] = lambda _: None,
@@ -54,6 +56,7 @@ class Driver:
             witnessed=ledger.witnessed(),
             proof=ledger.proof(),
             now=now,
+            wait=wait,
         )
         ledger.require_replayed(self.session.state.round, self.session.state.rounds_hash)
         #: The final state, once all members have sealed it.

@@ -5,7 +5,6 @@ Never here: a secret that is printed, logged or sent.
 """
 
 import json
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +12,8 @@ import zmq
 from nacl.bindings import crypto_sign
 from nacl.signing import SigningKey
 
-from protocol.agreement.fields import NAME, NAME_IN_WORDS
+from party.ledger import budget_marker
+from protocol.agreement.fields import wrong_name
 from protocol.agreement.model import Agreement
 from protocol.errors import BadCommand, BadKey
 from protocol.runtime.files import read_private, write_private
@@ -37,10 +37,11 @@ class Identity:
 
     def pack(self, message: Message) -> Signed:
         """Sign a message."""
-        return pack(message, key=self.signing_key, sign=self._sign)
+        return pack(message, key=self.signing_key, sign=self.sign)
 
-    def _sign(self, data: bytes) -> bytes:
-        return crypto_sign(data, self.signing_secret)[:SIGNATURE_BYTES]
+    def sign(self, text: bytes) -> bytes:
+        """Sign a text. It must begin with a context of its own, as SPEC.md §23 does."""
+        return crypto_sign(text, self.signing_secret)[:SIGNATURE_BYTES]
 
     def member_table(self) -> str:
         """The public keys, as the convener puts them into the agreement."""
@@ -66,9 +67,9 @@ class Identity:
 
 
 def keygen(name: str, folder: Path) -> tuple[Path, Path]:
-    """Write NAME.key and NAME.member.toml with new keys. Existing files are never overwritten."""
-    if not re.fullmatch(NAME, name):
-        raise BadCommand(f"the name {name!r} cannot be used in an agreement: use {NAME_IN_WORDS}")
+    """Write NAME.key, NAME.budget and NAME.member.toml. Existing files are never overwritten."""
+    if why := wrong_name(name):
+        raise BadCommand(f"the name {name!r} cannot be used in an agreement: {why}")
     identity = generate(name)
     key, member = (folder / f"{name}{suffix}" for suffix in (".key", ".member.toml"))
     if member.exists():
@@ -88,13 +89,14 @@ def generate(name: str) -> Identity:
 
 
 def save(identity: Identity, path: Path) -> None:
-    """Write the key file. An existing one is never overwritten."""
+    """Write the key file, and its marker beside it. An existing key is never overwritten."""
     content = {
         "name": identity.name,
         "signing_secret": identity.signing_secret[:32].hex(),
         "transport_secret": identity.transport_secret.decode(),
     }
     write_private(path, json.dumps(content, indent=2) + "\n")
+    budget_marker.begin(path)
 
 
 def load(path: Path) -> Identity:

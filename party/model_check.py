@@ -2,19 +2,18 @@
 
 It sends nothing and raises what `party join` would raise. Its lines hold private numbers, such as
 the size of the model and its value alone: they are for the operator's terminal only.
-Never here: a file, a message or an error with such a number.
+Never here: a file, a message or an error with such a number; the ledger (`party.ledger_check`).
 """
 
 import math
 import time
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
-from party import keys
-from party.ledger import accounts as lifetime
-from party.ledger import budget, budget_marker
+from party import ledger_check
 from party.model import company_model
 from party.model.ball_response import Trader, responder
 from party.model.best_response import USUAL, MipLimits, Responder, subproblem
@@ -25,7 +24,6 @@ from party.settlement.settle import plan_within
 from protocol.agreement.endowment import endowment
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import amounts, quantities
-from protocol.errors import BadKey
 from protocol.rounds import RoundEngine
 
 _TRIED_PRICES, _TRIED_SECONDS = 100, 20.0  # to find a model's slowest answer, and for how long
@@ -49,41 +47,18 @@ def check(
     A line with `!` is a doubt: something that is probably not meant. The last line counts them.
     """
     doubts = 0
-    row = agreement.place(member)
+    place = agreement.members[agreement.place(member)]
     RoundEngine(agreement)  # its noise and its steps can be computed
     yield f"agreement  {agreement.session}: valid, {member!r} is a member"
     yield f"           digest {agreement.digest.hex()}"
     data = company_model.read(model, agreement, rows)
-    yield (
-        f"model      {data.columns} columns, {data.private_rows} private rows, all "
-        f"{data.resources} shared resources found"
-    )
-    if notice := company_model.seen_by_others(model):
-        yield f"           {notice}"
-    yield f"           read as: {'minimise' if data.minimises else 'maximise'}{_kind(data)}"
-    problem = responder(data, agreement, member, effort)
-    yield "           feasible and bounded at every price"
-    if takes_nothing(subproblem(data, agreement, member, effort), data):
-        doubts += 1
-        yield "!          takes NOTHING even at price 0: does the file lack its maximise?"
-    if unused := _unused(data, agreement):
-        yield f"           never uses {unused}"
-    yield _alone(data, agreement, member, effort) + _only_sells(problem)
-    yield _pace(problem, data, agreement)
-    if key:
-        identity = keys.load(key)
-        if identity.name != member:
-            owner = identity.name
-            raise BadKey(f"the key file {str(key)!r} is that of {owner!r}, not of {member!r}")
-        identity.belongs_to(agreement)
-        yield "key        is the one in the agreement"
-    exists = ledger is not None and ledger.exists()
-    if key and ledger and not agreement.rehearsal:
-        budget_marker.require_marked(key, ledger, lifetime.ledger_id(ledger) if exists else None)
-    if ledger and exists:
-        yield from _budget(ledger, agreement, data_set)
-    mesh = agreement.transport.topology == "mesh"
-    if mesh and not agreement.members[row].address:
+    for line in chain(
+        _model(data, agreement, member, company_model.seen_by_others(model), effort),
+        ledger_check.check(agreement, member, key=key, ledger=ledger, data_set=data_set),
+    ):
+        doubts += line.startswith("!")
+        yield line
+    if agreement.transport.topology == "mesh" and not place.address:
         doubts += 1
         yield "!mesh      the agreement has no address for you: join with --listen tcp://HOST:PORT"
     if doubts:
@@ -92,6 +67,27 @@ def check(
         return
     shows = "what all can see" if agreement.privacy is None else "what the noise will do"
     yield f"nothing known to be wrong; `protocol plan` shows {shows}"
+
+
+def _model(
+    data: CompanyModel, agreement: Agreement, member: str, notice: str | None, effort: MipLimits
+) -> Iterator[str]:
+    """What the model is, earns alone and takes to solve. Secret."""
+    yield (
+        f"model      {data.columns} columns, {data.private_rows} private rows, all "
+        f"{data.resources} shared resources found"
+    )
+    if notice:
+        yield f"           {notice}"
+    yield f"           read as: {'minimise' if data.minimises else 'maximise'}{_kind(data)}"
+    problem = responder(data, agreement, member, effort)
+    yield "           feasible and bounded at every price"
+    if takes_nothing(subproblem(data, agreement, member, effort), data):
+        yield "!          takes NOTHING even at price 0: does the file lack its maximise?"
+    if unused := _unused(data, agreement):
+        yield f"           never uses {unused}"
+    yield _alone(data, agreement, member, effort) + _only_sells(problem)
+    yield _pace(problem, data, agreement)
 
 
 def _kind(data: CompanyModel) -> str:
@@ -184,27 +180,3 @@ def slowest_answer(problem: Responder, data: CompanyModel) -> tuple[float, int]:
         if now - began > _TRIED_SECONDS:
             break
     return slowest, count
-
-
-def _budget(path: Path, agreement: Agreement, data_set: str | None) -> Iterator[str]:
-    """What the data set has spent. Refuses what `party join` would refuse."""
-    accounts, limits = lifetime.accounts(path)
-    this = next((a for a in accounts if a.agreement == agreement.digest), None)
-    if this is None or not this.releases:
-        accounts = tuple(a for a in accounts if a is not this)
-        this = budget.opened(agreement, data_set)
-        accounts = (*accounts, this)
-    lifetime.require_same_data_set(this.session, this.data_set, data_set)
-    limit = budget.limit_for_session(
-        accounts, agreement.digest, asked=None, stored=limits.get(this.data_set)
-    )
-    delta = limit.delta if limit else this.delta or budget.DELTA
-    spent = budget.in_words(budget.spent(accounts, this.data_set), delta)
-    yield f"budget     data set {this.data_set!r} has spent {spent}"
-    budget.require_room(accounts, agreement.digest, this.data_set, limit)
-    after = budget.spent([a for a in accounts if a is not this], this.data_set) + this.agreed
-    yield f"           and with all of this session {budget.in_words(after, delta)}"
-    everything = math.isinf(after.mu_squared)
-    colluders = budget.colluding(accounts, this.data_set)
-    sentence = budget.statement(this.data_set, limit, everything=everything, colluders=colluders)
-    yield f"           {sentence}"

@@ -1,9 +1,11 @@
 """Options that several commands of a party share, and what they mean."""
 
 import argparse
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from protocol.agreement.schema import WAIT_RANGE
 from protocol.errors import BadCommand
 
 if TYPE_CHECKING:  # loaded when it is used, so that a command starts fast
@@ -36,6 +38,8 @@ _SHARED: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 """Options of several commands."""
 
+_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
+
 BUDGET = ("--data-set", "--max-epsilon", "--max-delta")
 MODEL = ("--data", "--row", "--rows", "--mip-gap", "--mip-time-limit")
 
@@ -44,6 +48,19 @@ def add_shared(parser: argparse.ArgumentParser, *names: str) -> None:
     """Add options of this page to a command."""
     for name in names:
         parser.add_argument(name, **_SHARED[name])
+
+
+def duration(text: str) -> float:
+    """The seconds of a length of time such as 90, 90s, 10m, 2h or 1d."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", text.strip())
+    seconds = float(found[1]) * _UNITS[found[2]] if found else 0.0
+    least, most = WAIT_RANGE
+    if not least <= seconds <= most:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no length of time from {least:g} second to {most:g} seconds; write 10m, "
+            "2h, 1d or a number of seconds"
+        )
+    return seconds
 
 
 def mip_limits(options: argparse.Namespace) -> "MipLimits":

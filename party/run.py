@@ -4,7 +4,7 @@ The command, `party.join` and `party result` all end a session in `conclude`.
 Never here: argument parsing, or a decision about the session.
 """
 
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,20 +12,24 @@ from typing import TYPE_CHECKING
 
 from party import keys
 from party.ledger import accounts, budget_marker
-from party.ledger.budget import Limit, colluding, require_room, statement
+from party.ledger.budget import Limit, colluding, require_room, statement, unprotected
 from party.ledger.session_ledger import Ledger
 from party.model import company_model
 from party.model.ball_response import responder
 from party.model.best_response import USUAL, MipLimits, Responder
 from party.model.company_model import CompanyModel, Model
+from party.model.fingerprint import fingerprint
 from party.model.shared_rows import OWN_NAMES, RowMap
 from party.network.loop import PartyLoop
+from party.release.gate import Gate
 from party.release.noise import DiscreteGaussian, SeededGaussian
 from party.release.pacing import solving_seconds
 from party.settlement import result_files
 from party.ui.console import TextView, View
+from party.ui.long_step import long_step
 from protocol import errors
 from protocol.agreement.model import Agreement
+from protocol.agreement.schema import WAIT_SECONDS
 from protocol.outcome.outcome import Outcome
 from protocol.outcome.private_quota import Allocation
 from protocol.runtime.sockets import require_network
@@ -34,8 +38,12 @@ if TYPE_CHECKING:  # needed when a session is over: it would slow its start
     from party.settlement.settle import Settlement
 
 LOSES = (
-    "with its whole numbers your plan leaves you worse off than alone. Read report.html before you "
-    "act. Only you see this line"
+    "warning: with its whole numbers your plan leaves you worse off than alone. Read report.html "
+    "before you act. Only you see this line"
+)
+ANOTHER_MODEL = (
+    "warning: this is another model than the one with which you joined the session before. Its "
+    "answers may contradict the earlier ones. Only you see this line"
 )
 
 
@@ -59,6 +67,8 @@ class PartyConfig:
     rows: RowMap = OWN_NAMES
     #: Where to listen in a mesh, if the agreement has no address for this member.
     listen: str | None = None
+    #: How long to wait for people before the first round, in seconds.
+    wait: float = WAIT_SECONDS
     #: Repeatable noise, for rehearsals only.
     seed: int | None = None
 
@@ -136,9 +146,53 @@ def run_session(config: PartyConfig, view: View) -> Conclusion:
 
     Raises what ends the session, after the outcome is concluded if all rounds are closed.
     """
-    agreement = config.agreement
+    agreement, path = config.agreement, config.ledger_path
     identity = keys.load(config.key)
     identity.belongs_to(agreement)
+    _require_ready(config)
+    with long_step(view.privately, "reading your model"):
+        data = company_model.read(config.model, agreement, config.rows)
+    conclusions: list[Conclusion] = []
+    with ExitStack() as stack:
+        # Before the ledger: a solver process must not inherit it.
+        with long_step(view.privately, "solving your model for the first time"):
+            problem = _responder(config, data, identity.name, stack)
+        opened = Ledger(path, agreement, identity.name, data_set=config.data_set)
+        ledger = stack.enter_context(closing(opened))
+        notices = _admit(config, ledger)
+        _note_model(data, agreement, ledger, view)
+        stack.callback(_mark_end, config, ledger)
+        company = Company(identity.name, data, ledger, config.mip_limits)
+        gate = _gate(config, identity, problem, ledger)
+
+        def on_outcome(outcome: Outcome) -> None:
+            conclusions.append(conclude(outcome, company, config.out, view))
+
+        try:
+            with view:
+                for text in notices:
+                    view.warn(text)
+                PartyLoop(
+                    agreement,
+                    identity,
+                    gate=gate,
+                    ledger=ledger,
+                    view=view,
+                    on_outcome=on_outcome,
+                    listen=config.listen,
+                    wait=config.wait,
+                ).run()
+        except errors.PeerError as error:
+            result_files.keep_evidence(error, config.out or Path())
+            raise
+    if not conclusions:
+        raise errors.InternalError("a session ended without an outcome and without an error")
+    return conclusions[0]
+
+
+def _require_ready(config: PartyConfig) -> None:
+    """Raise what would keep this party from a session, before the model is read."""
+    agreement, path = config.agreement, config.ledger_path
     require_network(agreement)
     if agreement.rehearsal and config.seed is None:
         raise errors.BadCommand(
@@ -147,43 +201,17 @@ def run_session(config: PartyConfig, view: View) -> Conclusion:
         )
     if config.out is not None:
         result_files.ensure_dir(config.out)
-    data = company_model.read(config.model, agreement, config.rows)
-    path = config.ledger_path
-    if not agreement.rehearsal and not path.exists():
+    if not agreement.rehearsal and not (path.exists() and path.stat().st_size):
         budget_marker.require_marked(config.key, path, None)  # before it is made
-    conclusions: list[Conclusion] = []
-    with ExitStack() as stack:
-        # Before the ledger: a solver process must not inherit it.
-        responder = _responder(config, data, identity.name, stack)
-        opened = Ledger(path, agreement, identity.name, data_set=config.data_set)
-        ledger = stack.enter_context(closing(opened))
-        notice = _admit(config, ledger)
-        company = Company(identity.name, data, ledger, config.mip_limits)
-        noise = DiscreteGaussian() if config.seed is None else SeededGaussian(config.seed)
 
-        def on_outcome(outcome: Outcome) -> None:
-            conclusions.append(conclude(outcome, company, config.out, view))
 
-        try:
-            with view:
-                for text in filter(None, (company_model.seen_by_others(config.model), notice)):
-                    view.warn(text)
-                PartyLoop(
-                    agreement,
-                    identity,
-                    subproblem=responder,
-                    noise=noise,
-                    ledger=ledger,
-                    view=view,
-                    on_outcome=on_outcome,
-                    listen=config.listen,
-                ).run()
-        except errors.PeerError as error:
-            result_files.keep_evidence(error, config.out or Path())
-            raise
-    if not conclusions:
-        raise errors.InternalError("a session ended without an outcome and without an error")
-    return conclusions[0]
+def play(config: PartyConfig, view: View) -> None:
+    """Take part in one session, and raise if it ended without a trade or a plan."""
+    conclusion = run_session(config, view)
+    conclusion.require_bound()
+    conclusion.require_trade()
+    if config.out:  # without files no plan was computed
+        conclusion.require_plan()
 
 
 def _responder(config: PartyConfig, data: CompanyModel, member: str, stack: ExitStack) -> Responder:
@@ -198,21 +226,65 @@ def _responder(config: PartyConfig, data: CompanyModel, member: str, stack: Exit
     return stack.enter_context(closing(solver))
 
 
-def _admit(config: PartyConfig, ledger: Ledger) -> str:
-    """Refuse a session that the ledger rules out. Return a notice if the limit is new."""
+def _gate(config: PartyConfig, identity: keys.Identity, problem: Responder, ledger: Ledger) -> Gate:
+    """The only way out for what the company's problem answers."""
+    return Gate(
+        config.agreement,
+        identity.name,
+        subproblem=problem,
+        noise=DiscreteGaussian() if config.seed is None else SeededGaussian(config.seed),
+        ledger=ledger,
+        pack=identity.pack,
+    )
+
+
+def _admit(config: PartyConfig, ledger: Ledger) -> list[str]:
+    """Refuse a session that the ledger rules out. Return warnings for the operator."""
     if ledger.abandoned is not None:
         raise ledger.abandoned
     if not config.agreement.rehearsal:
-        budget_marker.mark(config.key, config.ledger_path, ledger.id)
+        budget_marker.mark(config.key, config.ledger_path, ledger.extent)
     before = ledger.limit()
     limit = ledger.fix_limit(config.limit)
     require_room(ledger.accounts(), config.agreement.digest, ledger.data_set, limit)
     if ledger.fault is not None and not ledger.proof():
         raise ledger.fault  # with a proof, the session shows it to members that were absent
-    if limit is None or limit == before:
-        return ""
-    colluders = colluding(ledger.accounts(), ledger.data_set)
-    return statement(ledger.data_set, limit, colluders=colluders)
+    warnings = [
+        company_model.seen_by_others(config.model),
+        unprotected(ledger.accounts(), config.agreement.digest),
+    ]
+    if limit is not None and limit != before:
+        colluders = colluding(ledger.accounts(), ledger.data_set)
+        warnings.append(statement(ledger.data_set, limit, colluders=colluders))
+    return [text for text in warnings if text]
+
+
+def _mark_end(config: PartyConfig, ledger: Ledger) -> None:
+    """Note how far the ledger goes, so that a copy from before this session is refused later."""
+    if not config.agreement.rehearsal:
+        with suppress(errors.BadLedger):  # a failed disk is why this party ends
+            budget_marker.mark(config.key, config.ledger_path, ledger.extent)
+
+
+def _note_model(data: CompanyModel, agreement: Agreement, ledger: Ledger, view: View) -> None:
+    """Record which model plays, and tell the operator if another one has played before."""
+    if ledger.sealed or ledger.fault is not None:
+        _require_model(data, agreement, ledger)
+        return  # it can play no more: a fingerprint that was destroyed stays so
+    mark, before = fingerprint(data, ledger.extent.id), ledger.model()
+    ledger.record_model(mark)
+    if before not in (None, mark) and ledger.own():
+        view.privately(ANOTHER_MODEL)
+
+
+def _require_model(data: CompanyModel, agreement: Agreement, ledger: Ledger) -> None:
+    """Refuse to write the plan of another model than the one that played."""
+    if ledger.model() not in (None, fingerprint(data, ledger.extent.id)):
+        raise errors.BadData(
+            f"{agreement.session!r} was played with another model than this one, so its plan "
+            "would be wrong. Give the model file with which you joined, with the same --row "
+            "and --rows. Nothing was written"
+        )
 
 
 def conclude(outcome: Outcome, company: Company, out: Path | None, view: View) -> Conclusion:
@@ -227,7 +299,8 @@ def conclude(outcome: Outcome, company: Company, out: Path | None, view: View) -
     conclusion = Conclusion(company, outcome, allocation)
     member, data, ledger = company.member, company.data, company.ledger
     if out is not None:  # files first: nothing that is shown may keep them from being written
-        settled = conclusion.settlement
+        with long_step(view.privately, "computing your plan"):
+            settled = conclusion.settlement
         result_files.write_result(
             outcome, member, data, settlement=settled, ledger=ledger, folder=out
         )
@@ -239,7 +312,7 @@ def conclude(outcome: Outcome, company: Company, out: Path | None, view: View) -
             )
         )
     if out is not None and conclusion.settlement.loses:
-        view.warn(LOSES)
+        view.privately(LOSES)
     view.finished(result_files.public_result(outcome, company.member), out)
     return conclusion
 
@@ -256,8 +329,9 @@ def write_again(
     """Write the files of a session again, from the ledger. Raises what the session ended with."""
     data = company_model.read(model, agreement, rows)
     member, data_set = accounts.find_session(ledger, agreement)
-    result_files.ensure_dir(out)
     with closing(Ledger(ledger, agreement, member, data_set=data_set)) as opened:
+        _require_model(data, agreement, opened)
+        result_files.ensure_dir(out)
         outcome, fault = result_files.read_outcome(opened, agreement, member), opened.fault
         company = Company(member, data, opened, mip_limits)
         conclusion = None
@@ -271,8 +345,8 @@ def write_again(
             raise opened.abandoned
     if conclusion is None:
         raise errors.Unavailable(
-            f"the session {agreement.session!r} is at round {outcome.rounds} of "
-            f"{agreement.rounds}: there is no outcome yet; resume it with `party join`"
+            f"the session {agreement.session!r} has closed {outcome.rounds} of "
+            f"{agreement.rounds} rounds: there is no outcome yet; resume it with `party join`"
         )
     if not outcome.sealed:
         raise errors.Unsealed(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from protocol.errors import (
     BadCommand,
     BadTranscript,
+    DifferentAgreement,
     Incomplete,
     Inconsistent,
     NoTrade,
@@ -18,12 +19,14 @@ from protocol.runtime.cli import add_command, command_line, run
 from protocol.runtime.files import read_agreement, read_transcript
 
 if TYPE_CHECKING:  # each command imports what it needs, so that it starts fast
+    from protocol.agreement.model import Agreement
     from protocol.outcome.outcome import Outcome
+    from protocol.runtime.approvals import Approvals
 
 _PLAN = """\
-Say what an agreement means before you sign it: how much noise it needs, what the price rule
-guarantees, how much is sent, and whether prices still depend on the data with this noise. Needs no
-private data.
+Say what an agreement means before you sign it: what others see, what is guaranteed, how much is
+sent, and what invented companies gain under these terms, in money. Needs no private data. The page
+also has a part for counsel: which information is exchanged, with whom, and what never is.
 
 example:
   protocol plan agreement.toml
@@ -33,6 +36,18 @@ exit codes:
   0   the agreement is valid
   2   the command line is wrong, or the page cannot be written
   3   the agreement is not valid"""
+
+_DIFF = """\
+Say in words which terms of two agreements differ. Use it when a member has another digest, and
+before you sign a changed agreement.
+
+example:
+  protocol diff agreement.toml theirs.toml
+
+exit codes:
+  0   the same terms, so the same digest; other addresses are shown
+  3   an agreement is not valid
+  12  terms differ"""
 
 _AUDIT = """\
 Check every signature of a transcript, recompute every price, chain hash and quota, and print
@@ -72,11 +87,12 @@ use how much.
 
 You get settlement.html to print and sign, settlement.json, payments.csv and quotas.csv. The
 payments of all members add up to zero, to the cent. If single releases are public, no claims are
-needed.
+needed. With noise nothing binds a member to what it claims: the command checks limits and sums, and
+says what it cannot check.
 
-Exit codes: 0 all is settled; 9 the transcript does not verify; 16 commitments do not add up; 17
-a claim is false, foreign or given twice; 21 not sealed; 25 claims are missing. With 17 and 25 the
-files are written from the claims that count."""
+Exit codes: 0 all is settled; 9 the transcript does not verify; 16 commitments do not add up, or
+with noise what the members state; 17 a claim is false, foreign or given twice; 21 not sealed; 25
+claims are missing. With 17, 25 and noise the files are written from the claims that count."""
 
 _KEYGEN = """\
 Make the key of a clearing office, or of someone who runs a resource.
@@ -99,9 +115,14 @@ def main() -> None:
     plan.add_argument("--html", type=Path, metavar="FILE",
         help="write a page to send to all companies; it also shows what sessions of invented "
         "companies gave")  # fmt: skip
+    _add_approvals(plan)
+    diff = add_command(commands, "diff", _diff, "which terms of two agreements differ", _DIFF)
+    for name in ("first", "second"):
+        diff.add_argument(name, type=Path, metavar="AGREEMENT")
     audit = add_command(commands, "audit", _audit, "verify the transcript of a session", _AUDIT)
     _add_session(audit)
     audit.add_argument("--json", action="store_true", help="print the figures as JSON")
+    _add_approvals(audit)
     report = add_command(commands, "report", _report, "write a page about a session", _REPORT)
     _add_session(report)
     report.add_argument("--out", type=Path, metavar="FILE",
@@ -118,8 +139,8 @@ def main() -> None:
         help="your secret key, if claims are sealed to you")  # fmt: skip
     settle.add_argument("--used", type=Path, metavar="FILE",
         help="what members used: CSV with member, resource and amount")  # fmt: skip
-    settle.add_argument("--out", type=Path, default=Path("settlement"), metavar="DIR",
-        help="where to write (settlement)")  # fmt: skip
+    settle.add_argument("--out", type=Path, metavar="DIR",
+        help="where to write (SESSION-settlement)")  # fmt: skip
     keygen = add_command(
         commands, "keygen", _keygen, "make a key that claims are sealed to", _KEYGEN
     )
@@ -152,12 +173,47 @@ def _add_agreement(command: argparse.ArgumentParser) -> None:
         help="the agreement that the members signed")  # fmt: skip
 
 
+def _add_approvals(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--approvals", type=Path, metavar="DIR",
+        help="show who agreed beforehand: a folder with the files of `party sign`, and the "
+        "standing agreement if they name one")  # fmt: skip
+
+
+def _approved(options: argparse.Namespace, agreement: "Agreement") -> "Approvals | None":
+    """The approvals in the folder that is named, if one is."""
+    if options.approvals is None:
+        return None
+    from protocol.runtime.approvals import read_approvals
+
+    return read_approvals(options.approvals, agreement)
+
+
+def _diff(options: argparse.Namespace) -> None:
+    from protocol.agreement.differences import differences, in_words
+
+    first, second = read_agreement(options.first), read_agreement(options.second)
+    found = differences(first, second)
+    terms = [difference for difference in found if difference.binding]
+    others = [difference for difference in found if not difference.binding]
+    print(*(f"{path}: digest {agreement.digest.hex()}" for path, agreement in (
+        (options.first, first), (options.second, second))), sep="\n")  # fmt: skip
+    print(*in_words(terms), sep="\n", end="\n" if terms else "")
+    if others:
+        print("not part of the digest, so the same agreement:", *in_words(others), sep="\n  ")
+    if terms:
+        count = "1 term differs" if len(terms) == 1 else f"{len(terms)} terms differ"
+        raise DifferentAgreement(f"{count}; agree on one file, and send it to all members")
+    print("the terms are the same")
+
+
 def _plan(options: argparse.Namespace) -> None:
     from protocol.planning.verdict import plan_figures
     from protocol.report.terminal import plan_text
 
     agreement = read_agreement(options.agreement)
     figures = plan_figures(agreement)
+    if approved := _approved(options, agreement):
+        figures |= {"approvals": approved.lines()}
     if options.html is not None:
         from protocol.report.plan import plan_page
         from protocol.report.plan_trials import variants
@@ -165,19 +221,27 @@ def _plan(options: argparse.Namespace) -> None:
         page = plan_page(agreement, figures, variants(agreement, figures))
         _write(options.html, page, inputs=[options.agreement])
         return
-    print(json.dumps(figures, indent=2) if options.json else plan_text(agreement, figures))
-    if figures["trades"] and not options.json:
-        from protocol.planning.synthetic_market import expected
-        from protocol.report.plan_trials import gain_in_money
+    if options.json:
+        print(json.dumps(figures, indent=2))
+        return
+    print(plan_text(agreement, figures))
+    from protocol.planning.synthetic_market import expected
+    from protocol.report.format import plain
+    from protocol.report.plan_trials import gain_in_money
 
-        print(gain_in_money(agreement, expected(agreement)))
+    print(plain(gain_in_money(agreement, expected(agreement))))
 
 
 def _audit(options: argparse.Namespace) -> None:
     from protocol.report.terminal import audit_figures, audit_text
 
     outcome = _outcome(options)
-    print(json.dumps(audit_figures(outcome), indent=2) if options.json else audit_text(outcome))
+    approved = _approved(options, outcome.agreement)
+    if options.json:
+        shown = {} if approved is None else {"approvals": approved.given}
+        print(json.dumps(audit_figures(outcome) | shown, indent=2))
+    else:
+        print(audit_text(outcome), *(approved.lines() if approved else ()), sep="\n")
     if not outcome.state.over:
         raise Incomplete(
             f"the transcript stops after {outcome.rounds} of {outcome.agreement.rounds} rounds, "

@@ -54,6 +54,10 @@ class BadLedger(LocalError):
     exit_code = 6
 
 
+class LedgerInUse(BadLedger):
+    """Another process has the ledger open. End that process first."""
+
+
 class BudgetExceeded(LocalError):
     """The session would exceed your limit on privacy spent. Raise the limit, or do not join."""
 
@@ -174,6 +178,12 @@ class Unbound(PeerError):
     exit_code = 16
 
 
+class BadApproval(PeerError):
+    """An approval is not signed by its member, or for other terms. Ask for a new one."""
+
+    exit_code = 18
+
+
 class BadClaim(PeerError):
     """A claim is false, for another session or recipient, or given twice. Ask for a new one."""
 
@@ -196,6 +206,12 @@ class Incomplete(Unavailable):
     """A transcript verifies, but its session had not ended. Ask for a later copy."""
 
     exit_code = 22
+
+
+class MissingApprovals(Unavailable):
+    """Approvals of members are missing. Ask the members that are named to run `party sign`."""
+
+    exit_code = 26
 
 
 class MissingClaims(Unavailable):

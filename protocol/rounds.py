@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from protocol.agreement.model import Agreement
-from protocol.agreement.quantities import quantities
+from protocol.agreement.quantities import net_prices, quantities
 from protocol.errors import BadCommitment, ImpossibleTotal
 from protocol.numeric import Floats, Ticks
 from protocol.pricing.center import Certificate
@@ -164,7 +164,7 @@ class RoundEngine:
         """
         if (totals < self._lowest).any() or (totals > self._highest).any():
             raise ImpossibleTotal(
-                f"round {round}: the releases add up to a total that "
+                f"round {round + 1}: the releases add up to a total that "
                 f"{len(self.agreement.members)} members cannot have released. At least one release "
                 "was not masked as agreed; masks hide which one. The round stays open"
             )
@@ -175,7 +175,8 @@ class RoundEngine:
             return True
         if center is None or center.best is None or tolerance is None:
             return False
-        return center.exact or center.best.within(tolerance)
+        net = net_prices(center.best.prices, quantities(self.agreement).opposites)
+        return center.exact or center.best.within(tolerance, net)
 
 
 def _floats(values: Floats) -> bytes:

@@ -13,11 +13,13 @@ from protocol.clearing.use import compare, read_use
 from protocol.errors import BadClaim, BadCommand, MissingClaims, Unbound, Unsealed
 from protocol.outcome.outcome import Outcome
 from protocol.report.settlement import (
+    checked,
     payments_csv,
     problems,
     quotas_csv,
     settlement_figures,
     settlement_page,
+    unchecked,
 )
 from protocol.runtime import role_keys
 from protocol.runtime.files import TooLong, read_bounded, replace_private
@@ -39,18 +41,24 @@ def settle(options: argparse.Namespace, outcome: Outcome) -> None:
         "payments.csv": payments_csv(clearing),
         "quotas.csv": quotas_csv(clearing, used),
     }
+    # Another folder for each session, so that the next one does not replace it.
+    folder = options.out or Path(f"{outcome.agreement.session}-settlement")
     try:
-        options.out.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         for name, content in files.items():
-            replace_private(options.out / name, content)
-            print(options.out / name)
+            replace_private(folder / name, content)
+            print(folder / name)
     except OSError as error:
-        raise BadCommand(f"--out {str(options.out)!r}: {error.strerror}") from None
+        raise BadCommand(f"--out {str(folder)!r}: {error.strerror}") from None
+    for line in (*checked(clearing), *unchecked(clearing)):
+        print(line)
     wrong = "\n  ".join(["", *problems(clearing)])
     if clearing.refused:
-        raise BadClaim(f"some files do not count; ask their members for new claims{wrong}")
+        raise BadClaim(f"some files do not count, each for the reason beside it{wrong}")
     if clearing.missing:
         raise MissingClaims(f"claims are missing; ask these members for them{wrong}")
+    if problems(clearing):
+        raise Unbound(f"what the members state does not add up; noise hides who is wrong{wrong}")
 
 
 def _require_claims_to(clearing: Clearing, used: set[str]) -> None:
@@ -75,17 +83,13 @@ def cleared(outcome: Outcome, paths: list[Path], key: Path | None) -> Clearing:
         if paths:
             raise BadCommand("quotas and payments of this session are public: give no claims")
         return from_transcript(outcome)
-    if not agreement.commits:
-        raise BadCommand(
-            "with noise and totals nothing binds a quota but its share, so there are no claims; "
-            "members tell each other their payments, and spread what is left by endowment"
-        )
-    if outcome.state.committed is None or not outcome.state.committed.adds_up:
+    committed = outcome.state.committed
+    if committed is not None and not committed.adds_up:
         raise Unbound("the commitments of the members do not add up, so claims prove nothing")
     if not paths:
         raise BadCommand("name the claim files of the members")
     secret = None if key is None else role_keys.load(key)
-    claims: dict[tuple[int, int], Claim] = {}
+    claims: dict[tuple[int, int], list[tuple[Path, Claim]]] = {}
     refused: dict[str, str] = {}
     for path in paths:
         try:
@@ -93,11 +97,26 @@ def cleared(outcome: Outcome, paths: list[Path], key: Path | None) -> Clearing:
         except BadClaim as error:
             refused[str(path)] = str(error)
             continue
-        if (claim.place, claim.index) in claims:
-            name = agreement.members[claim.place].name
-            refused[str(path)] = f"{name!r} has claimed this already; it counts once"
-        claims.setdefault((claim.place, claim.index), claim)
-    return from_claims(outcome, list(claims.values()), refused)
+        claims.setdefault((claim.place, claim.index), []).append((path, claim))
+    counted = [_counted(outcome, held, refused) for held in claims.values()]
+    return from_claims(outcome, [claim for claim in counted if claim is not None], refused)
+
+
+def _counted(
+    outcome: Outcome, held: list[tuple[Path, Claim]], refused: dict[str, str]
+) -> Claim | None:
+    """The claim that counts among valid ones to one number, or None.
+
+    With noise a member can sign two different numbers. Then neither counts, and it is named.
+    """
+    (_, claim), *others = held
+    name = outcome.agreement.members[claim.place].name
+    if any(other.number != claim.number for _, other in others):
+        reason = f"{name!r} has signed different numbers for this; none of them counts"
+        refused |= {str(path): reason for path, _ in held}
+        return None
+    refused |= {str(p): f"{name!r} has claimed this already; it counts once" for p, _ in others}
+    return claim
 
 
 def _read_claim(path: Path) -> bytes:

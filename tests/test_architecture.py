@@ -44,6 +44,7 @@ RULES = {
     "party.release": f"party.model party.ledger {PURE} protocol.rounds protocol.outcome",
     "party": "party protocol",
     "coordinator.draft": "coordinator protocol",
+    "coordinator.next_session": "coordinator protocol",
     "coordinator.live_page": "coordinator protocol",
     "coordinator": "coordinator protocol.agreement protocol.wire protocol.runtime protocol.errors",
     "scripts": "protocol party coordinator scripts",

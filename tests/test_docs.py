@@ -124,3 +124,26 @@ def test_exit_codes_are_those_on_the_page() -> None:
         if "exit_code" in vars(kind):
             assert name in page[kind.exit_code]
     assert set(page) == {kind.exit_code for kind in kinds.values()} | {0, 2, 130}
+
+
+def test_readme_installs_before_it_uses_a_command() -> None:
+    """The first section names every way to install, and no command is used before it."""
+    text = (ROOT / "README.md").read_text()
+    first, *later = re.split(r"^## ", text, flags=re.MULTILINE)
+    assert not re.search(r"^    (?:party|coordinator|protocol)\b", first, re.MULTILINE)
+    title, _, install = later[0].partition("\n")
+    assert title == "Install"
+    for way in ("pip install -c constraints.txt .", "pip install sottovoce-*.whl",
+                "pipx install sottovoce-*.whl", "docker build -t sotto ."):  # fmt: skip
+        assert f"    {way}\n" in install
+    assert "Sessions run on Linux" in install
+
+
+def test_the_first_example_is_the_one_that_pays() -> None:
+    """The convener's first agreement is exact, with totals, for four members; noise comes later."""
+    text = (ROOT / "docs" / "convener.md").read_text()
+    example = text.partition("    coordinator new")[2].partition("\n\n")[0]
+    assert "--mode exact" in example
+    assert "--reveal" not in example  # totals are the default
+    assert example.count("--member ") == 4
+    assert "--epsilon" not in text.partition("## 2.")[2].partition("\n## Noise\n")[0]

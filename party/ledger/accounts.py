@@ -9,21 +9,21 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from party.ledger import budget
-from party.ledger.database import Database
+from party.ledger.database import Database, Extent
 from protocol.agreement.model import Agreement
-from protocol.errors import BadLedger
+from protocol.errors import BadCommand, BadLedger
 from protocol.privacy.accountant import IntegerNoiseCost, PrivacyCost
 
 
 def accounts(path: Path) -> tuple[tuple[budget.Account, ...], dict[str, budget.Limit]]:
     """The accounts of all sessions in a ledger, and the limits by data set."""
-    with _open_existing(path) as file:
+    with open_existing(path) as file:
         return accounts_in(file), limits_in(file)
 
 
 def set_limit(path: Path, data_set: str, asked: budget.Limit) -> None:
     """Store how much a data set may ever spend."""
-    with _open_existing(path) as file:
+    with open_existing(path) as file:
         budget.require_limitable(budget.spent(accounts_in(file), data_set), data_set)
         begun = budget.released(accounts_in(file), data_set)
         stored = limits_in(file).get(data_set)
@@ -32,11 +32,14 @@ def set_limit(path: Path, data_set: str, asked: budget.Limit) -> None:
 
 def find_session(path: Path, agreement: Agreement) -> tuple[str, str]:
     """The member and the data set with which a ledger takes part in a session."""
-    with _open_existing(path) as file:
-        found = file.rows(
-            "SELECT member, data_set FROM sessions WHERE agreement = ?", agreement.digest
+    with open_existing(path) as file:
+        found = file.typed_rows(
+            "SELECT member, data_set FROM sessions WHERE agreement = ?",
+            (str, str),
+            agreement.digest,
         )
-        names = [name for (name,) in file.rows("SELECT name FROM sessions ORDER BY id")]
+        every = file.typed_rows("SELECT name FROM sessions ORDER BY id", (str,))
+        names = [name for (name,) in every]
     if not found:
         raise BadLedger(
             f"the ledger {str(path)!r} has no session of this agreement, {agreement.digest.hex()}; "
@@ -47,16 +50,20 @@ def find_session(path: Path, agreement: Agreement) -> tuple[str, str]:
     return member, data_set
 
 
-def ledger_id(path: Path) -> bytes:
-    """The identifier of a ledger."""
-    with _open_existing(path) as file:
-        return file.id
+def extent(path: Path) -> Extent:
+    """Which ledger a file is, and how far it goes."""
+    with open_existing(path) as file:
+        return file.extent
 
 
 @contextmanager
-def _open_existing(path: Path) -> Iterator[Database]:
+def open_existing(path: Path) -> Iterator[Database]:
+    """A ledger that must be there."""
     if not path.is_file() or not path.stat().st_size:
-        raise BadLedger(f"there is no ledger {str(path)!r}; `party join` creates it")
+        raise BadLedger(
+            f"there is no ledger {str(path)!r}. The first `party join` with a new key creates it; "
+            "one that was lost comes back with `party restore`"
+        )
     file = Database(path)
     try:
         yield file
@@ -64,6 +71,7 @@ def _open_existing(path: Path) -> Iterator[Database]:
         file.close()
 
 
+_REAL = float | None
 _ACCOUNT_FIELDS = (
     "agreement", "session", "data_set", "rounds", "releases", "epsilon", "delta",
     "colluders", "growing",
@@ -104,10 +112,11 @@ def require_same_data_set(session: str, begun: str, wanted: str | None) -> None:
 
 def accounts_in(file: Database) -> tuple[budget.Account, ...]:
     """The accounts of all sessions in an open ledger."""
-    rows = file.rows(
+    rows = file.typed_rows(
         "SELECT release_mu_squared, reserve, release_factor, agreement, name, data_set, rounds, "
         "(SELECT count(*) FROM releases WHERE session = sessions.id), epsilon, delta, colluders, "
-        "growing FROM sessions ORDER BY id"
+        "growing FROM sessions ORDER BY id",
+        (float, float, float, bytes, str, str, int, int, _REAL, _REAL, int | None, int),
     )
     return tuple(
         budget.Account(
@@ -118,16 +127,32 @@ def accounts_in(file: Database) -> tuple[budget.Account, ...]:
     )
 
 
+def unfinished_in(file: Database) -> tuple[budget.Account, ...]:
+    """The accounts of sessions without seals that neither failed nor were abandoned."""
+    rows = file.typed_rows(
+        "SELECT agreement FROM sessions WHERE fault_code IS NULL "
+        "AND NOT EXISTS (SELECT * FROM seals WHERE session = sessions.id)",
+        (bytes,),
+    )
+    agreements = {agreement for (agreement,) in rows}
+    return tuple(one for one in accounts_in(file) if one.agreement in agreements)
+
+
 def limits_in(file: Database) -> dict[str, budget.Limit]:
     """The limits of an open ledger, by data set."""
-    rows = file.rows(
+    rows = file.typed_rows(
         "SELECT data_set, epsilon, delta, asked, accountant, factor, fixed_epsilon, fixed_delta "
-        "FROM limits"
+        "FROM limits",
+        (str, float, float, int, str | None, _REAL, _REAL, _REAL),
     )
     limits = {}
     for data_set, epsilon, delta, asked, accountant, factor, *fixed in rows:
         terms = None if fixed[0] is None else (fixed[0], fixed[1])
-        limits[data_set] = budget.Limit(epsilon, delta, bool(asked), accountant, factor, terms)
+        try:
+            limit = budget.Limit(epsilon, delta, bool(asked), accountant, factor, terms)
+        except BadCommand as error:
+            raise file.damaged(str(error)) from None
+        limits[data_set] = limit
     return limits
 
 

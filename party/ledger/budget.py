@@ -243,6 +243,24 @@ def colluding(accounts: Iterable[Account], data_set: str) -> tuple[int, ...]:
     return tuple(sorted(counts))
 
 
+def unprotected(accounts: Iterable[Account], agreement: bytes) -> str:
+    """A warning if a session with noise uses data that a session without noise has released."""
+    every = tuple(accounts)
+    this = next(a for a in every if a.agreement == agreement)
+    bare = [
+        a.session
+        for a in every
+        if a.data_set == this.data_set and a.releases and math.isinf(a.per_release.mu_squared)
+    ]
+    if this.epsilon is None or not bare:
+        return ""
+    return (
+        f"the data set {this.data_set!r} was released without noise in "
+        f"{', '.join(map(repr, bare))}. The noise of this session cannot hide what was "
+        "shown there. If these are other data, join with --data-set NAME"
+    )
+
+
 def statement(
     data_set: str,
     limit: Limit | None,

@@ -12,12 +12,13 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, NamedTuple
 
-from protocol.errors import BadLedger
+from protocol.errors import BadLedger, LedgerInUse
 from protocol.runtime.process_memory import keep_private
 
-_VERSION = 10
+_VERSION = 11
 _WAL_PAGES = 200  # then SQLite overwrites the log, which is cheaper than letting it grow
 _CHECKSUM_BYTES = 16
 
@@ -30,7 +31,7 @@ CREATE TABLE sessions (
     epsilon REAL, delta REAL,
     release_mu_squared REAL NOT NULL, reserve REAL NOT NULL, release_factor REAL NOT NULL,
     fault_code INTEGER, fault TEXT, colluders INTEGER,
-    growing INTEGER NOT NULL DEFAULT 0
+    growing INTEGER NOT NULL DEFAULT 0, model BLOB
 );
 CREATE TABLE limits (
     data_set TEXT PRIMARY KEY, epsilon REAL NOT NULL, delta REAL NOT NULL,
@@ -85,6 +86,19 @@ _HINTS = {
 """What to do about an SQLite error, by the beginning of the error's name."""
 
 
+Kind = type | UnionType
+"""The Python type of the values of a column."""
+
+
+class Extent(NamedTuple):
+    """Which ledger this is, and how far it goes."""
+
+    #: Drawn when the ledger was made; its copies share it.
+    id: bytes
+    #: In all sessions together. It only grows.
+    releases: int
+
+
 class Database:
     """An open ledger file, locked for this process. Raises only `BadLedger`."""
 
@@ -136,15 +150,21 @@ class Database:
             raise BadLedger(
                 f"the ledger {self.path!r} has format {version}: {age} version of sotto wrote it. "
                 f"This version reads only format {_VERSION}, and changed no record. Use the "
-                "version that wrote it. If you must go on with this version, move the ledger and "
-                "the .budget file beside your key away: what was spent is then counted nowhere"
+                "version that wrote it. If you must go on with this version, move the ledger away "
+                "and run `party restore --accept-loss`: what was spent is then counted nowhere"
             )
         run("COMMIT")
 
     @property
-    def id(self) -> bytes:
-        """A random identifier of this ledger, which its copies share."""
-        name: bytes = self.rows("SELECT id FROM ledger")[0][0]
+    def extent(self) -> Extent:
+        """The identifier of this ledger, and how many releases it holds."""
+        return Extent(self._id(), self.rows("SELECT count(*) FROM releases")[0][0])
+
+    def _id(self) -> bytes:
+        rows = self.typed_rows("SELECT id FROM ledger", (bytes,))
+        if len(rows) != 1:
+            raise self.damaged("its identifier is missing")
+        name: bytes = rows[0][0]
         return name
 
     def insert(self, table: str, session: int, rows: dict[int, Iterable[bytes]]) -> None:
@@ -214,6 +234,17 @@ class Database:
         except sqlite3.Error as error:
             raise self._unusable(error) from None
 
+    def typed_rows(self, query: str, kinds: tuple[Kind, ...], *values: Any) -> list[Any]:
+        """The rows that a query finds, each value of the kind of its column.
+
+        SQLite keeps a value of any type in any column, so damage can change the type of a number.
+        """
+        rows = self.rows(query, *values)
+        for row in rows:
+            if not all(map(isinstance, row, kinds)):
+                raise self.damaged("a value of an account or a member has the wrong type")
+        return rows
+
     def write(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
         """Run a statement for each row. Durable with the next `commit`."""
         try:
@@ -246,6 +277,13 @@ class Database:
             raise self._fail(error) from None
         self._incomplete = False
 
+    def copy_into(self, path: Path) -> None:
+        """Write all that is committed into an empty file: one file, without deleted content."""
+        try:
+            self._base.execute("VACUUM INTO ?", (str(path),))
+        except sqlite3.Error as error:
+            raise BadLedger(f"the copy {str(path)!r} cannot be written: {error}") from None
+
     def close(self) -> None:
         """Close the file. What was not committed is lost.
 
@@ -273,7 +311,7 @@ class Database:
 
     def _unusable(self, error: Exception) -> BadLedger:
         if "locked" in str(error):
-            return BadLedger(
+            return LedgerInUse(
                 f"the ledger {self.path!r} is in use by another process; end that process first"
             )
         name = getattr(error, "sqlite_errorname", "")

@@ -1,9 +1,11 @@
 """The secrets of one session in its ledger, and when each of them is destroyed.
 
-Secrets exist only where releases are masked. The mask key is destroyed with the seals, the demands
-once the own quota and payment are computed, and the openings when the operator says so. A session
-that ends in another way destroys all of them, except openings after all members have committed:
-others may have all seals. None of them ever leaves the party, except an opening in a claim.
+Only the fingerprint of the model exists where releases are not masked. The mask key is destroyed
+with the seals, the demands once the own quota and payment are computed, the openings and the
+fingerprint when the operator says so. A session that ends in another way destroys all of them, with
+two exceptions. Openings stay after all members have committed: others may have all seals. The
+fingerprint stays after all rounds are closed: a plan can still be written. None of them ever leaves
+the party, except an opening in a claim.
 """
 
 import struct
@@ -149,8 +151,29 @@ class SecretRecords:
         )
         return Opening(numbers, blindings)
 
-    def destroy_opening(self) -> None:
-        """Destroy what opens the own commitments: no claim can be made any more."""
+    def model(self) -> bytes | None:
+        """The fingerprint of the model with which the session was last joined, or None. Secret."""
+        kinds = (bytes | None,)
+        query = "SELECT model FROM sessions WHERE id = ?"
+        found: bytes | None = self._file.typed_rows(query, kinds, self._session)[0][0]
+        return found
+
+    def record_model(self, fingerprint: bytes) -> None:
+        """Store the fingerprint of the model with which this process joins."""
+        self._set_model(fingerprint)
+        self.commit()
+
+    def _set_model(self, fingerprint: bytes | None) -> None:
+        self._file.write(
+            "UPDATE sessions SET model = ? WHERE id = ?", [(fingerprint, self._session)]
+        )
+
+    def forget(self) -> None:
+        """Destroy what opens the own commitments, and the fingerprint of the model.
+
+        No claim can be made any more, and no other model is noticed.
+        """
         with self._file.transaction():
             self._file.delete(self._session, "openings")
+            self._set_model(None)
         self._file.wipe()

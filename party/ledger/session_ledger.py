@@ -14,7 +14,7 @@ from typing import Any
 
 from party.ledger import accounts
 from party.ledger.budget import Account, Limit, opened
-from party.ledger.database import Database
+from party.ledger.database import Database, Extent
 from party.ledger.secret_records import SecretRecords
 from protocol.agreement.model import Agreement
 from protocol.errors import Abandoned, BadLedger, BadMessage, InternalError, PeerError
@@ -57,13 +57,15 @@ class Ledger(SecretRecords):
         """Find the session in the file, or add it."""
         agreement, file = self._agreement, self._file
         accounts.open_account(file, opened(agreement, data_set), member)
-        self._session, owner, self.data_set, self._released, self._rounds_closed = file.rows(
+        found = file.typed_rows(
             "SELECT id, member, data_set, "
             "(SELECT count(*) FROM releases WHERE session = sessions.id), "
             "(SELECT count(*) FROM rounds WHERE session = sessions.id) "
             "FROM sessions WHERE agreement = ?",
+            (int, str, str, int, int),
             agreement.digest,
-        )[0]
+        )
+        self._session, owner, self.data_set, self._released, self._rounds_closed = found[0]
         if owner != member:
             raise BadLedger(
                 f"in this session the ledger {file.path!r} belongs to {owner!r}, not to "
@@ -74,9 +76,9 @@ class Ledger(SecretRecords):
         self._is_abandoned = self.abandoned is not None
 
     @property
-    def id(self) -> bytes:
-        """A random identifier of this ledger, which its copies share."""
-        return self._file.id
+    def extent(self) -> Extent:
+        """Which ledger this is, and how many releases it holds."""
+        return self._file.extent
 
     def accounts(self) -> tuple[Account, ...]:
         """The accounts of all sessions in this ledger, this one included."""
@@ -154,6 +156,11 @@ class Ledger(SecretRecords):
         self._file.insert("rounds", self._session, {round: (data, chain_hash)})
         self._rounds_closed += 1
 
+    @property
+    def sealed(self) -> bool:
+        """Whether the seals of all members are stored: the session is over."""
+        return bool(self._file.select("seals", self._session))
+
     def record_seals(self, seals: tuple[Signed, ...]) -> None:
         """Store the seals of all members: the session is over, and its mask key is destroyed."""
         with self._file.transaction():
@@ -185,22 +192,23 @@ class Ledger(SecretRecords):
         """
         evidence = tuple(self._unpack(data) for data in error.evidence)
         secrets = ["masks"] if over else ["masks", "demands"]
-        self._record_end(error.exit_code, str(error), evidence, secrets)
+        self._record_end(error.exit_code, str(error), evidence, secrets, over=over)
 
-    def record_abandoned(self) -> None:
+    def record_abandoned(self, *, over: bool = False) -> None:
         """End this session for good because its operator asked for it.
 
-        Its mask key and demands are destroyed; its releases stay counted.
+        Its mask key and demands are destroyed; its releases stay counted. The fingerprint of its
+        model is destroyed unless all rounds are closed (`over`).
         Guarantee: it never releases anything again. Recording it twice changes nothing.
         """
         if self._messages("seals") or self.fault is not None:
             raise InternalError("a session that has ended was abandoned")
         self._is_abandoned = True
         text = f"abandoned after {self._rounds_closed} closed rounds"
-        self._record_end(Abandoned.exit_code, text, (), ["masks", "demands"])
+        self._record_end(Abandoned.exit_code, text, (), ["masks", "demands"], over=over)
 
     def _record_end(
-        self, code: int, text: str, evidence: tuple[Signed, ...], secrets: list[str]
+        self, code: int, text: str, evidence: tuple[Signed, ...], secrets: list[str], *, over: bool
     ) -> None:
         """Openings are destroyed too, unless all members have committed.
 
@@ -216,6 +224,8 @@ class Ledger(SecretRecords):
             )
             self._replace("heard", evidence)
             self._file.delete(self._session, *secrets)
+            if not over:  # there is never a plan to write
+                self._set_model(None)
         self._file.wipe()
 
     @property
@@ -237,7 +247,9 @@ class Ledger(SecretRecords):
             raise InternalError("an abandoned session would release something")
 
     def _fault(self) -> tuple[int | None, str | None]:
-        code, text = self._rows("SELECT fault_code, fault FROM sessions WHERE id = ?")[0]
+        query = "SELECT fault_code, fault FROM sessions WHERE id = ?"
+        kinds = int | None, str | None
+        code, text = self._file.typed_rows(query, kinds, self._session)[0]
         return code, text
 
     @property
@@ -317,8 +329,10 @@ class Ledger(SecretRecords):
 
     def waits(self) -> tuple[WaitTime, ...]:
         """How long this party has waited for each peer, as of the last orderly shutdown."""
-        rows = self._rows(
-            "SELECT member, seconds, longest, last FROM waits WHERE session = ? ORDER BY member"
+        rows = self._file.typed_rows(
+            "SELECT member, seconds, longest, last FROM waits WHERE session = ? ORDER BY member",
+            (str, float, float, int),
+            self._session,
         )
         return tuple(WaitTime(*row) for row in rows)
 
@@ -329,7 +343,8 @@ class Ledger(SecretRecords):
 
     def addresses(self) -> dict[str, str]:
         """Where the members last listened."""
-        return dict(self._rows("SELECT member, address FROM addresses WHERE session = ?"))
+        query = "SELECT member, address FROM addresses WHERE session = ?"
+        return dict(self._file.typed_rows(query, (str, str), self._session))
 
     def commit(self) -> None:
         """Make everything recorded so far durable."""
@@ -345,9 +360,6 @@ class Ledger(SecretRecords):
             return self._reader.unpack(data, verified=True)
         except (BadMessage, TypeError) as error:
             raise self._file.damaged(str(error)) from None
-
-    def _rows(self, query: str) -> list[Any]:
-        return self._file.rows(query, self._session)
 
     def _write(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
         self._file.write(statement, [(self._session, *row) for row in rows])

@@ -28,8 +28,13 @@ from protocol.errors import BadData
 from protocol.numeric import Floats
 from protocol.privacy.ball import ball
 
-_OUTSIDE = 1e-3
-"""A demand this far outside, as a fraction of the half axes, is left to the gate."""
+_OUTSIDE = 1e-2
+"""A demand this far outside, as a fraction of the half axes, is left to the gate. Its clip costs at
+most this fraction of what the company gains in a round. A tenth of it would take four times as
+long with ten resources."""
+
+_OUTSIDE_IN_NEED = 1e-3
+"""For a company with minimum demands: the clip could cost it its plan."""
 
 _CUTS = 40
 """Cuts at most for one answer; the gate clips what is still outside."""
@@ -53,7 +58,9 @@ class BallSubproblem(Subproblem):
         center: Floats,
         axes: Floats,
         kept: Floats,
+        outside: float = _OUTSIDE,
     ) -> None:
+        self._outside = outside
         self._center, self._axes = center, np.where(axes > 0.0, axes, 1.0)
         self._free, self._kept = axes > 0.0, kept
         #: Unit vectors, in half axes, at which the ball has a tangent in the program.
@@ -88,7 +95,7 @@ class BallSubproblem(Subproblem):
                 return None
             apart = np.where(self._free, (answer.demand - self._center) / self._axes, 0.0)
             size = float(np.sqrt((apart * apart).sum()))
-            if size <= 1.0 + _OUTSIDE:
+            if size <= 1.0 + self._outside:
                 break
             self._directions.append(apart / size)
             self._add_cut(apart / size)
@@ -141,18 +148,41 @@ class Trader:
     A company that has no plan within its ball sells: it answers with the cheapest point.
     """
 
+    # More than 8 parameters with `self`: each is one term of the program.
     def __init__(
-        self, data: CompanyModel, agreement: Agreement, member: str, limits: MipLimits = USUAL
+        self,
+        data: CompanyModel,
+        *,
+        floor: Floats,
+        ceiling: Floats,
+        center: Floats,
+        axes: Floats,
+        margin: Floats,
+        limits: MipLimits = USUAL,
     ) -> None:
-        row, q, public = agreement.place(member), quantities(agreement), ball(agreement)
-        unit = q.capacity / agreement.ticks
-        self._floor = q.floor[row]
-        self._ceiling = self._floor + q.share[row] * q.capacity
-        self._center = self._floor + public.center[row] * unit
-        self._axes = public.axes[row] * unit
+        """All but `margin`, a fraction of each capacity, is in units of the resources."""
+        self._floor, self._ceiling = floor, ceiling
+        self._center, self._axes = center, axes
         self._limits = limits
-        subproblem(data, agreement, member, limits)  # refuses a model that no quota would do for
-        self._problem = self._best_kind(data, 1.0 - public.margin)
+        self._problem = self._best_kind(data, 1.0 - margin)
+
+    @classmethod
+    def of(
+        cls, data: CompanyModel, agreement: Agreement, member: str, limits: MipLimits = USUAL
+    ) -> "Trader":
+        """The trader of a member; refuses a model that no quota would do for."""
+        row, q, public = agreement.place(member), quantities(agreement), ball(agreement)
+        unit, floor = q.capacity / agreement.ticks, q.floor[row]
+        subproblem(data, agreement, member, limits)
+        return cls(
+            data,
+            floor=floor,
+            ceiling=floor + q.share[row] * q.capacity,
+            center=floor + public.center[row] * unit,
+            axes=public.axes[row] * unit,
+            margin=public.margin,
+            limits=limits,
+        )
 
     @property
     def sells(self) -> bool:
@@ -161,8 +191,8 @@ class Trader:
 
     def _best_kind(self, data: CompanyModel, kept: Floats) -> BallSubproblem | None:
         """The most careful program that has a plan."""
-        without = np.ones_like(kept)
-        for wanted in (kept, without) if needs_anything(data, self._floor) else (without,):
+        without, needy = np.ones_like(kept), needs_anything(data, self._floor)
+        for wanted in (kept, without) if needy else (without,):
             try:
                 return BallSubproblem(
                     data,
@@ -172,6 +202,7 @@ class Trader:
                     center=self._center,
                     axes=self._axes,
                     kept=wanted,
+                    outside=_OUTSIDE_IN_NEED if needy else _OUTSIDE,
                 )
             except BadData:
                 continue
@@ -227,5 +258,5 @@ def responder(
 ) -> Trader | Subproblem:
     """What answers prices for a member in this session."""
     if agreement.ball:
-        return Trader(data, agreement, member, limits)
+        return Trader.of(data, agreement, member, limits)
     return subproblem(data, agreement, member, limits)

@@ -15,9 +15,10 @@ import numpy as np
 
 from party.model import interior_point
 from party.model.company_model import CompanyModel, uses
+from party.model.highs_program import hessian, model
 from party.model.scaling import Scale, scales
 from protocol.agreement.model import Agreement
-from protocol.agreement.quantities import quantities
+from protocol.agreement.quantities import Opposites, net_prices, quantities
 from protocol.errors import BadCommand, BadData, Unsolved
 from protocol.numeric import Floats
 
@@ -30,7 +31,14 @@ _OTHER_METHODS = ({"solver": "ipm"}, {"presolve": "off"})
 """For linear programs, if the simplex method fails."""
 
 _LARGE_COLUMNS = 5_000
-"""From here on the interior-point method is faster than the simplex method without a basis."""
+"""From here on the interior-point method is faster than the simplex method without a basis.
+
+`scripts/bench large` compares both. Afterwards the simplex method starts from the basis found."""
+
+_INTERIOR_STEPS = 500
+_SIMPLEX_STEPS = 100
+"""Steps of the interior-point method, and of the simplex method for each row and column. Both need
+far fewer, or fail: then another method is tried."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +54,13 @@ class MipLimits:
     seconds: float = 10.0
     #: What a price of 1 adds to the agreed gap of an answer, for each resource; empty if none is.
     agreed: tuple[float, ...] = ()
+    opposites: Opposites = ()
 
     def in_money(self, prices: Floats) -> float:
         """The agreed gap of an answer at these prices; 0 if there is none."""
-        return math.fsum(a * abs(p) for a, p in zip(self.agreed, prices.tolist(), strict=False))
+        if not self.agreed:
+            return 0.0
+        return math.fsum(net_prices(np.abs(prices) * self.agreed, self.opposites))
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.gap < 1.0:
@@ -306,48 +317,8 @@ def subproblem(
     """The subproblem of a member, from its floor to its share of each capacity."""
     row, q = agreement.place(name), quantities(agreement)
     gap = (agreement.pricing.answer_gap or 0.0) / len(agreement.members)
-    limits = replace(limits, agreed=tuple((gap * q.capacity).tolist()))
+    limits = replace(limits, agreed=tuple((gap * q.capacity).tolist()), opposites=q.opposites)
     return Subproblem(data, q.floor[row] + q.share[row] * q.capacity, limits, q.floor[row])
-
-
-def model(data: CompanyModel, ceiling: Floats, floor: Floats | None = None) -> highspy.HighsLp:
-    """The subproblem at prices 0, without its quadratic terms.
-
-    Columns: x, then s. Rows: shared, then private.
-    """
-    n, m, r = data.columns, data.resources, data.private_rows
-    lp = highspy.HighsLp()
-    lp.num_col_, lp.num_row_ = n + m, m + r
-    lp.sense_ = highspy.ObjSense.kMaximize
-    lp.offset_ = data.offset
-    lp.col_cost_ = np.concatenate([data.utility, np.zeros(m)])
-    lowest = np.minimum(ceiling, 0.0) if floor is None else floor
-    lp.col_lower_ = np.concatenate([data.lower, lowest])
-    lp.col_upper_ = np.concatenate([data.upper, ceiling])
-    lp.row_lower_ = np.concatenate([np.full(m, -math.inf), data.row_lower])
-    lp.row_upper_ = np.concatenate([np.zeros(m), data.row_upper])
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    extra = np.arange(1, m + 1, dtype=np.int32) + data.start[-1]
-    lp.a_matrix_.start_ = np.concatenate([data.start, extra])
-    lp.a_matrix_.index_ = np.concatenate([data.index, np.arange(m, dtype=np.int32)])
-    lp.a_matrix_.value_ = np.concatenate([data.value, np.full(m, -1.0)])
-    if data.integer is not None:
-        kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
-        lp.integrality_ = [kinds[i] for i in data.integer.tolist()] + [kinds[0]] * m
-    return lp
-
-
-def hessian(data: CompanyModel) -> highspy.HighsHessian | None:
-    """The quadratic terms of a model for HiGHS, if it has any; columns as in `model`."""
-    if data.quadratic is None:
-        return None
-    start = data.quadratic.start
-    terms = highspy.HighsHessian()
-    terms.dim_ = data.columns + data.resources
-    terms.format_ = highspy.HessianFormat.kTriangular
-    terms.start_ = np.concatenate([start, np.full(data.resources, start[-1], dtype=np.int32)])
-    terms.index_, terms.value_ = data.quadratic.index, data.quadratic.value
-    return terms
 
 
 def loaded(
@@ -363,6 +334,9 @@ def loaded(
         solver.setOptionValue("time_limit", limits.seconds)
     elif quadratic is None:  # "simplex" would silently drop integrality and quadratic terms
         solver.setOptionValue("solver", "simplex")
+        steps = _SIMPLEX_STEPS * (100 + lp.num_col_ + lp.num_row_)
+        solver.setOptionValue("simplex_iteration_limit", min(steps, 2**31 - 1))
+        solver.setOptionValue("ipm_iteration_limit", _INTERIOR_STEPS)
     solver.passModel(lp)
     if quadratic is not None:
         solver.passHessian(quadratic)
@@ -381,7 +355,10 @@ def found(solver: highspy.Highs) -> bool:
 
 def _relaxed(data: CompanyModel, ceiling: Floats, floor: Floats) -> highspy.Highs:
     """A solver for the linear program without integrality and quadratic terms."""
-    return loaded(model(replace(data, integer=None), ceiling, floor))
+    solver = loaded(model(replace(data, integer=None), ceiling, floor))
+    if data.columns >= _LARGE_COLUMNS:
+        solver.setOptionValue("solver", "ipm")
+    return solver
 
 
 def _status(solver: highspy.Highs) -> highspy.HighsModelStatus:

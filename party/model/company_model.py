@@ -124,7 +124,7 @@ def seen_by_others(model: Model) -> str | None:
     if not isinstance(model, str | os.PathLike):
         return None
     with suppress(OSError):
-        if Path(model).stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
+        if os.name == "posix" and Path(model).stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
             return f"other users of this machine can read the model file; run: chmod 600 {model}"
     return None
 

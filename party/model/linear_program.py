@@ -5,6 +5,7 @@ and no error contains a number from a model.
 """
 
 import math
+import re
 from array import array
 from dataclasses import dataclass
 from typing import Any
@@ -199,9 +200,15 @@ class Draft:
         return Quadratic(**column_wise(columns, np.array(column), row, value))
 
 
+def lines(text: str) -> list[str]:
+    """The lines of a model file. Other signs that Unicode calls line ends may be in comments."""
+    return re.split("\r\n|\r|\n", text)
+
+
 def shown(word: str) -> str:
     """A word of a model file for an error. A number is secret: it may be in the wrong field."""
-    return "a number" if word[:1] in "+-." or word[:1].isdigit() else repr(word)
+    first = word.lstrip("([{")[:1]
+    return "a number" if first and (first in "+-." or first.isdigit()) else repr(word)
 
 
 def unlimited(limits: Floats) -> Floats:

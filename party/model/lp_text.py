@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import NoReturn
 
 from party.model.linear_program import Draft, LinearProgram, shown
-from party.model.lp_tokens import Token, refuse, sections
+from party.model.lp_tokens import Token, refuse, refuse_mistaken_names, sections
 from protocol.errors import BadData
 
 _Terms = dict[int, float]
@@ -19,6 +19,7 @@ _Limits = tuple[float | None, float | None]
 def read(name: str, text: str) -> LinearProgram:
     """The program in the text of an LP file called `name`. Raises only `BadData`."""
     draft, section, objective = Draft(), "", False
+    binary = list[tuple[int, Token]]()
     for section, line, tokens in sections(name, text):
         reader = _Reader(name, draft, tokens)
         if section in ("maximise", "minimise"):
@@ -33,7 +34,7 @@ def read(name: str, text: str) -> LinearProgram:
         elif section == "integer":
             draft.integer.update(column for column, _ in reader.listed())
         elif section == "binary":
-            reader.read_binary()
+            binary += reader.listed()
     if section != "end":
         raise BadData(
             f"{name!r} has no line End: it may be cut off. If it is complete, write End as its "
@@ -41,7 +42,24 @@ def read(name: str, text: str) -> LinearProgram:
         )
     if not draft.columns:
         raise BadData(f"{name!r} is empty: the model has no columns")
+    _set_binary(name, draft, binary)
+    refuse_mistaken_names(name, text, draft.columns)
     return draft.finished()
+
+
+def _set_binary(name: str, draft: Draft, listed: list[tuple[int, Token]]) -> None:
+    """Make columns binary. Their bounds may stand before or behind the list."""
+    for column, token in listed:
+        lower, upper = draft.lower[column], draft.upper[column]
+        if lower < 0.0 or (draft.given[column][1] and upper > 1.0):
+            refuse(
+                name,
+                token.line,
+                f"{shown(token.text)} is binary, but its bounds allow more than 0 and 1; "
+                "remove them, or list it under General",
+            )
+        draft.integer.add(column)
+        draft.upper[column] = min(upper, 1.0)
 
 
 class _Reader:
@@ -92,8 +110,10 @@ class _Reader:
 
     def _expression(self, *, objective: bool = False) -> tuple[_Terms, float]:
         """Terms by column, with repeated columns added up, and the constant."""
-        terms, constant, first = _Terms(), 0.0, True
+        terms, constant, first, tight = _Terms(), 0.0, True, set[int]()
         while self._peek().kind in ("mark", "number", "name"):
+            if self._peek().is_mark("/"):
+                self._refuse("a number is divided; write the result of the division")
             if not first and not self._peek().is_mark("+-"):
                 self._refuse(
                     f"there is no + or - in front of {shown(self._peek().text)}; add it. A name "
@@ -109,6 +129,16 @@ class _Reader:
             if column is None:
                 constant += sign * factor
             else:
+                token = self._tokens[self._at - 1]
+                if token.tight:
+                    tight.add(column)
+                if column in terms and column in tight:
+                    self._refuse(
+                        f"{shown(token.text)} appears twice. If it is part of a name, rename that: "
+                        "a name has no hyphen and no digit at its beginning. If not, write blanks "
+                        "around the name",
+                        token.line,
+                    )
                 terms[column] = terms.get(column, 0.0) + sign * factor
         return terms, constant
 
@@ -136,8 +166,11 @@ class _Reader:
 
     def _products(self, sign: float) -> None:
         """[ products ] / 2 of the objective."""
-        line, entries = self._next().line, self._draft.quadratic
+        line, entries, first = self._next().line, self._draft.quadratic, True
         while not self._take("]"):
+            if not first and not self._peek().is_mark("+-"):
+                self._refuse("there is no + or - between two products; add it", line)
+            first = False
             factor = sign * self._sign()
             if self._peek().kind == "number":
                 factor *= self._next().value
@@ -195,8 +228,9 @@ class _Reader:
 
     def _sense(self) -> str:
         token = self._next()
-        after = self._tokens[self._at : self._at + 2]
-        if "indicator" in (token.kind, *(t.kind for t in after)):
+        after = self._tokens[self._at : self._at + 3]
+        turned = [t.text for t in after[1:]] == ["<", "-"]  # column = 1 <- row
+        if turned or "indicator" in (token.kind, *(t.kind for t in after[:2])):
             self._refuse(
                 "indicator rows (->) are not supported; write the row with a large number times "
                 "its column that is 0 or 1",
@@ -240,19 +274,6 @@ class _Reader:
         lower, upper = limits
         if not self._draft.bound(column, lower=lower, upper=upper):
             self._refuse(f"the column {shown(token.text)} has two different bounds; keep one", line)
-
-    def read_binary(self) -> None:
-        draft = self._draft
-        for column, token in self.listed():
-            lower, upper = draft.lower[column], draft.upper[column]
-            if lower < 0.0 or (draft.given[column][1] and upper > 1.0):
-                self._refuse(
-                    f"{shown(token.text)} is binary, but its bounds allow more than 0 and 1; "
-                    "remove them, or list it under General",
-                    token.line,
-                )
-            draft.integer.add(column)
-            draft.upper[column] = min(upper, 1.0)
 
     def listed(self) -> Iterator[tuple[int, Token]]:
         """The columns that this section lists."""

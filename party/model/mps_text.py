@@ -9,7 +9,8 @@ import re
 from collections.abc import Callable
 from typing import NoReturn
 
-from party.model.linear_program import Draft, LinearProgram, shown
+from party.model.linear_program import Draft, LinearProgram, lines, shown
+from party.model.mps_lines import fixed_fields, heading_word, require_sense
 from protocol.errors import BadData
 
 _NEEDED = ("ROWS", "COLUMNS", "ENDATA")
@@ -34,11 +35,8 @@ _SENSES = {
     word: word.startswith("MAX")
     for word in ("MAX", "MAXIMIZE", "MAXIMISE", "MAXIMUM", "MIN", "MINIMIZE", "MINIMISE", "MINIMUM")
 }
-_COMMENTED_SENSE = re.compile(r"^\*.*\bSENSE\W+MAX", re.IGNORECASE | re.MULTILINE)
-_FIELDS = (slice(1, 3), slice(4, 12), slice(14, 22), slice(24, 36), slice(39, 47), slice(49, 61))
-"""Where the fields of the fixed format are."""
-
 _COMMA = re.compile(r"[-+]?\d[\d.]*,\d*(?:[ed][-+]?\d+)?", re.IGNORECASE)
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|[-+]?inf(?:inity)?", re.IGNORECASE)
 _OBJECTIVE, _OTHER_FREE = -1, -2
 """In place of a row number: the objective, and another row of type N, which has no effect."""
 
@@ -47,27 +45,17 @@ _Split = Callable[[str], list[str]]
 
 def read(name: str, text: str) -> LinearProgram:
     """The program in the text of an MPS file called `name`. Raises only `BadData`."""
-    headings = {line.split()[0].upper() for line in text.splitlines() if line.strip()}
+    headings = {heading_word(line.split()) for line in lines(text) if line.strip()}
     for section in _NEEDED:
         if section not in headings:
             raise BadData(f"{name!r} is not a complete MPS file: it has no section {section}")
     try:
-        program = _Reader(name, str.split).read(text)
+        return _Reader(name, str.split).read(text)
     except BadData as error:
         try:  # a name with spaces is possible in the fixed format
-            program = _Reader(name, _fixed).read(text)
+            return _Reader(name, fixed_fields).read(text)
         except BadData:
             raise error from None
-    if _COMMENTED_SENSE.search(text) and not program.maximise:
-        raise BadData(
-            f"{name!r} says maximise only in a comment, and would be read as minimise. Write "
-            "OBJSENSE on one line and MAX on the next (in PuLP: with_objsense=True), or LP"
-        )
-    return program
-
-
-def _fixed(line: str) -> list[str]:
-    return [field for part in _FIELDS if (field := line.rstrip()[part].strip())]
 
 
 class _Reader:
@@ -78,6 +66,7 @@ class _Reader:
         self._draft = Draft()
         self._line = 0
         self._objective: str | None = None
+        self._sense: bool | None = None
         self._rows: dict[str, int] = {}
         self._senses: list[str] = []
         self._ranges: dict[int, float] = {}
@@ -86,14 +75,18 @@ class _Reader:
         #: The name of the vector that each section uses, and which rows have a right-hand side.
         self._vectors: dict[str, str] = {}
         self._limited: set[str] = set()
+        #: A row of type N that is not the objective and has values; empty if there is none.
+        self._other_values = ""
         self._matrix: dict[tuple[str, str], float] = {}
+        #: Whether both triangles of Q are given (QMATRIX).
+        self._whole = False
 
     def _refuse(self, what: str) -> NoReturn:
         raise BadData(f"{self._name!r}, line {self._line}: {what}")
 
     def read(self, text: str) -> LinearProgram:
         section = ""
-        for self._line, line in enumerate(text.splitlines(), 1):
+        for self._line, line in enumerate(lines(text), 1):
             if not line.strip() or line.startswith("*"):
                 continue
             if section == "ENDATA":
@@ -101,21 +94,36 @@ class _Reader:
             words = line.split()
             if self._is_heading(line, words, section):
                 section = self._open(words)
-            elif section in _READ:
-                _READ[section](self, self._split(line))
-            elif section != "NAME":
-                self._refuse("a section must begin before this line, such as ROWS")
+            elif section in ("OBJSENSE", "OBJNAME"):
+                _READ[section](self, words)
+            elif section not in _READ:
+                self._refuse("a section must begin before this line, such as OBJSENSE or ROWS")
+            elif fields := self._split(line):
+                _READ[section](self, fields)
+            else:
+                self._refuse("a word is not in the columns of one field of the fixed format")
         draft = self._draft
         if not draft.columns:
             raise BadData(f"{self._name!r} is empty: the model has no columns")
+        require_sense(self._name, text, self._sense)
+        self._require_objective()
         self._require_integer_bounds()
-        for (one, other), value in self._matrix.items():
-            i, j = sorted((draft.columns[one], draft.columns[other]), reverse=True)
-            draft.quadratic[i, j] = value
+        self._add_products()
         return draft.finished()
 
+    def _add_products(self) -> None:
+        for (one, other), value in self._matrix.items():
+            if self._whole and (other, one) not in self._matrix:
+                raise BadData(
+                    f"{self._name!r}: QMATRIX must be symmetric; it has {shown(one)} with "
+                    f"{shown(other)} but not {shown(other)} with {shown(one)}. Use QUADOBJ for one "
+                    "triangle"
+                )
+            i, j = sorted((self._draft.columns[c] for c in (one, other)), reverse=True)
+            self._draft.quadratic[i, j] = value
+
     def _is_heading(self, line: str, words: list[str], section: str) -> bool:
-        word = words[0].upper()
+        word = heading_word(words)
         if section in ("OBJSENSE", "OBJNAME") and line[0].isspace() and word not in _READ:
             return False
         if len(words) == 1:
@@ -124,7 +132,7 @@ class _Reader:
 
     def _open(self, words: list[str]) -> str:
         """Begin a section, and return its name."""
-        section = words[0].upper()
+        section = heading_word(words)
         if section in _UNSUPPORTED:
             self._refuse(
                 f"{_UNSUPPORTED[section]} ({section}) are not supported; write them as rows and "
@@ -132,7 +140,7 @@ class _Reader:
             )
         for prefix in ("OBJSENSE", "OBJ"):  # OBJSENSEMAX, OBJMAX
             if section.removeprefix(prefix) in _SENSES:
-                self._draft.maximise = _SENSES[section.removeprefix(prefix)]
+                self._read_sense([section.removeprefix(prefix)])
                 return "NAME"
         if section not in (*_READ, "NAME", "ENDATA"):
             self._refuse(
@@ -141,13 +149,17 @@ class _Reader:
             )
         if section in ("OBJSENSE", "OBJNAME") and len(words) > 1:
             _READ[section](self, words[1:])
+        if section == "QSECTION" and self._rows.get(" ".join(words[1:])) != _OBJECTIVE:
+            self._refuse("QSECTION must name the objective; products in rows are not supported")
         return section
 
     def _read_sense(self, words: list[str]) -> None:
         sense = _SENSES.get(words[0].upper())
         if sense is None or len(words) > 1:
             self._refuse("after OBJSENSE write MAX or MIN")
-        self._draft.maximise = sense
+        if self._sense not in (None, sense):
+            self._refuse("the file says both MAX and MIN; keep one")
+        self._sense = self._draft.maximise = sense
 
     def _read_objective_name(self, words: list[str]) -> None:
         if self._rows:
@@ -181,11 +193,8 @@ class _Reader:
         if _COMMA.fullmatch(word):
             self._refuse("a number has a comma; write decimals with a point")
         try:
-            return float(word if "_" not in word else "")
-        except ValueError:
-            pass
-        try:
-            return float(re.sub("[dD]", "e", word))  # as Fortran writes it
+            # As Fortran writes exponents. Python would take an underscore between digits.
+            return float(re.sub("[dD](?=[-+0-9])", "e", word).replace("_", "?"))
         except ValueError:
             self._refuse(
                 "a number is expected where there is another word; count the fields of the line. "
@@ -199,7 +208,10 @@ class _Reader:
 
     def _read_column(self, words: list[str]) -> None:
         if len(words) >= 3 and words[1].strip("'\"").upper() == "MARKER":
-            self._marked = words[2].strip("'\"").upper() == "INTORG"
+            kind = words[2].strip("'\"").upper()
+            if kind not in ("INTORG", "INTEND"):
+                self._refuse("a marker is INTORG or INTEND; special ordered sets are not supported")
+            self._marked = kind == "INTORG"
             return
         name, draft = words[0], self._draft
         if name != self._column:
@@ -218,7 +230,9 @@ class _Reader:
             self._column_rows.add(row_name)
             if row == _OBJECTIVE:
                 draft.cost[column] = value
-            elif row >= 0 and value:
+            elif row == _OTHER_FREE:
+                self._other_values = row_name
+            elif value:
                 draft.add_entry(column, row, value)
 
     def _vector(self, section: str, words: list[str], *, named: bool) -> list[str]:
@@ -264,7 +278,9 @@ class _Reader:
             self._refuse("a bound is UP, LO, FX, FR, MI, PL, BV, LI or UI")
         columns, without_value = self._draft.columns, kind in ("FR", "MI", "PL", "BV")
         named = len(words) == 4 or (
-            len(words) == 3 and without_value and not (words[1] in columns and _is_number(words[2]))
+            len(words) == 3
+            and without_value
+            and not (words[1] in columns and _NUMBER.fullmatch(words[2]))
         )
         if not named and len(words) == 3 and not without_value and words[2] in columns:
             self._refuse("a bound has no number")
@@ -301,12 +317,25 @@ class _Reader:
         pair, value = self._products(words), self._number(words[2])
         if self._matrix.get(pair[::-1], value) != value:
             self._refuse("QMATRIX must be symmetric; use QUADOBJ for one triangle")
-        self._matrix[pair] = value
+        self._matrix[pair], self._whole = value, True
 
     def _products(self, words: list[str]) -> tuple[str, str]:
         if len(words) != 3 or any(word not in self._draft.columns for word in words[:2]):
             self._refuse("a line must have two columns and a number")
         return words[0], words[1]
+
+    def _require_objective(self) -> None:
+        if _OBJECTIVE not in self._rows.values():
+            named = "" if self._objective is None else f", {shown(self._objective)} of OBJNAME"
+            raise BadData(
+                f"{self._name!r} has no objective: under ROWS there is no row of type N{named}"
+            )
+        if self._other_values and not any(self._draft.cost) and not self._matrix:
+            raise BadData(
+                f"{self._name!r}: the objective, which is the first row of type N, has no values, "
+                f"but {shown(self._other_values)} has. Choose one: write OBJNAME on one line and "
+                "its name on the next"
+            )
 
     def _require_integer_bounds(self) -> None:
         for name, column in self._draft.columns.items():
@@ -327,14 +356,6 @@ def _limits(kind: str, limit: float, span: float | None) -> tuple[float, float]:
     if kind == "G" or span > 0.0:
         return limit, limit + abs(span)
     return limit - abs(span), limit
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
 
 
 _BOUNDS: dict[str, Callable[[float], tuple[float | None, float | None]]] = {

@@ -118,7 +118,9 @@ def locate(
             program, found[name] = _with_row(program, name, None)
             continue
         matching = _rows_named(given or name, program.rows)
-        if not matching and given is None and resource.opposite in found:
+        # A family of rows such as hours-*=hours[*] is about the resources, not their opposites.
+        named = name in dict(rows.entries)
+        if not matching and not named and resource.opposite in found:
             program, found[name] = _with_row(program, name, found[resource.opposite])
         elif len(matching) == 1:
             found[name] = matching[0]

@@ -54,6 +54,8 @@ class ConnectionMonitor:
         #: The numeric address that libzmq connects to.
         self._address = ""
         self._connected = False
+        #: When the connection was last lost, as `time.time` counts; None before the first one.
+        self.lost_at: float | None = None
         #: Kinds of failure that were reported since the last connection.
         self._reported: set[object] = set()
         self._warnings: list[str] = []
@@ -121,7 +123,8 @@ class ConnectionMonitor:
             with suppress(zmq.ZMQError):  # libzmq may have dropped it already
                 self._socket.disconnect(self._address)
         self._socket.ipv6 = needs_ipv6(address)
-        self._connected = False
+        if self._connected:
+            self._connected, self.lost_at = False, time.time()
         try:
             self._socket.connect(address)
         except zmq.ZMQError as error:
@@ -139,7 +142,8 @@ class ConnectionMonitor:
                 self._connected = True
                 self._reported.clear()
                 continue
-            self._connected = self._connected and kind != _LOST
+            if self._connected and kind == _LOST:
+                self._connected, self.lost_at = False, time.time()
             if kind == zmq.Event.CONNECT_RETRIED and self._reported:
                 continue  # the peer does answer, and the failure was reported
             if kind in _FAILURES:

@@ -18,6 +18,7 @@ from protocol.agreement.model import Agreement
 from protocol.runtime import sockets
 from protocol.runtime.backlog_guard import BacklogGuard, BacklogLimit
 from protocol.runtime.file_limits import party_files, require_files
+from protocol.runtime.presence import Away
 from protocol.wire.framing import Batches
 
 _FLUSH_MILLISECONDS = 500  # at the end, for the last seal to leave
@@ -69,6 +70,10 @@ class Link:
     def warnings(self) -> list[str]:
         """New sentences about peers that cannot be reached."""
         return [warning for monitor in self._monitors for warning in monitor.warnings()]
+
+    def away(self) -> Away:
+        """The other members that are not here, as far as this link knows, for the operator."""
+        return {}
 
     def report(self, data: bytes) -> None:
         """Show a seal to a coordinator that does not carry it."""

@@ -11,15 +11,14 @@ from collections.abc import Callable
 from party.driver import Driver
 from party.keys import Identity
 from party.ledger.session_ledger import Ledger
-from party.model.best_response import Responder
 from party.network.inbox import Inbox, Incoming
 from party.network.link import Link
 from party.network.relay_link import RelayLink
 from party.release.gate import Gate
-from party.release.noise import Noise
 from party.release.pacing import Pacer
 from party.ui.console import View
 from protocol.agreement.model import Agreement
+from protocol.agreement.schema import WAIT_SECONDS
 from protocol.errors import BadMessage, Malformed, PeerError, SottoError, Unsealed
 from protocol.outcome.outcome import Outcome, outcome
 from protocol.runtime.admission import Admission
@@ -42,12 +41,12 @@ class PartyLoop:
         agreement: Agreement,
         identity: Identity,
         *,
-        subproblem: Responder,
-        noise: Noise,
+        gate: Gate,
         ledger: Ledger,
         view: View,
         on_outcome: Callable[[Outcome], None],
         listen: str | None = None,
+        wait: float = WAIT_SECONDS,
     ) -> None:
         self._agreement = agreement
         self._ledger = ledger
@@ -60,14 +59,6 @@ class PartyLoop:
         self._waits = WaitTimes(agreement, ledger.waits())
         self._admission = Admission(agreement, view.warn)
         self._inbox = Inbox(agreement)
-        gate = Gate(
-            agreement,
-            identity.name,
-            subproblem=subproblem,
-            noise=noise,
-            ledger=ledger,
-            pack=identity.pack,
-        )
         self._driver = Driver(
             agreement,
             identity.name,
@@ -78,6 +69,7 @@ class PartyLoop:
             pacer=None if agreement.pace_seconds is None else Pacer(agreement.pace_seconds),
             waits=self._waits,
             now=time.monotonic(),
+            wait=wait,
             on_round=view.round,
             on_warning=view.warn,
             on_wait=view.note,
@@ -174,7 +166,7 @@ class PartyLoop:
             self._view.warn(warning)
         if self._driver.error is None:
             session = self._driver.session
-            self._view.waiting(session.phase, session.missing)
+            self._view.waiting(session.phase, session.missing, self._link.away())
 
     def _conclude(self) -> None:
         """Hand over the outcome of a session with all rounds closed, and raise what went wrong.

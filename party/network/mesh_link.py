@@ -21,6 +21,7 @@ from protocol.agreement.model import Agreement
 from protocol.errors import BadAgreement, BadCommand
 from protocol.runtime.backlog_guard import BacklogLimit
 from protocol.runtime.file_limits import SOCKETS_OF_MESH, SPARE
+from protocol.runtime.presence import Away
 from protocol.runtime.sockets import SUBSCRIPTION_BYTES, Roster, cannot_listen
 
 INTRODUCE_SECONDS = 0.5
@@ -92,6 +93,15 @@ class MeshLink(Link):
             elif messages:
                 self._read_addresses(messages[-1])
         return incoming
+
+    def away(self) -> Away:
+        """The peers to which this party has no connection: each has proved its transport key."""
+        known = {name: self._peers[name] for name in self._keys if name in self._peers}
+        return {
+            name: known[name].lost_at if name in known else None
+            for name in self._keys
+            if name != self._identity.name and not (name in known and known[name].connected)
+        }
 
     def report(self, data: bytes) -> None:
         self._tell_coordinator(data)

@@ -3,6 +3,8 @@
 It only connects outwards, which suits companies behind firewalls.
 """
 
+import time
+
 import zmq
 
 from party.keys import Identity
@@ -11,6 +13,7 @@ from party.network.link import Link, port_of
 from protocol.agreement.address import address
 from protocol.agreement.model import Agreement
 from protocol.runtime.backlog_guard import BacklogLimit
+from protocol.runtime.presence import MARK, Away, unpacked
 from protocol.runtime.sockets import SUBSCRIPTION_BYTES
 
 
@@ -28,12 +31,29 @@ class RelayLink(Link):
             monitor = self._monitor(socket, "the coordinator")
             monitor.connect(address(transport.coordinator, offset))
         self._poller.register(self._in, zmq.POLLIN)
+        self._names = tuple(m.name for m in agreement.members)
+        #: Who is not here, as the coordinator said last.
+        self._away: Away = {}
         self._port = port_of(address(transport.coordinator))
         self._guard.start()
 
     def receive(self, seconds: float) -> list[Incoming]:
-        ready = self._poll(seconds)
-        return [Incoming("", data) for data in self._drain(self._in)] if ready else []
+        until = time.monotonic() + seconds
+        while True:
+            ready = self._poll(until - time.monotonic())
+            messages = self._drain(self._in) if ready else []
+            told = [data for data in messages if data[:1] == MARK]
+            if told:
+                self._away = unpacked(self._names, told[-1]) or {}
+                messages = [data for data in messages if data[:1] != MARK]
+            if messages or not told or time.monotonic() >= until:  # who is away is no message
+                return [Incoming("", data) for data in messages]
+
+    def away(self) -> Away:
+        """As the coordinator says; it is not trusted with more. Unknown without connection."""
+        connected = all(monitor.connected for monitor in self._monitors)
+        own = self._identity.name
+        return {n: at for n, at in self._away.items() if n != own} if connected else {}
 
     def _backlog_limit(self, own_port: int, peer_port: int) -> BacklogLimit | None:  # noqa: ARG002
         return self._backlog if peer_port == self._port + 1 else BacklogLimit(SUBSCRIPTION_BYTES)

@@ -29,6 +29,7 @@ from protocol.planning.incentives import incentives
 from protocol.planning.synthetic_market import Companies, without_noise
 from protocol.privacy.calibration import Calibration
 from protocol.privacy.sensitivity import first_caps
+from protocol.report.format import money_places
 
 _NEGLIGIBLE = 1e-5
 
@@ -120,8 +121,8 @@ def rehearse(
         "slowest_answer_seconds": slowest,
         "pace_seconds": pace_for(slowest),
         "agreed_pace_seconds": agreement.pace_seconds,
-        "expected": _summary(results[0]),
-        "without_noise": _summary(results[1]) if len(results) > 1 else None,
+        "expected": _summary(results[0], agreement.currency),
+        "without_noise": _summary(results[1], agreement.currency) if len(results) > 1 else None,
         "incentives": incentives(agreement),
     }
 
@@ -183,12 +184,18 @@ def _own_part(known: Outcome, members: list[Player], row: int) -> Allocation | N
     return Allocation(own.quota, float(levied(known.agreement, known.prices, due)[row]))
 
 
-def _summary(results: list[SessionResult]) -> dict[str, Any]:
+def _summary(results: list[SessionResult], currency: str) -> dict[str, Any]:
+    """The results of all sessions. Below half a cent a company is as well off as alone."""
+    places = money_places(currency)
+    coin = 0.0 if places is None else 0.5 * 10.0**-places
     gains = [r.gain for r in results if r.gain is not None]
     return {
         "rounds": max(r.rounds for r in results),
         "without_plan": sum(r.utility is None for r in results),
-        "worse_off": sum(r.gain is not None and r.gain < -r.negligible for r in results),
+        "worse_off": sum(r.gain is not None and r.gain < -max(coin, r.negligible) for r in results),
+        "as_well_off": sum(
+            r.gain is not None and abs(r.gain) <= max(coin, r.negligible) for r in results
+        ),
         "gain_mean": math.fsum(gains) / len(gains) if gains else None,
         "gain_worst": min(gains, default=None),
         "gain_best": max(gains, default=None),
@@ -196,12 +203,18 @@ def _summary(results: list[SessionResult]) -> dict[str, Any]:
     }
 
 
+def _amount(value: float, currency: str) -> str:
+    """An amount to the cent, or with six digits if the currency has none."""
+    places = money_places(currency)
+    return f"{value + 0.0:.6g}" if places is None else f"{round(value, places) + 0.0:,.{places}f}"
+
+
 def table_lines(figures: dict[str, Any], currency: str) -> Iterator[tuple[str, str]]:
     """The lines of the table: a text and a value. Secret."""
     sign = -1.0 if figures["minimises"] else 1.0
 
     def money(value: float | None, factor: float = 1.0) -> str:
-        return "–" if value is None else f"{factor * value + 0.0:.6g} {currency}".rstrip()
+        return "–" if value is None else f"{_amount(factor * value, currency)} {currency}".rstrip()
 
     count, alone = figures["sessions"], figures["alone"]
     earns = "costs" if figures["minimises"] else "earns"
@@ -215,6 +228,7 @@ def table_lines(figures: dict[str, Any], currency: str) -> Iterator[tuple[str, s
         yield "  in the worst session", money(kind["gain_worst"])
         yield "  in the best session", money(kind["gain_best"])
         yield "  sessions worse than alone", f"{kind['worse_off']} of {count}"
+        yield "  sessions as well off as alone", f"{kind['as_well_off']} of {count}"
         yield "  sessions without a plan within the quota", f"{kind['without_plan']} of {count}"
         paid = kind["payment_mean"] < 0.0
         yield (

@@ -47,7 +47,7 @@ def private_parts(
         *private_sections.loss_with_integers(settlement),
         *private_sections.unanswered_rounds(outcome, unanswered),
         private_sections.quota_and_use(outcome, member, settlement),
-        *private_sections.claims(outcome),
+        *private_sections.claims(outcome, member),
         private_sections.plan_table(data, settlement),
         private_sections.certainty(outcome, data, settlement),
         *private_sections.price_plan(outcome, data, settlement),

@@ -14,13 +14,15 @@ from party.model.company_model import CompanyModel
 from party.settlement.settle import Settlement
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import amounts
+from protocol.clearing.claims import file_name
 from protocol.numeric import Floats
-from protocol.outcome.outcome import Outcome
+from protocol.outcome.outcome import Outcome, no_claims
 from protocol.report.allocation import money_decimals, quota_texts
 from protocol.report.certificate import certificate_figures, certified
 from protocol.report.format import (
     ROWS,
     amount_text,
+    coins,
     decimals_of,
     figure,
     fixed,
@@ -46,6 +48,13 @@ from protocol.runtime.wait_times import WaitTimes
 
 VARIABLES = 50
 """Variables of the plan that the page shows. `plan.csv` has all."""
+
+
+_PROVED = """You committed to your quota and payment. Each claim shows one recipient one number,
+which can be checked and not changed."""
+_STATED = """Each claim shows one recipient one number, and you sign it. With noise nothing proves
+that it is true, so recipients check only limits and sums. Your privacy budget covers none of these
+numbers: a recipient learns what you asked for on average, or what that is worth in money."""
 
 
 def shortfall(agreement: Agreement, settlement: Settlement) -> list[Element]:
@@ -113,7 +122,8 @@ def quota_and_use(outcome: Outcome, member: str, settlement: Settlement) -> Elem
     within, wanted = (None if plan is None else plan.uses for plan in plans)
     measures = np.array([r.measure for r in agreement.resources])
     uses = [use for use in (quota, endowment, within, wanted) if use is not None]
-    longest = max(0.0, *(float((use / measures).max()) for use in uses)) or 1.0
+    # A bar of 30 % is 30 % long, unless one of them needs more than there is.
+    longest = max(1.0, *(float((use / measures).max()) for use in uses))
 
     def line(name: str, kind: str, use: Floats | None, j: int) -> tuple[Content, ...]:
         if use is None:
@@ -214,7 +224,7 @@ def certainty(outcome: Outcome, data: CompanyModel, settlement: Settlement) -> E
             "you gain or lose is stated above, exactly."
         )
     if settlement.mixture_loss is not None:
-        most = money(outcome.agreement, figure(settlement.mixture_loss))
+        most = coins(outcome.agreement, settlement.mixture_loss, most=True)
         texts.append(
             f"Mixtures of your plans within your quota would earn at most {most} more than your "
             "plan. No one else knows this amount."
@@ -249,7 +259,10 @@ def price_plan(outcome: Outcome, data: CompanyModel, settlement: Settlement) -> 
     if wanted is None or paid is None:
         return []
 
-    decimals, sign = money_decimals([wanted.utility, paid]), -1 if data.minimises else 1
+    decimals, sign = (
+        money_decimals([wanted.utility, paid], outcome.agreement),
+        -1 if data.minimises else 1,
+    )
 
     def amount(value: float) -> str:
         return money(outcome.agreement, fixed(round(Fraction(value) * 10**decimals), decimals))
@@ -284,41 +297,40 @@ def waiting(waits: WaitTimes | None) -> list[Element]:
     ]
 
 
-def claims(outcome: Outcome) -> list[Element]:
+def claims(outcome: Outcome, member: str) -> list[Element]:
     """Which claims the company can make, and where to send them."""
-    agreement, committed = outcome.agreement, outcome.state.committed
-    if not agreement.commits:
+    agreement = outcome.agreement
+    if not agreement.masked:
         return []
-    if committed is None or not committed.adds_up or not outcome.sealed:
-        reason = "they do not add up" if committed is not None else "some are missing"
-        reason = "seals are missing" if committed is not None and committed.adds_up else reason
-        return [
-            section(
-                "Claims",
-                paragraph(
-                    f"No claims can be made from the commitments of this session: {reason}. Your "
-                    "quota and payment stand, but you cannot prove them."
-                ),
-            )
-        ]
+    if no_claims(outcome):
+        missing = (
+            f"No claims can be made in this session: {no_claims(outcome)}. Your quota and payment "
+            "stand, but you cannot show them with a claim."
+        )
+        return [section("Claims", paragraph(missing))]
     rows = [
         (
             f"your quota of {resource.name}",
             resource.operator.name if resource.operator else "who runs it",
             f"party claim --for {resource.name}",
+            file_name(agreement, member, resource.name),
         )
         for resource in agreement.resources
     ]
     office = agreement.clearing.name if agreement.clearing else "who moves the money"
-    rows.append(("your payment", office, "party claim --payment"))
-    return [
-        section(
-            "Claims",
-            paragraph(
-                "You committed to your quota and payment. Each claim shows one recipient one "
-                "number, which can be checked and not changed. Add --agreement and --key."
-            ),
-            table(("Claim", "send it to", "command"), [(a, b, code(c)) for a, b, c in rows]),
-            paragraph("When all claims are made, party forget destroys what they are made from."),
-        )
+    payment = file_name(agreement, member, None)
+    rows.append(("your payment", office, "party claim --payment", payment))
+    shown = [
+        paragraph(f"{_PROVED if agreement.commits else _STATED} Add --agreement and --key."),
+        table(
+            ("Claim", "send it to", "command", "it writes"),
+            [(what, to, code(command), code(file)) for what, to, command, file in rows],
+        ),
     ]
+    if agreement.commits:
+        last = (
+            "When all claims are made, party forget destroys what they are made from. After that "
+            "no claim can be made."
+        )
+        shown.append(paragraph(last))
+    return [section("Claims", *shown)]

@@ -22,7 +22,7 @@ from protocol.planning.privacy_statement import (
     totals_tell,
 )
 from protocol.report.allocation import money_decimals, payment_counts
-from protocol.report.format import counted, figure, fixed, money, percent
+from protocol.report.format import coins, counted, fixed, money, percent
 from protocol.report.html import Content, element, facts, lead, number, section, small, verdicts
 
 
@@ -47,7 +47,9 @@ class Account:
         payment, least = _shown_payment(outcome, member, settlement)
         plans = [settlement.alone, settlement.within_quota]
         utilities = [plan.utility for plan in plans if plan is not None]
-        decimals = max(least, money_decimals([0.0, *utilities]) if not payment else 0)
+        decimals = max(
+            least, money_decimals([0.0, *utilities], outcome.agreement) if not payment else 0
+        )
         alone, within = (
             None if plan is None else round(Fraction(plan.utility) * 10**decimals) for plan in plans
         )
@@ -88,7 +90,7 @@ class Account:
 def _shown_payment(outcome: Outcome, member: str, settlement: Settlement) -> tuple[int, int]:
     """The payment as every page shows it, in units of the last decimal, and the decimals."""
     if outcome.agreement.masked:
-        decimals = money_decimals([settlement.payment])
+        decimals = money_decimals([settlement.payment], outcome.agreement)
         return round(Fraction(settlement.payment) * 10**decimals), decimals
     _, paid, decimals = payment_counts(outcome)
     return paid[outcome.agreement.place(member)], decimals
@@ -164,7 +166,9 @@ def _certainty(outcome: Outcome, data: CompanyModel) -> Content:
         return element(
             "span",
             "Your figures are exact. It is proved: no company, whatever its data, loses more than ",
-            element("strong", number(money(outcome.agreement, figure(outcome.certificate.bound)))),
+            element(
+                "strong", number(coins(outcome.agreement, outcome.certificate.bound, most=True))
+            ),
             " by joining, if all companies answered with best plans of their own.",
         )
     return (

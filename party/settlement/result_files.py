@@ -22,7 +22,7 @@ from party.model.company_model import CompanyModel
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import amounts
 from protocol.errors import BadCommand, PeerError
-from protocol.outcome.outcome import Outcome
+from protocol.outcome.outcome import Outcome, no_claims
 from protocol.outcome.outcome import outcome as compute_outcome
 from protocol.privacy.accountant import finite
 from protocol.runtime.files import replace_private
@@ -153,20 +153,26 @@ def public_result(outcome: Outcome, member: str) -> dict[str, Any]:
             name: amounts(agreement, row, k).tolist()
             for k, (name, row) in enumerate(zip(names, outcome.endowment, strict=True))
         },
-        "claims": claims_of(outcome),
+        "claims": claims_of(outcome, member),
         **({} if agreement.masked else _public_quotas(outcome, names)),
     }
 
 
-def claims_of(outcome: Outcome) -> list[dict[str, str]]:
-    """Which claims can be made, and who receives each: empty if the agreement names no one."""
-    agreement, committed = outcome.agreement, outcome.state.committed
-    if committed is None or not committed.adds_up or not outcome.sealed:
+def claims_of(outcome: Outcome, member: str) -> list[dict[str, str]]:
+    """The claims that a member can make: who receives each, if the agreement says, and its file."""
+    from protocol.clearing.claims import file_name
+
+    agreement = outcome.agreement
+    if no_claims(outcome):
         return []
     roles = [(r.name, r.operator) for r in agreement.resources]
     return [
-        {"for": what, "to": "" if role is None else role.name}
-        for what, role in (*roles, ("payment", agreement.clearing))
+        {
+            "for": resource or "payment",
+            "to": "" if role is None else role.name,
+            "file": file_name(agreement, member, resource),
+        }
+        for resource, role in (*roles, (None, agreement.clearing))
     ]
 
 

@@ -11,16 +11,9 @@ from fractions import Fraction
 import highspy
 import numpy as np
 
-from party.model.best_response import (
-    USUAL,
-    MipLimits,
-    Subproblem,
-    found,
-    loaded,
-    model,
-    subproblem,
-)
+from party.model.best_response import USUAL, MipLimits, Subproblem, found, loaded, subproblem
 from party.model.company_model import CompanyModel
+from party.model.highs_program import model
 from party.model.scaling import rescaled, unit_scale
 from party.settlement.mixture import mixed_plan
 from protocol.agreement.model import Agreement

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Self, TextIO
 from protocol.agreement.model import Agreement
 from protocol.outcome.outcome import Outcome
 from protocol.rounds import RoundState, numbers, overrun
+from protocol.runtime.backoff import Backoff
+from protocol.runtime.presence import REPORT_SECONDS, Away, absences, state_text
 from protocol.session.phases import Phase
 from protocol.wire.messages import Signed
 
@@ -26,6 +28,12 @@ QUIET_SECONDS = 2.0
 """For this long after a round, the view shows no missing members."""
 
 
+def _moved(changed: frozenset[tuple[str, bool]], changes: Backoff) -> bool:
+    """Whether one of these members came or went, and may be shown again by now."""
+    due = [name for name in {name for name, _ in changed} if changes.due(name, time.monotonic())]
+    return bool(due)
+
+
 class View:
     """What a party shows of its session. This one shows nothing; the others override."""
 
@@ -35,8 +43,8 @@ class View:
     def __exit__(self, *_: object) -> None:
         """The session has ended, with or without an error."""
 
-    def waiting(self, phase: Phase, missing: tuple[str, ...]) -> None:
-        """The session waits for these members."""
+    def waiting(self, phase: Phase, missing: tuple[str, ...], away: Away) -> None:
+        """The session waits for `missing`; `away` are the members that are not here."""
 
     def round(self, state: RoundState, releases: tuple[Signed, ...]) -> None:
         """A round is closed, and led to this state."""
@@ -46,6 +54,9 @@ class View:
 
     def note(self, text: str) -> None:
         """Something that the operator may want to know."""
+
+    def privately(self, text: str) -> None:
+        """Something about this company or its machine. Only people are told, never a log."""
 
     def dropped(self, why: str) -> None:
         """A message was not of this session."""
@@ -67,13 +78,20 @@ class JsonView(View):
         self._agreement = agreement
         self._out = sys.stdout if out is None else out
         #: What the last `waiting` event showed, until a round closes.
-        self._waiting: tuple[Phase, tuple[str, ...]] | None = None
+        self._waiting: tuple[Phase, tuple[str, ...], frozenset[tuple[str, bool]]] | None = None
+        self._changes = Backoff(*REPORT_SECONDS)
         self._dropped = 0
 
-    def waiting(self, phase: Phase, missing: tuple[str, ...]) -> None:
-        if (phase, missing) != self._waiting:
-            self._waiting = (phase, missing)
-            self._event("waiting", phase=phase.name.lower(), missing=missing)
+    def waiting(self, phase: Phase, missing: tuple[str, ...], away: Away) -> None:
+        now = phase, missing, absences(away)
+        if (
+            self._waiting is None
+            or now[:2] != self._waiting[:2]
+            or _moved(self._waiting[2] ^ now[2], self._changes)
+        ):
+            self._waiting = now
+            times = {name: None if at is None else self._coarse(at) for name, at in away.items()}
+            self._event("waiting", phase=phase.name.lower(), missing=missing, away=times)
 
     def round(self, state: RoundState, releases: tuple[Signed, ...]) -> None:
         self._waiting = None
@@ -82,6 +100,7 @@ class JsonView(View):
             round=state.round,
             prices=state.prices.current.tolist(),
             overrun=overrun(self._agreement, numbers(releases)).tolist(),
+            certificate=_certified(state),
         )
 
     def warn(self, text: str) -> None:
@@ -99,11 +118,14 @@ class JsonView(View):
         self._event("finished" if public["sealed"] else "unsealed", **public)
 
     def _event(self, kind: str, **content: Any) -> None:
-        at, pace = time.time(), self._agreement.pace_seconds
-        if pace is not None:  # others may see a log: its times are no finer than the pace
-            at -= at % pace
+        at = self._coarse(time.time())
         self._out.write(json.dumps({"event": kind, "at": at, **content}) + "\n")
         self._out.flush()
+
+    def _coarse(self, at: float) -> float:
+        """A time no finer than the pace: others may see a log."""
+        pace = self._agreement.pace_seconds
+        return at if pace is None else at - at % pace
 
 
 class ProgressView(View):
@@ -111,8 +133,9 @@ class ProgressView(View):
 
     def __init__(self, agreement: Agreement) -> None:
         self._agreement = agreement
-        self._bar = _ProgressBar(agreement.rounds) if sys.stderr.isatty() else None
-        self._waiting: tuple[Phase, tuple[str, ...]] | None = None
+        self._bar = _ProgressBar(agreement) if sys.stderr.isatty() else None
+        self._waiting: tuple[Phase, tuple[str, ...], frozenset[tuple[str, bool]]] | None = None
+        self._changes = Backoff(*REPORT_SECONDS)
         #: When the last round closed, and when one was last shown.
         self._round_at = 0.0
         self._shown_at = 0.0
@@ -129,37 +152,45 @@ class ProgressView(View):
         if self._dropped:
             self._print(f"dropped {self._dropped} messages that were not of this session")
 
-    def waiting(self, phase: Phase, missing: tuple[str, ...]) -> None:
+    def waiting(self, phase: Phase, missing: tuple[str, ...], away: Away) -> None:
         handshake = phase is Phase.HANDSHAKE
         quiet = not handshake and time.monotonic() < self._round_at + QUIET_SECONDS
-        if not missing or quiet or (phase, missing) == self._waiting:
+        now = phase, missing, absences(away)
+        if not missing or quiet or now == self._waiting:
             return
-        self._waiting = (phase, missing)
-        names = [m.name for m in self._agreement.members if m.name not in missing]
-        present = f" (here: {', '.join(names)})" if handshake else ""
-        self._print(f"waiting for {', '.join(missing)}{present}")
+        same = self._waiting is not None and self._waiting[:2] == now[:2]
+        if same and self._waiting and not _moved(self._waiting[2] ^ now[2], self._changes):
+            return
+        self._waiting = now
+        names = [m.name for m in self._agreement.members]
+        gone = [n for n in names if n in away and n not in missing and away[n] is not None]
+        waited = [f"{n} ({state_text(away, n)})" if n in away else n for n in (*missing, *gone)]
+        here = [name for name in names if name not in missing and name not in away]
+        present = f" (here: {', '.join(here)})" if handshake else ""
+        self._print(f"waiting for {', '.join(waited)}{present}")
 
     def round(self, state: RoundState, releases: tuple[Signed, ...]) -> None:
         now = self._round_at = time.monotonic()
         self._waiting = None
+        if self._bar is not None:
+            self._bar.add(state, now)
         interval = 5.0 if self._bar is None else 0.1
         if now < self._shown_at + interval and not state.over:
             return
         self._shown_at = now
-        prices = " ".join(f"{p:.4g}" for p in state.prices.current[:6])
-        distance = max(map(abs, overrun(self._agreement, numbers(releases)).tolist()))
-        total = "total" if self._agreement.privacy is None else "noisy total"
-        which = "prices" if state.over else "next prices"
-        text = f"{total} {distance:.0%} off the capacity  {which} {prices}"
+        text = _position(self._agreement, state, releases)
         if self._bar is None:
-            self._print(f"round {state.round} of {self._agreement.rounds}: {text}")
+            self._print(f"{_counted(self._agreement, state.round)}: {text}")
         else:
-            self._bar.update(state.round, text)
+            self._bar.show(text)
 
     def warn(self, text: str) -> None:
         self._print(f"warning: {text}")
 
     def note(self, text: str) -> None:
+        self._print(text)
+
+    def privately(self, text: str) -> None:
         self._print(text)
 
     def dropped(self, why: str) -> None:  # noqa: ARG002 - counted, not shown: there can be many
@@ -172,33 +203,91 @@ class ProgressView(View):
             self._bar.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
-class _ProgressBar:
-    """The rounds of a session on a terminal."""
+def _certified(state: RoundState) -> dict[str, Any] | None:
+    """What the rounds so far prove, in money; None without the rule that proves it."""
+    found = state.certificate
+    return None if found is None else {"money": found.bound, "fits": found.fits}
 
-    def __init__(self, rounds: int) -> None:
+
+def _counted(agreement: Agreement, closed: int) -> str:
+    """The round that was closed last, and how many there are, or may be if it ends by itself."""
+    most = "at most " if agreement.pricing.step == "center" else ""
+    return f"round {closed} of {most}{agreement.rounds}"
+
+
+def _position(agreement: Agreement, state: RoundState, releases: tuple[Signed, ...]) -> str:
+    """How far the session is from its end: in money where that is proved, else by its totals."""
+    from protocol.report.progress import distance_text
+
+    text = distance_text(agreement, state)
+    if not text and state.over:
+        text = "all rounds are closed"
+    elif not text:
+        distance = max(map(abs, overrun(agreement, numbers(releases)).tolist()))
+        total = "total" if agreement.privacy is None else "noisy total"
+        text = f"{total} {distance:.0%} off the capacity"
+        text += ", nothing is certified yet" if agreement.pricing.step == "center" else ""
+    prices = " ".join(f"{p:.4g}" for p in state.prices.current[:6])
+    return f"{text}; {'prices' if state.over else 'next prices'} {prices}"
+
+
+class _ProgressBar:
+    """The rounds of a session on a terminal. The bar is as long as the part that is done."""
+
+    def __init__(self, agreement: Agreement) -> None:
         from rich.console import Console  # only a terminal needs it, and it takes time to load
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        from protocol.report.progress import SessionPath
 
         self.console = Console(stderr=True)
         self.progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[prices]}"),
+            TextColumn("{task.percentage:.0f} %"),
+            TextColumn("{task.fields[left]}"),
+            TextColumn("{task.fields[text]}"),
             console=self.console,
             transient=True,
         )
-        self._task = self.progress.add_task("rounds", total=rounds, prices="")
+        self._agreement = agreement
+        self._path = SessionPath(agreement)
+        #: When the first round of this process closed, and how many were closed since.
+        self._first_at, self._since_first = 0.0, -1
+        self._closed = 0
+        self._task = self.progress.add_task("rounds", total=1.0, left="", text="")
 
-    def update(self, completed: int, prices: str) -> None:
-        self.progress.update(self._task, completed=completed, prices=prices)
+    def add(self, state: RoundState, now: float) -> None:
+        """A round is closed."""
+        self._path.add(state)
+        self._closed = state.round
+        self._since_first += 1
+        if not self._since_first:
+            self._first_at = now
+        self._seconds = (now - self._first_at) / max(1, self._since_first) * self._path.rounds_left
+
+    def show(self, text: str) -> None:
+        self.progress.update(
+            self._task,
+            completed=self._path.done,
+            description=_counted(self._agreement, self._closed),
+            left=_left(self._seconds) if self._path.rounds_left and self._since_first else "",
+            text=text,
+        )
+
+
+def _left(seconds: float) -> str:
+    """About how long it takes until the end, in words."""
+    if seconds < 90.0:
+        return f"about {max(1, round(seconds))} s left"
+    return f"about {round(seconds / 60.0)} min left"
 
 
 class TextView(ProgressView):
     """Also prints the outcome, to standard output."""
 
     def finished(self, public: dict[str, Any], folder: Path | None) -> None:
-        from protocol.report.format import money, per
+        from protocol.report.format import coins, money, per, plain
 
         agreement = self._agreement
         early = ", ended by itself" if public["ended_by_itself"] else ""
@@ -222,9 +311,11 @@ class TextView(ProgressView):
             print(f"  {resource.name}: {use}price {cost}")
         if agreement.masked:
             print("only you know your quota and your payment: they are in report.html")
+            if public["claims"]:
+                print("show them with `party claim`: the report says which claim goes to whom")
         else:
             payment = public["payments"][public["member"]]
-            amount = money(agreement, f"{abs(payment):.6g}")
+            amount = plain(coins(agreement, abs(payment)))
             verb = "get" if payment < 0.0 else "pay"
             print(f"you {verb} {amount} for your quota, net of what you bring")
         for text in _proved(agreement, public):

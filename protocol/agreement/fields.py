@@ -6,6 +6,7 @@ A field that remains untaken is an error too.
 
 import re
 import reprlib
+import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +16,20 @@ from protocol.errors import BadAgreement
 
 NAME, NAME_IN_WORDS = schema.NAME
 """The form of a name as a pattern, and in words."""
+
+_TRANSCRIBED = str.maketrans(
+    {
+        "ä": "ae",
+        "ö": "oe",
+        "ü": "ue",
+        "Ä": "Ae",
+        "Ö": "Oe",
+        "Ü": "Ue",
+        "ß": "ss",
+        " ": "-",
+        ",": "-",
+    }
+)
 
 _BRIEF = reprlib.Repr()
 _BRIEF.maxstring = 100
@@ -28,6 +43,19 @@ def _shown(value: Any) -> str:
         return _BRIEF.repr(value)
     except ValueError:
         return "a number of thousands of digits"
+
+
+def wrong_name(name: str) -> str:
+    """Why a name cannot be used in an agreement, and which one can; empty if it can be."""
+    if re.fullmatch(NAME, name):
+        return ""
+    plain = unicodedata.normalize("NFKD", name.strip().translate(_TRANSCRIBED))
+    plain = re.sub(r"[^\w.-]", "", plain, flags=re.ASCII).lstrip(".-")
+    found = re.search(r"[^\w.-]", name, re.ASCII)
+    other = re.match(NAME, plain)
+    has = f", and has {found.group()!r}" if found else ""
+    advice = f"; {other.group()!r} can be used" if other else ""
+    return f"it must be {NAME_IN_WORDS}{has}{advice}"
 
 
 class Fields:
@@ -87,8 +115,10 @@ class Fields:
 
     def name(self, key: str) -> str:
         value = self._rest.pop(key, None)
-        if not isinstance(value, str) or not re.fullmatch(NAME, value):
+        if not isinstance(value, str):
             raise self._wrong(key, value, NAME_IN_WORDS)
+        if why := wrong_name(value):
+            raise BadAgreement(f"{self.where(key)} is {_shown(value)}: {why}")
         return value
 
     def rows(self, key: str, most: int, limits: list[Range]) -> tuple[tuple[float, ...], ...]:

@@ -19,6 +19,9 @@ from protocol.numeric import Floats, Ticks, frozen
 _CACHE_SIZE = 64
 _Result = TypeVar("_Result")
 
+Opposites = tuple[tuple[int, int, float], ...]
+"""For each opposite: the column of its resource, its own, and the quotient of their capacities."""
+
 
 def once_per_agreement(compute: Callable[[Agreement], _Result]) -> Callable[[Agreement], _Result]:
     """Compute once for each agreement, and remember the results of the newest ones."""
@@ -50,6 +53,7 @@ class Quantities:
     share: Floats
     #: `share` in ticks: the largest demand that a release is computed from.
     share_ticks: Ticks
+    opposites: Opposites = ()
 
 
 @once_per_agreement
@@ -68,7 +72,29 @@ def quantities(agreement: Agreement) -> Quantities:
         worth=_worth(agreement, capacity),
         share=table(agreement.share_of),
         share_ticks=table(agreement.share_ticks_of),
+        opposites=_opposites(agreement, capacity.tolist()),
     )
+
+
+def _opposites(agreement: Agreement, capacity: list[float]) -> Opposites:
+    columns = {resource.name: j for j, resource in enumerate(agreement.resources)}
+    pairs = [(columns[r.opposite], j) for j, r in enumerate(agreement.resources) if r.opposite]
+    return tuple((i, j, capacity[i] / capacity[j]) for i, j in pairs)
+
+
+def net_prices(prices: Floats, opposites: Opposites) -> Floats:
+    """Prices of whole capacities, less what a resource and its opposite have in common.
+
+    Both prices of such a pair can rise together and mean the same. So only their difference counts
+    in what all capacities are worth.
+    """
+    net = prices
+    for i, j, ratio in opposites:
+        net = net.copy() if net is prices else net
+        own, turned = prices[..., i], prices[..., j] * ratio
+        net[..., i] = np.maximum(own - turned, 0.0)
+        net[..., j] = np.maximum(turned - own, 0.0) / ratio
+    return net
 
 
 def _worth(agreement: Agreement, capacity: Floats) -> Floats | None:

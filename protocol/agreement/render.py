@@ -5,12 +5,13 @@ a term that `parse` would not read back.
 """
 
 import json
+import textwrap
 from typing import Any
 
 from protocol.agreement.model import Agreement, Member, Resource, Role
 from protocol.agreement.schema import SHARE
 
-_COMMENTS = {
+COMMENTS = {
     "rehearsal": "repeatable noise: NO privacy",
     "mode": "exact: no noise; private: noise; clipped: noise with adaptive caps",
     "reveal": "each: members can read every release; totals: only the sum of all",
@@ -28,7 +29,8 @@ _COMMENTS = {
     "alpha": "sum of all caps of a resource, in capacities",
     "share_objective": "members also release their objective, with noise",
     "objective_limit": "largest objective that a member can release",
-    "start": "first prices: zero, worth, or a table with a price for each resource",
+    "start": "prices of the first round: zero (all is free), worth (a capacity costs what "
+    "it is worth), or a table with a price for each resource",
     "step": "price rule: center without noise, ball or worth with it; or one of the paper's",
     "step_size": "how far prices move in a round",
     "momentum": "fraction of the last price change that is added to the next",
@@ -51,8 +53,9 @@ _COMMENTS = {
     "opposite": "at least -capacity of this other resource must be used",
     "share": "largest fraction of each capacity that this member may claim",
     "floor": "least fraction of each that it is given; below 0: the most that it brings",
-    "endowment": "fraction of each capacity that it brings, or has without the others",
+    "endowment": "fraction of each capacity that it has without the others; it pays for more",
 }
+"""What each term means, in a few words. Also `protocol diff` uses them."""
 
 
 def written(agreement: Agreement) -> str:
@@ -75,9 +78,36 @@ def written(agreement: Agreement) -> str:
         _table("[transport]", vars(agreement.transport)),
         _table("[clearing]", _role_term(agreement.clearing) or {}),
         *(_table("[[resource]]", _resource_terms(r)) for r in agreement.resources),
+        f"\n# Endowments: {_wrapped(endowments_in_words(agreement))}",
         *(_table("[[member]]", _member_terms(m, names)) for m in agreement.members),
     ]
     return "\n".join(table for table in tables if table) + "\n"
+
+
+def endowments_in_words(agreement: Agreement) -> str:
+    """What an endowment is, and which ones an agreement has."""
+    shares, endowments = (
+        {getattr(m, f) for m in agreement.members} for f in ("share", "endowment")
+    )
+    if endowments == {()} and not any(r.capacity for r in agreement.resources):
+        here = "nothing, because every joint capacity is 0: members have what they bring themselves"
+    elif endowments == {()}:
+        here = "in proportion to the shares, because none is stated"
+        if len(shares) > 1:
+            here += ". So a member with a smaller share starts with less, and pays more"
+    elif len(endowments) == 1:
+        here = "equal parts, so that a share limits what a member may claim and moves no money"
+    else:
+        here = "what each member is stated to have"
+    return (
+        "what a member has without the others. It pays for a quota that is worth more, and is paid "
+        f"for one that is worth less. Here: {here}."
+    )
+
+
+def _wrapped(text: str) -> str:
+    """A text as several lines of a comment."""
+    return "\n# ".join(textwrap.wrap(text))
 
 
 def _privacy_terms(agreement: Agreement) -> dict[str, Any]:
@@ -143,7 +173,7 @@ def _lines(terms: dict[str, Any]) -> str:
     lines = []
     for key, value in terms.items():
         if value not in ("", None, ()):
-            line, comment = f"{key} = {_value(value)}", _COMMENTS.get(key)
+            line, comment = f"{key} = {_value(value)}", COMMENTS.get(key)
             lines.append(f"{line:<32} # {comment}" if comment else line)
     return "\n".join(lines)
 

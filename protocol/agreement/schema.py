@@ -106,7 +106,8 @@ ENDOWMENT_TOLERANCE = 1e-9
 # Texts
 
 NAME = Form(
-    r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", "a name of 1 to 64 letters, digits, '_', '.' and '-'"
+    r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}",
+    "a name of 1 to 64 letters a to z, digits, '_', '.' and '-'",
 )
 """The names of sessions, members and resources."""
 
@@ -153,6 +154,7 @@ TAU = 0.01
 MOMENTUM = 0.0
 SHARE = 1.0
 PATIENCE_SECONDS = 120.0
+"""How long a party waits for a silent member while a session runs."""
 
 PACE_SECONDS = 0.25
 """With noise every release is sent this many seconds after its round opens."""
@@ -179,6 +181,13 @@ ANSWER_GAP = 1e-4
 It covers the precision of solvers and the search for whole numbers. Contradictions between answers
 are reported above it.
 """
+
+# What a party decides for itself: no agreement states it
+
+WAIT_SECONDS = 86_400.0
+"""How long `party join` waits for people: until all members are here and the first round closes."""
+
+WAIT_RANGE = Range(1.0, 1e7)
 
 # What `coordinator new` writes where you give no option; every file must state these
 

@@ -1,8 +1,10 @@
 """Claims: one member shows one recipient its quota of one resource, or its payment.
 
 A claim opens one commitment of a sealed session, and its member signs it. So a recipient can
-check it against the public transcript, and learns that one number. All claims have one length.
-SPEC.md §20 has the format. Never here: a file, a network, or an opening that is not claimed.
+check it against the public transcript, and learns that one number. With noise there are no
+commitments: a claim there is what its member states, within public limits (`statements`). All
+claims have one length. SPEC.md §20 has the format. Never here: a file, a network, or an opening
+that is not claimed.
 """
 
 import struct
@@ -20,10 +22,11 @@ from nacl.exceptions import ValueError as NaClValueError
 
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
+from protocol.clearing.statements import limits
 from protocol.commitment.group import ORDER, commit, scalar_bytes
 from protocol.commitment.layout import PAYMENT_OFFSET, grain_ticks, widths
 from protocol.errors import BadClaim
-from protocol.outcome.outcome import Outcome
+from protocol.outcome.outcome import Outcome, no_claims
 
 CONTEXT = b"sotto claim 1\n"
 SEALED = b"sotto sealed claim 1\n"
@@ -53,6 +56,7 @@ class Claim:
     recipient: bytes
     #: Grains of the quota, or of the payment plus its offset.
     number: int
+    #: What opens the commitment; 0 with noise.
     blinding: int
 
     def __repr__(self) -> str:
@@ -79,6 +83,11 @@ def recipient_of(agreement: Agreement, index: int) -> bytes:
     return NO_RECIPIENT if role is None else role.key
 
 
+def file_name(agreement: Agreement, member: str, resource: str | None) -> str:
+    """How the file of a claim is called; it begins with the session. No resource: the payment."""
+    return f"{agreement.session}-{member}-{resource or 'payment'}.claim"
+
+
 def packed(claim: Claim, sign: Sign) -> bytes:
     """The file of a claim: sealed to its recipient, if there is one."""
     data = claim.text + sign(claim.text)
@@ -103,12 +112,13 @@ def unsealed(data: bytes, secret: bytes | None) -> bytes:
 def verified(outcome: Outcome, data: bytes) -> Claim:
     """The claim in these bytes, checked against the commitments of a session.
 
-    Guarantee: the member signed this number for this session, resource and recipient, and it is
-    the number that it committed to before the session was sealed. Raises `BadClaim` otherwise.
+    Guarantee: the member signed this number for this session, resource and recipient. Without
+    noise, it is the number that it committed to before the session was sealed. With noise, it is
+    within the member's limits, and nothing else is known of it. Raises `BadClaim` otherwise.
     """
-    agreement, committed = outcome.agreement, outcome.state.committed
-    if committed is None or not committed.adds_up or not outcome.sealed:
-        raise BadClaim("the session has no sealed commitments that add up")
+    agreement = outcome.agreement
+    if no_claims(outcome):
+        raise BadClaim(f"the session has no claims: {no_claims(outcome)}")
     if len(data) != CLAIM_BYTES or not data.startswith(CONTEXT):
         raise BadClaim("it is not a claim file, or it is damaged")
     end = len(data) - _SIGNATURE_BYTES
@@ -128,14 +138,23 @@ def verified(outcome: Outcome, data: bytes) -> Claim:
         raise BadClaim(f"{name!r} did not sign it") from None
     if claim.recipient != recipient_of(agreement, claim.index):
         raise BadClaim(f"the claim of {name!r} is for another recipient")
-    width = widths(len(agreement.resources))[claim.index]
-    opened = claim.number < 1 << width and claim.blinding < ORDER
-    if (
-        not opened
-        or commit(claim.number, claim.blinding) != committed.points[claim.place][claim.index]
-    ):
-        raise BadClaim(f"{name!r} claims another number than it committed to")
+    _require_possible(outcome, claim, name)
     return claim
+
+
+def _require_possible(outcome: Outcome, claim: Claim, name: str) -> None:
+    """Raise `BadClaim` unless the number is the committed one, or with noise within its limits."""
+    agreement, committed = outcome.agreement, outcome.state.committed
+    if committed is None:
+        lowest, highest = limits(outcome, claim.place, claim.index)
+        if claim.blinding or not lowest <= claim.number <= highest:
+            raise BadClaim(f"{name!r} claims more than its share and the rounds allow")
+        return
+    width = widths(len(agreement.resources))[claim.index]
+    point = committed.points[claim.place][claim.index]
+    fits = claim.number < 1 << width and claim.blinding < ORDER
+    if not fits or commit(claim.number, claim.blinding) != point:
+        raise BadClaim(f"{name!r} claims another number than it committed to")
 
 
 def quota_ticks(agreement: Agreement, claim: Claim) -> int:

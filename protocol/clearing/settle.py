@@ -1,6 +1,7 @@
 """Adds up claims: payments in cents that add up to zero, transfers, and who may use how much.
 
-Where single releases are public, all of it follows from the transcript, without claims.
+Where single releases are public, all of it follows from the transcript, without claims. With
+noise and totals, claims are what members state, and the sums of them are checked too.
 Never here: reading a file, or trusting a number that was not verified.
 """
 
@@ -12,11 +13,11 @@ import numpy as np
 
 from protocol.agreement.quantities import amounts
 from protocol.clearing.claims import Claim, payment_grains, quota_ticks
-from protocol.commitment.layout import MONEY_GRAIN_UNITS
+from protocol.clearing.statements import Sum, money_grain, payment_sum, quota_sum
 from protocol.errors import InternalError
 from protocol.numeric import round_to_sum
 from protocol.outcome.outcome import Outcome
-from protocol.outcome.payments import unit_of_money
+from protocol.outcome.payments import with_levy
 
 CENTS = 100
 """Smallest amounts of money in one unit of the currency."""
@@ -44,6 +45,15 @@ class Clearing:
     missing: dict[str, tuple[str, ...]]
     #: Why single files do not count, by file.
     refused: dict[str, str] = field(default_factory=dict)
+    #: With noise, by member: the payment that it states, before the levy, in cents.
+    stated: dict[str, int] = field(default_factory=dict)
+    #: With noise: what members state together, of each resource and of the payments.
+    sums: tuple[Sum, ...] = ()
+
+    @property
+    def levy(self) -> int:
+        """With noise: what all pay in addition to what they state, in cents; below 0, less."""
+        return -sum(self.stated.values()) if self.balanced else 0
 
     @property
     def balanced(self) -> bool:
@@ -80,21 +90,35 @@ def from_claims(outcome: Outcome, claims: Sequence[Claim], refused: dict[str, st
     member whose claim is missing is named.
     """
     agreement = outcome.agreement
-    if not agreement.commits:
-        raise InternalError("only sessions with commitments have claims")
+    if not agreement.masked:
+        raise InternalError("only sessions with totals have claims")
     names = [m.name for m in agreement.members]
     found: dict[int, dict[str, Claim]] = {}
     for claim in claims:
         found.setdefault(claim.index, {}).setdefault(names[claim.place], claim)
     money = found.pop(len(agreement.resources), {})
     missing = {"": tuple(name for name in names if name not in money)} if money else {}
-    quotas = {}
+    quotas, sums = {}, []
     for j, held in sorted(found.items()):
         resource = agreement.resources[j].name
         quotas[resource] = {n: _amount(outcome, held[n]) for n in names if n in held}
         missing[resource] = tuple(name for name in names if name not in held)
-    payments = _in_cents(outcome, {name: money[name] for name in names if name in money})
-    return Clearing(outcome, quotas, payments, {k: v for k, v in missing.items() if v}, refused)
+        ticks = sum(quota_ticks(agreement, claim) for claim in held.values())
+        sums.append(quota_sum(outcome, j, ticks))
+    due = [payment_grains(money[name]) * money_grain(outcome) for name in names if name in money]
+    payers = [name for name in names if name in money]
+    if len(payers) == len(names):
+        sums.append(payment_sum(outcome, sum(due, Fraction(0))))
+    noisy = not agreement.commits
+    return Clearing(
+        outcome,
+        quotas,
+        payments=dict(zip(payers, _in_cents(outcome, due), strict=True)),
+        missing={what: absent for what, absent in missing.items() if absent},
+        refused=refused,
+        stated=dict(zip(payers, (round(d * CENTS) for d in due), strict=True)) if noisy else {},
+        sums=tuple(sums) if noisy else (),
+    )
 
 
 def _amount(outcome: Outcome, claim: Claim) -> float:
@@ -103,16 +127,15 @@ def _amount(outcome: Outcome, claim: Claim) -> float:
     return float(amounts(outcome.agreement, ticks, claim.place)[claim.index])
 
 
-def _in_cents(outcome: Outcome, claims: dict[str, Claim]) -> dict[str, int]:
-    """Payments in cents. If all are known, what rounding left is spread evenly, and they add up
-    to zero exactly."""
-    unit = Fraction(unit_of_money(outcome.prices, outcome.agreement))
-    grain = unit * MONEY_GRAIN_UNITS * CENTS
-    exact = [payment_grains(claim) * grain for claim in claims.values()]
-    if len(claims) < len(outcome.agreement.members):
-        return dict(zip(claims, map(round, exact), strict=True))
-    left = sum(exact, Fraction(0)) / len(exact)
-    return dict(zip(claims, round_to_sum([amount - left for amount in exact]), strict=True))
+def _in_cents(outcome: Outcome, due: list[Fraction]) -> list[int]:
+    """Payments in cents. If all are known, the levy makes them add up to zero exactly.
+
+    Without noise the levy is only what rounding left.
+    """
+    if len(due) < len(outcome.agreement.members):
+        return [round(amount * CENTS) for amount in due]
+    levied = with_levy(outcome.agreement, outcome.prices, due)
+    return round_to_sum([amount * CENTS for amount in levied])
 
 
 def netted(payments: dict[str, int]) -> tuple[Transfer, ...]:

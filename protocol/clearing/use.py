@@ -42,7 +42,10 @@ def read_use(outcome: Outcome, text: str) -> dict[tuple[str, str], float]:
     """
     members = {m.name for m in outcome.agreement.members}
     resources = {r.name for r in outcome.agreement.resources}
-    rows = list(csv.reader(text.splitlines()))
+    try:
+        rows = list(csv.reader(text.splitlines()))
+    except csv.Error as error:  # such as a cell that is too long
+        raise BadCommand(f"--used: it is no CSV: {error}") from None
     if not rows or [cell.strip() for cell in rows[0]] != _COLUMNS:
         raise BadCommand("--used: the first line must be member,resource,amount, with commas")
     used: dict[tuple[str, str], float] = {}

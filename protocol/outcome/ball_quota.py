@@ -13,13 +13,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from protocol.agreement.endowment import endowment
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
 from protocol.numeric import Floats, Ticks, ordered_sum, round_to_sum
 from protocol.outcome.allocation_rule import AllocationRule, pro_rata_rule, weighted_sums
 from protocol.outcome.margin import growing_weights
-from protocol.outcome.payments import unit_of_money
+from protocol.outcome.payments import unit_of_money, with_levy
 from protocol.outcome.private_quota import Allocation
 from protocol.privacy.ball import ball
 
@@ -101,21 +100,11 @@ def ball_allocation(
 
 
 def levied(agreement: Agreement, prices: Floats, payments: Floats) -> Floats:
-    """All payments with the levy: what they lack of zero, in proportion to endowments.
-
-    Endowments count at the prices of the outcome. Only the office that moves the money, which
-    sees all payments, can compute this. Guarantee: the result adds up to zero exactly.
-    """
-    brought = endowment(agreement).tolist()
-    money = [Fraction(y) for y in (prices * quantities(agreement).capacity).tolist()]
-    worths = [sum(y * e for y, e in zip(money, row, strict=True)) for row in brought]
-    due = [Fraction(payment) for payment in payments.tolist()]
-    unit, lacking, all_worth = unit_of_money(prices, agreement), -sum(due), sum(worths)
-    exact = [
-        (own + Fraction(worth, all_worth or 1) * lacking) / Fraction(unit)
-        for own, worth in zip(due, worths, strict=True)
-    ]
-    return np.array([count * unit for count in round_to_sum(exact)])
+    """All payments with the levy, in whole units of money. They add up to zero exactly."""
+    unit = unit_of_money(prices, agreement)
+    due = with_levy(agreement, prices, [Fraction(payment) for payment in payments.tolist()])
+    counts = round_to_sum([amount / Fraction(unit) for amount in due])
+    return np.array([count * unit for count in counts])
 
 
 def expected_levy(agreement: Agreement, totals: Ticks, path: Floats) -> float:
@@ -123,10 +112,23 @@ def expected_levy(agreement: Agreement, totals: Ticks, path: Floats) -> float:
 
     The office that moves the money sees all payments. It collects what they lack of zero, or
     returns what they exceed it by, in proportion to endowments. Totals have noise, so this is an
-    estimate.
+    estimate; `levy_deviation` is its σ.
     """
     weights, center = growing_weights(len(totals)), ball(agreement).center.sum(axis=0)
     money = path[: len(totals)] * quantities(agreement).capacity
     bought = (totals - center) / agreement.ticks * money
     each = [w * math.fsum(row) for w, row in zip(weights, bought.tolist(), strict=True)]
     return -math.fsum(each) / (sum(weights) or 1)
+
+
+def levy_deviation(agreement: Agreement, rounds: int, path: Floats) -> float:
+    """σ of `expected_levy` after this many rounds: what the noise of the totals leaves open."""
+    weights, T = growing_weights(rounds), agreement.rounds
+    sums = sum(weights) or 1
+    noise = ball(agreement).noise * quantities(agreement).capacity
+    variance = math.fsum(
+        (weight / sums) ** 2 * (T * (T + 1) / (2.0 * weight)) * (money * money)
+        for weight, prices in zip(weights, path, strict=False)
+        for money in (noise * prices).tolist()
+    )
+    return math.sqrt(variance)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from protocol.agreement.model import Agreement
-from protocol.agreement.quantities import quantities
+from protocol.agreement.quantities import net_prices, quantities
 from protocol.numeric import Floats, Ticks, row_sums
 from protocol.pricing.center import Certificate
 from protocol.pricing.paths import worst_contradiction
@@ -76,7 +76,8 @@ def _allowed(agreement: Agreement, certificate: Certificate, asked: Floats, memb
     and two ticks of each member and resource for rounding.
     """
     gap = (agreement.pricing.answer_gap or 0.0) / len(agreement.members)
-    worth = row_sums(asked)
-    at_least = np.maximum(worth, math.fsum(certificate.prices.tolist()))
-    allowed: Floats = members * (gap * at_least + 2.0 / agreement.ticks * worth)
+    opposites = quantities(agreement).opposites
+    worth = row_sums(net_prices(asked, opposites))
+    at_least = np.maximum(worth, math.fsum(net_prices(certificate.prices, opposites).tolist()))
+    allowed: Floats = members * (gap * at_least + 2.0 / agreement.ticks * row_sums(asked))
     return allowed

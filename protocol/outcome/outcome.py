@@ -12,7 +12,7 @@ import numpy as np
 
 from protocol.agreement.endowment import endowment
 from protocol.agreement.model import Agreement
-from protocol.agreement.quantities import quantities
+from protocol.agreement.quantities import net_prices, quantities
 from protocol.errors import InternalError
 from protocol.numeric import Floats, Ticks, ordered_sum
 from protocol.outcome import payments as payment
@@ -113,8 +113,9 @@ class Outcome:
 
     @cached_property
     def worth(self) -> float:
-        """What all capacities together are worth at the prices of the outcome."""
-        return math.fsum(self.prices * quantities(self.agreement).capacity)
+        """What all capacities together are worth at the prices of the outcome, opposites net."""
+        agreed = quantities(self.agreement)
+        return math.fsum(net_prices(self.prices * agreed.capacity, agreed.opposites))
 
     @property
     def certificate_part(self) -> float | None:
@@ -250,6 +251,18 @@ class Outcome:
         Raises `InternalError` if releases are masked, as `quota` does.
         """
         return payment.payments(self.agreement, self.prices, self.quota)
+
+
+def no_claims(outcome: Outcome) -> str:
+    """Why the members of a session cannot make claims; empty if they can."""
+    agreement, committed = outcome.agreement, outcome.state.committed
+    if not agreement.masked:
+        return "quotas and payments are public"
+    if agreement.commits and committed is None:
+        return "commitments are missing"
+    if committed is not None and not committed.adds_up:
+        return "the commitments of all members do not add up"
+    return "" if outcome.sealed else "seals are missing"
 
 
 def outcome(

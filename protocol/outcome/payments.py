@@ -7,6 +7,7 @@ Symbols: λ prices, c capacities, y = λ·c money for a whole capacity, q quota,
 """
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -36,6 +37,23 @@ def payments(agreement: Agreement, prices: Floats, quota: Ticks) -> Floats:
     unit = unit_of_money(prices, agreement)
     units = [Fraction(amount, agreement.ticks) / Fraction(unit) for amount in exact]
     return np.array([count * unit for count in round_to_sum(units)])
+
+
+def with_levy(agreement: Agreement, prices: Floats, due: Sequence[Fraction]) -> list[Fraction]:
+    """What each member pays with the levy: what all lack of zero, in proportion to endowments.
+
+    Endowments count at the prices of the outcome, and equally if these are all 0. Only the office
+    that moves the money, which sees all payments, can compute this.
+
+    Guarantee: the result adds up to zero exactly.
+    """
+    money = [abs(Fraction(y)) for y in (prices * quantities(agreement).capacity).tolist()]
+    brought = endowment(agreement).tolist()
+    worths = [sum(y * e for y, e in zip(money, row, strict=True)) for row in brought]
+    if not sum(worths):
+        worths = [Fraction(1)] * len(worths)
+    lacking = -sum(due, Fraction(0)) / sum(worths)
+    return [own + lacking * worth for own, worth in zip(due, worths, strict=True)]
 
 
 def unit_of_money(prices: Floats, agreement: Agreement) -> float:

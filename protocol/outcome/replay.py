@@ -12,6 +12,9 @@ from protocol.rounds import RoundEngine, RoundState, commitments_in, mask_keys, 
 from protocol.wire.messages import Commitment, MaskKey, Release, Seal, Signed
 from protocol.wire.transcript import Transcript
 
+_NAMES = {MaskKey: "the mask keys", Commitment: "the commitments", Seal: "the seals"}
+"""How an error names an exchange that is no round; `transcript.load` does so too."""
+
 
 def round_states(agreement: Agreement, transcript: Transcript) -> Iterator[RoundState]:
     """Every round state from the opening on, with each price and chain hash recomputed.
@@ -63,7 +66,7 @@ def round_states(agreement: Agreement, transcript: Transcript) -> Iterator[Round
 
 def _check(signed: Signed, state: RoundState, kind: type) -> None:
     message = signed.message
-    where = f"round {state.round}, member {message.sender!r}"
+    where = f"{_NAMES.get(kind, f'round {state.round + 1}')}, member {message.sender!r}"
     if not isinstance(message, kind) or message.round != state.step:
         raise BadTranscript(f"{where}: the message is of another kind or round")
     if message.chain_hash != state.chain_hash:

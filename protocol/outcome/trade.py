@@ -14,6 +14,7 @@ from fractions import Fraction
 import numpy as np
 
 from protocol.agreement.model import Agreement
+from protocol.agreement.quantities import net_prices, quantities
 from protocol.numeric import Floats, Ticks
 from protocol.outcome.allocation_rule import weighted_sums
 from protocol.outcome.consistency import Inconsistency
@@ -75,7 +76,8 @@ def trade(
     ]
     counted = [number for number, weight in enumerate(certificate.weights) if weight]
     at_limit = np.flatnonzero(np.max(prices[counted], axis=0) >= _HIGH).tolist()
-    limit = (agreement.pricing.trade_limit or 0.0) * math.fsum(certificate.prices)
+    net = net_prices(certificate.prices, quantities(agreement).opposites)
+    limit = (agreement.pricing.trade_limit or 0.0) * math.fsum(net)
     amount = math.fsum(found.amount for found in contradictions)
     found = {
         Obstacle.CERTIFICATE: not certificate.gap <= limit,

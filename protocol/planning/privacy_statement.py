@@ -143,7 +143,8 @@ _UNCOVERED = (
     "Prices follow from the noisy totals alone, and cost no further privacy. Quotas and payments "
     "do cost: both follow from a company’s own demands without noise. A person who sees what the "
     "company may use, or uses, learns its average demand. A person who moves its payment learns "
-    "what it bought, in money. No guarantee covers either."
+    "what it bought, in money. No guarantee covers either. From its part of the levy a company "
+    "learns the exact sum of all payments, and no guarantee covers that."
 )
 _OWN = (
     "Prices follow from the noisy totals alone, and cost no further privacy. Quotas do cost: a "

@@ -30,7 +30,8 @@ DRIFT = 0.001
 PRICE_RANGE = 20.0
 """No price is further from the worth than this factor."""
 
-_PRIOR = 0.64  # standard deviation of log y over the log of `worth_within`
+PRIOR = 0.64
+"""Standard deviation of log y over the log of `worth_within`."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class BallRule:
     def first(self) -> BallPrices:
         """The agreed first prices, within the range around the worth."""
         start = np.array(self._agreement.pricing.start) * quantities(self._agreement).capacity
-        within = _PRIOR * math.log(self._agreement.pricing.worth_within or math.e)
+        within = PRIOR * math.log(self._agreement.pricing.worth_within or math.e)
         doubt = float(truncate_to_16_bits(within * within))
         return BallPrices(self._limited(start), np.full(len(start), doubt))
 

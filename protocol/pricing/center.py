@@ -30,6 +30,8 @@ MOST_EXCESS = 2.0**-20
 """Averaged demands that exceed a capacity by more than this fraction of it do not fit."""
 
 _FACTOR = 4.0  # between prices while their scale is searched, and from the highest to the box
+_JUMP = 16.0  # between such prices where their scale is unknown and demand hardly falls
+_HARDLY = 15.0 / 16.0  # of the demand before: if more is left, demand hardly falls
 _SEARCH_ROUNDS = 32  # rounds in which the scale is searched, at most
 _LIMIT = 1e100  # of prices, by default: squares and products stay finite
 _SMALL = 2.0**-10  # of what all capacities are worth: a contradiction is longer, a gap is near
@@ -57,13 +59,14 @@ class Certificate:
     #: By how much the averaged demands may exceed each capacity, as a fraction of it.
     excess: Floats
 
-    def within(self, tolerance: float) -> bool:
+    def within(self, tolerance: float, prices: Floats | None = None) -> bool:
         """Whether the gap is at most this fraction of what all capacities are worth at ȳ.
 
-        And the averaged demands must fit, except for what rounding takes: the gap says little
-        about demands that do not fit, if best prices are above the box.
+        `prices` are ȳ, net of opposites if there are any. The averaged demands must fit too, except
+        for what rounding takes: the gap says little about demands that do not fit, if best prices
+        are above the box.
         """
-        near = self.gap <= tolerance * math.fsum(self.prices)
+        near = self.gap <= tolerance * math.fsum(self.prices if prices is None else prices)
         return near and not np.any(self.excess > MOST_EXCESS)
 
 
@@ -73,8 +76,6 @@ class Search:
 
     #: Resources whose total exceeded the capacity in some round.
     raised: Flags
-    #: For how many rounds in a row the prices of these have been high enough together.
-    calm: int = 0
     #: All prices go down.
     falling: bool = False
 
@@ -131,7 +132,8 @@ class CenterRule:
         guess: Floats = np.zeros(resources) if worth is None else np.maximum(worth, 0.0)
         asked: Floats = guess if start is None else np.maximum(start, 0.0)
         highest = float(np.max(np.maximum(guess, asked)))
-        self._highest = highest if highest > 0.0 else 1.0
+        self._known = highest > 0.0
+        self._highest = highest if self._known else 1.0
         unit = np.where(guess > 0.0, guess, self._highest)
         self._unit: Floats = np.minimum(unit, self._ceiling)
         self._start = self._unit if start is None else np.minimum(asked, self._ceiling)
@@ -184,32 +186,44 @@ class CenterRule:
             return self._ask(center, np.zeros_like(slope), replace(search, falling=True))
         if center.round >= _SEARCH_ROUNDS:
             return self._first_center(center)
-        if search.falling and not center.prices.any():
+        if not search.falling:
+            return self._raise_prices(center, search, slope)
+        if not center.prices.any():
             return self._ask(center, self._start / _FACTOR, search)
-        if search.falling and not over:
+        if not over:
             return self._ask(center, center.prices / _FACTOR, search)
-        return self._raise_prices(center, search, slope)
+        return self._first_center(center)
 
     def _raise_prices(self, center: Center, search: Search, slope: Floats) -> Center:
         """Raise the prices of all scarce resources, until nothing is scarce.
 
         Each rises by a factor, and at least to the level of the others. In a tight problem
-        something is always scarce. So it also ends after some rounds in a row in which g·y over
-        all raised resources is not negative: then no higher scale is better. And it ends at the
-        ceiling of the prices.
+        something is always scarce. So it also ends where g·y over all raised resources is not
+        negative: then no higher scale of these is better. And it ends at the ceiling of the prices.
         """
         y, over, raised = center.prices, slope < 0.0, search.raised
         enough = raised.any() and ordered_sum(np.where(raised, slope * y, 0.0)) >= 0.0
-        calm = search.calm + 1 if enough else 0
-        if not over.any() or calm >= 2 + math.isqrt(len(y)):
+        if enough or not over.any():
             return self._first_center(center)
         level = float(np.max(y / self._unit))
         lifted = (level if level > 0.0 else 1.0) * self._unit
-        higher = np.minimum(np.maximum(y * _FACTOR, lifted), self._ceiling)
+        factor = self._factor(center, over, level)
+        higher = np.minimum(np.maximum(y * factor, lifted), self._ceiling)
         prices = np.where(over, higher, y)
         if not np.any(prices > y):
             return self._first_center(center)
-        return self._ask(center, prices, Search(raised | over, calm))
+        return self._ask(center, prices, Search(raised | over))
+
+    def _factor(self, center: Center, over: Flags, level: float) -> float:
+        """How much the prices of scarce resources rise: more if the scale seems far away.
+
+        That is so if no worth is known, and later if what is scarce is demanded as before.
+        """
+        if center.round == 1:
+            return _FACTOR if self._known else _JUMP
+        demands = np.where(over, (1.0 - center.cuts.slopes[-2:]) * self._unit, 0.0)
+        before, now = row_sums(demands).tolist()
+        return _JUMP if level >= _JUMP and now > _HARDLY * before else _FACTOR
 
     def _ask(self, center: Center, prices: Floats, search: Search) -> Center:
         box = self._box(prices)
@@ -253,7 +267,7 @@ class CenterRule:
     def _move_to_center(self, center: Center) -> Center:
         """Certify, and move to the centre, from prices inside all cuts but the newest."""
         best, basis = self._best(center)
-        higher = self._higher_box(center.box, best)
+        higher = self._higher_box(center, best)
         if np.any(higher > center.box):
             center = replace(center, box=higher, basis=None, best=None)
             best, basis = self._best(center)
@@ -286,15 +300,17 @@ class CenterRule:
             best = center.best
         return best, basis
 
-    def _higher_box(self, box: Floats, best: Certificate) -> Floats:
+    def _higher_box(self, center: Center, best: Certificate) -> Floats:
         """The box, a factor higher where best prices seem to be above it.
 
-        That is where averaged demands do not fit although the gap is small.
+        That is where averaged demands do not fit although the gap is small, or although the newest
+        price was above half of the box and the resource still scarce.
         """
+        box, newest = center.box, center.cuts[-1:]
+        above = best.excess > MOST_EXCESS
         if best.gap > _SMALL * math.fsum(best.prices):
-            return box
-        higher = np.minimum(_FACTOR * box, self._limit)
-        return np.where(best.excess > MOST_EXCESS, higher, box)
+            above &= (newest.asked[0] >= box / 2.0) & (newest.slopes[0] < 0.0)
+        return np.where(above, np.minimum(_FACTOR * box, self._limit), box)
 
     def _certify(self, cuts: Cuts, box: Floats, basis: Basis | None) -> tuple[Certificate, Basis]:
         """The certificate of the best weights, and the basis that gave them."""

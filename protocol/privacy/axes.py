@@ -21,13 +21,16 @@ from protocol.privacy.accountant import gaussian_delta, last_true, rho
 LEAST_REACH = 0.1
 """A resource of which all members together can trade less than this fraction is not traded."""
 
+MOST, FIRST, SECOND = 1.8, 1.2, 8.0
+"""c₁ is the smaller of the first two, the second times √m; c₂ is the third times m^¼. They were
+chosen by `scripts.lab.study.ball_constants` (scripts/results/BALL_CONSTANTS.md)."""
 
 _ROUNDING = 1e-12
 
 
 def widest(resources: int) -> float:
     """c₁: no half axis is above this many endowments, unless the member's share is."""
-    return min(1.8, 1.2 * math.sqrt(resources))
+    return min(MOST, FIRST * math.sqrt(resources))
 
 
 def half_axes(agreement: Agreement) -> Ticks:
@@ -39,7 +42,7 @@ def half_axes(agreement: Agreement) -> Ticks:
     """
     N, shares, e = agreement.ticks, quantities(agreement).share_ticks, endowment(agreement)
     m, Z = len(agreement.resources), noise_ratio(agreement)
-    c1, c2 = widest(m), 7.0 * math.sqrt(math.sqrt(m))
+    c1, c2 = widest(m), SECOND * math.sqrt(math.sqrt(m))
     most = np.maximum(c1 * e, shares)
     axes = np.zeros_like(e)
     for j, resource in enumerate(agreement.resources):

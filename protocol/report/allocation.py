@@ -11,24 +11,26 @@ from xml.etree.ElementTree import Element
 
 import numpy as np
 
+from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
 from protocol.numeric import apportion, round_to_sum
 from protocol.outcome.ball_quota import expected_levy
-from protocol.outcome.outcome import Outcome
+from protocol.outcome.outcome import Outcome, no_claims
 from protocol.report.format import (
     ROWS,
     amount_text,
     capacity_count,
+    coins,
     decimals_of,
-    figure,
     fixed,
     fixed_percent,
     in_currency,
     left_out,
-    money,
+    money_places,
     titled,
 )
 from protocol.report.html import Content, bar, grid, number, section, small, table
+from protocol.report.terminal import recipients
 
 _HUNDREDTHS = 10_000  # hundredths of a percent in 100 %
 _QUOTA = "A quota is how much of a capacity a company may use. "
@@ -62,6 +64,7 @@ def masked_allocation(outcome: Outcome) -> Element:
         "outcome. If it is worth less, the company is paid. Each company computes its own "
         "payment and sends it to no one; the person who moves the money sees it. "
         + _sum_of_payments(outcome),
+        *([] if no_claims(outcome) else [f"Claims go to {recipients(agreement)}."]),
     )
 
 
@@ -73,7 +76,7 @@ def _sum_of_payments(outcome: Outcome) -> str:
             "All payments together are zero, except for rounding: less than a hundred-millionth of "
             "what all capacities are worth."
         )
-    levy = money(agreement, figure(expected_levy(agreement, outcome.totals, outcome.path)))
+    levy = coins(agreement, expected_levy(agreement, outcome.totals, outcome.path))
     return (
         "A payment is what the company bought in each round beyond its centre, at the prices of "
         "that round. So payments need not add up to zero. The person who moves the money collects "
@@ -167,7 +170,8 @@ def _quota_rule(outcome: Outcome) -> str:
 def _quota_card(outcome: Outcome, j: int) -> Element:
     agreement, resource = outcome.agreement, outcome.agreement.resources[j]
     shown = slice(min(len(agreement.resources), ROWS))
-    longest = int(max(outcome.quota[:, shown].max(), outcome.endowment[:, shown].max())) or 1
+    most = max(outcome.quota[:, shown].max(), outcome.endowment[:, shown].max())
+    longest = max(agreement.ticks, int(most))  # a bar of 30 % is 30 % long
     units, percents = _quota_counts(outcome, j)
     decimals = decimals_of(resource)
     columns = outcome.quota[:, j].tolist(), outcome.endowment[:, j].tolist(), units, percents
@@ -284,8 +288,15 @@ def _payment_note(outcome: Outcome) -> str:
     return text
 
 
-def money_decimals(amounts: Sequence[float]) -> int:
-    """Two, and more if the largest of the amounts would have fewer than four digits."""
+def money_decimals(amounts: Sequence[float], agreement: Agreement) -> int:
+    """Those of the agreed currency.
+
+    Without a currency that people pay in: two, and more if the largest of the amounts would have
+    fewer than four digits.
+    """
+    places = money_places(agreement.currency)
+    if places is not None:
+        return places
     largest = max(map(abs, amounts))
     return min(max(2, 3 - math.floor(math.log10(largest))), 15) if largest > 0.0 else 2
 
@@ -296,7 +307,7 @@ def payment_counts(outcome: Outcome) -> tuple[list[int], list[int], int]:
     Guarantee: payments as they are shown add up to zero, and each is off by less than one unit.
     """
     agreement = outcome.agreement
-    decimals = money_decimals(outcome.payments.tolist())
+    decimals = money_decimals(outcome.payments.tolist(), agreement)
     unit = 10**decimals
     paid = round_to_sum([Fraction(payment) * unit for payment in outcome.payments.tolist()])
     values = [Fraction(y) for y in (outcome.prices * quantities(agreement).capacity).tolist()]

@@ -9,7 +9,7 @@ from typing import Any
 
 from protocol.agreement.model import Agreement
 from protocol.outcome.outcome import Outcome
-from protocol.report.format import money, percent
+from protocol.report.format import coins, percent
 
 
 def certificate_figures(outcome: Outcome) -> dict[str, Any] | None:
@@ -33,7 +33,7 @@ def certified(
     """One or two sentences about the figures of a certificate, or why there is none."""
     if certificate is None:
         return f"Nothing is certified: {_why_not(agreement)}."
-    amount, fraction = money(agreement, write(certificate["money"])), ""
+    amount, fraction = coins(agreement, certificate["money"], most=True), ""
     if certificate["part"] is not None:
         fraction = f" ({write(100.0 * certificate['part'])} % of what all capacities are worth)"
     if not certificate["fits"]:

@@ -37,6 +37,11 @@ def fixed(count: int, decimals: int) -> str:
     return _MINUS + text if count < 0 else text
 
 
+def plain(text: str) -> str:
+    """A text for a terminal: blanks and minus signs that every keyboard has."""
+    return text.translate({ord(_MINUS): "-", ord(_THIN): " ", 0xA0: " "})
+
+
 def fixed_percent(hundredths: int) -> str:
     """A percentage with two decimals, from hundredths of a percent."""
     return f"{fixed(hundredths, 2)} %"
@@ -67,6 +72,34 @@ def aligned(texts: Sequence[str]) -> list[str]:
 def money(agreement: Agreement, amount: str) -> str:
     """An amount followed by the currency, if the agreement names one."""
     return f"{amount} {agreement.currency}" if agreement.currency else amount
+
+
+_WHOLE = frozenset(["CLP", "ISK", "JPY", "KRW", "PYG", "VND", "XAF", "XOF", "XPF", "¥"])
+_THOUSANDTHS = frozenset(["BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"])
+
+
+def money_places(currency: str) -> int | None:
+    """The decimals of a coin of a currency: two for EUR, none for JPY.
+
+    None if people do not pay in it, such as kEUR, or if none is agreed.
+    """
+    if currency in _WHOLE:
+        return 0
+    if currency in _THOUSANDTHS:
+        return 3
+    return 2 if re.fullmatch("[A-Z]{3}|[€$£]", currency) else None
+
+
+def coins(agreement: Agreement, value: float, *, most: bool = False) -> str:
+    """A sum of money with its currency, to the cent; a sum that is a bound (`most`) is rounded up.
+
+    Without a currency that people pay in, it has four digits.
+    """
+    places = money_places(agreement.currency)
+    if places is None or not math.isfinite(value):
+        return money(agreement, figure(value))
+    scaled = Fraction(value) * 10**places
+    return money(agreement, fixed(math.ceil(scaled) if most else round(scaled), places))
 
 
 def in_currency(agreement: Agreement, heading: str) -> str:

@@ -16,10 +16,13 @@ Content = Element | str
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
-def page(title: str, *content: Content, kind: str = "public", script: str = "") -> str:
+def page(
+    title: str, *content: Content, kind: str = "public", notice: Content = "", script: str = ""
+) -> str:
     """A complete page as text. A printed `private` page says so on every sheet.
 
-    Only `script` runs on it, and it can reach only the page's own server.
+    Its content is the main part, and `notice` stands above it. Only `script` runs on the page, and
+    it can reach only the page's own server.
     """
     policy, scripts = _POLICY, list[Element]()
     if script:
@@ -34,7 +37,8 @@ def page(title: str, *content: Content, kind: str = "public", script: str = "") 
         element("title", title),
         element("style", "\n" + _style()),
     )
-    root = element("html", head, element("body", *content, *scripts, class_=kind), lang="en")
+    body = element("body", notice, element("main", *content), *scripts, class_=kind)
+    root = element("html", head, body, lang="en")
     return "<!DOCTYPE html>\n" + tostring(root, encoding="unicode", method="html") + "\n"
 
 

@@ -5,12 +5,13 @@ puts its own report in their place. Never here: anything that the session depend
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from xml.etree.ElementTree import Element, tostring
 
 from protocol.agreement.model import Agreement
 from protocol.numeric import Floats
-from protocol.report.html import callout, element, page
+from protocol.report.html import callout, page
+from protocol.report.live_metrics import health_text, metrics_text
 from protocol.report.live_sections import LiveState, live_sections
 from protocol.rounds import RoundState
 
@@ -58,15 +59,19 @@ class Live:
     def __init__(self, agreement: Agreement, *, member: str = "") -> None:
         #: Grows with every change, so that the page server knows when to send an update.
         self.version = 0
+        #: Whether the process no longer works on the session, though it may still answer.
+        self.stopped = False
         self._state = LiveState(agreement, member)
+        #: What `lasting_trouble` has told last.
+        self._lasting = ""
         #: The elements and the kind of the page after the end of the session.
         self._end: tuple[list[Element], str] | None = None
 
-    def here(self, names: Iterable[str]) -> None:
-        """Messages of these members have arrived."""
-        present = self._state.present | set(names)
-        if present != self._state.present:
-            self._state.present = present
+    def presence(self, here: Iterable[str], states: Mapping[str, str]) -> None:
+        """These members are here; `states` says of each member where it is, in words."""
+        now = set(here), dict(states)
+        if now != (self._state.present, self._state.states):
+            self._state.present, self._state.states = now
             self.version += 1
 
     def say(self, text: str, at: str) -> None:
@@ -79,6 +84,12 @@ class Live:
         if text != self._state.trouble:
             self._state.trouble = text
             self.version += 1
+
+    def lasting_trouble(self, text: str) -> None:
+        """As `trouble`, but told again and again: an empty text ends what was told last."""
+        if text or self._state.trouble == self._lasting:
+            self.trouble(text)
+        self._lasting = text
 
     def closed(self, round: int, overrun: Floats, state: RoundState | None) -> None:  # noqa: A002
         """A round is closed; `state` follows it, if it is known here."""
@@ -100,7 +111,7 @@ class Live:
         )
         lost.set("id", "lost")
         lost.set("hidden", "hidden")
-        return page(title, lost, element("main", *parts), kind=kind, script=SCRIPT)
+        return page(title, *parts, kind=kind, notice=lost, script=SCRIPT)
 
     def news(self) -> str:
         """An update for an open page, as one line of JSON."""
@@ -113,6 +124,15 @@ class Live:
                 "parts": [tostring(part, encoding="unicode", method="html") for part in parts],
             }
         )
+
+    def metrics(self) -> str:
+        """The session as metrics, in public numbers."""
+        return metrics_text(self._state, over=self._end is not None)
+
+    def health(self) -> tuple[bool, str]:
+        """Whether the process works, and the answer to a health check."""
+        works = not self.stopped
+        return works, health_text(self._state, over=self._end is not None, works=works)
 
     def _content(self) -> tuple[list[Element], str, str]:
         """The elements, the kind and the title of the page."""

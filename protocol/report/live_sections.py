@@ -10,6 +10,7 @@ from typing import Any
 from xml.etree.ElementTree import Element
 
 from protocol.agreement.model import Agreement
+from protocol.agreement.quantities import net_prices, quantities
 from protocol.numeric import Floats
 from protocol.report.certificate import certified
 from protocol.report.charts import CHARTS, Line, chart
@@ -43,6 +44,8 @@ from protocol.rounds import RoundState
 
 POINTS = 256
 """Values that a trail keeps. With more rounds, each value is the mean of several."""
+
+_ABSENT = "not here yet"
 
 SENTENCES = 12
 """How many of the newest events are shown."""
@@ -82,8 +85,9 @@ class LiveState:
         self.agreement = agreement
         #: Whose page it is; empty for the coordinator.
         self.member = member
-        #: Members of whom a message has arrived.
+        #: Members that are here, and where each of the others is, in words.
         self.present: set[str] = {member} - {""}
+        self.states: dict[str, str] = {}
         #: Closed rounds.
         self.round = 0
         #: What is wrong; empty if nothing is.
@@ -107,6 +111,10 @@ class LiveState:
     def noise(self) -> str:
         return "" if self.agreement.privacy is None else ", with noise"
 
+    def where(self, name: str) -> str:
+        """Where a member is that is not here, in words."""
+        return self.states.get(name, _ABSENT)
+
     def close_round(self, round: int, overrun: Floats, state: RoundState | None) -> None:  # noqa: A002
         self.round, self.trouble = round, ""
         self.overrun = overrun.tolist()
@@ -120,7 +128,8 @@ class LiveState:
         certificate = state.certificate
         if certificate is None:
             return
-        worth = math.fsum(certificate.prices)
+        opposites = quantities(self.agreement).opposites
+        worth = math.fsum(net_prices(certificate.prices, opposites))
         fraction = certificate.bound / worth if worth > 0.0 else None
         self.certificate = {"money": certificate.bound, "part": fraction, "fits": certificate.fits}
         if fraction is not None and 0.0 < fraction < math.inf:
@@ -150,7 +159,10 @@ def _top(state: LiveState) -> Element:
         ("Companies here", f"{len(state.present)} of {len(agreement.members)}"),
         ("Rounds closed", f"{state.round}{most} {agreement.rounds}"),
     ]
-    if state.overrun:
+    if state.certificate is not None and state.certificate["fits"]:
+        amount = money(agreement, figure(state.certificate["money"], digits=3))
+        figures.append(("From the best plan, at most", number(amount)))
+    elif state.overrun:
         far = max(state.overrun, key=abs)
         name = agreement.resources[state.overrun.index(far)].name
         text = element("span", f"{name} ", number(percent(far, digits=3, signed=True)))
@@ -177,7 +189,10 @@ def _progress(state: LiveState) -> str:
         )
     away = [m.name for m in state.agreement.members if m.name not in state.present]
     if away:
-        return f"Waiting for {_listed(away)}. The rounds begin when all companies are here."
+        named = [
+            f"{name} ({state.states[name]})" if name in state.states else name for name in away
+        ]
+        return f"Waiting for {_listed(named)}. The rounds begin when all companies are here."
     return "All companies are here. The first round is open."
 
 
@@ -195,7 +210,7 @@ def _members(state: LiveState) -> Element:
     names = [
         element("li", m.name, class_="here")
         if m.name in state.present
-        else element("li", m.name, element("span", " not yet here"), class_="away")
+        else element("li", m.name, element("span", f" {state.where(m.name)}"), class_="away")
         for m in members[:ROWS]
     ]
     return element(

@@ -11,13 +11,14 @@ from xml.etree.ElementTree import Element
 from protocol.agreement.model import Agreement
 from protocol.planning.privacy_statement import by_shares
 from protocol.planning.synthetic_market import Expected
+from protocol.report.counsel import counsel
 from protocol.report.format import (
     ROWS,
     amount_text,
+    coins,
     counted,
     figure,
     left_out,
-    money,
     percent,
     price_rule,
     sentence,
@@ -54,6 +55,8 @@ def plan_page(agreement: Agreement, figures: dict[str, Any], played: Sequence[Va
         *_needed(figures),
         _terms(agreement),
         _procedure(agreement, figures),
+        counsel(agreement),
+        *_approvals(figures),
         _before_signing(agreement),
     )
 
@@ -151,7 +154,7 @@ def _allocation_seen(agreement: Agreement) -> list[tuple[Content, Content]]:
             "its quota, which reveals what it would take on average, without noise",
         ),
         ("A person who moves its payment", f"what that is worth in money{noise}"),
-        *([("Claims go to", recipients(agreement))] if agreement.commits else []),
+        ("Claims go to", recipients(agreement)),
     ]
 
 
@@ -223,7 +226,7 @@ def _terms(agreement: Agreement) -> Element:
         (
             titled(r),
             number(amount_text(r, r.capacity)),
-            number("not stated" if r.worth is None else money(agreement, figure(r.worth))),
+            number("not stated" if r.worth is None else coins(agreement, r.worth)),
         )
         for r in agreement.resources[:ROWS]
     ]
@@ -249,6 +252,14 @@ def _procedure(agreement: Agreement, figures: dict[str, Any]) -> Element:
         "up to zero. Each company makes its own plan within its quota.",
         *(callout(sentence(text)) for text in figures["warnings"]),
     )
+
+
+def _approvals(figures: dict[str, Any]) -> list[Element]:
+    """Who approved the agreement beforehand, if a folder of approvals was given."""
+    lines = figures.get("approvals")
+    if not lines:
+        return []
+    return [section("Who has agreed", *(paragraph(sentence(line)) for line in lines))]
 
 
 def _before_signing(agreement: Agreement) -> Element:

@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
 from protocol.planning.synthetic_market import SESSIONS, Expected, expected, without_noise
-from protocol.report.format import counted, figure, money, percent
+from protocol.report.format import coins, counted, percent
 from protocol.report.html import Content, number, section, table
 from protocol.report.terminal import unmet
 
@@ -80,16 +80,25 @@ def gain_in_short(found: Expected | None) -> str:
 
 
 def gain_in_money(agreement: Agreement, found: Expected | None) -> str:
-    """What noise leaves to invented companies, in money and in one sentence."""
+    """What the agreement brings invented companies, in money and in two sentences."""
     if found is None:
         return gain_in_short(found)
-    amount = money(agreement, figure(abs(found.gain) * found.alone))
     more = "more" if found.gain >= 0.0 else "LESS"
+    gain, possible = (
+        gain_percent(part)
+        if quantities(agreement).worth is None  # then there is no money to speak of
+        else f"{coins(agreement, part * found.alone)} ({gain_percent(part)})"
+        for part in (abs(found.gain), found.possible)
+    )
+    losers = "None of them is worse off than alone."
+    if found.worse:
+        losers = (
+            f"{gain_percent(found.worse)} of them end worse off than alone, by at most "
+            f"{gain_percent(found.worst)} of what they earn alone."
+        )
     return (
-        f"Invented companies in their place earn {amount} ({gain_percent(abs(found.gain))}) {more} "
-        f"together than alone, where {gain_percent(found.possible)} more is possible; "
-        f"{gain_percent(found.worse)} of them end worse off than alone, by at most "
-        f"{gain_percent(found.worst)}."
+        f"Invented companies in their place earn {gain} {more} together than alone, in one "
+        f"session; {possible} more is possible. {losers}"
     )
 
 
@@ -114,6 +123,7 @@ def trials(agreement: Agreement, played: Sequence[Variant]) -> list[Element]:
         "companies. There are as many as here, with the same shares, and with demands around "
         f"{worth}. The rounds, the quotas and the payments are real.{noise} Real companies "
         "differ. So this shows what an agreement lets through, not what you will earn.",
+        gain_in_money(agreement, played[0].expected),
         table(("", *(words for words, _ in columns)), rows),
         "For the placebo, quotas and prices come from other companies’ sessions. A gain that is "
         "not clearly above the placebo has nothing to do with any company’s data. A company counts "

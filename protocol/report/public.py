@@ -19,11 +19,11 @@ from protocol.report.format import (
     ROWS,
     aligned,
     amount_text,
+    coins,
     counted,
     figure,
     in_currency,
     left_out,
-    money,
     per,
     percent,
     percent_range,
@@ -223,7 +223,7 @@ def _certificate(outcome: Outcome) -> Element:
     )
     made.extend(map(paragraph, (basis, MIXTURES, *_consistency(outcome))))
     if not figures["fits"]:
-        most = money(outcome.agreement, figure(figures["money"]))
+        most = coins(outcome.agreement, figures["money"], most=True)
         made.append(
             paragraph(
                 "This much is known about the prices. If no best price is above those that the "

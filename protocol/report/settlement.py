@@ -8,10 +8,61 @@ from typing import Any
 from xml.etree.ElementTree import Element
 
 from protocol.clearing.settle import CENTS, Clearing
+from protocol.clearing.statements import Sum
 from protocol.clearing.use import Use
 from protocol.report.csv import Rows, plain
-from protocol.report.format import amount_text, fixed, money
+from protocol.report.format import amount_text, figure, fixed, money, percent
 from protocol.report.html import element, page, page_header, paragraph, section, small, table
+
+_PUBLIC = "Checked: every number follows from the signed releases in the transcript."
+_OPENED = (
+    "Checked: each claim that counts opens what its member committed to before the session was "
+    "sealed. The commitments of all members add up."
+)
+_LIMITED = (
+    "Checked: each claim that counts is signed by its member, for this session and this recipient. "
+    "None is above what the member’s share and the public rounds allow."
+)
+_UNCHECKED = (
+    "Not checked: whether a member states the quota and the payment that follow from its answers. "
+    "Noise hides the answers, so a false number within these limits cannot be seen. What one "
+    "member pays too little, all members bear through the levy."
+)
+
+
+def checked(clearing: Clearing) -> list[str]:
+    """What is certain about the numbers of a settlement, in words."""
+    agreement = clearing.outcome.agreement
+    if not agreement.masked:
+        return [_PUBLIC]
+    if agreement.commits:
+        return [_OPENED]
+    return [_LIMITED, *(_sum_in_words(clearing, one) for one in clearing.sums)]
+
+
+def _sum_in_words(clearing: Clearing, one: Sum) -> str:
+    """What members state together, beside what it can be."""
+    if one.what:
+        return (
+            f"The quotas of {one.what} that were claimed are {percent(one.stated, digits=4)} of "
+            f"the capacity. At most {percent(one.highest, digits=4)} can be had."
+        )
+    agreement = clearing.outcome.agreement
+    total, lowest, highest, levy = (
+        money(agreement, figure(amount))
+        for amount in (one.stated, one.lowest, one.highest, clearing.levy / CENTS)
+    )
+    return (
+        f"All payments as stated add up to {total}. By the public totals and their noise the sum "
+        f"is between {lowest} and {highest}. The levy, {levy}, makes it zero; it is spread in "
+        "proportion to what the members bring."
+    )
+
+
+def unchecked(clearing: Clearing) -> list[str]:
+    """What no recipient can check, in words."""
+    agreement = clearing.outcome.agreement
+    return [_UNCHECKED] if agreement.masked and not agreement.commits else []
 
 
 def _amount(cents: int) -> str:
@@ -31,6 +82,20 @@ def settlement_figures(clearing: Clearing, used: list[Use]) -> dict[str, Any]:
         "quotas": clearing.quotas,
         "payments": {name: _amount(cents) for name, cents in clearing.payments.items()},
         "balanced": clearing.balanced,
+        "checked": checked(clearing),
+        "unchecked": unchecked(clearing),
+        "stated": {name: _amount(cents) for name, cents in clearing.stated.items()},
+        "levy": _amount(clearing.levy),
+        "sums": [
+            {
+                "of": one.what or "payment",
+                "stated": one.stated,
+                "lowest": one.lowest,
+                "highest": one.highest,
+                "fits": one.fits,
+            }
+            for one in clearing.sums
+        ],
         "transfers": [
             {"from": t.payer, "to": t.payee, "amount": _amount(t.cents)} for t in clearing.transfers
         ],
@@ -51,12 +116,13 @@ def settlement_figures(clearing: Clearing, used: list[Use]) -> dict[str, Any]:
 
 
 def payments_csv(clearing: Clearing) -> str:
-    """One line for each member, then one for each transfer."""
+    """One line for each member, with noise one for what it states, and one for each transfer."""
     rows, currency = Rows(), plain(clearing.outcome.agreement.currency)
     rows.add("kind", "from", "to", "amount", "currency")
-    for name, cents in clearing.payments.items():
-        sides = (name, "") if cents >= 0 else ("", name)
-        rows.add("account", *sides, _amount(abs(cents)), currency)
+    for kind, amounts in (("account", clearing.payments), ("stated", clearing.stated)):
+        for name, cents in amounts.items():
+            sides = (name, "") if cents >= 0 else ("", name)
+            rows.add(kind, *sides, _amount(abs(cents)), currency)
     for transfer in clearing.transfers:
         rows.add("transfer", transfer.payer, transfer.payee, _amount(transfer.cents), currency)
     return "".join(rows)
@@ -90,6 +156,7 @@ def settlement_page(clearing: Clearing, used: list[Use]) -> str:
         *_payments(clearing),
         *_quotas(clearing),
         *_use(clearing, used),
+        section("What was checked", *map(paragraph, (*checked(clearing), *unchecked(clearing)))),
         *_problems(clearing),
         section(
             "Signed",
@@ -105,14 +172,26 @@ def _payments(clearing: Clearing) -> list[Element]:
         return []
     agreement = clearing.outcome.agreement
 
+    def signed(cents: int) -> str:
+        return money(agreement, fixed(cents, int(math.log10(CENTS))))
+
     def shown(cents: int) -> str:
-        return money(agreement, fixed(abs(cents), int(math.log10(CENTS))))
+        return signed(abs(cents))
 
     rows = [
         (name, shown(cents) if cents > 0 else "", shown(cents) if cents < 0 else "")
         for name, cents in clearing.payments.items()
     ]
     content = [table(("Member", "pays", "is paid"), rows)]
+    if clearing.balanced and clearing.stated:
+        levied = [
+            (name, signed(cents), signed(clearing.payments[name] - cents))
+            for name, cents in clearing.stated.items()
+        ]
+        content += [
+            paragraph("What each member states, and its part of the levy (below 0: it is paid):"),
+            table(("Member", "states", "levy"), levied),
+        ]
     if clearing.transfers:
         transfers = [(f"{t.payer} to {t.payee}", shown(t.cents)) for t in clearing.transfers]
         content += [
@@ -158,7 +237,21 @@ def problems(clearing: Clearing) -> list[str]:
         f"No valid claim to {f'a quota of {what}' if what else 'a payment'}: {', '.join(names)}"
         for what, names in clearing.missing.items()
     ]
-    return lines
+    return lines + [_misfit(clearing, one) for one in clearing.sums if not one.fits]
+
+
+def _misfit(clearing: Clearing, one: Sum) -> str:
+    """What a sum that does not fit means."""
+    if not one.what:
+        return (
+            "The payments as stated do not add up to what the public totals tell: at least one "
+            "member states a false payment, or did not add its noise"
+        )
+    risk = percent(clearing.outcome.quota_risk)
+    return (
+        f"The quotas of {one.what} are above what can be had. By noise that happens in at most "
+        f"{risk} of all sessions; or a member states too much"
+    )
 
 
 def _problems(clearing: Clearing) -> list[Element]:

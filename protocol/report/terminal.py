@@ -11,7 +11,7 @@ from protocol.outcome.outcome import Outcome
 from protocol.planning.forecast import CLEAR, FAINT
 from protocol.planning.privacy_statement import at_most, in_guesses, statement
 from protocol.report.certificate import MIXTURES, certificate_figures, certified
-from protocol.report.format import money, per
+from protocol.report.format import coins, money, per
 from protocol.report.trade import (
     contradiction_figures,
     contradictions,
@@ -35,6 +35,7 @@ def plan_text(agreement: Agreement, figures: dict[str, Any]) -> str:
         figures["duration"],
         *(f"warning: {text}" for text in figures["warnings"]),
         *_needed(figures),
+        *figures.get("approvals", ()),
         "",
         *_incentives(figures),
         "",
@@ -113,7 +114,7 @@ def _theorem(agreement: Agreement, figures: dict[str, Any]) -> list[str]:
     fraction = figures["theorem_gap_over_worth"]
     if gap is None:
         return []
-    bound = money(agreement, f"{gap:.4g}")
+    bound = coins(agreement, gap, most=True)
     lines = [f"expected gap of the best round   at most {bound} (theorem)"]
     lines += [] if step is None else [f"  with the step                  {step:.4g}"]
     if fraction is not None:
@@ -157,13 +158,11 @@ def _end(agreement: Agreement) -> list[str]:
 
 
 def _claims(agreement: Agreement) -> list[str]:
-    return (
-        [f"claims go to                     {recipients(agreement)}"] if agreement.commits else []
-    )
+    return [f"claims go to                     {recipients(agreement)}"] if agreement.masked else []
 
 
 def recipients(agreement: Agreement) -> str:
-    """To whom members show their payments and quotas, of a session with commitments."""
+    """To whom members show their payments and quotas, if only totals are public."""
     held = {"payments": agreement.clearing} | {r.name: r.operator for r in agreement.resources}
     named: dict[str, list[str]] = {}
     for what, role in held.items():

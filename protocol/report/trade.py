@@ -10,7 +10,7 @@ from typing import Any
 from protocol.agreement.model import Agreement
 from protocol.outcome.outcome import Outcome
 from protocol.outcome.trade import Obstacle
-from protocol.report.format import figure, money, percent
+from protocol.report.format import coins, percent
 
 NO_TRADE = "There is no trade: every company keeps what it brings, and no company pays."
 
@@ -37,7 +37,7 @@ def contradiction_figures(outcome: Outcome) -> list[dict[str, Any]]:
     return [
         {
             "member": found.member or None,
-            "rounds": list(found.rounds),
+            "rounds": [number + 1 for number in found.rounds],  # people count from 1
             "money": found.amount,
             "part": found.amount / worth if worth > 0.0 else None,
             "allowed": found.allowed,
@@ -95,18 +95,20 @@ def contradictions(agreement: Agreement, found: Sequence[Mapping[str, Any]]) -> 
     texts = []
     for one in found:
         whose = f"of {one['member']}" if one["member"] else "of all companies together"
-        rounds = ", ".join(str(number + 1) for number in one["rounds"])
+        rounds = ", ".join(map(str, one["rounds"]))
         part = "" if one["part"] is None else f", {percent(one['part'])} of all worth"
         texts.append(
             f"The answers {whose} in the rounds {rounds} contradict each other. On average each is "
-            f"worse than the best one by {money(agreement, figure(one['money']))}{part}, after "
-            f"{money(agreement, figure(one['allowed']))} that the agreement allows."
+            f"worse than the best one by {coins(agreement, one['money'])}{part}, after "
+            f"{coins(agreement, one['allowed'])} that the agreement allows."
         )
     if texts:
         masked = " Masks hide whose answers they are." if agreement.masked else ""
+        paced = agreement.pace_seconds is not None
+        late = ", or an answer may have been later than the agreed pace" if paced else ""
         texts.append(
             "No company gives such answers if they are best plans of its own. Why they were given "
             "cannot be seen: a solver may have failed, or a search for whole numbers may have "
-            f"ended early.{masked} What the session proves is about other answers than these."
+            f"ended early{late}.{masked} What the session proves is about other answers than these."
         )
     return texts

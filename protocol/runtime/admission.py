@@ -29,6 +29,10 @@ BURST = 100
 INVALID_COST = 10
 """An invalid message counts as this many. An honest member sends none."""
 
+COMMITMENT_COST = 10
+"""A commitment that was not read before counts as this many, because its points take long to
+check. An honest member makes one in a session; copies of it count once each."""
+
 REPORT_SECONDS = (5.0, 600.0)
 """The shortest time between two reports about a member. It doubles each time, up to the second
 figure."""
@@ -119,11 +123,15 @@ class Admission:
 
     def read(self, owner: str, data: bytes, now: float) -> Signed:
         """Return the verified message in bytes that were admitted. Raises `BadMessage`."""
+        known = self._reader.remembers(data)
         try:
-            return self._reader.unpack(data)
+            signed = self._reader.unpack(data)
         except BadMessage:
             self.invalid(owner, data, now)
             raise
+        if isinstance(signed.message, Commitment) and not known and owner in self._members:
+            self._account(self._members[owner], data).left -= COMMITMENT_COST - 1
+        return signed
 
     def invalid(self, owner: str, data: bytes, now: float) -> None:
         """Charge a member for bytes that are no message of this session."""

@@ -52,6 +52,10 @@ def read_agreement(path: Path) -> "Agreement":
         # Some editors begin a file with a byte order mark.
         text = read_bounded(path, AGREEMENT_BYTES).decode("utf-8-sig")
     except (OSError, ValueError) as error:
+        if isinstance(error, FileNotFoundError):
+            raise BadAgreement(
+                f"there is no agreement file {str(path)!r}; check its path"
+            ) from None
         reason = error.strerror if isinstance(error, OSError) else str(error)
         reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else reason
         raise BadAgreement(f"the agreement {str(path)!r} cannot be read: {reason}") from None
@@ -84,15 +88,34 @@ def write_private(path: Path, text: str) -> None:
         file.write(text)
 
 
+def create_private(path: Path, data: bytes) -> None:
+    """Write a new file that only its owner can read, all of it or nothing.
+
+    A process that is killed leaves no part of it under this name. Raises `FileExistsError` and
+    changes nothing if there is one. Two processes must not write it at the same time.
+    """
+    draft = path.with_name(f".{path.name}.new")
+    _write_draft(draft, data)
+    try:
+        os.link(draft, path)
+    finally:
+        draft.unlink()
+
+
 def replace_private(path: Path, text: str) -> None:
     """Write a file that only its owner can read, and replace an older one atomically."""
     draft = path.with_name(f".{path.name}.new")
+    _write_draft(draft, text.encode())
+    draft.replace(path)
+
+
+def _write_draft(draft: Path, data: bytes) -> None:
+    """Write a file that only its owner can read, in place of one that was left behind."""
     draft.unlink(missing_ok=True)
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(text.encode())
+        file.write(data)
         file.flush()
         os.fsync(file.fileno())  # or a power cut may leave an empty file
-    draft.replace(path)
 
 
 def read_private(path: Path, parse: Callable[[str], T]) -> T:
@@ -103,10 +126,13 @@ def read_private(path: Path, parse: Callable[[str], T]) -> T:
     try:
         mode = path.stat().st_mode
         text = read_bounded(path, KEY_BYTES).decode()
+    except FileNotFoundError:
+        raise BadKey(f"there is no key file {str(path)!r}; check its path") from None
     except (OSError, ValueError):
         raise BadKey(f"the key file {str(path)!r} cannot be read; check its path") from None
     secret = parse(text)
-    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+    # Windows has no such bits: there the folder's own rules say who can read a file.
+    if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise BadKey(
             f"other users can read the key file {str(path)!r}; run: chmod 600 {path}. Make a new "
             "key if others may have seen it"

@@ -1,6 +1,7 @@
 """Serves a page that follows a session to browsers on this machine only.
 
-It listens on loopback, and answers only under its own name and at its secret address. The session
+It listens on loopback, and answers only under its own name and at its secret address. Metrics and
+health for a monitor stand beside the page, under the same conditions. The session
 never waits for a reader: a slow one is dropped. A new connection is always accepted, so that idle
 connections cannot keep the owner out. Never here: what the page shows.
 """
@@ -26,6 +27,9 @@ BEAT_SECONDS = 5.0
 PATIENCE_SECONDS = 5.0
 """A reader that reads nothing, or requests nothing, for this long is dropped."""
 
+HUNG_SECONDS = 30.0
+"""A program that says that it works, and then is silent for this long, does not work."""
+
 READERS = 32
 """Connections at a time. One more replaces the oldest that has not requested the page or its
 updates, or else the oldest."""
@@ -34,6 +38,9 @@ RETRY_MILLISECONDS = 1_000
 """A browser that has lost its connection tries again after this time."""
 
 HOST = "127.0.0.1"
+
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+"""Prometheus' text format."""
 
 _CLOSING_SECONDS = 1.0  # for the last update to be sent
 
@@ -59,6 +66,12 @@ class PageSource(Protocol):
 
     def news(self) -> str:
         """Everything on the page that changes, in one line. It never depends on earlier news."""
+
+    def metrics(self) -> str:
+        """The session in Prometheus' text format."""
+
+    def health(self) -> tuple[bool, str]:
+        """Whether the process works, and a line of JSON about it."""
 
 
 class PageServer:
@@ -90,6 +103,10 @@ class PageServer:
         """The number of open connections."""
         return len(self._server.connections)
 
+    def beat(self) -> None:
+        """The program works. Once it has said so, a health check expects it again and again."""
+        self._server.beat_at = time.monotonic()
+
     def close(self) -> None:
         """Send the last update to readers that accept it at once, and stop."""
         self._server.closing.set()
@@ -112,6 +129,8 @@ class _Server(ThreadingMixIn, TCPServer):
         #: Open connections, oldest first, and whether each has requested anything.
         self.connections: dict[Any, bool] = {}
         self.source = source
+        #: When the program last said that it works; infinite if it never does.
+        self.beat_at = float("inf")
         self._lock = threading.Lock()
         #: The newest update with its version, drawn once for all readers.
         self._drawn: tuple[int, bytes] = (-1, b"")
@@ -157,23 +176,30 @@ class _Server(ThreadingMixIn, TCPServer):
 
 
 class _Request(BaseHTTPRequestHandler):
-    """One request: for the page, for its updates, or not found."""
+    """One request: for the page, its updates, metrics or health, or not found."""
 
     server: _Server
     protocol_version = "HTTP/1.1"
     timeout = PATIENCE_SECONDS
 
     def do_GET(self) -> None:
-        page, events = (self._is_path(name) for name in ("", "events"))
-        if not (page or events) or not self._is_for_this_host():
+        asked = [name for name in ("", "events", "metrics", "healthz") if self._is_path(name)]
+        if not asked or not self._is_for_this_host():
             self.send_error(HTTPStatus.NOT_FOUND)
             return
         self.server.mark_active(self.request)
-        if events:
+        source, status = self.server.source, HTTPStatus.OK
+        if asked == ["events"]:
             self._send_updates()
+        elif asked == ["metrics"]:
+            self._send(status, METRICS_TYPE, source.metrics().encode())
+        elif asked == ["healthz"]:
+            works, text = source.health()
+            if not works or time.monotonic() > self.server.beat_at + HUNG_SECONDS:
+                status = HTTPStatus.SERVICE_UNAVAILABLE
+            self._send(status, "application/json", text.encode())
         else:
-            content = self.server.source.page().encode()
-            self._send(HTTPStatus.OK, "text/html; charset=utf-8", content)
+            self._send(status, "text/html; charset=utf-8", source.page().encode())
 
     def _is_for_this_host(self) -> bool:
         """Whether the browser used a name of this machine: other names may resolve to it too."""

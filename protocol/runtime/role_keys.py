@@ -5,20 +5,19 @@ agreement. Never here: a member's keys.
 """
 
 import json
-import re
 from pathlib import Path
 
 from nacl.public import PrivateKey
 
-from protocol.agreement.fields import NAME, NAME_IN_WORDS
+from protocol.agreement.fields import wrong_name
 from protocol.errors import BadCommand, BadKey
 from protocol.runtime.files import read_private, write_private
 
 
 def keygen(name: str, folder: Path) -> tuple[Path, Path]:
     """Write NAME.key and NAME.role.toml with a new key. Existing files are never overwritten."""
-    if not re.fullmatch(NAME, name):
-        raise BadCommand(f"the name {name!r} cannot be used in an agreement: use {NAME_IN_WORDS}")
+    if why := wrong_name(name):
+        raise BadCommand(f"the name {name!r} cannot be used in an agreement: {why}")
     key, role = (folder / f"{name}{suffix}" for suffix in (".key", ".role.toml"))
     if role.exists():
         raise BadCommand(f"{str(role)!r} exists already and is not overwritten")

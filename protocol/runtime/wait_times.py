@@ -98,7 +98,7 @@ class WaitTimes:
             )
         if arrived[last] < self.long_seconds:
             return ""
-        return f"waited {arrived[last]:.0f} s for {last!r} in round {round}"
+        return f"waited {arrived[last]:.0f} s for {last!r} in round {round + 1}"
 
     @property
     def all(self) -> tuple[WaitTime, ...]:

@@ -8,23 +8,25 @@ from protocol import errors
 from protocol.agreement.model import Agreement
 from protocol.rounds import RoundState
 from protocol.session.handshake import Handshake
-from protocol.wire.messages import Commitment, MaskKey, Message, Signed
+from protocol.wire.messages import Commitment, MaskKey, Message, Seal, Signed
+
+_ONCE = {MaskKey: "mask keys", Commitment: "commitments", Seal: "seals"}
+"""What a member signs once in a session. People count rounds from 1, messages from 0."""
 
 
 def fault(proof: tuple[Signed, ...], me: str, state: RoundState) -> errors.PeerError:
     """Two messages prove equivocation, a single Halt proves other prices."""
     accused, evidence = proof[0].message.sender, tuple(signed.data for signed in proof)
     if len(proof) == 1:
-        inputs = f"releases of round {state.round - 1}" if state.round else "mask keys"
+        inputs = f"releases of round {state.round}" if state.round else "mask keys"
         inputs = "commitments" if state.committed is not None else inputs
         text = f"{accused!r} got other prices than {me!r} from the same {inputs}"
         text += "; compare versions and machines"
         return errors.DifferentPrices(text, sender=accused, evidence=evidence)
-    what = f"different messages for round {proof[0].message.round}"
-    if all(isinstance(signed.message, MaskKey) for signed in proof):
-        what = "different mask keys"
-    elif all(isinstance(signed.message, Commitment) for signed in proof):
-        what = "different commitments"
+    what = f"different messages for round {proof[0].message.round + 1}"
+    for kind, name in _ONCE.items():
+        if all(isinstance(signed.message, kind) for signed in proof):
+            what = f"different {name}"
     text = f"{accused!r} signed two {what}; both are stored as evidence, and the session has ended"
     return errors.Equivocation(text, sender=accused, evidence=evidence)
 
@@ -64,6 +66,7 @@ def out_of_patience(
     agreement: Agreement,
     state: RoundState,
     missing: tuple[str, ...],
+    waited_seconds: float,
     handshake: Handshake,
     diverged: dict[str, Signed],
 ) -> errors.SottoError:
@@ -79,8 +82,8 @@ def out_of_patience(
                 f"; {name!r} claims to know more of our releases than this ledger holds, and has "
                 "shown none"
             )
-    waited = f"{agreement.transport.patience_seconds:g} seconds"
-    progress = f"round {state.round} of {agreement.rounds}"
+    waited = duration(waited_seconds)
+    progress = f"round {state.round + 1} of {agreement.rounds}"
     if state.uncommitted:
         return errors.Unsealed(
             f"all rounds are closed, but there are no valid commitments of {names}"
@@ -100,7 +103,23 @@ def out_of_patience(
             sender=first,
             evidence=(diverged[first].data,),
         )
+    if not state.round:
+        return errors.Unavailable(
+            f"the first round did not close within {waited}: waited for {names}{''.join(hints)}. "
+            "Nothing is lost: run the same command again when they are there; --wait sets how long "
+            "it waits"
+        )
     return errors.Unavailable(
         f"nothing from {names} for {waited} in {progress}{''.join(hints)}. "
-        "Nothing is lost: run the same command again when they are back"
+        "Nothing is lost: run the same command again when they are back. If they never come back, "
+        "`party abandon` ends the session here"
     )
+
+
+def duration(seconds: float) -> str:
+    """A length of time in the largest unit that it fills: 1 day, 1.5 hours, 2 minutes."""
+    for size, unit in ((86_400.0, "day"), (3_600.0, "hour"), (60.0, "minute")):
+        if seconds >= 0.999 * size:
+            count = f"{round(seconds / size, 1):g}"
+            return f"{count} {unit}" + ("" if count == "1" else "s")
+    return f"{round(seconds, 1):g} seconds"

@@ -14,6 +14,12 @@ from protocol.wire.messages import NO_NONCE, Hello, Signed
 
 CONTEXT = b"sotto nonces\n"
 
+COMPARE = (
+    "all members need the same file. Ask the convener for it, and see with `protocol diff YOURS "
+    "THEIRS` which terms differ"
+)
+"""What to do about another agreement. Only digests are sent, so no message says what differs."""
+
 
 class Arrival(NamedTuple):
     """What the arrival of a Hello changes."""
@@ -190,6 +196,7 @@ class Handshake:
         text = f"{hello.sender!r} has agreement {hello.agreement.hex()}, "
         text += f"this is {self._agreement.hex()}"
         if 2 * len(self.other_agreements) > len(self._nonces) - 1:
-            error = f"{text}; all members need the same file"
+            error = f"{text}; {COMPARE}"
             return DifferentAgreement(error, sender=hello.sender)
-        return f"{text}; waiting until {hello.sender!r} joins with ours" if new else None
+        wait = f"waiting until {hello.sender!r} joins with ours; `protocol diff` shows what differs"
+        return f"{text}; {wait}" if new else None

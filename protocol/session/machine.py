@@ -79,16 +79,14 @@ class Session(SessionView):
     def tick(self, now: float) -> list[Effect]:
         """Time has passed. Replies, sends again, and gives up when patience has run out."""
         effects = self._say_hello(now) if self._timers.reply_due(now) else []
+        self._timers.enter(self.phase, gathering=self._gathering)
         if self.phase is Phase.RESPONDING:
             self._timers.reset_patience(now)  # our own gate is working: no peer is late
         if self._timers.expired(now):
             if self.phase not in _ENDED:
+                waited = self._timers.seconds_waited(now)
                 self._timers.reset_patience(now)
-                diverged = self._faults.diverged
-                error = explain.out_of_patience(
-                    self.agreement, self.state, self.missing, self._handshake, diverged
-                )
-                return [*effects, Fail(error, final=False)]
+                return [*effects, Fail(self._out_of_patience(waited), final=False)]
             effects += self._leave()
         if self._left or not self._timers.resend_due(now):
             return effects
@@ -291,6 +289,10 @@ class Session(SessionView):
             return [Fail(finding, final=False)]
         return [Warn(finding)] if finding else []
 
+    def _out_of_patience(self, waited: float) -> SottoError:
+        known = self._handshake, self._faults.diverged
+        return explain.out_of_patience(self.agreement, self.state, self.missing, waited, *known)
+
     def _leave(self) -> list[Effect]:
         first, self._left = not self._left, True
         return [Leave()] if first else []
@@ -300,7 +302,7 @@ class Session(SessionView):
             self.phase = TRANSITIONS[self.phase, event]
         except KeyError:
             raise InternalError(f"{event.name} cannot happen while {self.phase.name}") from None
-        self._timers.enter(self.phase)
+        self._timers.enter(self.phase, gathering=self._gathering)
 
     def _send(self, now: float, *messages: Signed) -> list[Effect]:
         self._timers.sent(now)

@@ -5,6 +5,7 @@ its receiver, or a clock. The driver brings the time.
 """
 
 from protocol.agreement.model import Agreement
+from protocol.agreement.schema import WAIT_SECONDS
 from protocol.agreement.timing import RESEND_SECONDS, first_wait
 from protocol.session.handshake import Arrival
 from protocol.session.phases import Phase
@@ -23,33 +24,42 @@ to receive four messages from one."""
 class Timers:
     """All the waits of one party."""
 
-    def __init__(self, agreement: Agreement, now: float) -> None:
+    def __init__(self, agreement: Agreement, now: float, wait: float = WAIT_SECONDS) -> None:
         crowd = HELLO_SECONDS_PER_MEMBER * len(agreement.members)
         # A release arrives no earlier than its pace, so every wait is longer by that.
         pace = agreement.pace_seconds or 0.0
-        patience, wait = agreement.transport.patience_seconds, first_wait(agreement)
+        patience, pause = agreement.transport.patience_seconds, first_wait(agreement)
         #: How long this party waits for a silent peer.
         self._patience = patience + pace
+        #: Since when and until when it waits for people: to be here, and for the first round.
+        self._gathers = now, now + wait + pace
         #: How long an ended party stays.
-        self._linger = max(LINGER_SECONDS, 4.0 * wait) + pace
+        self._linger = max(LINGER_SECONDS, 4.0 * pause) + pace
         #: How long requests for a reply are collected: at least, and at present.
         self._shortest_collection = self._collection = max(HELLO_SECONDS, crowd)
         #: The first wait before a resend: in the handshake, and afterwards.
         self._hello_wait = max(RESEND_SECONDS[0], crowd) + pace
-        self._round_wait = wait + pace
+        self._round_wait = pause + pace
         #: Waits double up to this.
-        self._longest_wait = max(RESEND_SECONDS[1], min(16.0 * wait, patience / 4.0)) + pace
+        self._longest_wait = max(RESEND_SECONDS[1], min(16.0 * pause, patience / 4.0)) + pace
         #: The present wait before a resend.
         self._wait = self._hello_wait
         #: The phase of the session, as far as waits depend on it.
         self._phase = Phase.HANDSHAKE
+        #: Whether this party waits for people.
+        self._gathering = True
         #: When anything new came in, was sent, and when our last Hello left.
         self._progress_at = self._sent_at = self._hello_at = now
         #: Whether a peer waits for a reply to its Hello.
         self.reply_owed = False
 
-    def enter(self, phase: Phase) -> None:
-        self._phase = phase
+    def enter(self, phase: Phase, *, gathering: bool) -> None:
+        """The session is in this phase; `gathering` if it waits for people.
+
+        People come when they come, so that wait has its own limit. Patience is for silence in a
+        session that runs.
+        """
+        self._phase, self._gathering = phase, gathering
 
     # What is due
 
@@ -66,8 +76,12 @@ class Timers:
         return self.reply_owed and now >= self._hello_at + self._collection
 
     def expired(self, now: float) -> bool:
-        """Whether patience has run out, or the time that an ended party stays."""
+        """Whether the wait or patience has run out, or the time that an ended party stays."""
         return now >= self._expires_at
+
+    def seconds_waited(self, now: float) -> float:
+        """How long this party has waited for the others by now: for people, or for messages."""
+        return now - (self._gathers[0] if self._gathering else self._progress_at)
 
     def resend_due(self, now: float) -> bool:
         """Whether to send again. If so, the next wait is twice as long."""
@@ -132,5 +146,10 @@ class Timers:
 
     @property
     def _expires_at(self) -> float:
-        ended = self._phase in (Phase.FINISHED, Phase.HALTED)
-        return self._progress_at + (self._linger if ended else self._patience)
+        if self._phase in (Phase.FINISHED, Phase.HALTED):
+            return self._progress_at + self._linger
+        if self._gathering and self._phase is not Phase.RESPONDING:
+            began, until = self._gathers
+            # Who comes at the last moment is given some time, but no longer than the wait was.
+            return max(until, self._progress_at + min(self._patience, until - began))
+        return self._progress_at + self._patience

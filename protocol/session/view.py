@@ -4,6 +4,7 @@ Nothing here sends, decides or changes the phase: that is `machine`. Never here:
 """
 
 from protocol.agreement.model import Agreement
+from protocol.agreement.schema import WAIT_SECONDS
 from protocol.rounds import RoundEngine
 from protocol.session.exchange import RoundBuffer, next_state
 from protocol.session.faults import FaultDetector
@@ -24,7 +25,8 @@ class SessionView:
     in the ledger what was released, when the session asks for it again. `witnessed` is what peers
     had sent by the last orderly shutdown. With all seals in `past` the session starts finished,
     and only helps late peers. With the `proof` of a fault it starts halted, and only shows it.
-    There are nine parameters because a ledger gives back these four things, each on its own.
+    `wait` is how long it waits for people before the first round. There are ten parameters because
+    a ledger gives back these four things, each on its own.
     """
 
     def __init__(
@@ -39,6 +41,7 @@ class SessionView:
         witnessed: tuple[Signed, ...] = (),
         proof: tuple[Signed, ...] = (),
         now: float = 0.0,
+        wait: float = WAIT_SECONDS,
     ) -> None:
         agreement.place(me)  # refuses a name that is not in the roster
         self.agreement = agreement
@@ -52,7 +55,7 @@ class SessionView:
         #: Whether `Leave` was returned: the process may end.
         self._left = False
         #: When to send again and when to give up.
-        self._timers = Timers(agreement, now)
+        self._timers = Timers(agreement, now, wait)
         #: Our own messages that every resend repeats.
         self._outbox = Outbox(agreement, me, pack, own)
         #: Nonces, and the peers that have answered this start.
@@ -77,7 +80,7 @@ class SessionView:
         elif proof:
             self.phase = Phase.HALTED
             self._outbox.accuse(self.state, proof, self._buffer.last)
-        self._timers.enter(self.phase)
+        self._timers.enter(self.phase, gathering=self._gathering)
 
     def _advance(self, messages: tuple[Signed, ...]) -> None:
         """Close the current exchange with the messages of all members, in roster order."""
@@ -100,6 +103,16 @@ class SessionView:
         if self.state.final or not self._buffer.expects(message):
             return False
         return self._buffer.ahead(message) > 0 or isinstance(message, self.state.awaits)
+
+    @property
+    def _gathering(self) -> bool:
+        """Whether this party waits for people, not for messages of a session that runs.
+
+        That is so until every peer has answered this start and a round is closed. Members that
+        dispute each other's rounds are all here.
+        """
+        started = self.phase is not Phase.HANDSHAKE and self.state.round > 0
+        return not started and not self._faults.diverged
 
     @property
     def missing(self) -> tuple[str, ...]:

@@ -45,7 +45,7 @@ MASK_KEY_BYTES = SHORTEST_BYTES + KEY_BYTES + PROOF_BYTES
 SEAL_BYTES = SHORTEST_BYTES + 1
 
 REMEMBERED = 256
-"""How many signatures a reader remembers: valid ones of each member, and invalid ones of all."""
+"""How many messages a reader remembers: valid ones of each member, and invalid ones of all."""
 
 _KINDS: dict[int, type[Message]] = {
     1: Hello,
@@ -152,7 +152,7 @@ def claimed_key(data: bytes) -> bytes:
 class Reader:
     """Reads the messages of one session.
 
-    It remembers recent signatures, valid or not, so that a repeated message costs little.
+    It remembers recent messages, valid or not, so that a repeated message costs little.
     """
 
     def __init__(self, agreement: Agreement) -> None:
@@ -174,8 +174,8 @@ class Reader:
         self._longest = max_message_bytes(agreement)
         #: Names of the members by signing key.
         self._names = {m.signing_key: m.name for m in agreement.members if m.signing_key}
-        #: Digests of recent messages with a valid signature, by signing key. Each member has its
-        #: own, so that no member can push out the messages of another.
+        #: Digests of recent valid messages, by signing key. Each member has its own, so that no
+        #: member can push out the messages of another.
         self._valid: dict[bytes, dict[bytes, None]] = {key: {} for key in self._names}
         #: Digests of recent messages with an invalid signature.
         self._invalid: dict[bytes, None] = {}
@@ -197,31 +197,47 @@ class Reader:
         sender = self._names.get(key)
         if sender is None:
             raise BadMessage("the signing key of the message is not in the roster")
-        if proof and hashlib.sha256(proof).digest() != fields[-1][-HEAD_BYTES:]:
+        digest = hashlib.sha256(data).digest()
+        known = digest in self._valid[key]
+        if proof and not known and hashlib.sha256(proof).digest() != payload[-HEAD_BYTES:]:
             raise BadMessage("the proof of the commitment is not the one that was signed")
-        if not verified:
-            self._verify_once(signed, payload, key)
+        if not known and not verified:
+            self._require_signed(signed, key, digest)
         try:
             message = self._message(kind, sender, fields, proof)
+            if not known:
+                self._require_sound(message)
         except BadMessage as error:
             raise Malformed(f"from {sender!r}: {error}", sender=sender) from None
         if _payload(message, key) != payload:
             raise Malformed(f"from {sender!r}: the message is not in canonical form", sender=sender)
+        if not verified:
+            _remember(self._valid[key], digest)
         return Signed(message, data)
 
-    def _verify_once(self, data: bytes, payload: bytes, key: bytes) -> None:
-        """Verify the signature, unless the result is remembered."""
-        digest = hashlib.sha256(data).digest()
-        if digest in self._valid[key]:
-            return
+    def remembers(self, data: bytes) -> bool:
+        """Whether these bytes were found valid not long ago, so that they cost little now."""
+        return hashlib.sha256(data).digest() in self._valid.get(claimed_key(data), {})
+
+    def _require_signed(self, signed: bytes, key: bytes, digest: bytes) -> None:
+        """Verify the signature, unless it is remembered as invalid."""
         if digest in self._invalid:
             raise BadMessage("the signature does not match the signing key (checked before)")
+        payload, signature = signed[:-SIGNATURE_BYTES], signed[-SIGNATURE_BYTES:]
         try:
-            self._verify(b"".join((data[-SIGNATURE_BYTES:], CONTEXT, payload)), key)
+            self._verify(b"".join((signature, CONTEXT, payload)), key)
         except BadMessage:
             _remember(self._invalid, digest)
             raise
-        _remember(self._valid[key], digest)
+
+    def _require_sound(self, message: Message) -> None:
+        """Check the points in a message, which takes longer than its signature."""
+        if isinstance(message, MaskKey):
+            place = self._agreement.place(message.sender)
+            signing_key = self._agreement.members[place].signing_key
+            self._require_owned(message, place=place, signing_key=signing_key)
+        if isinstance(message, Commitment):
+            self._require_in_group(message)
 
     def _without_proof(self, data: bytes) -> tuple[bytes, bytes]:
         """The signed bytes of a message, and the proof that follows those of a commitment."""
@@ -255,11 +271,7 @@ class Reader:
         if kind is MaskKey:
             if not self._agreement.masked:
                 raise BadMessage("this session has no mask keys")
-            mask_key = MaskKey(**common, key=body[:KEY_BYTES], proof=body[KEY_BYTES:])
-            place = self._agreement.place(sender)
-            signing_key = self._agreement.members[place].signing_key
-            self._require_owned(mask_key, place=place, signing_key=signing_key)
-            return mask_key
+            return MaskKey(**common, key=body[:KEY_BYTES], proof=body[KEY_BYTES:])
         if kind is Commitment:
             return self._commitment(common, body, proof)
         if kind is Seal:
@@ -275,13 +287,9 @@ class Reader:
         if len(body) != POINT_BYTES * (resources + 1) + HEAD_BYTES:
             raise BadMessage(f"{resources + 1} commitments and the hash of a proof are needed")
         points = [body[at : at + POINT_BYTES] for at in range(0, len(body), POINT_BYTES)]
-        message = Commitment(
-            **common, points=tuple(points[:-1]), proof_hash=points[-1], proof=proof
-        )
         if proof and len(proof) != proof_bytes(resources):
             raise BadMessage("the proof of a commitment has a wrong length")
-        self._require_in_group(message)
-        return message
+        return Commitment(**common, points=tuple(points[:-1]), proof_hash=points[-1], proof=proof)
 
 
 def _remember(digests: dict[bytes, None], digest: bytes) -> None:

@@ -76,7 +76,8 @@ def load(agreement: Agreement, data: bytes) -> Transcript:
     return Transcript(
         keys=_verify(reader, agreement, keys, "the mask keys") if keys else (),
         rounds=tuple(
-            _verify(reader, agreement, releases, f"round {t}") for t, releases in enumerate(rounds)
+            _verify(reader, agreement, releases, f"round {number}")
+            for number, releases in enumerate(rounds, start=1)
         ),
         seals=_verify(reader, agreement, seals, "the seals") if seals else (),
         commitments=_verify(reader, agreement, commitments, "the commitments")

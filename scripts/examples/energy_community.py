@@ -2,11 +2,14 @@
 
 There is no joint capacity: what one takes, others must bring. So each hour is a resource with
 capacity 0 and a span, the most that one member may take or bring. Every member can also buy from
-the grid and sell to it, at worse prices. Run `python -m scripts.examples.energy_community`.
+the grid and sell to it, at worse prices. `python -m scripts.examples.energy_community` plays it;
+with a folder it writes the five models there, for the guide docs/exchange.md.
 """
 
 import math
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyomo.environ as pyo
@@ -91,5 +94,16 @@ EXAMPLE = Example(
     terms={"floor": -1.0, "share": 1.0},
 )
 
+
+def write(folder: Path) -> None:
+    """Write the model of each member as an LP file, in which rows are called `power(0)`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, model in models().items():
+        model.write(str(folder / f"{name}.lp"), io_options={"symbolic_solver_labels": True})
+
+
 if __name__ == "__main__":
-    show(EXAMPLE)
+    if len(sys.argv) > 1:
+        write(Path(sys.argv[1]))
+    else:
+        show(EXAMPLE)

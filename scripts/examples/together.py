@@ -80,10 +80,13 @@ class Played:
         return (self.best - self.earned) / abs(self.best)
 
 
-def play(example: Example) -> Played:
-    """Run a session of the example to its end, and settle it for every company."""
+def play(example: Example, agreement: Agreement | None = None) -> Played:
+    """Run a session of the example to its end, and settle it for every company.
+
+    The agreement may also come from a file, with these companies as its members.
+    """
     models = example.models()
-    agreement = example.agreement(list(models))
+    agreement = agreement or example.agreement(list(models))
     rows = row_map(example.rows)
     data = {name: company_model.read(model, agreement, rows) for name, model in models.items()}
     problems = [subproblem(d, agreement, name, EFFORT) for name, d in data.items()]

@@ -76,6 +76,7 @@ def summary(
         "dual_gap_best_note": "an oracle: no member can know which round was best",
         "rounds_to_gap": {f"{level:g}": first_below(by_round, level) for level in LEVELS},
         "certificate": result.certificate and result.certificate.bound / abs(optimum.utility),
+        "certificate_part": result.certificate_part,
         "trade": trade_figures(result),
         "contradictions": contradiction_figures(result),
         "prices": result.prices.tolist(),

@@ -16,7 +16,8 @@ import pytest
 import party
 from party.api import join
 from party.model.best_response import MipLimits
-from protocol.errors import BadAgreement, BadData
+from protocol.clearing.claims import verified
+from protocol.errors import BadAgreement, BadCommand, BadData
 from scripts.lab.common.local_session import Processes, environment
 from scripts.lab.common.ports import reserve
 from tests.support.wait import LIMIT
@@ -191,7 +192,7 @@ def test_nothing_happens_on_import(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(600)
 def test_three_companies_join_from_one_program(tmp_path: Path) -> None:
-    """With asyncio, models of three tools, rows of their own names, and plans written back."""
+    """With asyncio, models of three tools, rows of their own names, plans written back, claims."""
     prepare(tmp_path, acme="", bolt="", cargo="")
     agreement = tmp_path / "agreement.toml"
     hauls = pyo.ConcreteModel()
@@ -232,6 +233,16 @@ def test_three_companies_join_from_one_program(tmp_path: Path) -> None:
         serve = [sys.executable, "-m", "coordinator", "serve", "--key", "coordinator.key"]
         processes.launch("coordinator", [*serve, "--agreement", "agreement.toml"], within=tmp_path)
         acme, bolt, cargo = asyncio.run(joined())
+    key = tmp_path / "acme.key"
+    claims = [
+        party.claim(agreement, key=key, resource="hours", out=tmp_path),
+        party.claim(agreement, key=key, payment=True, out=tmp_path / "paid.claim"),
+    ]
+    shown = [verified(acme.outcome, path.read_bytes()) for path in claims]
+    assert [path.name[-11:] for path in claims] == ["hours.claim", "paid.claim"]
+    assert [claim.index for claim in shown] == [0, 1]
+    with pytest.raises(BadCommand, match="resource=NAME for a quota, or payment=True"):
+        party.claim(agreement, key=key, out=tmp_path)
     assert seen[-1] == (acme.outcome.rounds, acme.outcome.agreement.rounds)
     # acme earns 15 an hour and takes 6 of 10; cargo earns 4 and takes the other 4; bolt earns 3.
     # Alone each has a third of the hours: 50, 10 and 13.33.

@@ -19,10 +19,13 @@ from typing import Any
 
 import pytest
 
-from party.ledger.accounts import accounts
+from party.ledger import budget_marker
+from party.ledger.accounts import accounts, extent
 from party.ledger.budget import Limit
+from party.ledger.database import Database
 from party.ledger.session_ledger import Ledger
 from protocol.agreement.model import Agreement
+from protocol.errors import Unavailable
 from scripts.lab.common.local_session import party_command
 from tests.support import ROOT
 from tests.support.budgets import DELTA, agreed, composed, exact_agreement, multiplier, record
@@ -220,6 +223,16 @@ def test_a_missing_ledger_is_not_created(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_empty_ledger_is_shown_as_such(tmp_path: Path) -> None:
+    """After a ledger began anew, `party budget` says that it has nothing yet."""
+    Database(tmp_path / "ada.ledger").close()
+    shown = party("budget", tmp_path / "ada.ledger")
+    assert (shown.returncode, shown.stdout) == (
+        0,
+        "this ledger has no session yet, and no limit is set\n",
+    )
+
+
 @dataclass(frozen=True)
 class Unplayed:
     """A session without a coordinator, and listeners on its ports that notice connections."""
@@ -300,6 +313,25 @@ def test_joining_with_a_raised_limit_connects(unplayed: Unplayed) -> None:
         waiting.wait()
     limit = accounts(unplayed.ledger)[1]["main"]
     assert (limit.epsilon, limit.delta, limit.fixed) == (1.0, DELTA, (1.0, DELTA))
+
+
+def test_joining_with_noise_warns_if_the_data_were_released_without(unplayed: Unplayed) -> None:
+    """Check and join name the session that showed the data, and what to do."""
+    record(unplayed.ledger, exact_agreement("bare"))
+    key = unplayed.ledger.with_suffix(".key")
+    budget_marker.mark(key, unplayed.ledger, extent(unplayed.ledger))
+    said = "the data set 'main' was released without noise in 'bare'"
+    folder = unplayed.play.folder
+    checked = party(
+        *("check", "--agreement", folder / "agreement.toml", "--as", "party1", "--key", key),
+        *("--data", folder / "party1" / "model.npz"),
+    )
+    assert f"!          {said}" in checked.stdout
+    joined = unplayed.refused("--wait", "1")
+    assert joined.returncode == Unavailable.exit_code
+    assert said in joined.stdout + joined.stderr
+    fresh = unplayed.refused("--wait", "1", "--data-set", "spring")
+    assert said not in fresh.stdout + fresh.stderr
 
 
 def test_a_delta_without_an_epsilon_is_refused(unplayed: Unplayed) -> None:

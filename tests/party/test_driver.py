@@ -164,7 +164,7 @@ def test_waits_count_from_the_own_release_to_the_first_copy(tmp_path: Path) -> N
             carried.extend(party.driver.tick(now))
     for party in parties:
         party.ledger.close()
-    assert reported == [f"waited 21 s for 'cyd' in round {t}" for t in range(3)]
+    assert reported == [f"waited 21 s for 'cyd' in round {t}" for t in (1, 2, 3)]
     assert [(one.name, one.seconds, one.last) for one in waits.all] == [
         ("cyd", 63.0, 3),
         ("ben", 3.0, 0),

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from protocol.agreement.schema import WAIT_SECONDS
 from scripts.lab.common.local_session import environment
 from tests.support.wait import LIMIT
 
@@ -21,7 +22,8 @@ def party(*arguments: str) -> "subprocess.CompletedProcess[str]":
 
 
 @pytest.mark.parametrize(
-    "command", ["keygen", "check", "join", "rehearse", "result", "abandon", "budget"]
+    "command",
+    ["keygen", "check", "join", "rehearse", "result", "abandon", "budget", "backup", "restore"],
 )
 def test_help_has_an_example_and_exit_codes(command: str) -> None:
     """Each command shows how it is called and which exit codes it has."""
@@ -29,6 +31,14 @@ def test_help_has_an_example_and_exit_codes(command: str) -> None:
     assert shown.returncode == 0
     assert f"\n  party {command} " in shown.stdout
     assert "\nExit codes: 0 " in shown.stdout
+
+
+def test_a_party_waits_a_day_for_people() -> None:
+    """Patience is for silence between rounds; before the first one, members come when they come."""
+    assert WAIT_SECONDS == 24 * 3600.0
+    assert "first round closes: 10m, 2h, 1d or seconds (1d)" in " ".join(
+        party("join", "--help").stdout.split()
+    )
 
 
 def test_former_names_of_options_are_refused() -> None:

@@ -10,14 +10,17 @@ from xml.etree.ElementTree import Element, tostring
 import pytest
 
 from party.model.best_response import USUAL
+from party.model.company_model import CompanyModel
 from party.rehearsal.in_process import players, run
-from party.run import Company, conclude
+from party.run import Company, _note_model, conclude
 from party.settlement import private_report, settle
-from party.ui.console import View
+from party.ui.console import TextView, View
 from protocol.agreement.parse import from_table
-from protocol.errors import QuotaTooSmall
+from protocol.errors import BadData, QuotaTooSmall
 from protocol.outcome.outcome import Outcome, outcome
 from scripts.lab.common.agreements import agreement_table, drawn, session_options
+from tests.support.ledgers import in_memory
+from tests.support.report_pages import certain_session
 
 FILES = ["plan.csv", "public.csv", "report.html", "result.json", "session.transcript"]
 
@@ -120,3 +123,28 @@ def test_a_conclusion_without_a_plan_is_an_error_of_its_own(
     monkeypatch.setitem(vars(conclusion), "settlement", short)
     with pytest.raises(QuotaTooSmall, match=r"report\.html says what is missing"):
         conclusion.require_plan()
+
+
+def test_another_model_is_noticed_before_the_end_and_refused_after_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Before the first release a model may change; after the seals its plan would be wrong."""
+    agreement, instance, transcript = certain_session()
+    first, second = instance.data[0], instance.data[1]
+    ledger = in_memory(agreement, "party1")
+
+    def noted(data: CompanyModel) -> str:
+        _note_model(data, agreement, ledger, TextView(agreement))
+        return capsys.readouterr().err
+
+    assert noted(first) == ""
+    assert noted(second) == ""
+    ledger.record_release(transcript.rounds[0][0])
+    assert noted(second) == ""
+    assert "another model than the one with which you joined" in noted(first)
+    ledger.record_seals(transcript.seals)
+    with pytest.raises(BadData, match="played with another model"):
+        noted(second)
+    ledger.forget()
+    assert noted(second) == ""
+    assert ledger.model() is None

@@ -86,7 +86,7 @@ class Ball:
     def _axes(self) -> tuple[Rows, Rows]:
         N, K = self.N, self.K
         Z = self.z * math.sqrt(K / (K - self.privacy.colluders)) / self._first_mu()
-        c1, c2 = min(1.8, 1.2 * math.sqrt(self.m)), 7.0 * math.sqrt(math.sqrt(self.m))
+        c1, c2 = min(1.8, 1.2 * math.sqrt(self.m)), 8.0 * math.sqrt(math.sqrt(self.m))
         A: Rows = [[0] * self.m for _ in range(K)]
         g: Rows = [[0] * self.m for _ in range(K)]
         for j in range(self.m):

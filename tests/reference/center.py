@@ -23,8 +23,8 @@ class Proof:
     fits: bool
     excess: Vector
 
-    def within(self, tolerance: float) -> bool:
-        near = self.gap <= tolerance * math.fsum(self.prices)
+    def within(self, tolerance: float, net: Vector) -> bool:
+        near = self.gap <= tolerance * math.fsum(net)
         return near and not any(part > 2.0**-20 for part in self.excess)
 
     @property
@@ -64,7 +64,6 @@ class Reader:
     exact: bool = False
     seeking: bool = True
     falling: bool = False
-    calm: int = 0
     again: bool = False
     paths: list[Vector] = field(default_factory=list)
     doubt: float = 0.0
@@ -77,6 +76,7 @@ class Reader:
     def __post_init__(self) -> None:
         known = [w if w > 0.0 else 0.0 for w in self.worth or [0.0] * self.m]
         first = known if self.start is None else [s if s > 0.0 else 0.0 for s in self.start]
+        self.guessed = any(number > 0.0 for number in known + first)
         self.highest = max(known + first) or 1.0
         self.most = self.limit or [1e100] * self.m
         self.ceiling = [most / 4.0 for most in self.most]
@@ -196,21 +196,22 @@ class Reader:
             self.ask([y / 4.0 for y in self.origin])
         elif self.falling and not any(over):
             self.ask([y / 4.0 for y in self.prices])
+        elif self.falling:
+            self.settle()
         else:
-            self.falling = False
             self.rise(g, over)
 
     def rise(self, g: Vector, over: list[bool]) -> None:
         y = self.prices
         terms = [g[j] * y[j] if self.raised[j] else 0.0 for j in range(self.m)]
         enough = any(self.raised) and in_order(terms) >= 0.0
-        self.calm = self.calm + 1 if enough else 0
-        if not any(over) or self.calm >= 2 + math.isqrt(self.m):
+        if not any(over) or enough:
             self.settle()
             return
         level = max(y[j] / self.unit[j] for j in range(self.m)) or 1.0
+        times = 16.0 if self.far_away(over, level) else 4.0
         higher = [
-            min(max(y[j] * 4.0, level * self.unit[j]), self.ceiling[j]) for j in range(self.m)
+            min(max(y[j] * times, level * self.unit[j]), self.ceiling[j]) for j in range(self.m)
         ]
         asked = [higher[j] if over[j] else y[j] for j in range(self.m)]
         if not any(asked[j] > y[j] for j in range(self.m)):
@@ -218,6 +219,16 @@ class Reader:
             return
         self.raised = [self.raised[j] or over[j] for j in range(self.m)]
         self.ask(asked)
+
+    def far_away(self, over: list[bool], level: float) -> bool:
+        """Whether the scale of the prices seems far away."""
+        if self.round == 1:
+            return not self.guessed
+        demands = [
+            in_order([(1.0 - g[j]) * self.unit[j] if over[j] else 0.0 for j in range(self.m)])
+            for g in self.slopes[-2:]
+        ]
+        return level >= 16.0 and demands[1] > 15.0 / 16.0 * demands[0]
 
     def ask(self, prices: Vector) -> None:
         self.prices = prices
@@ -259,14 +270,20 @@ class Reader:
     def centre(self, y: Vector) -> None:
         before = self.basis, self.best
         best = self.improved()
-        if best.gap <= best.small:
-            short = [part > 2.0**-20 for part in best.excess]
-            most = zip(self.box, self.most, short, strict=True)
-            higher = [min(4.0 * u, limit) if grow else u for u, limit, grow in most]
-            if any(h > u for h, u in zip(higher, self.box, strict=True)):
-                self.box, self.basis, self.best = higher, None, None
-                before = None, None
-                best = self.improved()
+        grow = [
+            best.excess[j] > 2.0**-20
+            and (
+                best.gap <= best.small
+                or (self.slopes[-1][j] < 0.0 and self.asked[-1][j] >= self.box[j] / 2.0)
+            )
+            for j in range(self.m)
+        ]
+        most = zip(self.box, self.most, grow, strict=True)
+        higher = [min(4.0 * u, limit) if yes else u for u, limit, yes in most]
+        if any(h > u for h, u in zip(higher, self.box, strict=True)):
+            self.box, self.basis, self.best = higher, None, None
+            before = None, None
+            best = self.improved()
         own = [i for i, number in enumerate(self.rounds) if number >= 0]
         mixed = len(own) < len(self.rounds)
         found = self.next_centre(y, self.gap() if mixed else best.gap)

@@ -187,6 +187,12 @@ def agreement_digest(canonical: str) -> bytes:
     return hashlib.sha256(b"sotto agreement 1\n" + canonical.encode()).digest()
 
 
+def approval_text(digest: bytes, place: int, last: int, within: float) -> bytes:
+    """What a member signs that approves an agreement (§23)."""
+    numbers = place.to_bytes(4, "big") + last.to_bytes(4, "big") + struct.pack(">d", within)
+    return b"sotto approval 1\n" + digest + numbers
+
+
 def floats(values: list[float]) -> bytes:
     return b"".join(struct.pack(">d", value) for value in values)
 

@@ -9,6 +9,7 @@ import hashlib
 import math
 import struct
 from fractions import Fraction
+from typing import Any
 
 PRIME = 2**255 - 19
 
@@ -158,13 +159,29 @@ def masked(
     chain_hash: bytes,
 ) -> list[int]:
     """What the member at this place releases in a round whose numbers are these."""
-    masked = numbers[:]
+    pairs = pair_secrets(place, secret=secret, keys=keys, session=session)
+    return masked_with(numbers, place, pairs, number=number, chain_hash=chain_hash)
+
+
+def pair_secrets(
+    place: int, *, secret: bytes, keys: list[bytes], session: bytes
+) -> dict[int, bytes]:
+    """What the member at this place shares with each other, by its place."""
+    pairs = {}
     for other, key in enumerate(keys):
-        if other == place:
-            continue
-        k, low = min(place, other), max(place, other)
-        names = struct.pack(">II", k, low) + keys[k] + keys[low]
-        pair = _keyed(shared(secret, key), b"sotto pair 2\n" + session + names)
+        if other != place:
+            k, low = min(place, other), max(place, other)
+            names = struct.pack(">II", k, low) + keys[k] + keys[low]
+            pairs[other] = _keyed(shared(secret, key), b"sotto pair 2\n" + session + names)
+    return pairs
+
+
+def masked_with(
+    numbers: list[int], place: int, pairs: dict[int, bytes], *, number: int, chain_hash: bytes
+) -> list[int]:
+    """The numbers of a round with the streams of all pairs."""
+    masked = numbers[:]
+    for other, pair in pairs.items():
         seed = _keyed(pair, b"sotto mask\n" + struct.pack(">I", number) + chain_hash)
         stream = chacha20(seed, b"LibsodiumDRG", 8 * len(numbers))
         sign = 1 if other > place else -1
@@ -184,6 +201,19 @@ def totals(rows: list[list[int]]) -> list[int]:
 
 def own_quota_and_payment(
     *,
+    shares: list[list[float]],
+    ticks: int,
+    place: int,
+    **known: Any,
+) -> tuple[list[int], float]:
+    """The quota and the payment of one member, for totals without noise."""
+    uncut, payment = own_part_and_payment(shares=shares, ticks=ticks, place=place, **known)
+    limits = [math.ceil(share * ticks) for share in shares[place]]
+    return [min(a, part) for a, part in zip(limits, uncut, strict=True)], payment
+
+
+def own_part_and_payment(
+    *,
     asked: list[list[int]],
     unmasked: list[list[int]],
     totals: list[list[int]],
@@ -194,7 +224,7 @@ def own_quota_and_payment(
     money: list[float],
     ticks: int,
 ) -> tuple[list[int], float]:
-    """The quota and the payment of one member, for totals without noise."""
+    """⌊θ·d + β·a⌋ of each resource, which is not cut to the share, and the payment."""
     W, quota, due = sum(weights), [], Fraction(0)
 
     def average(rows: list[list[int]], j: int) -> Fraction:
@@ -204,7 +234,7 @@ def own_quota_and_payment(
         limits = [math.ceil(share[j] * ticks) for share in shares]
         a, A, S = limits[place], sum(limits), average(totals, j)
         theta, beta = (Fraction(ticks) / S, Fraction(0)) if ticks < S else (1, (ticks - S) / A)
-        quota.append(min(a, max(0, math.floor(theta * average(asked, j) + beta * a))))
+        quota.append(max(0, math.floor(theta * average(asked, j) + beta * a)))
         used = (theta * S + beta * A) / ticks
         due += Fraction(y) * (theta * average(unmasked, j) + beta * a - endowment[j] * used) / ticks
     worth, unit = math.fsum(abs(y) for y in money), 1.0

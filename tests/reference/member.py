@@ -1,8 +1,8 @@
 """A member of a session, written from SPEC.md alone, that takes part with real parties.
 
 Sockets from pyzmq, signatures from PyNaCl, the rest from the reference implementation. It does what
-a member does if nothing goes wrong: no ledger, no faults, no private data. Never imports the
-product.
+a member does if nothing goes wrong: no ledger, no faults, no private data. It takes part in
+sessions whose releases can be read, and in exact sessions with totals. Never imports the product.
 """
 
 import json
@@ -19,9 +19,11 @@ from zmq.auth.thread import ThreadAuthenticator
 
 from tests.reference import codec as reference
 from tests.reference.agreement import terms
+from tests.reference.masked_session import MaskedSession
 from tests.reference.rounds import RoundEngine
 
-HELLO, RELEASE, SEAL = 1, 2, 3
+HELLO, RELEASE, SEAL, MASK_KEY, COMMITMENT = 1, 2, 3, 5, 6
+CONTRIBUTIONS = (RELEASE, MASK_KEY, COMMITMENT)
 NO_NONCE = bytes(16)
 
 Demand = Callable[[int, list[float]], list[int]]
@@ -36,6 +38,8 @@ class Received(NamedTuple):
     round: int
     chain_hash: bytes
     body: bytes
+    #: What follows the signature of a commitment.
+    proof: bytes
     data: bytes
 
 
@@ -109,7 +113,7 @@ class Sockets:
             frames = socket.recv_multipart()
             if socket is self._desk:
                 self._meet(frames[0])
-            elif len(frames) == 1:
+            elif len(frames) == 1 and frames[0][:1] != b"\1":  # 1: who is here, for operators
                 received += reference.unbatched(frames[0])
         self._introduce()
         return received
@@ -156,11 +160,14 @@ class Member:
     def __init__(self, agreement: str, key_file: str, demand: Demand) -> None:
         table, keys = tomllib.loads(agreement), json.loads(key_file)
         self.terms = terms(table)
-        self.engine = RoundEngine(self.terms)
         self._demand = demand
         self._signing = SigningKey(bytes.fromhex(keys["signing_secret"]))
         self._names = [m.name for m in self.terms.members]
         self._me = self._names.index(keys["name"])
+        self._masked = self.terms.reveal == "totals"
+        self.engine = (
+            MaskedSession(self.terms, self._me) if self._masked else RoundEngine(self.terms)
+        )
         self._peers = set(range(len(self._names))) - {self._me}
         self._digest = reference.agreement_digest(reference.canonical(self.terms))
         self._sockets = Sockets(table, keys["name"], keys["transport_secret"].encode())
@@ -171,18 +178,24 @@ class Member:
         self._answered: set[int] = set()
         self._owed = False
         self._hello_at = 0.0
-        self._releases: dict[int, dict[int, bytes]] = {}
-        self._values: dict[bytes, list[int]] = {}
+        #: Messages by exchange and sender. Exchange 0 is that of round 0, or of the mask keys.
+        self._boxes: dict[int, dict[int, Received]] = {}
         self._seals: dict[int, bytes] = {}
         self._complete: set[int] = set()
         self._newest: list[bytes] = []
         self._wait, self._sent_at = 0.1, 0.0
+        #: The closed exchanges.
         self.transcript: list[list[bytes]] = []
 
     # What it says
 
+    @property
+    def _round(self) -> int:
+        """The round of own messages: mask keys are in round 0, commitments after the last."""
+        return max(0, len(self.transcript) - self._masked)
+
     def _signed(self, kind: int, body: bytes) -> bytes:
-        key, number = bytes(self._signing.verify_key), len(self.transcript)
+        key, number = bytes(self._signing.verify_key), self._round
         payload = reference.payload(kind, key, self._digest, number, self.engine.chain_hash, body)
         return payload + self._signing.sign(reference.signed_text(payload)).signature
 
@@ -195,7 +208,7 @@ class Member:
         apart = [k for k, theirs in self._asked.items() if theirs != digest]
         echo = self._nonces[apart[0]] if apart else NO_NONCE
         self._asked = {k: self._asked[k] for k in apart[1:]}
-        recorded = sum(self._me in found for found in self._releases.values())
+        recorded = sum(self._me in found for found in self._boxes.values())
         ahead = [0 if k == self._me else self._ahead(k) for k in range(len(self._names))]
         self._owed, self._hello_at = False, time.monotonic()
         body = reference.hello_body(self._nonce, wants_reply, recorded, digest, echo, ahead)
@@ -205,19 +218,34 @@ class Member:
         return reference.nonce_digest([self._nonces[k] for k in range(len(self._names))])
 
     def _ahead(self, member: int) -> int:
-        """How many messages of a member are stored beyond the closed rounds."""
-        if self.engine.over:
+        """How many messages of a member are stored beyond the closed exchanges."""
+        if self._final:
             return int(member in self._seals)
         closed = len(self.transcript)
-        later = [n + 1 - closed for n, found in self._releases.items() if member in found]
+        later = [n + 1 - closed for n, found in self._boxes.items() if member in found]
         return max([0, *later])
 
-    def _release(self) -> None:
-        number = len(self.transcript)
-        values = self._demand(number, self.engine.market.now)
-        data = self._signed(RELEASE, reference.release_body(values))
-        self._values[data] = values
-        self._releases.setdefault(number, {})[self._me] = data
+    @property
+    def _final(self) -> bool:
+        """Whether only seals are left."""
+        settled = not isinstance(self.engine, MaskedSession) or self.engine.adds_up is not None
+        return self.engine.over and settled
+
+    def _contribute(self) -> None:
+        """The own message of this exchange."""
+        kind, body, proof = RELEASE, b"", b""
+        if isinstance(self.engine, MaskedSession) and not self.transcript:
+            kind, body = MASK_KEY, self.engine.announcement()
+        elif isinstance(self.engine, MaskedSession) and self.engine.over:
+            kind, (body, proof) = COMMITMENT, self.engine.commitment()
+        else:
+            values = self._demand(self._round, self.engine.market.now)
+            if isinstance(self.engine, MaskedSession):
+                values = self.engine.released(values)
+            body = reference.release_body(values)
+        data = self._signed(kind, body) + proof
+        own = Received(kind, self._me, self._round, self.engine.chain_hash, body, proof, data)
+        self._boxes.setdefault(len(self.transcript), {})[self._me] = own
         self._newest = [*self._newest, data][-2:]
         self._say(data)
 
@@ -228,21 +256,28 @@ class Member:
         until = time.monotonic() + seconds
         try:
             self._greet(until)
-            while not self.engine.over:
-                self._release()
+            while not self._final:
+                self._contribute()
                 self._until(until, lambda: len(self._present) == len(self._names))
                 self._close()
             self._seal(until)
         finally:
             self._sockets.close()
-        rounds = [reference.array([reference.binary(d) for d in row]) for row in self.transcript]
+        return b"sotto transcript 1\n" + reference.array(self._content())
+
+    def _content(self) -> list[bytes]:
+        """What a transcript holds, §11."""
+        exchanges = [reference.array(list(map(reference.binary, row))) for row in self.transcript]
         seals = [reference.binary(self._seals[k]) for k in range(len(self._names))]
-        content = [reference.binary(self._digest), reference.array(rounds), reference.array(seals)]
-        return b"sotto transcript 1\n" + reference.array(content)
+        content = [reference.binary(self._digest)]
+        if not self._masked:
+            return [*content, reference.array(exchanges), reference.array(seals)]
+        keys, *rounds, commitments = exchanges
+        return [*content, reference.array(rounds), reference.array(seals), keys, commitments]
 
     @property
-    def _present(self) -> dict[int, bytes]:
-        return self._releases.get(len(self.transcript), {})
+    def _present(self) -> dict[int, Received]:
+        return self._boxes.get(len(self.transcript), {})
 
     def _greet(self, until: float) -> None:
         self._hello(wants_reply=True)
@@ -256,8 +291,18 @@ class Member:
 
     def _close(self) -> None:
         row = [self._present[k] for k in range(len(self._names))]
-        self.engine.close([self._values[data] for data in row])
-        self.transcript.append(row)
+        bodies, engine = [one.body for one in row], self.engine
+        if row[0].kind == RELEASE:
+            values = [list(struct.unpack(f">{len(body) // 8}q", body)) for body in bodies]
+            if isinstance(engine, MaskedSession):
+                engine.close_masked(values)
+            else:
+                engine.close(values)
+        elif isinstance(engine, MaskedSession) and row[0].kind == MASK_KEY:
+            engine.pair(bodies)
+        elif isinstance(engine, MaskedSession):
+            engine.commit(bodies, [one.proof for one in row])
+        self.transcript.append([one.data for one in row])
 
     def _seal(self, until: float) -> None:
         first = self._signed(SEAL, b"\0")
@@ -290,6 +335,12 @@ class Member:
         if self._owed and time.monotonic() >= self._hello_at + 0.05:
             self._hello(wants_reply=self._answered < self._peers)
 
+    def claim(self, index: int) -> bytes:
+        """The file of a claim to one number, after a session with totals."""
+        assert isinstance(self.engine, MaskedSession)
+        text = self.engine.claim_text(index)
+        return text + self._signing.sign(text).signature
+
     # What it receives
 
     def _read(self, data: bytes) -> Received | None:
@@ -301,14 +352,23 @@ class Member:
         members = [m.signing_key for m in self.terms.members]
         if digest != self._digest or key not in members:
             return None
-        body = data[{0xC4: 113, 0xC5: 114, 0xC6: 116}[data[111]] : -64]
-        if reference.payload(kind, key, digest, number, chain_hash, body) != data[:-64]:
+        start, size = {
+            0xC4: (113, data[112]),
+            0xC5: (114, int.from_bytes(data[112:114], "big")),
+            0xC6: (116, int.from_bytes(data[112:116], "big")),
+        }[data[111]]
+        end = start + size
+        body, signature, proof = data[start:end], data[end : end + 64], data[end + 64 :]
+        if reference.payload(kind, key, digest, number, chain_hash, body) != data[:end]:
             return None
-        VerifyKey(key).verify(reference.signed_text(data[:-64]), data[-64:])
-        return Received(kind, members.index(key), number, chain_hash, body, data)
+        if bool(proof) != (kind == COMMITMENT):
+            return None
+        VerifyKey(key).verify(reference.signed_text(data[:end]), signature)
+        return Received(kind, members.index(key), number, chain_hash, body, proof, data)
 
     def _take(self, received: Received) -> None:
-        ahead = received.round - len(self.transcript)
+        exchange = received.round + self._masked - (received.kind == MASK_KEY)
+        ahead = exchange - len(self.transcript)
         if received.kind == HELLO:
             self._nonces[received.sender] = received.body[:16]
             if received.body[16] == 1:
@@ -320,14 +380,12 @@ class Member:
             for sender, body in list(self._unclear.items()):
                 if digest == body[21:53] or self._nonce == body[53:69]:
                     self._answered.add(sender)
-        elif received.kind == RELEASE and ahead in (0, 1):
-            values = struct.unpack(f">{len(received.body) // 8}q", received.body)
-            self._values[received.data] = list(values)
-            self._releases.setdefault(received.round, {}).setdefault(received.sender, received.data)
+        elif received.kind in CONTRIBUTIONS and ahead in (0, 1):
+            self._boxes.setdefault(exchange, {}).setdefault(received.sender, received)
         elif received.kind == SEAL and ahead in (0, 1):
             if received.body == b"\1":
                 self._complete.add(received.sender)
             else:
                 self._seals.setdefault(received.sender, received.data)
-        elif received.kind not in (RELEASE, SEAL):
+        elif received.kind not in (*CONTRIBUTIONS, SEAL):
             raise AssertionError(f"{self._names[received.sender]} stops: {received.body.hex()}")

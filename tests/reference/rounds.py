@@ -217,8 +217,8 @@ class RoundEngine:
         T = self.terms.rounds
         return T - (T + 1) // 2 if self.terms.mode == "exact" else 0
 
-    def close(self, rows: Rows) -> None:
-        """One more round."""
+    def close(self, rows: Rows, totals: list[int] | None = None) -> None:
+        """One more round. Where rows are masked, only their totals are read."""
         number = len(self.rounds)
         if self.noise is not None and number >= self.first_counted:
             for own, caps in zip(self.variance, self.caps, strict=True):
@@ -231,8 +231,9 @@ class RoundEngine:
             dual = math.fsum(p * c for p, c in money) + objective
             if self.best is None or dual < self.best[0]:
                 self.best = (dual, self.market.now)
-        self.market.move(rows)
-        self.rounds.append(rows)
+        read = rows if totals is None else [totals]
+        self.market.move(read)
+        self.rounds.append(read)
         self.path.append(self.market.now)
         self.chain_hash = reference.next_head(self.chain_hash, number, rows, self.market.now)
         self.caps = self._caps(rows)
@@ -248,7 +249,19 @@ class RoundEngine:
         proof, tolerance = self.certificate, self.terms.pricing.tolerance
         if proof is None or tolerance is None:
             return False
-        return bool(self.market.reader.exact) or proof.within(tolerance)
+        return bool(self.market.reader.exact) or proof.within(tolerance, self.net(proof.prices))
+
+    def net(self, y: list[float]) -> list[float]:
+        """Prices of whole capacities, less what a resource and its opposite share, §1."""
+        found, c = list(y), self.terms.capacity
+        names = [resource.name for resource in self.terms.resources]
+        for j, resource in enumerate(self.terms.resources):
+            if resource.opposite:
+                i = names.index(resource.opposite)
+                ratio = c[i] / c[j]
+                found[i] = max(y[i] - y[j] * ratio, 0.0)
+                found[j] = max(y[j] * ratio - y[i], 0.0) / ratio
+        return found
 
     @property
     def prices(self) -> list[float]:
@@ -295,7 +308,8 @@ class RoundEngine:
         proof, found = self.certificate, []
         if proof is None:
             return []
-        if not proof.gap <= (self.terms.pricing.trade_limit or 0.0) * math.fsum(proof.prices):
+        limit = (self.terms.pricing.trade_limit or 0.0) * math.fsum(self.net(proof.prices))
+        if not proof.gap <= limit:
             found.append("certificate")
         whole = sum(proof.weights) * self.terms.ticks
         chosen = [(i, w) for i, w in enumerate(proof.weights) if w]
@@ -306,25 +320,29 @@ class RoundEngine:
             found.append("excess")
         if any(price >= 1e15 / 8 for i, _ in chosen for price in self.path[i]):
             found.append("prices")
-        limit = (self.terms.pricing.trade_limit or 0.0) * math.fsum(proof.prices)
         if math.fsum(self.contradictions) > limit:
             found.append("answers")
         return found
 
     @property
     def contradictions(self) -> list[float]:
-        """Y of each member, §12, where each release can be read."""
+        """Y of each member, §12, where each release can be read; else one of the totals."""
         K, N, c = len(self.terms.members), self.terms.ticks, self.terms.capacity
         chosen = list(range(len(self.rounds)))
         if len(chosen) > 1000:
             chosen = chosen[:500] + chosen[-500:]
         y = [[price * c[j] for j, price in enumerate(self.path[i])] for i in chosen]
-        worth = [ordered(row) for row in y]
-        least = math.fsum(self.certificate.prices) if self.certificate else 0.0
+        worth, net = [ordered(row) for row in y], [ordered(self.net(row)) for row in y]
+        least = math.fsum(self.net(self.certificate.prices)) if self.certificate else 0.0
         gap = (self.terms.pricing.answer_gap or 0.0) / K
-        allowed = [gap * max(each, least) + 2.0 / N * each for each in worth]
+        rows = len(self.rounds[0]) if self.rounds else K
+        M = 1.0 if rows == K else float(K)
+        allowed = [
+            M * (gap * max(own, least) + 2.0 / N * each)
+            for own, each in zip(net, worth, strict=True)
+        ]
         found = []
-        for k in range(K):
+        for k in range(rows):
             x = [[-(n / N) for n in self.rounds[i][k][: self.m]] for i in chosen]
             arcs = [
                 [

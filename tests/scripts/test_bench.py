@@ -11,17 +11,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 
 from scripts.lab.bench import time_to_accuracy
 from scripts.lab.bench.__main__ import BENCHES, command_line
 from scripts.lab.bench.baselines.disropt_prices import best_in_hindsight, prices
 from scripts.lab.bench.baselines.mpi import Mpi, found
+from scripts.lab.bench.baselines.mpyc_lp import Mpyc, joint
 from scripts.lab.bench.measure.interleave import in_turns, plain, ratio, spread
 from scripts.lab.bench.measure.points import alone
 from scripts.lab.bench.measure.profile import COMPONENT_CALLS, PARTS
 from scripts.lab.bench.measure.sessions import prepared, session
 from scripts.lab.bench.measure.single_party import OFFLINE, Setting
 from scripts.lab.bench.measure.traffic import MESSAGES, Frames
+from scripts.lab.bench.rivals import QUICK, SIZES, whole
+from scripts.lab.bench.rivals import Size as RivalSize
 from scripts.lab.bench.rounds import Size, measure
 from scripts.lab.bench.scale_tables import page
 from scripts.lab.bench.solver import Size as ModelSize
@@ -81,11 +85,12 @@ def test_rounds_of_two_parties() -> None:
     """A session of two, its bare loop and its components give every figure as a number."""
     size = Size(2, rounds=1_500, turns=1, topologies=("relay",))
     [row] = plain(measure(size, 1, Mpi(sys.executable, False, False, ())))
-    assert set(row["parts"]) == set(PARTS)
+    assert set(row["cpu"]) == set(PARTS)
     assert row["rounds_per_second"]["median"] > 0.0
     assert row["over_bare"]["median"] > 0.0
-    assert row["parts"]["verify"]["median"] > 0.0
-    assert row["parts"]["ZeroMQ thread"]["median"] > 0.0
+    assert row["cpu"]["verify"]["median"] > 0.0
+    assert row["cpu"]["ZeroMQ thread"]["median"] > 0.0
+    assert row["wall"]["wire waits for peers"]["median"] > 0.0
     json.dumps(row, allow_nan=False)
 
 
@@ -116,6 +121,23 @@ def test_hindsight_finds_the_fastest_step() -> None:
 def test_hindsight_finds_no_step_where_none_suffices() -> None:
     """No step is exact after three rounds."""
     assert best_in_hindsight(draw(2, parties=3), (1e-12,), limit=3)[1e-12].rounds is None
+
+
+@pytest.mark.parametrize("size", [*SIZES, *QUICK])
+def test_rivals_solve_the_problem_of_the_session(size: RivalSize) -> None:
+    """The tableau for MPyC has whole numbers only, and the optimum of all companies together."""
+    instance = whole(1, size)
+    problem = joint(instance)
+    for numbers in (problem.cost, problem.rows, problem.limit):
+        assert (numbers == np.rint(numbers)).all()
+    assert (problem.limit >= 0.0).all()
+    best = linprog(-problem.cost, A_ub=problem.rows, b_ub=problem.limit)
+    assert -best.fun == pytest.approx(central(instance).utility, rel=1e-9)
+
+
+def test_a_missing_rival_is_named(tmp_path: Path) -> None:
+    """Without a clone of MPyC the benchmark says where it looked."""
+    assert str(tmp_path) in Mpyc(tmp_path, sys.executable).missing()
 
 
 MPI = found(os.environ.get("MPI_PYTHON", sys.executable))

@@ -1,6 +1,7 @@
 """The distribution: the wheel, and the source that it is built from."""
 
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -12,10 +13,12 @@ from pathlib import Path
 import pytest
 
 from protocol import __version__
+from scripts.lab.release.build import build
 from tests.support import ROOT
 from tests.support.commands import run_command
 from tests.support.wait import LIMIT
 
+TIME = 1_700_000_000
 PROGRAMS = ("coordinator", "party", "protocol")
 
 
@@ -23,12 +26,25 @@ PROGRAMS = ("coordinator", "party", "protocol")
 def distribution(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The source distribution, and the wheel that is built from it alone."""
     folder = tmp_path_factory.mktemp("dist")
-    built = subprocess.run(
-        [sys.executable, "-m", "build", "--outdir", folder, ROOT],
-        capture_output=True, text=True, timeout=LIMIT,
-    )  # fmt: skip
-    assert built.returncode == 0, built.stdout + built.stderr
-    return {path.suffix: path for path in folder.iterdir()}
+    return {path.suffix: path for path in build(ROOT, folder, TIME)}
+
+
+def test_two_builds_have_equal_bytes(distribution: dict[str, Path], tmp_path: Path) -> None:
+    """Another folder, another umask, and files of another age give the same wheel and source."""
+    source = tmp_path / "elsewhere"
+    left_out = ".venv*", ".git", "*.egg-info", "__pycache__", ".*_cache", "build"
+    before = os.umask(0o077)
+    try:
+        shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns(*left_out))
+        for path in source.rglob("*.py"):
+            path.chmod(0o600)
+            os.utime(path, (TIME + 86_400, TIME + 86_400))
+        again = build(source, tmp_path / "again", TIME)
+    finally:
+        os.umask(before)
+    assert len(again) == 2
+    for path in again:
+        assert path.read_bytes() == distribution[path.suffix].read_bytes(), path.name
 
 
 def test_distributions_have_the_names_of_an_index(distribution: dict[str, Path]) -> None:
@@ -52,6 +68,15 @@ def test_the_wheel_has_the_programs_and_nothing_else(distribution: dict[str, Pat
     }
     assert found == expected
     assert "protocol/report/style.css" in found
+
+
+def test_installing_the_wheel_gives_the_commands(distribution: dict[str, Path]) -> None:
+    """The wheel tells pip and pipx which programs to put into the path."""
+    with zipfile.ZipFile(distribution[".whl"]) as wheel:
+        [name] = [name for name in wheel.namelist() if name.endswith("/entry_points.txt")]
+        lines = wheel.read(name).decode().split()
+    assert lines[0] == "[console_scripts]"
+    assert [line for line in lines if line in PROGRAMS] == list(PROGRAMS)
 
 
 def test_the_source_has_what_its_tests_need(distribution: dict[str, Path]) -> None:

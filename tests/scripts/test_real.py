@@ -30,14 +30,27 @@ def test_the_page_has_a_line_for_each() -> None:
         "dual_gap_weighted": 0.0012,
         "certificate": 0.002,
         "quota_loss": None,
+        "certificate_part": 0.0001,
+        "obstacles": [],
+        "beyond": 0.0,
     }
     rows: dict[str, dict[str, Any]] = {
         "set small": {"resources": 3, "columns": 60, "brought": True, **found},
+        "default small": {"resources": 3, "rounds": 162, **found},
+        "default drawn 50 1": {
+            "resources": 50,
+            "rounds": 350,
+            **found,
+            "obstacles": ["certificate"],
+            "quota_loss": 0.001,
+        },
         "kind whole 3 1": {**found, "quota_loss": 0.01},
         "kind whole 3 2": {**found, "quota_loss": 0.03},
         "band totals 8 0.5 1": {"noise": 1.5, "own": 0.3, "placebo": 0.4},
     }
     text = page(rows)
     assert "| `small` | 4 | 3 | 60 | yes | 30 | 0.12 % | 0.2 % | – | 1 | 0 |" in text
+    assert "| `small` | 3 | 30 | 162 | yes | 0.01 % | – | 1 | 0 % |" in text
+    assert "| `drawn 50 1` | 50 | 30 | 350 | certificate | 0.01 % | 0.1 % | 1 | 0 % |" in text
     assert "| whole | 3 | 2 | 30 | 2 % | 3 % | 2 |" in text
     assert "| totals | 8 | 0.5 | 1.5 | 30 % | 40 % | 25 % |" in text

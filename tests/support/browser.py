@@ -164,6 +164,24 @@ class Browser:
             raise RuntimeError(answer["exceptionDetails"]["text"])
         return answer["result"].get("value")
 
+    def settled(self, expression: str) -> Any:
+        """The value of a promise on the page, once it is there."""
+        how = {"returnByValue": True, "awaitPromise": True}
+        answer = self.call("Runtime.evaluate", expression=expression, **how)
+        if "exceptionDetails" in answer:
+            raise RuntimeError(json.dumps(answer["exceptionDetails"])[:2000])
+        return answer["result"].get("value")
+
+    @contextmanager
+    def in_colours(self, scheme: str) -> Iterator[None]:
+        """Show pages to a reader who has chosen `light` or `dark`."""
+        choice = [{"name": "prefers-color-scheme", "value": scheme}]
+        self.call("Emulation.setEmulatedMedia", features=choice)
+        try:
+            yield
+        finally:
+            self.call("Emulation.setEmulatedMedia", features=[])
+
     def outside(self) -> list[str]:
         """Elements that stick out of the window to the right."""
         found: list[str] = self.measure(_OUTSIDE)

@@ -2,10 +2,10 @@
 
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from scripts.lab.common.local_session import environment
+from scripts.lab.common.local_session import environment as session_environment
 from tests.support import ROOT
 from tests.support.wait import LIMIT
 
@@ -16,12 +16,16 @@ def run_command(
     folder: Path = ROOT,
     check: bool = False,
     seconds: float = LIMIT,
+    environment: Mapping[str, str] | None = None,
 ) -> "subprocess.CompletedProcess[str]":
-    """Run a command in `folder` for at most `seconds`. With `check`, raise if it fails."""
+    """Run a command in `folder` for at most `seconds`. With `check`, raise if it fails.
+
+    Its environment is that of a session, unless another one is given.
+    """
     return subprocess.run(
         [str(word) for word in command],
         cwd=folder,
-        env=environment(),
+        env=session_environment() if environment is None else environment,
         capture_output=True,
         text=True,
         timeout=seconds,

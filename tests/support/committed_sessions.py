@@ -1,4 +1,7 @@
-"""Sessions with commitments in one process: real gates, ledgers and signatures, random answers."""
+"""Sessions with claims in one process: real gates, ledgers and signatures, random answers.
+
+Without noise they end with commitments.
+"""
 
 import random
 from collections.abc import Callable, Sequence
@@ -11,6 +14,7 @@ import numpy as np
 from party.ledger.session_ledger import Ledger
 from party.model.best_response import Answer, Subproblem
 from party.release.gate import Gate
+from party.release.noise import Noise
 from protocol.agreement.model import Agreement
 from protocol.numeric import Floats
 from protocol.outcome.outcome import Outcome, outcome
@@ -47,16 +51,22 @@ class CommittedSession:
     transcript: Transcript
 
     def sealed(self) -> Outcome:
-        """Commit and seal as agreed; the ledgers hold everything."""
-        commitments = tuple(gate.release(self.over) for gate in self.gates)
-        return self.sealed_with(commitments)
+        """Commit if that is agreed, and seal; the ledgers hold everything."""
+        if not self.agreement.commits:
+            return self._sealed(self.over, ())
+        return self.sealed_with(tuple(gate.release(self.over) for gate in self.gates))
 
     def sealed_with(
         self, commitments: tuple[Signed, ...], besides: Sequence[Ledger] = ()
     ) -> Outcome:
         """Seal these commitments. All ledgers hold the seals, `besides` these."""
-        engine, names = RoundEngine(self.agreement), [m.name for m in self.agreement.members]
-        state = engine.commit(self.over, commitments_in(commitments))
+        state = RoundEngine(self.agreement).commit(self.over, commitments_in(commitments))
+        return self._sealed(state, commitments, besides)
+
+    def _sealed(
+        self, state: RoundState, commitments: tuple[Signed, ...], besides: Sequence[Ledger] = ()
+    ) -> Outcome:
+        names = [m.name for m in self.agreement.members]
         seals = tuple(
             sign(
                 Seal(
@@ -70,7 +80,8 @@ class CommittedSession:
             for name in names
         )
         for ledger in (one for one in self.ledgers if one not in besides):
-            ledger.record_commitments(commitments)
+            if commitments:
+                ledger.record_commitments(commitments)
             ledger.record_seals(seals)
         past = self.transcript
         self.transcript = Transcript(past.rounds, seals, past.keys, commitments)
@@ -84,6 +95,7 @@ def play_until_over(
     *,
     wanted: Fraction | None = None,
     lies: dict[str, int] | None = None,
+    noise: Noise | None = None,
 ) -> CommittedSession:
     """All rounds of a session. With a folder its ledgers are files there.
 
@@ -96,7 +108,7 @@ def play_until_over(
         Ledger(folder / f"{name}.ledger", agreement, name) if folder else in_memory(agreement, name)
         for name in names
     ]
-    noise = Shift(*[0] * agreement.width)
+    noise = noise or Shift(*[0] * agreement.width)
     gates = [
         Gate(
             agreement,

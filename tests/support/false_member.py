@@ -7,9 +7,10 @@ Never give it real data.
 import hashlib
 import runpy
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from party.driver import Driver
 from party.release import commitments
 from protocol.commitment.group import IDENTITY, VALUE_BASE, add
 from protocol.rounds import RoundState
@@ -40,6 +41,35 @@ def _changed(change: Callable[[Commitment], Message]) -> None:
     commitments.Commitments.message = lying  # type: ignore[method-assign]
 
 
+def _instead(answer: Callable[[Driver, Signed], list[Signed]]) -> None:
+    """Withhold the own commitments, and answer each of another member with this."""
+    respond, receive = Driver._respond, Driver.receive
+
+    def silent(self: Driver) -> Iterable[Signed]:
+        if self._due is not None and self._due[0].uncommitted:
+            self._due = None
+            return ()
+        return respond(self)
+
+    def answering(self: Driver, signed: Signed, now: float) -> list[Signed]:
+        theirs = isinstance(signed.message, Commitment) and bool(signed.message.proof)
+        return receive(self, signed, now) + (answer(self, signed) if theirs else [])
+
+    Driver._respond = silent  # type: ignore[method-assign]
+    Driver.receive = answering  # type: ignore[method-assign]
+
+
+def _copies(of: str = "party2") -> Callable[[Driver, Signed], list[Signed]]:
+    """Points and proof of another member, under the own signature."""
+
+    def copied(driver: Driver, theirs: Signed) -> list[Signed]:
+        if theirs.message.sender != of:
+            return []
+        return [driver._gate._pack(replace(theirs.message, sender=driver._gate._member))]
+
+    return copied
+
+
 def _with_proof(message: Commitment, proof: bytes) -> Commitment:
     return replace(message, proof=proof, proof_hash=hashlib.sha256(proof).digest())
 
@@ -59,6 +89,10 @@ LIES: dict[str, Callable[[], None]] = {
         lambda m: _with_proof(m, m.proof[:128] + bytes(len(m.proof) - 128))
     ),
     "no-proof": lambda: _changed(lambda m: replace(m, proof=b"")),
+    "withheld": lambda: _instead(lambda *_: []),
+    "copied": lambda: _instead(_copies()),
+    "replayed": lambda: _instead(lambda _, theirs: [theirs] * 3),
+    "another session": lambda: _changed(lambda m: replace(m, chain_hash=bytes(32))),
     "swapped": lambda: _changed(lambda m: replace(m, points=m.points[::-1])),
 }
 

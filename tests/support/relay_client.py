@@ -9,6 +9,7 @@ import zmq
 
 from party import keys as identity
 from protocol.agreement.address import address
+from protocol.runtime.presence import MARK
 from protocol.wire.codec import pack
 from protocol.wire.framing import Batches
 from protocol.wire.messages import Hello, Release
@@ -42,7 +43,9 @@ def recording(session: RunningSession, name: str = "party2") -> Iterator[list[by
             subscriber.connect(address(session.agreement.transport.coordinator, 1))
             while not over.is_set():
                 if subscriber.poll(50):
-                    received.extend(Batches(session.agreement).messages(subscriber.recv()))
+                    frame = subscriber.recv()
+                    if frame[:1] != MARK:
+                        received.extend(Batches(session.agreement).messages(frame))
 
     thread = threading.Thread(target=listen)
     thread.start()

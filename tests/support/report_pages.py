@@ -28,6 +28,7 @@ from protocol.agreement.schema import TICKS
 from protocol.outcome.outcome import Outcome, outcome
 from protocol.privacy.accountant import PrivacyCost
 from protocol.report.public import public_page
+from protocol.wire.transcript import Transcript
 from scripts.lab.common.agreements import agreement_table, drawn
 from scripts.lab.common.instances import Instance
 from tests.support import ROOT
@@ -188,7 +189,7 @@ SEEN = """(() => {
 
 
 @cache
-def certain() -> Played:
+def certain_session() -> tuple[Agreement, Instance, Transcript]:
     """A session without noise that ended by itself, in a currency, with endowments of its own."""
     chosen = options("--mode", "exact", "--no-demands", parties=3, rounds=150)
     instance = drawn(chosen)
@@ -200,7 +201,14 @@ def certain() -> Played:
     agreement = from_table(terms)
     with players(agreement, instance.subproblems(), chosen.seed) as members:
         run(members)
-        known = outcome(agreement, members[0].ledger.transcript())
+        return agreement, instance, members[0].ledger.transcript()
+
+
+@cache
+def certain() -> Played:
+    """The outcome of that session, for its first member."""
+    agreement, instance, transcript = certain_session()
+    known = outcome(agreement, transcript)
     return Played(known, instance.data[0], settle(instance.data[0], known, "party1"))
 
 

@@ -54,6 +54,9 @@ from tests.support.simulated_party import (
 )
 
 PATIENCE_SECONDS = 3.0
+WAITS_SECONDS = (1.0, 3.0, 9.0)
+"""How long a process waits for people: less than patience, as long, and longer."""
+
 CHAOS_SECONDS = 5.0
 CALM_SECONDS = 60.0
 
@@ -258,6 +261,7 @@ class SimulatedNetwork:
                 gate=gate,
                 ledger=cast(Ledger, party.disk),
                 now=party.clock(self.now),
+                wait=WAITS_SECONDS[(self.seed + party.life) % len(WAITS_SECONDS)],
             )
         except BadLedger as error:
             self._repair(party, error)
@@ -559,7 +563,11 @@ class SimulatedNetwork:
 
 def silent(error: SottoError | None) -> str:
     """The member that an error names as silent, if it names exactly one."""
-    patterns = r"nothing from '(\w+)' for ", r".* no valid commitments of '(\w+)'\."
+    patterns = (
+        r"nothing from '(\w+)' for ",
+        r"the first round did not close within .*: waited for '(\w+)'\.",
+        r".* no valid commitments of '(\w+)'\.",
+    )
     found = next(filter(None, (re.match(pattern, str(error)) for pattern in patterns)), None)
     return found[1] if found and isinstance(error, Unavailable) else ""
 

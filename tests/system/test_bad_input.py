@@ -84,8 +84,12 @@ def test_a_name_that_no_agreement_accepts_gets_no_keys(tmp_path: Path, name: str
 
 
 def test_keygen_writes_a_member_file(tmp_path: Path) -> None:
-    """The file for the convener is TOML with the member's name."""
-    assert run_command("party", "keygen", "acme-2.eu", "--dir", tmp_path)[0] == 0
+    """The file for the convener is TOML with the member's name; every file is named."""
+    code, output = run_command("party", "keygen", "acme-2.eu", "--dir", tmp_path)
+    assert code == 0
+    assert [line.partition(": ")[0] for line in output.splitlines()] == [
+        str(tmp_path / f"acme-2.eu.{kind}") for kind in ("key", "budget", "member.toml")
+    ]
     table = tomllib.loads((tmp_path / "acme-2.eu.member.toml").read_text())
     assert table["member"][0]["name"] == "acme-2.eu"
     code, output = run_command("party", "keygen", "acme", "--dir", tmp_path / "none")

@@ -21,12 +21,13 @@ import yaml
 from scripts.lab.common.ports import reserve
 from tests.support import ROOT
 from tests.support.commands import run_command
-from tests.support.wait import LIMIT
+from tests.support.wait import LIMIT, until
 
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 MESH: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.mesh.yml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
-PARTIES = [name for name in SERVICES if name != "coordinator"]
+PARTIES = [name for name in SERVICES if name.startswith("party")]
+RECIPIENTS = ["office", "depot"]
 MEMBERS_MISSING = 20
 
 
@@ -44,13 +45,14 @@ class Machine:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         first = reserve(2)  # a relay uses two ports
         self._hosts = dict.fromkeys(SERVICES, f"tcp://127.0.0.1:{first}")
+        self._pages = {service: str(reserve(1)) for service in SERVICES}
 
     def place(self, service: str, inside: str) -> Path:
         return self._folder / volumes(service)[inside]
 
     def start(self, service: str, **settings: str) -> None:
         for inside in volumes(service):
-            self.place(service, inside).mkdir(exist_ok=True)
+            self.place(service, inside).mkdir(parents=True, exist_ok=True)
             link = self._root(service) / inside[1:]
             link.parent.mkdir(parents=True, exist_ok=True)
             if not link.exists():
@@ -78,20 +80,34 @@ class Machine:
                 continue
             filled = re.sub(r"\$\{(\w+):-([^}]*)\}", lambda m: settings.get(m[1], str(m[2])), value)
             environment[key] = re.sub(r"tcp://(\w+):\d+", lambda m: self._hosts[m[1]], filled)
-        return environment
+        return environment | {"PAGE": self._pages[service]}
 
     def _root(self, service: str) -> Path:
         """The root of the service's file system, as far as it has volumes."""
         return self._folder / "roots" / service
 
+    def ask(self, service: str, what: str) -> str:
+        """What the service answers to a health check or a monitor; empty if it does not."""
+        command = ["scripts/compose", "ask", what]
+        return run_command(command, environment=self._environment(service, {})).stdout
+
+    def kill(self, service: str) -> None:
+        """End a service and all that it has started, as if its machine had stopped."""
+        process = self._processes[service]
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
     def wait(self) -> dict[str, int]:
         """The exit codes of all services, once they have ended."""
         return {service: process.wait(LIMIT) for service, process in self._processes.items()}
 
-    def up(self) -> None:
-        """Start every service; all must end by themselves with 0."""
+    def start_all(self, **settings: str) -> None:
         for service in SERVICES:
-            self.start(service, ROUNDS="4", LIMIT=str(int(LIMIT)))
+            self.start(service, LIMIT=str(int(LIMIT)), **settings)
+
+    def up(self, **settings: str) -> None:
+        """Start every service; all must end by themselves with 0."""
+        self.start_all(**settings)
         assert self.wait() == dict.fromkeys(SERVICES, 0), self.logs()
 
     def stop(self) -> None:
@@ -107,8 +123,12 @@ class Machine:
                 process.wait()
 
     def results(self) -> list[dict[str, Any]]:
-        files = (self.place(party, "/private") / "out" / "result.json" for party in PARTIES)
+        files = (self.place(party, "/results") / "result.json" for party in PARTIES)
         return [json.loads(file.read_text()) for file in files]
+
+    def settlement(self, recipient: str) -> dict[str, Any]:
+        figures = self.place(recipient, "/results") / "settlement.json"
+        return dict(json.loads(figures.read_text()))
 
     def logs(self) -> str:
         return "\n".join(f"== {s}\n{self._log(s).read_text()}" for s in self._processes)
@@ -126,14 +146,63 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
 
 
 @pytest.mark.timeout(900)
-def test_the_services_finish_a_session(machine: Machine) -> None:
-    """All end with 0 and the parties agree; started again, they find the session finished."""
-    machine.up()
+def test_the_services_finish_and_settle_an_exact_session(machine: Machine) -> None:
+    """All end with 0 and leave everything on the host; started again, they repeat nothing.
+
+    A party that is killed is missing for monitors, too, and resumes.
+    A service with other settings reports the difference, and the agreement stays.
+    """
+    machine.start_all()
+    last = PARTIES[-1]
+    until((machine.place(last, f"/sent/{last}") / f"{last}.member.toml").exists, "its file is sent")
+    machine.kill(last)
+    for service in ("coordinator", PARTIES[0]):
+        until(
+            lambda name=service: (
+                f'sotto_member_here{{member="{last}"}} 0'  # type: ignore[misc]
+                in machine.ask(name, "metrics")
+            ),
+            "a monitor reads who is missing",
+        )
+        health = json.loads(machine.ask(service, "healthz"))
+        assert (health["status"], health["over"]) == ("ok", False)
+    machine.start(last, LIMIT=str(int(LIMIT)))
+    assert machine.wait() == dict.fromkeys(SERVICES, 0), machine.logs()
     results = machine.results()
-    assert {result["rounds"] for result in results} == {4}
     assert len({result["head"] for result in results}) == 1
-    machine.up()
+    assert {result["trade"]["obstacles"] == [] for result in results} == {True}
+    paid, allowed = map(machine.settlement, RECIPIENTS)
+    for party, result in zip(PARTIES, results, strict=True):
+        assert abs(float(paid["payments"][party]) - result["private"]["payment"]) <= 0.01
+        for resource, own in zip(result["resources"], result["private"]["quota"], strict=True):
+            assert allowed["quotas"][resource][party] == pytest.approx(own, rel=1e-5)
+    assert paid["balanced"]
+    assert paid["quotas"] == allowed["payments"] == {}
+    public = machine.place("coordinator", "/results")
+    assert {file.name for file in public.iterdir()} == {
+        *("agreement.toml", "session.transcript", "session.html")
+    }
+    for party in PARTIES:
+        folder = machine.place(party, "/results")
+        assert len(list(folder.glob("example-*.claim"))) == len(results[0]["resources"]) + 1
+        assert {file.stat().st_mode & 0o077 for file in folder.iterdir()} == {0}
+    machine.up(ROUNDS="9")
     assert machine.results() == results
+    logs = machine.logs()
+    assert "--rounds 9 is not what was agreed" in logs
+    assert logs.count("all parties are done: the session is finished") == 2
+
+
+@pytest.mark.timeout(900)
+def test_the_services_settle_a_session_with_noise(machine: Machine) -> None:
+    """With EPSILON the agreement has noise, and the settlement says what it could not check."""
+    machine.up(EPSILON="8", ROUNDS="4")
+    assert {result["rounds"] for result in machine.results()} == {4}
+    paid = machine.settlement("office")
+    assert paid["balanced"]
+    assert paid["unchecked"]
+    agreement = (machine.place("coordinator", "/results") / "agreement.toml").read_text()
+    assert 'mode = "private"' in agreement
 
 
 def test_no_service_waits_forever(machine: Machine) -> None:
@@ -144,14 +213,30 @@ def test_no_service_waits_forever(machine: Machine) -> None:
 
 
 def test_each_service_has_a_volume_that_no_other_can_see() -> None:
-    """A private volume is mounted once; a party also sees the agreement and what it sends."""
+    """Private volumes and folders of results are mounted once. Those who receive claims, and the
+    coordinator, see what parties send and cannot change it."""
     assert len(PARTIES) == 5
-    for number, party in enumerate(PARTIES, 1):
-        own = {"/private": party, f"/sent/{party}": f"sent{number}"}
-        assert volumes(party) == {**own, "/agreed": "agreed"}
-        assert volumes(party, written=True) == own
-    assert volumes("coordinator", written=True) == {"/private": "coordinator", "/agreed": "agreed"}
-    assert {f"/sent/{party}" for party in PARTIES} <= volumes("coordinator").keys()
+    sent = {party: f"sent{number}" for number, party in enumerate(PARTIES, 1)}
+    sent |= {name: f"sent-{name}" for name in RECIPIENTS}
+    for name, outgoing in sent.items():
+        own = {"/private": name, "/results": f"./results/{name}", f"/sent/{name}": outgoing}
+        assert volumes(name, written=True) == own
+        seen = {**own, "/agreed": "agreed"}
+        if name in RECIPIENTS:
+            seen |= {f"/sent/{party}": sent[party] for party in PARTIES}
+        assert volumes(name) == seen
+    assert volumes("coordinator", written=True) == {
+        "/private": "coordinator", "/agreed": "agreed", "/results": "./results/coordinator"
+    }  # fmt: skip
+    assert {f"/sent/{name}" for name in sent} <= volumes("coordinator").keys()
+
+
+def test_folders_of_results_are_in_a_clone_and_stay_empty_there() -> None:
+    """Docker would make missing ones as root, and no result may reach the repository."""
+    for service in SERVICES:
+        folder = ROOT / volumes(service)["/results"]
+        assert (folder / ".gitignore").read_text().splitlines()[-2:] == ["*", "!.gitignore"]
+        assert not reaches(folder / "result.json")
 
 
 def test_through_the_relay_no_party_can_reach_another() -> None:
@@ -162,19 +247,10 @@ def test_through_the_relay_no_party_can_reach_another() -> None:
         n for names in networks for n in names
     )
     assert {service["networks"][0] for service in MESH["services"].values()} == {"mesh"}
-    assert MESH["services"].keys() == SERVICES.keys()
+    assert list(MESH["services"]) == ["coordinator", *PARTIES]
     for network in (*COMPOSE["networks"].values(), *MESH["networks"].values()):
         assert network == {"internal": True}
-
-
-def test_late_settings_are_reported(machine: Machine) -> None:
-    """The agreement stays, and a service with other settings reports the difference."""
-    machine.up()
-    machine.start("coordinator", ROUNDS="9", LIMIT=str(int(LIMIT)))
-    assert machine.wait()["coordinator"] == 0
-    logs = machine.logs()
-    assert "ROUNDS=9 EPSILON=1 PACE=0.1 REVEAL=totals TOPOLOGY=relay is not what was agreed" in logs
-    assert logs.count("all parties are done: the session is finished") == 2
+    assert {SERVICES[name]["network_mode"] for name in RECIPIENTS} == {"none"}
 
 
 def test_every_party_runs_as_itself() -> None:
@@ -182,6 +258,8 @@ def test_every_party_runs_as_itself() -> None:
     for party in PARTIES:
         assert SERVICES[party]["command"] == ["scripts/compose", "party", party]
         assert SERVICES[party]["environment"]["ADDRESS"].startswith(f"tcp://{party}:")
+    for name in RECIPIENTS:
+        assert SERVICES[name]["command"] == ["scripts/compose", "settle", name]
     for service in SERVICES.values():
         assert service["environment"]["PARTIES"].split() == PARTIES
 
@@ -219,7 +297,7 @@ def test_the_image_holds_all_that_its_commands_load() -> None:
     """Every module of this project that `scripts/compose` loads reaches the builder."""
     lines = [
         "import sys, scripts.lab.common.workspace, scripts.lab.common.instances",
-        "import party.__main__, coordinator.__main__",
+        "import party.__main__, coordinator.__main__, party.claim_file, protocol.settle_command",
     ]
     lines += ["print(*(getattr(m, '__file__', None) or '' for m in sys.modules.values()))"]
     done = run_command([sys.executable, "-c", "\n".join(lines)], check=True)

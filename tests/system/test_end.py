@@ -13,7 +13,7 @@ import pytest
 
 from party import keys
 from party.ledger.session_ledger import Ledger
-from protocol.errors import BadLedger, Equivocation, Unavailable, Unsealed
+from protocol.errors import BadData, BadLedger, Equivocation, Unavailable, Unsealed
 from protocol.rounds import RoundEngine
 from protocol.wire.codec import Reader
 from protocol.wire.messages import Release
@@ -146,7 +146,7 @@ def test_party_result_writes_the_files_again_without_network(
         assert "not sealed" in (tmp_path / "unsealed" / "report.html").read_text()
         stands = result(session, "party3", tmp_path / "stands")
         assert stands.returncode == Unavailable.exit_code
-        assert "is at round 11 of 12" in stands.stderr
+        assert "has closed 11 of 12 rounds" in stands.stderr
         for name in ("party1", "party3"):
             session.start_party(name)
         session.wait(LIMIT)
@@ -157,6 +157,18 @@ def test_party_result_writes_the_files_again_without_network(
             before = (out_of(session, "party1") / file).read_bytes()
             assert (tmp_path / "again" / file).read_bytes() == before, file
         assert "all members agree on chain hash" in again.stdout
+        model = session.folder / "party1" / "model.npz"
+        model.write_bytes((session.folder / "party2" / "model.npz").read_bytes())
+        other = result(session, "party1", tmp_path / "other")
+        assert other.returncode == BadData.exit_code
+        assert "was played with another model than this one" in other.stderr
+        assert not (tmp_path / "other").exists()
+        session.start_party("party1")
+        assert ended(session, "party1") == [BadData.exit_code]
+        assert "was played with another model than this one" in session.stderr("party1")
+        for file in FILES:
+            before = (tmp_path / "again" / file).read_bytes()
+            assert (out_of(session, "party1") / file).read_bytes() == before, file
 
 
 def test_party_result_of_an_unknown_session_is_refused(tmp_path: Path) -> None:
@@ -205,7 +217,7 @@ def test_a_member_that_was_absent_at_a_halt_gets_the_evidence(tmp_path: Path) ->
             for data in two_releases(session, "party3"):
                 mouth.send(data)
             assert ended(session, "party1") == [Equivocation.exit_code]
-        accused = "'party3' signed two different messages for round 0"
+        accused = "'party3' signed two different messages for round 1"
         assert accused in session.stderr("party1")
         assert "the evidence cannot be written" in session.stderr("party1")
         session.start_party("party2")

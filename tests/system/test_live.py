@@ -21,12 +21,13 @@ import pytest
 from coordinator.collector import RoundCollector
 from coordinator.live_page import LivePage
 from coordinator.progress import SessionProgress
+from party.ui.console import ProgressView
 from protocol.agreement.model import Agreement
 from protocol.errors import BadCommand
 from protocol.report.format import figure
 from protocol.report.live import Live
 from protocol.report.live_sections import POINTS, SENTENCES, Trail
-from protocol.rounds import RoundEngine, RoundState, overrun
+from protocol.rounds import RoundEngine, RoundState, numbers, overrun
 from protocol.runtime.page_server import READERS, PageServer
 from protocol.wire.messages import MAX_ROUND, Signed
 from protocol.wire.transcript import Transcript
@@ -71,7 +72,7 @@ def rounds_with_excess() -> tuple[Agreement, tuple[RoundState, ...], tuple[Any, 
 def close_rounds(live: Live, first: int, last: int) -> None:
     """Close these rounds of `rounds_with_excess` on the page."""
     agreement, positions, rounds = rounds_with_excess()
-    live.here(m.name for m in agreement.members)
+    live.presence((m.name for m in agreement.members), {})
     for number in range(first, last):
         live.closed(number + 1, overrun(agreement, rounds[number]), positions[number + 1])
 
@@ -134,8 +135,9 @@ def test_page_follows_the_session(browser: Browser, width: int, mobile: bool) ->
         asked = browser.visit(window.address, width=width, height=844, mobile=mobile)
         until(shows(browser, "Waiting for ada, ben and cyd."), "the page says who is missing")
         browser.measure("window.kept = 1")
-        live.here(["ada"])
-        until(shows(browser, "Waiting for ben and cyd."), "the page says who is here")
+        live.presence(["ada"], {"ben": "not here yet", "cyd": "away since 17:00"})
+        text = "Waiting for ben (not here yet) and cyd (away since 17:00)."
+        until(shows(browser, text), "the page says who is here and who has left")
         assert count_elements(browser, ".people .here") == 1
         assert count_elements(browser, ".people .away") == 2
         close_rounds(live, 0, 6)
@@ -328,6 +330,65 @@ def test_trail_has_a_fixed_size(count: int) -> None:
     assert len(values) <= POINTS + 1
     means = [np.mean(range(i, min(i + trail.each, count))) for i in range(0, count, trail.each)]
     assert values == pytest.approx(means)
+
+
+def test_a_wait_that_is_over_is_no_longer_shown() -> None:
+    """The page and the health check forget it; another trouble stays until a round closes."""
+    live = Live(make_agreement())
+
+    def trouble() -> str:
+        return str(json.loads(live.health()[1])["trouble"])
+
+    live.lasting_trouble("waiting for ben")
+    assert trouble() == "waiting for ben"
+    live.lasting_trouble("")
+    assert trouble() == ""
+    live.trouble("the rounds pass faster")
+    live.lasting_trouble("")
+    assert trouble() == "the rounds pass faster"
+
+
+def test_rounds_are_counted_alike_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
+    """After two rounds the party's log, the convener's log, page, health and metrics say two."""
+    agreement = make_agreement(rounds=9)
+    transcript, states = play(agreement)
+    collector, lines = RoundCollector(agreement), list[str]()
+    progress = SessionProgress(agreement, collector, lines.append, 0.0)
+    live = Live(agreement)
+    for state, releases in zip(states[1:3], transcript.rounds, strict=False):
+        for signed in releases:
+            found = collector.collect(signed, 0.0)
+            progress.add(signed.message, signed.message.sender, found, 0.0)
+        live.closed(state.round, overrun(agreement, numbers(releases)), state)
+        ProgressView(agreement).round(state, releases)
+    assert capsys.readouterr().err.splitlines()[-1].startswith("round 2 of 9")
+    assert lines[-1].startswith("round 2 of 9")
+    assert "Round 2 is closed" in live.page()
+    assert json.loads(live.health()[1])["rounds_closed"] == 2
+    assert "\nsotto_rounds_closed 2\n" in live.metrics()
+
+
+def test_metrics_are_in_the_format_of_prometheus() -> None:
+    """Each metric has its help and its kind before its values, and its name is unique."""
+    agreement = make_agreement(rounds=9)
+    transcript, states = play(agreement)
+    live = Live(agreement)
+    live.presence(["ada"], {"ben": "away since 17:00"})
+    live.closed(1, overrun(agreement, numbers(transcript.rounds[0])), states[1])
+    *lines, last = live.metrics().split("\n")
+    assert last == ""
+    described: list[str] = []
+    for line in lines:
+        if line.startswith("# HELP "):
+            described.append(line.split()[2])
+        elif line.startswith("# TYPE "):
+            assert line == f"# TYPE {described[-1]} gauge"
+        else:
+            found = re.fullmatch(r'(\w+)(?:\{\w+="[\w.-]+"\})? (-?[\d.e+-]+)', line)
+            assert found is not None, line
+            assert found[1] == described[-1]
+            assert float(found[2]) == float(found[2])
+    assert len(described) == len(set(described)) > 5
 
 
 def test_only_the_newest_events_are_shown() -> None:

@@ -1,5 +1,6 @@
 """The page for companies before they sign: what it says, and how it looks."""
 
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,10 @@ def test_plan_writes_the_page(tmp_path: Path) -> None:
     file.write_text(written(agreed("exact")))
     assert protocol("plan", str(file), "--html", str(page)).stdout == f"{page}\n"
     assert page.read_text(encoding="utf-8") == page_of("exact")
+    printed = protocol("plan", str(file)).stdout
+    [gain] = re.findall(r"Invented companies in their place earn.* EUR .*", printed)
+    words = re.sub(r"<[^>]+>|\s", "", page.read_text(encoding="utf-8"))
+    assert re.sub(r"\s", "", gain) in words, "terminal and page say the same"
     assert "would overwrite" in protocol("plan", str(file), "--html", str(file), code=2).stderr
     missing = tmp_path / "nowhere" / "plan.html"
     assert "cannot be written" in protocol("plan", str(file), "--html", str(missing), code=2).stderr

@@ -18,7 +18,7 @@ from party.settlement.spending import Spending
 from protocol.agreement.quantities import quantities
 from protocol.privacy.accountant import PrivacyCost
 from protocol.report.csv import public_csv
-from protocol.report.format import figure, fixed
+from protocol.report.format import coins, fixed
 from scripts.lab.common.agreements import drawn
 from tests.support.browser import Browser
 from tests.support.local_sessions import options
@@ -186,7 +186,7 @@ def test_loss_is_bounded_by_the_certificate() -> None:
     assert certificate is not None
     assert certificate.fits
     text = Page(it.private()).text
-    bound = f"{figure(certificate.bound)} EUR"
+    bound = coins(it.agreement, certificate.bound, most=True)
     assert f"no company, whatever its data, loses more than {bound} by joining" in text
     assert "no promise" not in text
     for data, member in zip(drawn_data(), it.agreement.members, strict=True):

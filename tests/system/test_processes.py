@@ -5,6 +5,7 @@ import json
 import math
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -21,6 +22,7 @@ from party.ledger.session_ledger import Ledger
 from party.model.best_response import Subproblem
 from party.network.loop import PartyLoop
 from party.network.relay_link import RelayLink
+from party.release.gate import Gate
 from party.release.noise import SeededGaussian
 from party.ui.console import JsonView
 from protocol.agreement.quantities import quantities
@@ -197,20 +199,29 @@ def test_an_interrupted_party_ends_with_130_and_can_resume(
         assert_undisturbed(session)
 
 
-def test_a_silent_peer_is_named_after_patience_and_all_resume_later(tmp_path: Path) -> None:
-    """A party whose peer stays silent ends with 20 and the peer's name; later all finish."""
+def test_a_late_member_is_named_after_the_wait_and_all_resume_later(tmp_path: Path) -> None:
+    """A party whose wait ends says for whom it waited, with code 20; when all are there it runs.
+
+    Members that wait longer than the patience of a round stay.
+    """
     with RunningSession(tmp_path / "s", options(rounds=20)) as session:
         path = session.folder / "agreement.toml"
         text = path.read_text()
+        impatient = text.replace(f"patience_seconds = {PATIENCE}", "patience_seconds = 0.5")
         session.start_coordinator()
-        session.start_party("party2")  # more patient, so that it is there even after a slow start
+        path.write_text(impatient)
+        session.start_party("party2")  # waits longer, so that it is there even after a slow start
         until_reported(session, "party2", "waiting")
-        path.write_text(text.replace(f"patience_seconds = {PATIENCE}", "patience_seconds = 5.0"))
-        session.start_party("party1")
+        short = [*party_command(session.folder, "party1", session.options), "--wait", "5s"]
+        session.launch("party1", short)
         assert session.processes["party1"].wait(LIMIT) == Unavailable.exit_code
-        assert "nothing from 'party3' for 5 seconds" in session.stderr("party1")
+        said = session.stderr("party1")
+        assert re.search(r"did not close within [5-9].* seconds: waited for .*'party3'", said)
+        assert session.processes["party2"].poll() is None, "it has been silent for 10 patiences"
         path.write_text(text)
-        for name in ("party1", "party3"):
+        session.processes["party2"].terminate()
+        session.processes["party2"].wait(LIMIT)
+        for name in session.names:
             session.start_party(name)
         session.wait(LIMIT)
         assert_undisturbed(session)
@@ -341,11 +352,18 @@ def test_an_equivocating_party_is_named_with_evidence(
         session.start_party("party1")
         session.start_party("party2")
         with closing(Ledger(home / "party3.ledger", agreement, "party3")) as ledger:
+            gate = Gate(
+                agreement,
+                "party3",
+                subproblem=Subproblem(session.instance.data[2], quantities(agreement).capacity),
+                noise=SeededGaussian(1),
+                ledger=ledger,
+                pack=keys.pack,
+            )
             node = PartyLoop(
                 agreement,
                 keys,
-                subproblem=Subproblem(session.instance.data[2], quantities(agreement).capacity),
-                noise=SeededGaussian(1),
+                gate=gate,
                 ledger=ledger,
                 view=JsonView(agreement, io.StringIO()),
                 on_outcome=lambda _: None,
@@ -354,7 +372,7 @@ def test_an_equivocating_party_is_named_with_evidence(
                 node.run()
         for name in ("party1", "party2"):
             assert session.processes[name].wait(LIMIT) == Equivocation.exit_code
-            assert "'party3' signed two different messages for round 7" in session.stderr(name)
+            assert "'party3' signed two different messages for round 8" in session.stderr(name)
             evidence = json.loads((session.folder / name / "out" / "evidence.json").read_text())
             shown = [reader.unpack(bytes.fromhex(m)).message for m in evidence["signed_messages"]]
             assert {m.sender for m in shown} == {"party3"}

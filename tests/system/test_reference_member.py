@@ -1,12 +1,16 @@
 """A member written from SPEC.md alone takes part in a session with real parties."""
 
+import json
 import random
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
 from protocol.errors import Inconsistent, NoTrade, QuotaTooSmall
+from tests.reference.masked_session import MaskedSession
 from tests.reference.member import Member
+from tests.support.commands import run_module
 from tests.support.local_sessions import RunningSession, options
 from tests.support.report_pages import protocol
 from tests.support.wait import LIMIT
@@ -53,3 +57,66 @@ def test_the_reference_member_takes_part_in_a_session(
             assert "party3" in told.stderr
         if topology == "mesh":  # parties report the end to the coordinator of a mesh
             assert session.processes["coordinator"].wait(LIMIT) == 0
+
+
+@pytest.mark.parametrize("topology", ["relay", "mesh"])
+def test_the_reference_member_commits_and_claims(tmp_path: Path, topology: str) -> None:
+    """In an exact session with totals it masks, commits and seals beside real parties.
+
+    All end with one file. Over the relay, its claims and those of the parties settle to the cent.
+    """
+    chosen = options("--topology", topology, "--mode", "exact", "--reveal", "totals", rounds=80)
+    with RunningSession(tmp_path / "s", chosen) as session:
+        folder, agreement = session.folder, session.agreement
+        session.start_coordinator()
+        for name in ("party1", "party2"):
+            session.start_party(name)
+        # A company that needs the same at any prices contradicts nothing.
+        need = [agreement.ticks // 7] * agreement.width
+        member = Member(
+            (folder / "agreement.toml").read_text(),
+            (folder / "party3" / "party3.key").read_text(),
+            lambda number, prices: need,  # noqa: ARG005
+        )
+        ours = member.play(LIMIT / 2.0)
+        engine = member.engine
+        assert isinstance(engine, MaskedSession)
+        assert engine.adds_up
+        assert not engine.obstacles
+        for name in ("party1", "party2"):
+            ended = session.processes[name].wait(LIMIT)
+            assert ended in (0, QuotaTooSmall.exit_code), session.stderr(name)
+            assert (folder / name / "out" / "session.transcript").read_bytes() == ours
+            result = session.result(name)
+            assert result["head"] == engine.chain_hash.hex()
+            assert result["prices"] == engine.prices
+    if topology == "relay":
+        settle_with(member, folder)
+
+
+def settle_with(member: Member, folder: Path) -> None:
+    """Settle with the claims of two parties, and of the reference member as the third."""
+    names, engine = ("party1", "party2"), member.engine
+    assert isinstance(engine, MaskedSession)
+    resources = [r.name for r in engine.terms.resources]
+    files = []
+    for index, what in ((0, ("--for", resources[0])), (len(resources), ("--payment",))):
+        for name in names:
+            files.append(folder / f"{name}-{index}.claim")
+            run_module(
+                *("party", "claim", "--agreement", folder / "agreement.toml", *what),
+                *("--key", folder / name / f"{name}.key", "--out", files[-1]),
+                check=True,
+            )
+        files.append(folder / f"party3-{index}.claim")
+        files[-1].write_bytes(member.claim(index))
+    settled = run_module(
+        *("protocol", "settle", "--agreement", folder / "agreement.toml", "--transcript"),
+        *(folder / "party1" / "out" / "session.transcript", "--out", folder / "settled", *files),
+    )
+    assert settled.returncode == 0, settled.stderr
+    figures = json.loads((folder / "settled" / "settlement.json").read_text())
+    assert sum(map(Fraction, figures["payments"].values())) == 0
+    _, payment = engine.own
+    assert abs(Fraction(figures["payments"]["party3"]) - Fraction(payment)) <= Fraction(2, 100)
+    assert len(figures["quotas"][resources[0]]) == 3

@@ -15,7 +15,7 @@ from tests.support.false_member import LIES
 from tests.support.local_sessions import RunningSession, options
 from tests.support.wait import LIMIT
 
-LIES_IN_SHORT = ("grains", "point", "small-order")
+LIES_IN_SHORT = ("grains", "copied", "small-order")
 """The simulated network tries the others too; SOTTO_LIES=all tries them here."""
 
 SHORT = ("--mode", "exact", "--reveal", "totals")
@@ -78,6 +78,39 @@ def test_session_is_settled_from_claims(tmp_path: Path) -> None:
     )
     assert again.returncode == BadCommand.exit_code
     assert not (tmp_path / "late.claim").exists()
+
+
+def test_session_with_noise_is_settled_from_what_members_state(tmp_path: Path) -> None:
+    """Claims there prove nothing beyond limits and sums: the command, the sheet and JSON say so."""
+    folder = tmp_path / "s"
+    noise = ("--mode", "private", "--reveal", "totals", "--epsilon", "60")
+    with RunningSession(folder, options(*noise, rounds=6)) as session:
+        session.start()
+        for process in session.processes.values():
+            process.wait(LIMIT)
+        names = session.names
+    files = claims(folder, names, "--payment")
+    command = (
+        *("protocol", "settle", "--agreement", folder / "agreement.toml", "--transcript"),
+        *(folder / names[0] / "out" / "session.transcript", "--out", tmp_path / "settled"),
+    )
+    settled = run_module(*command, *files)
+    assert settled.returncode == 0, settled.stderr
+    figures = json.loads((tmp_path / "settled" / "settlement.json").read_text())
+    assert sum(map(Fraction, figures["payments"].values())) == 0
+    paid = sum(map(Fraction, figures["stated"].values()))
+    assert paid == -Fraction(figures["levy"])
+    for name in names:
+        own = json.loads((folder / name / "out" / "result.json").read_text())
+        assert len(own["claims"]) == len(own["resources"]) + 1
+        stated = Fraction(own["private"]["payment"])
+        assert abs(Fraction(figures["stated"][name]) - stated) <= Fraction(1, 100)
+    for shown in (settled.stdout, (tmp_path / "settled" / "settlement.html").read_text()):
+        assert "a false number within these limits cannot be seen" in shown
+    forget = ("party", "forget", "--agreement", folder / "agreement.toml", "--yes", "--key")
+    kept = run_module(*forget, folder / names[0] / f"{names[0]}.key")
+    assert kept.returncode == 0
+    assert "no commitments. Overwritten in the ledger is the fingerprint" in kept.stdout
 
 
 @pytest.mark.parametrize("how", LIES if os.environ.get("SOTTO_LIES") == "all" else LIES_IN_SHORT)

@@ -89,7 +89,7 @@ class Case:
         )
 
     def _ball_agreement(self) -> Agreement:
-        """So much spare capacity that three members trade, whatever the noise is."""
+        """So much spare capacity and risk that three members trade with each of these budgets."""
         terms = table(
             session="audit",
             mode=self.mode,
@@ -103,6 +103,7 @@ class Case:
                 "epsilon": self.epsilon,
                 "delta": DELTA,
                 "accountant": self.accountant,
+                "overrun": 0.1,
             },
             prices={"step": "ball"},
         )

@@ -41,6 +41,8 @@ def options(parser: argparse.ArgumentParser) -> None:
     add("--sessions", type=int, metavar="N",
         help=f"of the gate in each row ({SESSIONS:,})")  # fmt: skip
     add("--twins", type=int, metavar="N", help=f"sessions of the twin in each row ({TWINS:,})")
+    add("--noise", nargs="+", metavar="KIND", choices=sorted({case.noise for case in cases()}),
+        help="only these: component, norm, ball; in a section of their own")  # fmt: skip
     add("--processes", type=int, default=os.cpu_count() or 1, help="(%(default)s)")
     add("--page", type=Path, metavar="FILE", help="write the table into its section of this page")
 
@@ -52,9 +54,10 @@ def epsilon(chosen: argparse.Namespace, console: Console) -> list[dict[str, Any]
     """
     sessions = chosen.sessions or (QUICK_SESSIONS if chosen.quick else SESSIONS)
     twins = chosen.twins or (QUICK_TWINS if chosen.quick else TWINS)
+    audited = [case for case in cases() if not chosen.noise or case.noise in chosen.noise]
     work = [
         unit
-        for case in cases()
+        for case in audited
         for unit in units(case, sessions=sessions, twins=twins, seed=chosen.seed)
     ]
     work.sort(key=lambda unit: unit.after)
@@ -65,11 +68,13 @@ def epsilon(chosen: argparse.Namespace, console: Console) -> list[dict[str, Any]
             for unit, part in local(work, play, chosen.processes):
                 found[unit.case, unit.twin] += part
                 progress.advance(task)
-    rows = [figures(case, gate=found[case, False], twin=found[case, True]) for case in cases()]
+    rows = [figures(case, gate=found[case, False], twin=found[case, True]) for case in audited]
     console.print(_shown(rows))
     console.print(_WHAT, highlight=False)
     if chosen.page:
-        page.put(chosen.page, _HEADING, _written(rows))
+        kinds = " ".join(chosen.noise or ())
+        heading = f"{_HEADING}: {kinds}" if kinds else _HEADING
+        page.put(chosen.page, heading, _written(rows, f" --noise {kinds}" if kinds else ""))
     return rows
 
 
@@ -141,8 +146,8 @@ _WHAT = (
 )
 _HEADING = "What releases reveal of ε"
 _SETTING = (
-    "`scripts/attack epsilon --page FILE` runs short sessions with three members and two "
-    "resources: one round or, in `clipped` mode, two. "
+    "runs short sessions with three members and two resources: one round or, in `clipped` mode and "
+    "with the step `ball`, two. "
     f"δ is {DELTA:g}. One member always asks for nothing, or always for everything that it may. "
     "The adversary knows both models and what all other members do, and guesses which model was "
     "used. It uses the likelihood ratio of all releases of the session, the most powerful test. "
@@ -165,9 +170,10 @@ def _cells(row: dict[str, Any]) -> list[str]:
     ]  # fmt: skip
 
 
-def _written(rows: list[dict[str, Any]]) -> list[str]:
-    """The section of the page."""
-    words = [[*textwrap.wrap(text, 100), ""] for text in (_SETTING, _WHAT)]
+def _written(rows: list[dict[str, Any]], only: str) -> list[str]:
+    """The section of the page; `only` is what the command says about the kinds of noise."""
+    setting = f"`scripts/attack epsilon{only} --page FILE` {_SETTING}"
+    words = [[*textwrap.wrap(text, 100), ""] for text in (setting, _WHAT)]
     return [*words[0], *words[1], *page.grid(_COLUMNS, [_cells(row) for row in rows], _WORDS)]
 
 

@@ -18,6 +18,8 @@ from rich.console import Console
 BENCHES = {
     "solver": "warm solves compared with other ways to answer prices",
     "rounds": "the distributed session compared with a bare loop of the same work",
+    "profile": "where each millisecond of a round goes, by component of a party",
+    "rivals": "one problem solved by a session, by MPyC and by DISROPT: seconds, bytes, revealed",
     "start": "time from launch to the first round, and to the last",
     "commitments": "what commitments and claims cost after the last round",
     "certify": "rounds until an exact session is certified, and the time of its price rule",
@@ -41,12 +43,26 @@ def command_line() -> argparse.ArgumentParser:
         add("--quick", action="store_true", help="fewer sizes and rounds: at most a minute each")
         add("--seed", type=int, default=1, help="seed of the instances (%(default)s)")
         add("--json", type=Path, metavar="FILE", help="write the figures to this file")
-        if name in ("rounds", "all"):
+        if name in ("rounds", "rivals", "all"):
             add(
                 "--mpi-python",
                 default=os.environ.get("MPI_PYTHON", sys.executable),
                 metavar="PYTHON",
                 help="interpreter with mpi4py and disropt (default: MPI_PYTHON, or this one)",
+            )
+        if name in ("rivals", "all"):
+            add(
+                "--mpyc",
+                type=Path,
+                default=Path("mpyc"),
+                metavar="DIR",
+                help="a clone of MPyC's repository, if you have one (%(default)s)",
+            )
+            add(
+                "--mpyc-python",
+                default=sys.executable,
+                metavar="PYTHON",
+                help="interpreter with mpyc (default: this one)",
             )
         if name == "rounds":
             add(

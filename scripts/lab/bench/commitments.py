@@ -1,7 +1,9 @@
-"""`scripts/bench commitments`: what the exchange of commitments costs one party, and a claim.
+"""`scripts/bench commitments`: the cost of commitments for a party and each round, and of a claim.
 
 A party makes its own commitments, reads those of all others, and checks them together. Numbers,
-keys and blindings are invented. Nothing is sent.
+keys and blindings are invented. Then whole sessions are played in one process, in turns with and
+without commitments, and a claim to their outcome is checked. All times are CPU times. Nothing is
+sent.
 """
 
 import argparse
@@ -10,39 +12,55 @@ import random
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 from nacl.signing import SigningKey
 from rich.console import Console
 from rich.table import Table
 
+from party.model.best_response import subproblem
+from party.rehearsal.in_process import players, run
 from protocol.agreement.model import Agreement
 from protocol.agreement.parse import from_table
+from protocol.clearing.claims import NO_RECIPIENT, Claim, packed, verified
 from protocol.commitment import range_proof
 from protocol.commitment.exchange import adds_up, statement, without_proof
 from protocol.commitment.group import ORDER, commit
 from protocol.commitment.layout import PAYMENT_OFFSET, grain_ticks
 from protocol.commitment.range_proof import prove
+from protocol.outcome.outcome import outcome
 from protocol.wire.codec import Reader, pack
 from protocol.wire.messages import Commitment, Signed
+from scripts.lab.bench.measure.interleave import in_turns, ratio
+from scripts.lab.common.instances import draw
 
 SIZES = ((10, 5), (50, 10))
 """Members and resources."""
 
 PASSES, QUICK_PASSES = 9, 3
+TURNS, QUICK_TURNS = 7, 2
+ROUNDS = 12
+"""Rounds of a session that is played, too few to be certified."""
 
 
 def commitments(options: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
-    """Measure each size, and print a table."""
+    """Measure each size, and print two tables."""
+    passes, turns = (QUICK_PASSES, QUICK_TURNS) if options.quick else (PASSES, TURNS)
     rows = [
-        measure(size, options.seed, QUICK_PASSES if options.quick else PASSES) for size in SIZES
+        measure(size, options.seed, passes) | rounds(size, options.seed, turns) for size in SIZES
     ]
-    table = Table("members", "resources", "message", "make", "read all", "check all", "claim")
+    parts = ("make", "read", "check", "together", "claim")
+    table = Table("members", "resources", "message", *parts, title="CPU of one party")
+    cost = Table("members", "resources", "with", "without", "ratio", title="CPU of a round")
     for row in rows:
-        times = (f"{1000.0 * row[part]:.1f} ms" for part in ("make", "read", "check", "claim"))
-        sizes = (str(row["members"]), str(row["resources"]), f"{row['bytes']} bytes")
-        table.add_row(*sizes, *times)
-    console.print(table)
+        times = (f"{1000.0 * row[part]:.1f} ms" for part in parts)
+        sizes = (str(row["members"]), str(row["resources"]))
+        table.add_row(*sizes, f"{row['bytes']} bytes", *times)
+        each = (f"{1000.0 * row[way]:.2f} ms" for way in ("with", "without"))
+        shown = f"{row['ratio']['median']:.3f} ({row['ratio']['low']:.3f} to "
+        cost.add_row(*sizes, *each, f"{shown}{row['ratio']['high']:.3f})")
+    console.print(table, cost)
     return rows
 
 
@@ -74,20 +92,82 @@ def measure(size: tuple[int, int], seed: int, passes: int) -> dict[str, Any]:
         if without_proof(agreement, head, proved) or not adds_up(agreement, [p for p, _ in proved]):
             raise RuntimeError("honest commitments were refused")
 
-    parts: dict[str, Callable[[], object]] = {
-        "make": lambda: made(0),
-        "read": read,
-        "check": check,
-        "claim": lambda: commit(numbers[0][0], blindings[0][0]) == rows[0].points[0],
+    medians = {
+        part: _median(act, passes)
+        for part, act in {"make": lambda: made(0), "read": read, "check": check}.items()
     }
-    times: dict[str, list[float]] = {part: [] for part in parts}
+    size_of_all = {"members": members, "resources": resources, "bytes": len(messages[0].data)}
+    return {**size_of_all, **medians, "together": sum(medians.values())}
+
+
+def _median(act: Callable[[], object], passes: int) -> float:
+    """Median CPU seconds."""
+    times = []
     for _ in range(passes):
-        for part, run in parts.items():
-            start = time.perf_counter()
-            run()
-            times[part].append(time.perf_counter() - start)
-    medians = {part: statistics.median(seconds) for part, seconds in times.items()}
-    return {"members": members, "resources": resources, "bytes": len(messages[0].data), **medians}
+        start = time.process_time()
+        act()
+        times.append(time.process_time() - start)
+    return statistics.median(times)
+
+
+class Uncommitted(Agreement):
+    """An agreement whose members seal without commitments, to compare rounds with."""
+
+    @property
+    def commits(self) -> bool:
+        return False
+
+
+def rounds(size: tuple[int, int], seed: int, turns: int) -> dict[str, Any]:
+    """CPU seconds of a round for one party, with and without commitments, and of one claim."""
+    members, resources = size
+    chance = random.Random(seed)
+    keys = [SigningKey(chance.randbytes(32)) for _ in range(members)]
+    agreed = _agreement(keys, resources)
+    bare = Uncommitted(**{field.name: getattr(agreed, field.name) for field in fields(agreed)})
+    ways = {
+        "with": lambda: play(agreed, keys, seed),
+        "without": lambda: play(bare, keys, seed),
+    }
+    ways["with"]()  # what is loaded and computed once must not count for the first
+    results = in_turns(ways, turns)
+    costs = {way: [one[0] for one in found] for way, found in results.items()}
+    claims = [claim for _, claim in results["with"] if claim is not None]
+    return {
+        "with": statistics.median(costs["with"]),
+        "without": statistics.median(costs["without"]),
+        "ratio": ratio(costs["with"], costs["without"]).figures(),
+        "claim": statistics.median(claims),
+    }
+
+
+def play(agreement: Agreement, keys: list[SigningKey], seed: int) -> tuple[float, float | None]:
+    """CPU seconds of a round for one party; of the check of one claim, if there are claims.
+
+    The last round does not count: a party reports it after it has made its commitments.
+    """
+    closed: list[float] = []
+    data = draw(seed, parties=len(keys), resources=len(agreement.resources)).data
+    names = [member.name for member in agreement.members]
+    problems = [subproblem(d, agreement, name) for d, name in zip(data, names, strict=True)]
+    with players(agreement, problems, seed, lambda _: closed.append(time.process_time())) as all_:
+        run(all_)
+        ledger = all_[0].ledger
+        known, opening = outcome(agreement, ledger.transcript()), ledger.opening()
+    cost = (closed[-2] - closed[0]) / (len(closed) - 2) / len(keys)
+    if opening is None:
+        return cost, None
+    claim = Claim(
+        agreement=agreement.digest,
+        chain_hash=known.state.chain_hash,
+        place=0,
+        index=0,
+        recipient=NO_RECIPIENT,
+        number=opening.numbers[0],
+        blinding=opening.blindings[0],
+    )
+    file = packed(claim, lambda text: keys[0].sign(text).signature)
+    return cost, _median(lambda: verified(known, file), QUICK_PASSES)
 
 
 def _agreement(keys: list[SigningKey], resources: int) -> Agreement:
@@ -96,7 +176,9 @@ def _agreement(keys: list[SigningKey], resources: int) -> Agreement:
             "session": "bench",
             "mode": "exact",
             "reveal": "totals",
-            "rounds": 10,
+            "rounds": ROUNDS,
+            "rehearsal": True,
+            "prices": {"tolerance": 1e-12},
             "resource": [{"name": f"r{j}", "capacity": 100.0} for j in range(resources)],
             "member": [
                 {"name": f"m{k}", "signing_key": bytes(key.verify_key).hex()}
@@ -130,7 +212,7 @@ def _signed(
     message = Commitment(
         sender=agreement.members[place].name,
         agreement=agreement.digest,
-        round=10,
+        round=ROUNDS,
         chain_hash=head,
         points=points,
         proof_hash=hashlib.sha256(proof).digest(),

@@ -22,11 +22,10 @@ from rich.table import Table
 from protocol.agreement.schema import TOPOLOGIES
 from protocol.runtime.files import read_agreement
 from protocol.wire.codec import release_bytes
-from scripts.lab.bench import time_to_accuracy
+from scripts.lab.bench import profile, time_to_accuracy
 from scripts.lab.bench.baselines.mpi import Mpi, found
 from scripts.lab.bench.measure.interleave import in_turns, plain, ratio, spread
 from scripts.lab.bench.measure.process_usage import Watch
-from scripts.lab.bench.measure.profile import PARTS
 from scripts.lab.bench.measure.sessions import prepared, run_session, session
 from scripts.lab.common.agreements import party_name
 from scripts.lab.common.local_session import Processes
@@ -102,18 +101,9 @@ class Bench:
             "coordinator_cpu_seconds_per_round": coordinator,
         }
 
-    def _parts(self, topology: str) -> dict[str, Any]:
-        reveal = ("--reveal", "totals") if self._masked else ()
-        options = session(self._size.parties, self._size.rounds, topology, self._seed, *reveal)
-        with tempfile.TemporaryDirectory(prefix="sotto-bench-") as folder:
-            file = Path(folder) / "parts.json"
-            run_session(
-                Path(folder) / "session",
-                options,
-                first=("-m", "scripts.lab.bench.measure.profile", str(file)),
-            )
-            figures: dict[str, Any] = json.loads(file.read_text())
-            return figures
+    def _parts(self, topology: str) -> dict[str, dict[str, float]]:
+        size, reveal = self._size, ("--reveal", "totals") if self._masked else ()
+        return profile.components(size.parties, size.rounds, topology, self._seed, *reveal)
 
     def _prepared(self, folder: Path, topology: str) -> int:
         """Prepare a folder with agreement and companies; return the length of a release."""
@@ -225,18 +215,10 @@ def _row(size: Size, topology: str, got: dict[str, list[Any]]) -> dict[str, Any]
         spreads["disropt_rounds_per_second"] = spread(got["disropt"])
         spreads["over_disropt"] = ratio(ours, got["disropt"])
         spreads["bare_over_disropt"] = ratio(bare, got["disropt"])
-    row = {"parties": size.parties, "topology": topology, "rounds": size.rounds, **spreads}
+    row: dict[str, Any] = {"parties": size.parties, "topology": topology, "rounds": size.rounds}
+    row |= spreads
     if f"{topology} parts" in got:
-        row["parts"] = {
-            part: spread(figures["cpu_microseconds"][part] for figures in of("parts"))
-            for part in PARTS
-        }
-        row["parts_wall"] = {
-            part: spread(figures["wall_microseconds"][part] for figures in of("parts"))
-            for part in of("parts")[0]["wall_microseconds"]
-        }
-        clocks = [figures["clocks_cpu_microseconds"] for figures in of("parts")]
-        row["clocks_cpu_microseconds"] = spread(clocks)
+        row |= profile.spreads(of("parts"))
     return row
 
 
@@ -256,7 +238,8 @@ def rounds(options: argparse.Namespace, console: Console) -> dict[str, Any]:
     if rows:
         if "totals_over_each" in rows[0]:
             console.print(_totals(rows))
-        console.print(_paces(rows), _cpu(rows), _parts([row for row in rows if "parts" in row]))
+        console.print(_paces(rows), _cpu(rows))
+        console.print(profile.shown([row for row in rows if "cpu" in row], "all rounds played"))
     near: list[dict[str, Any]] = []
     for table in _chosen(options, "near", time_to_accuracy.QUICK, time_to_accuracy.SIZES):
         with console.status(f"rounds: {table.parties} parties, until prices are near"):
@@ -345,24 +328,3 @@ def _cpu(rows: list[dict[str, Any]]) -> Table:
             _cell(row, "coordinator_cpu_seconds_per_round", ".3f", 1e3),
         )
     return table
-
-
-def _parts(rows: list[dict[str, Any]]) -> Table:
-    table = _table(
-        "CPU of each component of a party, microseconds per round",
-        "one real party with clocks around its calls, whose own cost is taken off; a part counts "
-        "without the parts it calls; (wall) where a part waits, for the disk or for the others",
-        "", *(f"{row['parties']} {row['topology']}" for row in rows),
-    )  # fmt: skip
-    for part in PARTS:
-        table.add_row(part, *(_part(row, part) for row in rows))
-    sums = (sum(values.median for values in row["parts"].values()) for row in rows)
-    table.add_row("all", *(f"{total:,.0f}" for total in sums), style="bold")
-    return table
-
-
-def _part(row: dict[str, Any], part: str) -> str:
-    text = f"{row['parts'][part].median:,.0f}"
-    if part in ("ledger", "wire"):
-        text += f" [dim]({row['parts_wall'][part].median:,.0f} wall)[/dim]"
-    return text

@@ -18,8 +18,9 @@ from rich.table import Table
 from scipy import sparse
 from scipy.optimize import linprog
 
-from party.model.best_response import Subproblem, loaded, model
+from party.model.best_response import Subproblem, loaded
 from party.model.company_model import CompanyModel
+from party.model.highs_program import model
 from protocol.agreement.model import Agreement
 from protocol.agreement.parse import from_table
 from protocol.agreement.quantities import quantities

@@ -12,8 +12,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from party.model.best_response import loaded, model
+from party.model.best_response import loaded
 from party.model.company_model import CompanyModel
+from party.model.highs_program import model
 from protocol.numeric import Floats
 from scripts.lab.common.instances import Instance
 from scripts.lab.study.grid import VARIANTS, Setting, agree

@@ -11,8 +11,9 @@ from typing import Any
 import highspy
 import numpy as np
 
-from party.model.best_response import USUAL, MipLimits, Subproblem, found, loaded, model
+from party.model.best_response import USUAL, MipLimits, Subproblem, found, loaded
 from party.model.company_model import CompanyModel, dense
+from party.model.highs_program import model
 from party.model.linear_program import Quadratic
 from protocol.numeric import Floats
 

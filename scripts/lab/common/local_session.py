@@ -63,7 +63,7 @@ def party_command(
             out=home / "out",
             role=role,
         ),
-        *("--log-format", log),
+        *("--log-format", log, "--wait", f"{options.patience:g}"),
         *(["--seed", str(options.seed)] if options.rehearsal else []),
         *(["--listen", "tcp://127.0.0.1:*"] if options.topology == "mesh" else []),
     ]

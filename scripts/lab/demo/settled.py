@@ -7,7 +7,7 @@ Claims are made from the ledgers with the code of `party claim`, and settled wit
 from pathlib import Path
 from typing import Any
 
-from party.claim import write_claim
+from party.claim_file import write_claim
 from protocol.outcome.outcome import outcome
 from protocol.report.settlement import settlement_figures, settlement_page
 from protocol.runtime.files import read_agreement, read_transcript

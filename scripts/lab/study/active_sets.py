@@ -15,8 +15,9 @@ from typing import Any
 import highspy
 import numpy as np
 
-from party.model.best_response import Answer, Subproblem, model
+from party.model.best_response import Answer, Subproblem
 from party.model.company_model import CompanyModel
+from party.model.highs_program import model
 from party.model.scaling import rescaled
 from protocol.numeric import Floats, frozen
 from scripts.lab.common.instances import Instance

@@ -1,207 +1,217 @@
 """What noise leaves with few companies: the step `ball` beside the step `worth`, cell by cell.
 
-`scripts/environment python -m scripts.lab.study.ball_table --seeds 30 --page FILE` plays every
-cell and writes the table. Sessions use the real round engine, calibration, clipping, quotas and
-payments, with seeded Gaussian noise rounded to ticks. The central optimum judges the rows and
-never reaches a session. No constant was chosen on these seeds.
+`scripts/environment python -m scripts.lab.study.ball_table --rows DIR --page FILE` plays the
+sessions that DIR lacks and writes the page. Stopped, it goes on where it was. `ball_cells` says
+what a session is.
 """
 
 import argparse
+import json
 import math
 import textwrap
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy.stats import beta
 
-from party.settlement.settle import plan_within
+from party.release.noise import DiscreteGaussian
 from protocol.agreement.model import Agreement
-from protocol.agreement.quantities import amounts
-from protocol.numeric import Floats
-from protocol.outcome.ball_quota import levied
-from protocol.outcome.member_allocation import member_allocation
-from protocol.outcome.outcome import Outcome
+from protocol.agreement.quantities import quantities
+from protocol.numeric import Ticks
+from protocol.outcome.margin import growing_weights
 from protocol.privacy.ball import ball
+from protocol.privacy.calibration import Calibration
 from scripts.lab.attack import page
-from scripts.lab.common.instances import Instance, central, draw
-from scripts.lab.study.grid import VARIANTS, agree
-from scripts.lab.study.replicate import Companies, session
+from scripts.lab.study.ball_cells import BOTH, CELLS, FIRST_SEED, ROUNDS, Cell, Played, play
 
-ROUNDS = 60
-FIRST_SEED = 1001
-"""The study's own seeds are 1 to 100."""
+Found = Mapping[Cell, Mapping[str, Sequence[Played]]]
+"""The sessions of each cell, by step."""
 
+NOISE_CELLS = (Cell(5, 16.0), Cell(10, 8.0, 1), Cell(10, 8.0, 2), Cell(10, 8.0))
+"""Cells whose noise alone is drawn in many sessions."""
 
-@dataclass(frozen=True)
-class Cell:
-    """One kind of session."""
+NOISE_SESSIONS = 2_000
 
-    parties: int
-    epsilon: float
-    resources: int = 5
-    demands: bool = False
-    spare: float | None = None
-
-    def instance(self, seed: int) -> Instance:
-        return draw(
-            seed,
-            parties=self.parties,
-            resources=self.resources,
-            share_total=2.0,
-            demands=self.demands,
-        )
-
-    def agreement(self, instance: Instance, variant: str) -> Agreement:
-        terms = agree(VARIANTS[variant], instance, rounds=ROUNDS, epsilon=self.epsilon, buffer=None)
-        if variant != "ball" or self.spare is None:
-            return terms
-        resources = tuple(replace(r, spare=self.spare) for r in terms.resources)
-        return replace(terms, resources=resources)
+SESSIONS, NOISE = "sessions.jsonl", "noise.json"
+"""The files in the folder of rows."""
 
 
-CELLS = (
-    *(Cell(5, epsilon) for epsilon in (8.0, 16.0)),
-    *(Cell(10, epsilon) for epsilon in (4.0, 8.0, 16.0)),
-    *(Cell(20, epsilon) for epsilon in (4.0, 8.0, 16.0)),
-    *(Cell(50, epsilon) for epsilon in (1.0, 4.0)),
-    *(Cell(100, epsilon) for epsilon in (1.0, 4.0)),
-    *(Cell(20, 8.0, resources) for resources in (1, 2, 10)),
-    Cell(10, 4.0, spare=0.05),
-    Cell(20, 8.0, demands=True),
-    Cell(50, 4.0, demands=True),
-)
+def collect(
+    path: Path | None,
+    cells: Sequence[Cell] = CELLS,
+    steps: Sequence[str] = BOTH,
+    report: Callable[[str], None] = print,
+) -> Found:
+    """All sessions: those stored, and those that the file lacks, which are played and stored."""
+    found: dict[Cell, dict[str, list[Played]]] = {}
+    lines = path.read_text().splitlines() if path is not None and path.exists() else []
+    for stored in map(json.loads, lines):
+        cell = replace(Cell(**stored["cell"]), seeds=0)
+        found.setdefault(cell, {})[stored["step"]] = [Played(**p) for p in stored["sessions"]]
+    by_cell = {}
+    for cell in cells:
+        of_cell = found.setdefault(replace(cell, seeds=0), {})
+        for step in steps:
+            if step not in of_cell:
+                seeds = range(FIRST_SEED, FIRST_SEED + cell.seeds)
+                of_cell[step] = [play(cell, seed, step) for seed in seeds]
+                if path is not None:
+                    with path.open("a") as file:
+                        file.write(_line(cell, step, of_cell[step]))
+        if all(step in of_cell for step in BOTH):
+            report("| " + " | ".join(row(cell, of_cell)) + " |")
+            by_cell[cell] = of_cell
+    return by_cell
 
 
-@dataclass(frozen=True)
-class Played:
-    """One session: fractions of the optimum, and what the companies got."""
-
-    quota: float
-    alone: float
-    #: Fraction of companies with a plan within their quotas.
-    plans: float
-    over: bool
-    #: Fraction of companies worse off than alone, after payment and levy.
-    worse: float
-    #: The worst of them, as a fraction of what it earns alone.
-    worst: float
-    #: Before cut and levy: the least distance to the proved floor, as a fraction of it.
-    floor: float
+def _line(cell: Cell, step: str, sessions: Sequence[Played]) -> str:
+    stored = {"cell": vars(cell), "step": step, "sessions": [vars(p) for p in sessions]}
+    return json.dumps(stored) + "\n"
 
 
-def play(cell: Cell, seed: int, variant: str) -> Played:
-    """One session of a cell, judged with all data."""
-    instance = cell.instance(seed)
-    agreement = cell.agreement(instance, variant)
-    draws = np.random.default_rng([seed, int(10 * cell.epsilon)]).standard_normal(
-        (ROUNDS, cell.parties, cell.resources)
-    )
-    played = session(agreement, Companies(instance), draws)
-    known, rows = played.outcome, range(cell.parties)
-    parts = [
-        member_allocation(known, k, demands=played.asked[:, k], unmasked=known.released[:, k])
-        for k in rows
-    ]
-    quota, payments = np.array([p.quota for p in parts]), np.array([p.payment for p in parts])
-    earned, alone = (_earned(agreement, instance, split) for split in (quota, known.endowment))
-    paid = levied(agreement, known.prices, payments) if agreement.ball else payments
-    gain = earned - paid - alone
-    most = (1.0 + (cell.spare or 0.0)) * agreement.ticks
-    best = central(instance).utility
-    return Played(
-        quota=float(np.nansum(earned)) / best,
-        alone=float(np.nansum(alone)) / best,
-        plans=float(np.isfinite(earned).mean()),
-        over=bool((quota.sum(axis=0) > most).any()),
-        worse=float((gain < -1e-4 * np.abs(alone)).mean()),
-        worst=float(np.nanmin(gain / np.abs(alone), initial=0.0)),
-        floor=_above_floor(known, instance, played.asked, payments) if agreement.ball else 0.0,
-    )
-
-
-def _earned(agreement: Agreement, instance: Instance, split: Any) -> Floats:
-    """What each company earns within its part; NaN without a plan."""
-    plans = [
-        plan_within(data, amounts(agreement, part, k))
-        for k, (data, part) in enumerate(zip(instance.data, split, strict=True))
-    ]
-    return np.array([math.nan if plan is None else plan.utility for plan in plans])
-
-
-def _above_floor(known: Outcome, instance: Instance, asked: Any, payments: Floats) -> float:
-    """PRIVACY.md, Theorem 16: how far every company is above what its centre alone earns."""
-    weights = np.arange(1, len(asked) + 1)
-    mean = np.tensordot(weights, asked, 1) // weights.sum() + 1
-    before = _earned(known.agreement, instance, mean) - payments
-    floor = _earned(known.agreement, instance, ball(known.agreement).center)
-    distance = (before - floor) / np.maximum(np.abs(floor), 1e-9)
-    return float(np.nanmin(distance, initial=math.inf))
-
-
-def row(cell: Cell, seeds: int) -> list[str]:
-    """The cells of one line of the table."""
-    found = {
-        variant: [play(cell, FIRST_SEED + s, variant) for s in range(seeds)]
-        for variant in ("totals", "ball")
-    }
+def row(cell: Cell, found: Mapping[str, Sequence[Played]]) -> list[str]:
+    """One line of the table."""
     now, then = found["ball"], found["totals"]
-    count = sum(p.over for p in now)
-    most = float(beta.ppf(0.95, count + 1, seeds - count)) if count < seeds else 1.0
-    kind = ("minimum demands" if cell.demands else "") + (
-        "" if cell.spare is None else f"spare {100 * cell.spare:g} %"
-    )
+    against = [100.0 * (p.quota - p.alone) for p in now]
+    beside = [100.0 * (p.quota - q.quota) for p, q in zip(now, then, strict=True)]
     return [
-        str(cell.parties), str(cell.resources), f"{cell.epsilon:g}", kind or "–", str(seeds),
-        _mean([100 * p.alone for p in now]), _mean([100 * p.quota for p in then]),
-        _mean([100 * p.quota for p in now]),
+        str(cell.parties), str(cell.resources), f"{cell.epsilon:g}", _kind(cell), str(len(now)),
+        _mean([100.0 * p.alone for p in now]), _mean([100.0 * p.quota for p in then]),
+        _mean([100.0 * p.quota for p in now]), _mean([100.0 * p.oracle for p in now]),
+        _mean(against), _mean(beside),
         f"{_part(then, 'plans')} → {_part(now, 'plans')}",
-        f"{count} (≤ {100 * most:.0f} %)",
         f"{_part(then, 'worse')} → {_part(now, 'worse')}",
-        f"{100 * min(p.worst for p in now):.0f} %",
+        f"{100.0 * min(p.worst for p in now):.0f} %",
         f"{min(p.floor for p in now):.3g}",
     ]  # fmt: skip
 
 
+def _kind(cell: Cell) -> str:
+    words = {"paper": "", "demands": "minimum demands", "valley": "demonstration"}[cell.kind]
+    more = {"equal": "", "half": "one has half", "dirichlet": "Dirichlet"}[cell.endowments]
+    spare = "" if cell.spare is None else f"spare {100.0 * cell.spare:g} %"
+    return ", ".join(filter(None, (words, more, spare))) or "–"
+
+
 def _mean(values: Sequence[float]) -> str:
-    deviation = float(np.std(values)) / math.sqrt(len(values))
-    return f"{float(np.mean(values)):.1f} ± {deviation:.1f}"
+    if any(math.isnan(value) for value in values):
+        return "–"
+    error = float(np.std(values)) / math.sqrt(max(len(values) - 1, 1))
+    return f"{float(np.mean(values)):.1f} ± {error:.1f}"
 
 
 def _part(played: Sequence[Played], name: str) -> str:
-    return f"{100 * float(np.mean([getattr(p, name) for p in played])):.0f} %"
+    return f"{100.0 * float(np.mean([getattr(p, name) for p in played])):.0f} %"
+
+
+def bounds(count: int, sessions: int) -> tuple[float, float]:
+    """The 95 % confidence interval of Clopper and Pearson, in percent."""
+    low = float(beta.ppf(0.025, count, sessions - count + 1)) if count else 0.0
+    high = float(beta.ppf(0.975, count + 1, sessions - count)) if count < sessions else 1.0
+    return 100.0 * low, 100.0 * high
+
+
+def below_margin(agreement: Agreement, sessions: int) -> int:
+    """In how many sessions the noise alone lets quotas exceed some capacity, whatever is asked.
+
+    Draws the noise of the real gate. Quotas are demands over U, and U counts the noise and what is
+    withheld for it (SPEC.md §22). So all quotas exceed the capacity just if the weighted noise is
+    below −(z·σ·N + 1)·W, unless shares cut them.
+    """
+    calibration, public, noise = Calibration(agreement), ball(agreement), DiscreteGaussian()
+    shares, m = quantities(agreement).share_ticks, len(agreement.resources)
+    weights = growing_weights(agreement.rounds)
+    total: Ticks = np.zeros((sessions, m), dtype=np.int64)
+    nothing = np.zeros(sessions * m, dtype=np.int64)
+    for number, weight in enumerate(weights):
+        for own in calibration.scales(shares, number):
+            scales = np.tile(own, sessions)
+            drawn = noise.add(nothing, scales, member="", round=number)
+            total += weight * drawn.reshape(sessions, m)
+    least = np.ceil((public.deviation * agreement.ticks + 1.0) * sum(weights))
+    return int((total < -least).any(axis=1).sum())
 
 
 COLUMNS = (
-    *("K", "m", "ε", "kind", "seeds", "endowments alone", "step worth", "step ball"),
-    *("with a plan", "over a capacity", "worse off", "worst", "least above floor"),
+    *("K", "m", "ε", "kind", "seeds", "endowments alone", "step worth", "step ball", "oracle"),
+    *("ball − alone", "ball − worth", "with a plan", "worse off", "worst", "least above floor"),
 )
 _HEADING = "What noise leaves with few companies"
 _WORDS = (
-    f"Sessions of {ROUNDS} rounds, δ = 0.001, one colluder, 5 % overrun risk, shares 2/K, worth "
-    "100. What the companies earn within their quotas, in percent of the optimum, with standard "
-    "errors. *With a plan* and *worse off* (than alone by more than a ten-thousandth, after "
-    "payment and levy): step worth → step ball. *Over a capacity*: sessions of the step ball, and "
-    "the upper 95 % confidence bound. *Least above floor*: the smallest distance to the floor of "
-    "PRIVACY.md, Theorem 16, as a fraction of it."
+    f"Sessions of {ROUNDS} rounds, δ = 0.001, one colluder, 5 % overrun risk, shares twice the "
+    "endowments, worth 100. What the companies earn within their quotas, in percent of the "
+    "optimum, with standard errors. *Oracle*: the best plan for all that leaves the same margin "
+    "unused; it knows all books and no member is held to its ball. *With a plan* and *worse off* "
+    "(than alone by more than a ten-thousandth, after payment and levy): step worth → step ball. "
+    "*Worst*: the largest loss of one company. *Least above floor*: the smallest distance to the "
+    "floor of PRIVACY.md, Theorem 16, as a fraction of it. Where ball − alone is 0.0 ± 0.0 the "
+    "noise leaves nothing to trade, and every member keeps its endowment. The constants were "
+    "chosen on other companies and seeds (BALL_CONSTANTS.md)."
 )
+_WORDS_OVER = (
+    "Sessions in which all quotas together exceed some capacity with its spare fraction. The "
+    "agreed risk is 5 %. The second table draws the noise of the real gate alone: quotas exceed a "
+    "capacity just if the noise is below the margin, whatever the companies ask for."
+)
+
+
+def _over_rows(found: Found) -> list[list[str]]:
+    """All sessions of the table that trade, by number of companies."""
+    rows, sums = [], [0, 0]
+    for K in sorted({cell.parties for cell in found}):
+        groups = [steps["ball"] for cell, steps in found.items() if cell.parties == K]
+        played = [p for group in groups for p in group if p.quota != p.alone]
+        count = sum(p.over for p in played)
+        if played:
+            rows.append([str(K), *_over(count, len(played))])
+            sums = [sums[0] + count, sums[1] + len(played)]
+    return [*rows, ["all", *_over(*sums)]] if sums[1] else rows
+
+
+def _over(count: int, sessions: int) -> list[str]:
+    low, high = bounds(count, sessions)
+    part = f"{100.0 * count / sessions:.1f} % ({low:.1f} to {high:.1f})"
+    return [str(sessions), str(count), part]
+
+
+def noise_rows(path: Path | None, sessions: int = NOISE_SESSIONS) -> list[list[str]]:
+    """The overruns by noise alone, stored or drawn; the noise of a real gate cannot be repeated."""
+    counts = json.loads(path.read_text()) if path is not None and path.exists() else []
+    for cell in NOISE_CELLS[len(counts) :]:
+        agreement = cell.agreement(cell.instance(FIRST_SEED), "ball")
+        counts.append([sessions, below_margin(agreement, sessions)])
+        if path is not None:
+            path.write_text(json.dumps(counts) + "\n")
+    return [
+        [str(cell.parties), str(cell.resources), f"{cell.epsilon:g}", *_over(count, played)]
+        for cell, (played, count) in zip(NOISE_CELLS, counts, strict=True)
+    ]
+
+
+def tables(found: Found, noise: Sequence[Sequence[str]]) -> list[str]:
+    """The lines of the page."""
+    lines = [f"# {_HEADING}", "", *textwrap.wrap(_WORDS, 100), ""]
+    lines += page.grid(COLUMNS, [row(cell, steps) for cell, steps in found.items()], 4)
+    lines += ["", "## Over a capacity", "", *textwrap.wrap(_WORDS_OVER, 100), ""]
+    counts = ("sessions", "over", "of all (95 % interval)")
+    lines += page.grid(("K", *counts), _over_rows(found), 1)
+    return [*lines, "", *page.grid(("K", "m", "ε", *counts), noise, 3)]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--seeds", type=int, default=30)
     parser.add_argument("--cells", type=int, nargs="*", help="numbers of cells, from 0 (all)")
-    parser.add_argument("--page", type=Path, metavar="FILE", help="write the table to this page")
+    parser.add_argument("--steps", nargs="*", default=BOTH, choices=BOTH, help="only these steps")
+    parser.add_argument("--rows", type=Path, metavar="DIR", help="keep the sessions in this folder")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="write the tables to this page")
     chosen = parser.parse_args()
-    rows = []
-    for number in chosen.cells or range(len(CELLS)):
-        rows.append(row(CELLS[number], chosen.seeds))
-        print("| " + " | ".join(rows[-1]) + " |", flush=True)
+    cells = [CELLS[n] for n in chosen.cells or range(len(CELLS))]
+    found = collect(chosen.rows and chosen.rows / SESSIONS, cells, chosen.steps)
     if chosen.page:
-        lines = [f"# {_HEADING}", "", *textwrap.wrap(_WORDS, 100), ""]
-        chosen.page.write_text("\n".join([*lines, *page.grid(COLUMNS, rows, 4)]) + "\n")
+        noise = noise_rows(chosen.rows and chosen.rows / NOISE)
+        chosen.page.write_text("\n".join(tables(found, noise)) + "\n")
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ DELTA = 0.001
 PAPER_EPSILONS = (0.1, 0.5, 2.0, 4.0)
 EPSILONS = (*PAPER_EPSILONS, 8.0, 16.0, 32.0, 64.0)
 TOTALS_EPSILONS = (1.0, 4.0, 16.0)
+BALL_EPSILONS = (4.0, 8.0, 16.0)
 HIDDEN = float("inf")
 """The ε of a session without noise."""
 
@@ -160,6 +161,12 @@ class Experiment:
     hindsight: bool = True
     """Whether the placebo is also judged at its best round, which takes as long as a session."""
 
+    fates: bool = False
+    """Whether it is also judged who ends worse off than alone, and what an oracle would earn."""
+
+    most_replications: int | None = None
+    """A limit for sessions that take long."""
+
     @property
     def sessions(self) -> tuple[tuple[float, str], ...]:
         """(ε, variant) of every session with one instance; those with noise at every ε."""
@@ -199,6 +206,17 @@ EXPERIMENTS = (
         epsilons=TOTALS_EPSILONS,
         quota=True,
         hindsight=False,
+    ),
+    Experiment(
+        "ball",
+        60,
+        tuple(Setting(parties, None, 2.0, demands=False) for parties in (10, 20)),
+        ("totals", "ball"),
+        epsilons=BALL_EPSILONS,
+        quota=True,
+        hindsight=False,
+        fates=True,
+        most_replications=20,
     ),
 )
 

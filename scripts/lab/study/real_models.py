@@ -19,7 +19,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import track
 
-from protocol.agreement.schema import REVEALS
+from protocol.agreement.schema import DRAFT_ROUNDS, DRAFT_ROUNDS_PER_RESOURCE, REVEALS
 from protocol.runtime.cli import run
 from scripts.lab.common.convergence import gap
 from scripts.lab.common.instances import (
@@ -41,6 +41,9 @@ ROUNDS, TOLERANCE = 400, 1e-5
 """For the sets: the most rounds, and the tolerance. The worth of all capacities may be far above
 the optimum, by which sessions are judged here; so the tolerance is a tenth of the usual one."""
 
+MANY = (50, 100, 171)
+"""Resources of drawn companies with default settings."""
+
 SEEDS = range(1, 6)
 WIDTHS = (1.0, 0.5, 0.25)
 EPSILONS = (8.0, 64.0)
@@ -58,6 +61,25 @@ def set_row(folder: Path) -> Row:
     }
 
 
+def default_row(instance: Instance, optimum: Optimum) -> Row:
+    """An exact session as `coordinator new` sets it up where no option is given."""
+    count = len(instance.capacity)
+    most = DRAFT_ROUNDS + DRAFT_ROUNDS_PER_RESOURCE * count
+    figures = _played(instance, optimum, "--rounds", str(most), "--reveal", "totals")
+    return {"resources": count, "rounds": most, **figures}
+
+
+def default_set_row(folder: Path) -> Row:
+    """One public set with default settings."""
+    return default_row(*read_set(folder))
+
+
+def default_drawn_row(resources: int, seed: int) -> Row:
+    """Ten companies as in the paper with many resources and default settings."""
+    instance = draw(seed, parties=10, resources=resources)
+    return default_row(instance, central(instance))
+
+
 def kind_row(kind: str, resources: int, seed: int) -> Row:
     """Ten companies that are not linear, compared with the joint problem."""
     make = knapsacks if kind == "whole" else curved
@@ -70,11 +92,16 @@ def _played(instance: Instance, optimum: Optimum, *arguments: str) -> Row:
     figures = play(instance, optimum, options)
     kept = ("parties", "rounds_played", "dual_gap_weighted", "certificate", "quota_loss")
     gains = [gain for gain in figures["gains"] if gain is not None]
+    loss = -min([0.0, *gains]) / abs(optimum.utility)
     return {
         **{key: figures[key] for key in kept},
+        "certificate_part": figures["certificate_part"],
+        "obstacles": figures["trade"]["obstacles"],
+        "contradictions": len(figures["contradictions"]),
         "without_plan": figures["without_plan"],
         "worse_off": sum(gain < 0.0 for gain in gains),
-        "largest_loss": -min([0.0, *gains]) / abs(optimum.utility),
+        "largest_loss": loss,
+        "beyond": max(0.0, loss - figures["certificate"]),
     }
 
 
@@ -114,7 +141,11 @@ def work(folders: Sequence[Path], quick: bool) -> Iterator[tuple[str, Any]]:
     """What to run: a key for each row, and the call that makes it."""
     for folder in folders:
         yield f"set {folder.name}", partial(set_row, folder)
+    for folder in folders:
+        yield f"default {folder.name}", partial(default_set_row, folder)
     seeds = SEEDS[:1] if quick else SEEDS
+    for m, seed in product(MANY, seeds[:3]):
+        yield f"default drawn {m} {seed}", partial(default_drawn_row, m, seed)
     for kind, counts in (("whole", (1, 3)), ("curved", (3, 5))):
         for m in counts:
             for seed in seeds:
@@ -126,7 +157,7 @@ def work(folders: Sequence[Path], quick: bool) -> Iterator[tuple[str, Any]]:
 
 def page(rows: dict[str, Row]) -> str:
     """The page."""
-    return "\n".join([*_sets(rows), *_kinds(rows), *_bands(rows)]) + "\n"
+    return "\n".join([*_sets(rows), *_defaults(rows), *_kinds(rows), *_bands(rows)]) + "\n"
 
 
 SETS = """\
@@ -144,6 +175,19 @@ with a tolerance of 10⁻⁵ and at most 400 rounds, in one process.
 - *Proved*: the certificate, as a fraction of the optimum.
 - *Quotas*: what all plans within the quotas lose of the optimum.
 - *Worse off*: companies that lose by joining, and the largest loss as a fraction of the optimum.
+"""
+
+DEFAULTS = """
+## Default settings
+
+Exact sessions as `coordinator new --mode exact` sets them up where no option is given: only totals
+can be read, no worth, a tolerance of 10⁻⁴, a trade limit of 1 %, and 150 rounds with 4 more for
+each resource. *Drawn*: ten companies of the paper with many resources, and a seed.
+
+- *Proved*: the certificate, as a fraction of what all capacities are worth.
+- *Quotas*: what all plans within the quotas lose of the optimum.
+- *Worse off*: the largest loss of a company by joining, less the certificate, as a fraction of the
+  optimum.
 """
 
 OTHER_KINDS = """
@@ -182,6 +226,20 @@ def _sets(rows: dict[str, Row]) -> Iterator[str]:
                 f"{'yes' if r['brought'] else ''} | {r['rounds_played']} | "
                 f"{_percent(r['dual_gap_weighted'])} | {_percent(r['certificate'])} | "
                 f"{_percent(r['quota_loss'])} | {r['without_plan']} | {worse} |"
+            )
+
+
+def _defaults(rows: dict[str, Row]) -> Iterator[str]:
+    yield DEFAULTS
+    names = ("companies of", "resources", "rounds", "at most", "trade", "proved", "quotas")
+    yield _table(*names, "without a plan", "worse off")
+    for key in sorted(rows, key=lambda key: (key.startswith("default drawn"), key)):
+        if key.startswith("default "):
+            r = rows[key]
+            yield (
+                f"| `{key[8:]}` | {r['resources']} | {r['rounds_played']} | {r['rounds']} | "
+                f"{', '.join(r['obstacles']) or 'yes'} | {_percent(r['certificate_part'])} | "
+                f"{_percent(r['quota_loss'])} | {r['without_plan']} | {_percent(r['beyond'])} |"
             )
 
 

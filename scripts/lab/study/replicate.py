@@ -15,8 +15,10 @@ import highspy
 import numpy as np
 
 from party.model.ball_response import Trader
-from party.model.best_response import loaded, model
+from party.model.best_response import loaded
+from party.model.highs_program import model
 from party.release.gate import clamped, truncated, within_ball
+from party.release.noise import DiscreteGaussian
 from party.settlement.settle import plan_within
 from protocol.agreement.endowment import prorata
 from protocol.agreement.model import Agreement
@@ -28,6 +30,7 @@ from protocol.rounds import RoundEngine
 from scripts.lab.common.convergence import first_below, outcome_prices
 from scripts.lab.common.instances import Instance, central, placebo
 from scripts.lab.study.active_sets import Remembering, remembering
+from scripts.lab.study.fates import fates, oracle
 from scripts.lab.study.grid import EXPERIMENTS, VARIANTS, Setting, agree
 
 Row = Mapping[str, Any]
@@ -145,8 +148,11 @@ class Companies:
         return max(0.0, float(total.max()) - 1.0)
 
 
-def session(agreement: Agreement, companies: Companies, draws: Floats) -> SimulatedSession:
-    """Run a session; `draws` is the noise in units of σ, rounds by parties by numbers."""
+def session(agreement: Agreement, companies: Companies, draws: Floats | None) -> SimulatedSession:
+    """Run a session; `draws` is the noise in units of σ, rounds by parties by numbers.
+
+    Without `draws` it is the discrete noise of real gates, which no one can repeat.
+    """
     engine, calibration = RoundEngine(agreement), Calibration(agreement)
     state = engine.opening
     if agreement.masked:  # no release is read on its own, so none needs a mask
@@ -178,7 +184,7 @@ def session(agreement: Agreement, companies: Companies, draws: Floats) -> Simula
             )
         if adaptive or traders:
             scales = calibration.scales(state.caps, state.round)
-        noise = np.rint(draws[state.round] * scales).astype(np.int64)
+        noise = real_noise(scales) if draws is None else _rounded(draws[state.round] * scales)
         if traders:
             asked.append(_within_balls(agreement, traders, prices))
         else:
@@ -187,10 +193,21 @@ def session(agreement: Agreement, companies: Companies, draws: Floats) -> Simula
         state = engine.advance(state, released[-1])
 
 
+def real_noise(scales: Floats) -> Ticks:
+    """What real gates add, with these σ: parties by numbers."""
+    flat, none = scales.ravel(), np.zeros(scales.size, dtype=np.int64)
+    return DiscreteGaussian().add(none, flat, member="", round=0).reshape(scales.shape)
+
+
+def _rounded(noise: Floats) -> Ticks:
+    ticks: Ticks = np.rint(noise).astype(np.int64)
+    return ticks
+
+
 def _traders(agreement: Agreement, companies: Companies) -> list[Trader]:
     """What answers for each party within its ball."""
     pairs = zip(companies.data, agreement.members, strict=True)
-    return [Trader(data, agreement, member.name) for data, member in pairs]
+    return [Trader.of(data, agreement, member.name) for data, member in pairs]
 
 
 def _within_balls(agreement: Agreement, traders: Sequence[Trader], prices: Floats) -> Ticks:
@@ -289,6 +306,11 @@ def _sessions(unit: Unit) -> list[Row]:
             row["quota_over"] = _over(agreement, own.quota)
         if experiment.quota and not setting.demands:
             row |= splits.within(agreement, other.quota, "placebo_quota")
+        if experiment.fates:
+            got = fates(own.outcome, own.asked, instance)
+            row |= {"worse": got.worse, "worst": got.worst}
+            if agreement.ball:
+                row["oracle"] = oracle(agreement, instance) / optimum
         rows.append(row)
     return rows
 

@@ -35,7 +35,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
         "placebo_last", "placebo_average", "placebo_best",
         "overrun_last", "overrun_average",
         "quota", "quota_lacking", "quota_over", "placebo_quota", "placebo_quota_lacking",
-        "prorata", "prorata_lacking",
+        "prorata", "prorata_lacking", "oracle", "worse", "worst",
     ),
     "shares": ("parties", "share_first", "buffer", "seed", "party", "share"),
     "curves": ("parties", "variant", "round", "mean", "minimum", "maximum"),

@@ -8,7 +8,7 @@ import fcntl
 import json
 import shutil
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,15 @@ from scripts.lab.study.grid import EXPERIMENTS
 from scripts.lab.study.replicate import Rows, Unit
 
 
-def units(experiments: Iterable[str], seeds: Iterable[int]) -> list[Unit]:
-    """All units, in the order of the rows."""
+def units(experiments: Iterable[str], seeds: Sequence[int]) -> list[Unit]:
+    """All units, in the order of the rows. Long experiments have the first seeds only."""
     chosen = [e for e in EXPERIMENTS if e.name in experiments]
-    places = [(e.name, setting) for e in chosen for setting in e.settings]
-    return [Unit(name, setting, seed) for name, setting in places for seed in seeds]
+    places = [(e, setting) for e in chosen for setting in e.settings]
+    return [
+        Unit(e.name, setting, seed)
+        for e, setting in places
+        for seed in seeds[: e.most_replications]
+    ]
 
 
 def cost(unit: Unit) -> float:

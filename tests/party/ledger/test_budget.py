@@ -25,6 +25,7 @@ from party.ledger.budget import (
     room,
     spent,
     statement,
+    unprotected,
 )
 from party.ledger.session_ledger import Ledger
 from party.ui.budget_table import figures
@@ -490,3 +491,15 @@ def test_a_statement_about_totals_names_its_conditions() -> None:
             assert "the others add their noise, and no one breaks the encryption" in text
             assert "does not cover what payments, quotas" in text
     assert colluding([one, two], "another") == ()
+
+
+def test_noise_after_an_exact_session_is_warned_about() -> None:
+    """The noise of a session cannot hide what its data set showed before; other data may join."""
+    exact = replace(opened(exact_agreement()), releases=3)
+    noisy = agreed(1.0, session="noisy")
+    text = unprotected([exact, opened(noisy)], noisy.digest)
+    assert f"'main' was released without noise in '{exact.session}'" in text
+    assert "--data-set NAME" in text
+    assert not unprotected([exact, opened(noisy, "other data")], noisy.digest)
+    assert not unprotected([replace(exact, releases=0), opened(noisy)], noisy.digest)
+    assert not unprotected([exact], exact.agreement)

@@ -168,3 +168,42 @@ def test_an_sqlite_error_comes_with_a_hint(tmp_path: Path, name: str, text: str)
         message = str(file._unusable(error))
     assert f"{str(tmp_path / 'ledger')!r} cannot be used: its own words; " in message
     assert text in message
+
+
+_ACCOUNTS = [
+    ("ledger", "id", 5),
+    ("sessions", "release_mu_squared", "much"),
+    ("sessions", "rounds", b"3"),
+    ("sessions", "member", b"ada"),
+    ("sessions", "fault", b"x"),
+    ("limits", "epsilon", "text"),
+    ("limits", "delta", 2.0),
+    ("limits", "fixed_epsilon", b""),
+    ("waits", "seconds", "long"),
+    ("addresses", "address", b"x"),
+]
+
+
+@pytest.mark.parametrize(("table", "column", "value"), _ACCOUNTS, ids=str)
+def test_an_account_with_a_value_of_another_type_is_damage(
+    tmp_path: Path, table: str, column: str, value: object
+) -> None:
+    """SQLite keeps any type in any column: what has no checksum is checked when it is read."""
+    agreement, path = make_agreement(rounds=2), tmp_path / "ledger"
+    recorded(path, agreement)
+    with closing(sqlite3.connect(path, isolation_level=None)) as base:
+        base.execute("INSERT INTO limits VALUES ('main', 8.0, 0.001, 1, 'exact', 0.1, 8.0, 0.001)")
+        base.execute("INSERT INTO waits VALUES (1, 'ben', 1.0, 1.0, 1)")
+        base.execute("INSERT INTO addresses VALUES (1, 'ben', 'tcp://127.0.0.1:9')")
+
+    def read() -> None:
+        with closing(Ledger(path, agreement, "ada")) as ledger:
+            assert ledger.extent.releases == 2
+            everything(ledger)
+            ledger.accounts(), ledger.limit(), ledger.waits(), ledger.addresses()
+
+    read()
+    with closing(sqlite3.connect(path, isolation_level=None)) as base:
+        base.execute(f"UPDATE {table} SET {column} = ?", (value,))  # noqa: S608
+    with pytest.raises(BadLedger, match="is damaged: "):
+        read()

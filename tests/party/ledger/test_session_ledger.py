@@ -396,6 +396,37 @@ def test_the_log_of_a_refused_ledger_is_overwritten(tmp_path: Path) -> None:
     assert b"a secret mask key" not in still_there.read_bytes()
 
 
+_FINGERPRINT = b"a fingerprint that tests can find in a file"
+
+
+def _abandon(ledger: Ledger, *, over: bool) -> None:
+    ledger.record_abandoned(over=over)
+
+
+def _fault(ledger: Ledger, *, over: bool) -> None:
+    ledger.record_fault(Equivocation("ben signed two messages", sender="ben"), over=over)
+
+
+@pytest.mark.parametrize("end", [_abandon, _fault])
+@pytest.mark.parametrize("over", [False, True])
+def test_the_fingerprint_of_a_model_stays_only_while_a_plan_can_be_written(
+    tmp_path: Path, end: Callable[..., None], *, over: bool
+) -> None:
+    """A session that ends before its last round destroys it; after that `party forget` does."""
+
+    def found() -> bool:
+        return any(_FINGERPRINT in path.read_bytes() for path in tmp_path.iterdir())
+
+    with closing(Ledger(tmp_path / "ledger", make_agreement(), "ada")) as ledger:
+        ledger.record_model(_FINGERPRINT)
+        assert found()
+        end(ledger, over=over)
+        assert (ledger.model(), found()) == ((_FINGERPRINT, True) if over else (None, False))
+        ledger.forget()
+        assert ledger.model() is None
+    assert not found()
+
+
 def test_several_sessions_share_one_file(tmp_path: Path) -> None:
     """Each session reads back its own records only."""
     path = tmp_path / "ledger"

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from party.model.best_response import Subproblem, loaded
-from party.model.best_response import model as lp_of
 from party.model.company_model import CompanyModel, dense
+from party.model.highs_program import model as lp_of
 from party.model.linear_program import column_wise
 from party.model.scaling import rescaled
 from protocol.errors import BadData

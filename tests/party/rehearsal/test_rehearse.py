@@ -11,7 +11,7 @@ import pytest
 
 from party.model.best_response import subproblem
 from party.model.company_model import CompanyModel, dense
-from party.rehearsal.rehearse import partner, rehearse, table_lines
+from party.rehearsal.rehearse import SessionResult, _summary, partner, rehearse, table_lines
 from protocol.agreement.model import Agreement
 from protocol.agreement.parse import from_table
 from protocol.agreement.quantities import quantities
@@ -140,6 +140,16 @@ def test_the_command_leaves_nothing_behind(tmp_path: Path) -> None:
     assert json.loads(rehearsed("--json").stdout)["sessions"] == 2
     assert rehearsed("--sessions", "0").returncode == BadCommand.exit_code
     assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_less_than_half_a_cent_is_no_loss() -> None:
+    """A company that loses 0.001 EUR is as well off as alone; one that loses a cent is not."""
+    results = [
+        SessionResult(rounds=9, utility=5.0, alone=5.0, payment=0.0, gain=gain, seconds=0.1)
+        for gain in (-0.01, -0.001, 0.0, 0.004, 0.01)
+    ]
+    counted = _summary(results, "EUR")
+    assert (counted["worse_off"], counted["as_well_off"]) == (1, 3)
 
 
 def test_a_partner_asks_for_what_the_plan_assumes() -> None:

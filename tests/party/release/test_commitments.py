@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -124,7 +125,7 @@ def test_allocation_computed_before_gives_the_same_commitments() -> None:
 
 
 def test_seals_destroy_the_mask_key_and_forgetting_the_openings(tmp_path: Path) -> None:
-    """After the seals claims can be made; after `destroy_opening` nothing of them is on disk."""
+    """After the seals claims can be made; after `forget` nothing of them is on disk."""
     session = play_until_over(AGREEMENTS["constant"], 4, tmp_path)
     session.sealed()
     ledger = session.ledgers[0]
@@ -134,7 +135,7 @@ def test_seals_destroy_the_mask_key_and_forgetting_the_openings(tmp_path: Path) 
     for each in session.ledgers:
         each.commit()
     assert any(secret in path.read_bytes() for path in tmp_path.glob("ada.ledger*"))
-    ledger.destroy_opening()
+    ledger.forget()
     assert ledger.opening() is None
     assert ledger.commitment() is not None
     for each in session.ledgers:
@@ -159,6 +160,24 @@ def test_lone_liar_gains_at_most_the_slack_of_rounding(index: int, sign_of: int)
         if adds_up(agreement, points):
             passed.append(more)
     assert max(passed, default=0) <= len(agreement.members) + 4
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_lone_liar_of_any_session_gains_a_few_grains_or_voids_all_claims(seed: int) -> None:
+    """Whoever lies, in any number and by any amount: the sum shows what is more than rounding."""
+    chance = random.Random(seed)
+    agreement = list(AGREEMENTS.values())[seed % len(AGREEMENTS)]
+    session = play_until_over(agreement, 100 + seed)
+    honest = [gate.release(session.over).message for gate in session.gates]
+    rows = [message.points for message in honest if isinstance(message, Commitment)]
+    for _ in range(4):
+        place, index = chance.randrange(len(rows)), chance.randrange(len(rows[0]))
+        more = chance.choice((1, -1)) * chance.choice((1, 3, 7, chance.randrange(8, 1 << 20)))
+        name = agreement.members[place].name
+        lie = committed_to(session, name, {index: more}).message
+        assert isinstance(lie, Commitment)
+        points = [lie.points if k == place else row for k, row in enumerate(rows)]
+        assert not adds_up(agreement, points) or abs(more) <= len(rows) + 4
 
 
 def test_short_sale_has_no_proof() -> None:

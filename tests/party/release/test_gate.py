@@ -119,6 +119,46 @@ def test_no_release_after_the_last_round() -> None:
     assert (len(problem.asked), len(noise.drawn)) == (2, 2)
 
 
+def test_each_sign_of_the_end_forbids_a_release() -> None:
+    """A state that is over forbids it before the last round, and the last round in any state."""
+    agreement = make_agreement(rounds=1)
+    problem, ledger = Problem(5.0, 5.0), in_memory(agreement, "ada")
+    own_gate, opening = (
+        gate(agreement, problem, Shift(0, 0), ledger),
+        RoundEngine(agreement).opening,
+    )
+    with pytest.raises(InternalError, match="more releases than agreed"):
+        own_gate.release(replace(opening, over=True))
+    last = after(agreement, opening, own_gate.release(opening))
+    with pytest.raises(InternalError, match="more releases than agreed"):
+        own_gate.release(replace(last, over=False))
+    assert (len(problem.asked), len(ledger.own())) == (1, 1)
+
+
+@pytest.mark.parametrize("mode", ["exact", "private"])
+def test_noise_is_loaded_before_the_first_round_if_it_is_used(mode: str) -> None:
+    """A paced release must not wait for a library, and an exact session needs none."""
+    loaded = []
+
+    class Loaded(Shift):
+        def load(self) -> None:
+            loaded.append(mode)
+
+    agreement = make_agreement(**PRIVATE, prices=SQRT) if mode == "private" else make_agreement()
+    gate(agreement, Problem(5.0, 5.0), Loaded(0, 0))
+    assert loaded == ["private"] * (mode == "private")
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_the_ledger_notes_in_which_rounds_the_solver_failed(fails: bool) -> None:
+    """The operator reads it later; no other member can."""
+    agreement = make_agreement(**PRIVATE, prices=SQRT)
+    ledger = in_memory(agreement, "ada")
+    own_gate = gate(agreement, Problem(5.0, 5.0, fails=fails), Shift(0, 0), ledger)
+    own_gate.release(RoundEngine(agreement).opening)
+    assert ledger.unanswered() == fails
+
+
 def test_no_round_is_skipped() -> None:
     """A release for a later round is neither returned nor recorded."""
     agreement = make_agreement()

@@ -1,7 +1,8 @@
 """Sessions with hard numbers: money of all sizes, and random concave companies.
 
-`python -m tests.party.settlement.robustness money|concave [COUNT]` runs many and prints how many
-companies end without a plan. With `money`, what they earn is compared with a joint solve.
+`python -m tests.party.settlement.robustness money|concave [COUNT] [FIRST SEED]` runs many and
+prints how many companies end without a plan. With `money`, what they earn is compared with a joint
+solve.
 """
 
 import math
@@ -35,6 +36,8 @@ class Count:
     companies: int
     without_plan: int = 0
     refused: int = 0
+    #: 1 if no plans fit together, which a joint solve proves: then a refusal is right.
+    impossible: int = 0
     #: What the plans earn less than a joint solve, as a fraction of it.
     lost: float = math.nan
 
@@ -70,7 +73,7 @@ def played(instance: Instance, best: float | None = None) -> Count:
     try:
         problems = [subproblem(data, agreement, name) for data, name in pairs]
     except BadData:
-        return replace(count, refused=1)
+        return replace(count, refused=1) if possible(instance) else replace(count, impossible=1)
     with players(agreement, problems, 1) as members:
         run(members)
         known = outcome(agreement, members[0].ledger.transcript())
@@ -83,6 +86,16 @@ def played(instance: Instance, best: float | None = None) -> Count:
     if best is not None and len(earned) == len(names):
         lost = 1.0 - math.fsum(earned) / best
     return replace(count, without_plan=len(names) - len(earned), lost=lost)
+
+
+def possible(instance: Instance) -> bool:
+    """Whether plans of all companies fit together. Only a proof of HiGHS says that none do."""
+    data = tuple(replace(d, utility=0.0 * d.utility, quadratic=None) for d in instance.data)
+    try:
+        central(replace(instance, data=data))
+    except ValueError as error:
+        return "Infeasible" not in str(error)
+    return True
 
 
 def at_money(exponent: int, seed: int) -> Count:
@@ -135,23 +148,26 @@ def _concave(rng: np.random.Generator, unit: Floats) -> CompanyModel:
 
 
 def main() -> None:
-    what, count = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else None
+    what, numbers = sys.argv[1], [int(number) for number in sys.argv[2:]]
+    count, first = (numbers + [12 if what == "money" else 200, 0][len(numbers) :])[:2]
+    seeds = range(first, first + count)
     if what == "money":
         for exponent in MONEY:
-            counts = [at_money(exponent, seed) for seed in range(count or 12)]
+            counts = [at_money(exponent, seed) for seed in seeds]
             print(f"money of 10^{exponent}: {_line(counts)}", flush=True)
         return
-    counts = [played(concave(seed)) for seed in range(count or 200)]
-    wrong = [seed for seed, c in enumerate(counts) if c.without_plan or c.refused]
+    counts = [played(concave(seed)) for seed in seeds]
+    wrong = [seed for seed, c in zip(seeds, counts, strict=True) if c.without_plan or c.refused]
     print(f"concave: {_line(counts)}, seeds {wrong}")
 
 
 def _line(counts: list[Count]) -> str:
     lost = max((c.lost for c in counts if not math.isnan(c.lost)), default=math.nan)
+    impossible = sum(c.impossible for c in counts)
     return (
         f"{sum(c.without_plan for c in counts)} of {sum(c.companies for c in counts)} companies "
-        f"without a plan, {sum(c.refused for c in counts)} of {len(counts)} sessions refused, at "
-        f"most {lost:.1e} lost"
+        f"without a plan, {sum(c.refused for c in counts)} of {len(counts)} sessions refused, "
+        f"{impossible} without joint plans, at most {lost:.1e} lost"
     )
 
 

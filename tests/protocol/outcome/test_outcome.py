@@ -122,7 +122,7 @@ def test_round_states_stop_at_a_fault() -> None:
     first, second, third = whole.rounds
     steps = round_states(agreement, Transcript((first, third, second)))
     assert next(steps).chain_hash == path[0].chain_hash
-    with pytest.raises(BadTranscript, match=r"round 1, member 'ada'"):
+    with pytest.raises(BadTranscript, match=r"round 2, member 'ada'"):
         next(steps)
 
 
@@ -130,7 +130,7 @@ def test_seals_of_another_chain_hash_are_refused() -> None:
     """The last state is yielded only if the seals fit it."""
     agreement = make_agreement(rounds=2)
     other = play(make_agreement(rounds=2, prices={"step": "constant", "step_size": 0.5}))[0]
-    with pytest.raises(BadTranscript, match=r"round 2, member 'ada': its chain hash"):
+    with pytest.raises(BadTranscript, match=r"the seals, member 'ada': its chain hash"):
         outcome(agreement, replace(play(agreement)[0], seals=other.seals))
 
 

@@ -66,7 +66,7 @@ def test_every_implementation_decides_as_recorded(name: str) -> None:
 @pytest.mark.parametrize("reveal", ["each", "totals"])
 def test_without_enough_proof_every_member_keeps_its_endowment(reveal: str) -> None:
     """After few rounds quotas are endowments and payments are exactly 0."""
-    found = session(draw(4, parties=3), rounds=8, reveal=reveal, endowment=[0.2, 0.3, 0.5])
+    found = session(draw(4, parties=3), rounds=4, reveal=reveal, endowment=[0.2, 0.3, 0.5])
     assert found.trade is not None
     assert Obstacle.CERTIFICATE in found.trade.obstacles
     given = allocations(found)
@@ -117,7 +117,7 @@ def test_free_capacity_is_a_trade() -> None:
 
 def test_the_text_says_what_would_help() -> None:
     """More rounds or a worth, where the certificate is the obstacle."""
-    found = session(draw(4, parties=3), rounds=8)
+    found = session(draw(4, parties=3), rounds=4)
     texts = why_no_trade(found.agreement, outcome_figures(found))
     assert texts[0].startswith("There is no trade")
     assert any("More rounds would help" in text for text in texts)

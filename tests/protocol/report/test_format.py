@@ -3,7 +3,8 @@
 import pytest
 
 from protocol.agreement.model import Resource
-from protocol.report.format import aligned, capacity_text, figure, fixed, per
+from protocol.report.format import aligned, capacity_text, coins, figure, fixed, per
+from tests.support.builders import make_agreement
 
 
 @pytest.mark.parametrize(
@@ -64,3 +65,23 @@ def test_counts_of_the_last_decimal() -> None:
 def test_columns_are_padded(texts: list[str], expected: list[str]) -> None:
     """A figure is padded with as many blanks as other figures have digits there."""
     assert aligned(texts) == expected
+
+
+@pytest.mark.parametrize(
+    ("currency", "value", "shown", "bound"),
+    [
+        ("EUR", 1234.5678, "1\u202f234.57 EUR", "1\u202f234.57 EUR"),
+        ("EUR", 0.001, "0.00 EUR", "0.01 EUR"),
+        ("EUR", -0.001, "0.00 EUR", "0.00 EUR"),
+        ("€", 2.005, "2.00 €", "2.01 €"),
+        ("JPY", 1234.4, "1\u202f234 JPY", "1\u202f235 JPY"),
+        ("KWD", 1.23456, "1.235 KWD", "1.235 KWD"),
+        ("kEUR", 0.012345, "0.01234 kEUR", "0.01234 kEUR"),
+        ("", 12.3456, "12.35", "12.35"),
+    ],
+)
+def test_money_is_shown_in_coins(currency: str, value: float, shown: str, bound: str) -> None:
+    """Sums have the decimals of their currency, and a bound is rounded up."""
+    agreement = make_agreement(currency=currency)
+    assert coins(agreement, value) == shown
+    assert coins(agreement, value, most=True) == bound

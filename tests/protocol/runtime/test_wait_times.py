@@ -23,7 +23,7 @@ def test_a_wait_starts_when_the_observer_is_ready() -> None:
     waits.begin(100.0)
     waits.arrived("cyd", 103.0)
     waits.arrived("ben", 112.0)
-    assert waits.closed(0) == "waited 12 s for 'ben' in round 0"
+    assert waits.closed(0) == "waited 12 s for 'ben' in round 1"
     waits.begin(200.0)
     waits.arrived("ben", 201.0)
     waits.arrived("cyd", 202.0)
@@ -92,7 +92,7 @@ def test_a_long_wait_depends_on_the_pace(pace: float, long: float) -> None:
     assert waits.closed(0) == ""
     waits.begin(0.0)
     waits.arrived("ben", long)
-    assert "for 'ben' in round 1" in waits.closed(1)
+    assert "for 'ben' in round 2" in waits.closed(1)
 
 
 def test_the_clock_stops_while_the_party_is_busy() -> None:
@@ -116,6 +116,6 @@ def test_of_releases_that_arrive_together_the_last_one_counts() -> None:
         waits.begin(0.0)
         for name in ("ada", "ben", "cyd"):
             waits.arrived(name, 12.0)
-        assert waits.closed(number) == f"waited 12 s for 'cyd' in round {number}"
+        assert waits.closed(number) == f"waited 12 s for 'cyd' in round {number + 1}"
     assert waits.sentence.startswith("waited longest for 'cyd'")
     assert waits.sentence.endswith("rounds in which it was last: 3")

@@ -8,14 +8,16 @@ import pytest
 
 from party.release.masks import MaskSecret, announcement
 from protocol.commitment.exchange import statement
-from protocol.commitment.group import ORDER, VALUE_BASE, add, commit
+from protocol.commitment.group import ORDER, VALUE_BASE, add, commit, is_valid
 from protocol.commitment.layout import PAYMENT_OFFSET, grain_ticks
 from protocol.commitment.range_proof import prove
 from protocol.errors import BadLedger, BadMessage, BadTranscript, Equivocation, Unsealed
 from protocol.outcome.outcome import outcome
 from protocol.rounds import RoundEngine, commitments_in, mask_keys, numbers
+from protocol.runtime.admission import BURST, COMMITMENT_COST, Admission
 from protocol.session.machine import Session
 from protocol.session.phases import Phase
+from protocol.wire import signatures
 from protocol.wire.codec import Reader, as_evidence, commitment_bytes
 from protocol.wire.messages import Commitment, Reason, Release, Seal, Signed
 from protocol.wire.transcript import Transcript, load
@@ -336,3 +338,54 @@ def test_state_after_commitments_keeps_prices() -> None:
     assert np.array_equal(FINAL.prices.current, OVER.prices.current)
     assert FINAL.rounds_hash == OVER.chain_hash
     assert (FINAL.round, FINAL.step) == (1, 2)
+
+
+def test_points_of_a_repeated_message_are_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A member that repeats its commitments or its mask key costs a reader little more."""
+    checked: list[bytes] = []
+
+    def counted(point: bytes) -> bool:
+        checked.append(point)
+        return is_valid(point)
+
+    monkeypatch.setattr(signatures, "is_valid", counted)
+    reader = Reader(AGREEMENT)
+    first = reader.unpack(COMMITMENTS[0].data)
+    assert len(checked) == len(COMMITMENTS[0].message.points)  # type: ignore[attr-defined]
+    for _ in range(5):
+        assert reader.unpack(COMMITMENTS[0].data) == first
+    assert len(checked) == 2
+    reader.unpack(COMMITMENTS[1].data)
+    assert len(checked) == 4
+
+
+def test_copy_without_its_proof_vouches_for_no_proof() -> None:
+    """A reader that has seen the signed part alone still checks the proof that comes later."""
+    honest = COMMITMENTS[0].message
+    assert isinstance(honest, Commitment)
+    proof = honest.proof[:-32] + b"\xff" * 32  # a scalar that is not reduced
+    spoilt = sign(replace(honest, proof=proof, proof_hash=hashlib.sha256(proof).digest()))
+    reader = Reader(AGREEMENT)
+    reader.unpack(as_evidence(spoilt))
+    for _ in range(2):
+        with pytest.raises(BadMessage, match="out of range"):
+            reader.unpack(spoilt.data)
+
+
+def test_new_commitments_count_as_many_messages() -> None:
+    """A member that signs ever new commitments uses up its limit ten times as fast."""
+    admission = Admission(AGREEMENT, lambda _: None)
+    limit, read = BURST + 4 * len(NAMES), 0
+    message = COMMITMENTS[1].message
+    assert isinstance(message, Commitment)
+    for number in range(1, limit + 1):
+        data = sign(replace(message, round=number)).data
+        if admission.admits("ben", data, 0.0):
+            admission.read("ben", data, 0.0)
+            read += 1
+    assert read == -(-limit // COMMITMENT_COST)
+    copies = 0
+    while admission.admits("cyd", COMMITMENTS[2].data, 0.0):
+        admission.read("cyd", COMMITMENTS[2].data, 0.0)
+        copies += 1
+    assert copies == limit - COMMITMENT_COST + 1

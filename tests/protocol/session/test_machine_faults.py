@@ -47,7 +47,7 @@ def test_equivocation_ends_the_session_with_both_messages() -> None:
     ]
     assert isinstance(party.error, Equivocation)
     assert party.error.evidence == (one.data, other.data)
-    assert "'ben' signed two different messages for round 0" in str(party.error)
+    assert "'ben' signed two different messages for round 1" in str(party.error)
     halt = party.sent[-1].message
     assert isinstance(halt, Halt)
     assert halt.evidence == (one.data, other.data)
@@ -223,7 +223,7 @@ def test_a_party_that_computes_other_prices_is_named() -> None:
     assert ada.receive(*ben.sent[-2:]) == [*shown, "fail for good: DifferentPrices ben"]
     assert cyd.receive(ada.sent[-1]) == [*shown, "fail for good: DifferentPrices ben"], "passed on"
     assert isinstance(cyd.error, DifferentPrices)
-    assert "'ben' got other prices than 'cyd' from the same releases of round 0" in str(cyd.error)
+    assert "'ben' got other prices than 'cyd' from the same releases of round 1" in str(cyd.error)
     assert cyd.advance_time(FIRST) == shown, "it repeats that"
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from protocol.agreement.model import Agreement
+from protocol.agreement.schema import WAIT_SECONDS
 from protocol.errors import (
     BadLedger,
     DifferentAgreement,
@@ -272,7 +273,7 @@ def test_a_claim_without_proof_does_not_make_a_ledger_old(round: int, known: int
     assert party.receive(claim) == ["warn"]
     assert party.receive(claim, party.hello("cyd")) == [], "one warning, and no answer"
     assert party.missing == ["ben"]
-    assert party.advance_time(PATIENCE) == ["fail: Unavailable"]
+    assert party.advance_time(WAIT_SECONDS) == ["fail: Unavailable"]
     assert "'ben' claims to know more of our releases" in str(party.error)
     assert party.receive(party.hello("ben")) == ["respond 0"], "the truth is an answer"
 
@@ -287,12 +288,12 @@ def test_a_peer_cannot_buy_patience_by_talking(trick: str) -> None:
         effects = [party.hello("ben", nonce=NO_NONCE, nonce_digest=bytes(32))]
     ended: list[str] = []
     for _ in range(12):
-        ended += party.advance_time(PATIENCE / 8)
+        ended += party.advance_time(WAIT_SECONDS / 8)
         if "fail: Unavailable" in ended:
             break
         party.receive(*effects)
     assert ended[-1] == "fail: Unavailable"
-    assert "nothing from" in str(party.error)
+    assert "within 1 day: waited for" in str(party.error)
     assert "'cyd'" in str(party.error)
 
 
@@ -356,16 +357,48 @@ def test_an_old_hello_cannot_hide_an_old_ledger() -> None:
 # Silence
 
 
-def test_silence_in_the_handshake_names_the_missing() -> None:
-    """After the agreed patience the error lists the peers without answer."""
+def test_a_wait_that_ends_in_the_handshake_names_the_missing() -> None:
+    """People may come late: only after the whole wait the error lists those without answer."""
     party = SessionHarness(members=4)
     party.begin()
     party.receive(party.hello("cyd"))
-    party.advance_time(PATIENCE - 1.0)
+    assert "fail: Unavailable" not in party.advance_time(WAIT_SECONDS - 1.0)
     assert party.advance_time(1.0) == ["fail: Unavailable"]
     assert isinstance(party.error, Unavailable)
-    text = "nothing from 'ben', 'dan' for 120 seconds in round 0 of 2."
+    text = "the first round did not close within 1 day: waited for 'ben', 'dan'."
     assert str(party.error).startswith(text)
+
+
+def test_a_member_may_be_late_by_ten_minutes() -> None:
+    """Long after the patience of a round the last member comes, and the first round opens."""
+    party = SessionHarness(members=3)
+    party.begin()
+    party.receive(party.hello("ben"))
+    assert "fail: Unavailable" not in party.advance_time(600.0)
+    assert "respond 0" in party.receive(party.hello("cyd"))
+
+
+def test_a_member_that_came_and_left_is_waited_for_before_the_first_round() -> None:
+    """All have answered, but one has gone again: patience is for later rounds."""
+    party = SessionHarness(members=3).collecting(0)
+    assert "fail: Unavailable" not in party.advance_time(10.0 * PATIENCE)
+
+
+def test_a_dispute_before_the_first_round_is_no_wait_for_people() -> None:
+    """Members whose chain hashes differ are all here: patience counts."""
+    party = SessionHarness(members=3)
+    party.begin()
+    party.receive(party.hello("ben"), party.hello("cyd", chain_hash=bytes(32)))
+    assert "fail: Diverged cyd" in party.advance_time(PATIENCE)
+
+
+def test_a_resumed_party_waits_for_people_as_at_the_start() -> None:
+    """All processes may have stopped: they need not be started within the patience of a round."""
+    party = SessionHarness(members=3, rounds=3, closed=1, released=1)
+    party.begin()
+    assert "fail: Unavailable" not in party.advance_time(10.0 * PATIENCE)
+    assert "fail: Unavailable" in party.advance_time(WAIT_SECONDS)
+    assert "for 1 day in round 2 of 3" in str(party.error)
 
 
 def test_silence_in_a_round_names_the_missing() -> None:
@@ -375,7 +408,7 @@ def test_silence_in_a_round_names_the_missing() -> None:
     party.receive(party.release("dan", 1))
     assert "fail: Unavailable" not in party.advance_time(PATIENCE - 1.0)
     assert party.advance_time(1.0) == ["fail: Unavailable"]
-    assert str(party.error).startswith("nothing from 'ben', 'cyd' for 120 seconds in round 1 of 2.")
+    assert str(party.error).startswith("nothing from 'ben', 'cyd' for 2 minutes in round 2 of 2.")
 
 
 def test_silence_while_sealing_names_the_missing() -> None:
@@ -424,7 +457,7 @@ def test_the_error_names_a_missing_peer_with_another_agreement() -> None:
     party, theirs = SessionHarness(), other_agreement()
     party.begin()
     party.receive(party.hello("ben"), party.hello("cyd", agreement=theirs))
-    assert party.advance_time(PATIENCE) == ["fail: Unavailable"]
+    assert party.advance_time(WAIT_SECONDS) == ["fail: Unavailable"]
     assert f"'cyd' has another agreement, {theirs.digest.hex()}" in str(party.error)
 
 

@@ -278,7 +278,7 @@ def test_one_changed_byte_anywhere_is_found_and_located(
 def where(data: bytes, agreement: Agreement, transcript: Transcript) -> list[str]:
     """For each byte of a file, how an error must locate it; empty outside the messages."""
     place = [""] * len(data)
-    rows = [(f"round {t}", row) for t, row in enumerate(transcript.rounds)]
+    rows = [(f"round {t}", row) for t, row in enumerate(transcript.rounds, start=1)]
     for label, row in [*rows, ("the seals", transcript.seals)]:
         for member, signed in zip(agreement.members, row, strict=False):
             start = data.index(signed.data)
@@ -364,13 +364,15 @@ def test_a_message_in_the_wrong_round_or_row_is_named(
     seal = whole.seals[0]
     rows = whole.rounds
     cases = {
-        "round 0: the message of 'ada' is signed by 'ben'": swap(rows, 0, ben0, ada0),
-        "round 1: 1 messages for 2 members": swap(rows, 1, ada1),
-        "round 1: 3 messages for 2 members": swap(rows, 1, ada1, ben1, ben1),
-        "round 1, member 'ada': the message is of another kind or round": swap(rows, 1, ada0, ben1),
-        "round 1, member 'ada': the message is of another kind or": swap(rows, 1, seal, ben1),
+        "round 1: the message of 'ada' is signed by 'ben'": swap(rows, 0, ben0, ada0),
+        "round 2: 1 messages for 2 members": swap(rows, 1, ada1),
+        "round 2: 3 messages for 2 members": swap(rows, 1, ada1, ben1, ben1),
+        "round 2, member 'ada': the message is of another kind or round": swap(rows, 1, ada0, ben1),
+        "round 2, member 'ada': the message is of another kind or": swap(rows, 1, seal, ben1),
         "the seals: 1 messages for 2 members": replace(whole, seals=(seal,)),
-        "round 2, member 'ada': the message is of another kind": replace(whole, seals=(ada1, ben1)),
+        "the seals, member 'ada': the message is of another kind": replace(
+            whole, seals=(ada1, ben1)
+        ),
         "sealed after 1 of 2 rounds": replace(whole, rounds=rows[:1]),
         "it has 3 rounds, but the session ended after 2": Transcript((*rows, rows[1])),
     }
@@ -409,7 +411,7 @@ def test_a_replaced_release_breaks_the_chain_after_it(
     engine = RoundEngine(agreement)
     other = release_at(agreement, "ada", engine.opening, values=(1, 2))
     transcript = swap(whole.rounds, 0, other, whole.rounds[0][1])
-    text = "round 1, member 'ada': its chain hash is not that of the rounds before it"
+    text = "round 2, member 'ada': its chain hash is not that of the rounds before it"
     assert refused(agreement, transcript) == text
 
 
@@ -425,7 +427,7 @@ def test_a_seal_with_another_chain_hash_is_named(agreement: Agreement, whole: Tr
         )
     )
     text = refused(agreement, replace(whole, seals=(whole.seals[0], wrong)))
-    assert text.startswith("round 2, member 'ben': its chain hash is not")
+    assert text.startswith("the seals, member 'ben': its chain hash is not")
 
 
 # Every run

@@ -35,7 +35,8 @@ from opendp.mod import enable_features
 
 from party import keys as identity
 from party.model import company_model
-from party.model.best_response import loaded, model
+from party.model.best_response import loaded
+from party.model.highs_program import model
 from protocol.agreement.address import address
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities

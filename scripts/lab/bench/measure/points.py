@@ -136,7 +136,7 @@ def wire_bytes(parties: int, seed: int) -> dict[str, Any]:
     """Bytes per round between one party and the relay, messages per round out of the relay, and
     the bytes of all hellos that the relay sent. All are counts on the sockets."""
     few, many = 20, 60
-    short, long = relayed(parties, few, seed), relayed(parties, many, seed)
+    short, long = (relayed(session(parties, rounds, "relay", seed)) for rounds in (few, many))
     hellos = (HELLO_BYTES, HELLO_BYTES + parties)
     greeting = [_sent(counts["messages"], *hellos)["bytes"] for counts in (short, long)]
     releases = _sent(long["messages"], long["release_bytes"])

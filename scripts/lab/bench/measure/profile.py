@@ -28,7 +28,7 @@ COMPONENT_CALLS: dict[str, tuple[str, ...]] = {
         "party.release.noise:DiscreteGaussian.prefetch",
     ),
     "masks": ("party.release.masks:Masks.masked",),
-    "sign": ("party.keys:Identity._sign",),
+    "sign": ("party.keys:Identity.sign",),
     "verify": ("protocol.wire.signatures:verify",),
     "ledger": (
         "party.ledger.session_ledger:Ledger.release",
@@ -201,7 +201,9 @@ def main(file: Path, arguments: list[str]) -> None:
     rounds = read_agreement(Path(arguments[arguments.index("--agreement") + 1])).rounds
     clock = calibrated(tuple(COMPONENT_CALLS))
     install(clock)
-    account = Account(clock, min(SKIPPED_ROUNDS, rounds - 1), rounds)
+    first = min(SKIPPED_ROUNDS, rounds - 1)
+    # What follows the last round, such as commitments, is no part of a round.
+    account = Account(clock, first, max(first + 1, rounds - 1))
     show: Callable[..., None] = JsonView.round
 
     def round(view: JsonView, state: Any, releases: Any) -> None:  # noqa: A001

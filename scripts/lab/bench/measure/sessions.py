@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scripts.lab.common.agreements import drawn
+from scripts.lab.common.instances import Instance
 from scripts.lab.common.local_session import LIMIT_SECONDS, PARTY, LocalSession, party_command
 from scripts.lab.common.workspace import prepare
 from scripts.lab.demo.__main__ import demo_options
@@ -49,10 +50,12 @@ def session(parties: int, rounds: int, topology: str, seed: int, *more: str) -> 
     return options
 
 
-def prepared(folder: Path, options: argparse.Namespace) -> LocalSession:
-    """A session that is ready to start, in a new folder."""
+def prepared(
+    folder: Path, options: argparse.Namespace, instance: Instance | None = None
+) -> LocalSession:
+    """A session that is ready to start, in a new folder; by default of drawn companies."""
     folder.mkdir(exist_ok=True)
-    prepare(folder, drawn(options), options)
+    prepare(folder, instance or drawn(options), options)
     return LocalSession(folder, options)
 
 

@@ -5,18 +5,22 @@ those from TARGET on. On SIGTERM it prints the bytes in each direction, with enc
 and how many messages of which length the relay sent.
 """
 
+import argparse
 import asyncio
 import json
+import math
 import signal
 import sys
 import tempfile
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from protocol.runtime.files import read_agreement
 from protocol.wire.codec import release_bytes
-from scripts.lab.bench.measure.sessions import prepared, session
+from scripts.lab.bench.measure.sessions import prepared
+from scripts.lab.common.instances import Instance
 from scripts.lab.common.local_session import coordinator_command, party_command
 from scripts.lab.common.ports import reserve
 
@@ -82,26 +86,39 @@ async def _serve(port: int, target: int) -> None:
     )
 
 
-def relayed(parties: int, rounds: int, seed: int) -> dict[str, Any]:
-    """The bytes of a session over the relay, and its messages by length."""
-    options = session(parties, rounds, "relay", seed)
+def earned(result: dict[str, Any]) -> float:
+    """What a company earns within its quota; NaN if it has no plan."""
+    utility = result["private"]["utility_within_quota"]
+    return math.nan if utility is None else float(utility)
+
+
+def relayed(options: argparse.Namespace, instance: Instance | None = None) -> dict[str, Any]:
+    """A session over the relay: its bytes, its messages by length, seconds from launch to end,
+    and what all companies earn."""
     with tempfile.TemporaryDirectory(prefix="sotto-bench-") as name:
         folder = Path(name)
-        with prepared(folder, options) as running:
+        with prepared(folder, options, instance) as running:
             agreement = read_agreement(folder / "agreement.toml")
             port, target = agreement.transport.coordinator.rpartition(":")[2], str(reserve(2))
             counting = ["-m", "scripts.lab.bench.measure.traffic", port, target]
             running.launch("counter", [sys.executable, *counting])
+            launched = time.monotonic()
             listen = ["--listen", f"tcp://127.0.0.1:{target}"]
             running.launch("coordinator", [*coordinator_command(folder), *listen])
             for party in running.names:
                 running.launch(party, party_command(folder, party, options, log="text"))
             running.done(*running.names)
+            seconds = time.monotonic() - launched
             running.stop("coordinator")
             running.stop("counter")
             counts: dict[str, Any] = json.loads(running.stdout("counter"))
             lengths = {int(length): count for length, count in counts["messages"].items()}
-            return counts | {"messages": lengths, "release_bytes": release_bytes(agreement)}
+            return counts | {
+                "messages": lengths,
+                "release_bytes": release_bytes(agreement),
+                "seconds": seconds,
+                "utility": sum(earned(running.result(party)) for party in running.names),
+            }
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from scripts.lab.study.grid import DELTA, EXPERIMENTS, MOMENTUM_PRIVATE, TAU, WORTH
-from scripts.lab.study.page import convergence, parties, privacy, quota, totals
+from scripts.lab.study.page import ball, convergence, parties, privacy, quota, totals
 from scripts.lab.study.tables import Results
 
 FINDINGS: tuple[tuple[str, Callable[[Results], Iterable[str]]], ...] = (
@@ -19,6 +19,7 @@ FINDINGS: tuple[tuple[str, Callable[[Results], Iterable[str]]], ...] = (
     ("quota", quota.findings),
     ("privacy", quota.findings_with_demands),
     ("totals", totals.findings),
+    ("ball", ball.findings),
 )
 SECTIONS: tuple[tuple[str, Callable[[Results], str]], ...] = (
     ("convergence", convergence.rounds_needed),
@@ -31,6 +32,7 @@ SECTIONS: tuple[tuple[str, Callable[[Results], str]], ...] = (
     ("quota", quota.quotas),
     ("privacy", quota.quotas_with_demands),
     ("totals", totals.gained),
+    ("ball", ball.gained),
 )
 """The sections of each experiment, in the order of the page."""
 
@@ -86,7 +88,8 @@ companies. ± is the standard error of a mean. δ = {DELTA:g} and T = {rounds} w
   instead of a unit, with M from the same worth; without noise the default is the centre rule,
   which ends by itself.
 - *only totals* is recommended with masked releases: each member adds a fraction of the noise that
-  hides a member from one colluder and everyone outside, and only the member knows its quota.
+  hides a member from one colluder and everyone outside, and only the member knows its quota. It
+  has the step *worth* in §8 to §10. The step *ball*, the default for only totals, is in §11.
 - No private number chooses a parameter anywhere. The paper's code takes M from the optimal prices,
   which no member knows; here it is public.
 """

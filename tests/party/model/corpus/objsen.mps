@@ -1,0 +1,13 @@
+* optimum 30
+NAME week
+OBJSEN
+    MAX
+ROWS
+ N obj
+ L hours
+COLUMNS
+ x obj 3 hours 1
+ y obj 2 hours 2
+RHS
+ RHS hours 10
+ENDATA
