@@ -343,7 +343,7 @@ def test_the_committed_study_is_complete() -> None:
 
 
 def test_the_findings_come_first_and_agree_everywhere() -> None:
-    """The page begins with its findings, one for each line, and the page for researchers repeats them."""
+    """The page begins with its findings, and the page for researchers repeats them."""
     title, found, *_ = (COMMITTED / "results.md").read_text().split("\n\n")
     assert title == "# What the study found"
     assert len(found.splitlines()) == 13
