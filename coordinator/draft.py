@@ -41,7 +41,7 @@ def write_agreement(options: argparse.Namespace) -> None:
     """Write the agreement, and the coordinator's key if it does not exist."""
     import zmq
 
-    require_new(options.out)
+    files.require_new(options.out)
     has_key = options.key.exists()
     secret = read_secret(options.key) if has_key else zmq.curve_keypair()[1]
     key = zmq.curve_public(secret).decode()
@@ -50,7 +50,7 @@ def write_agreement(options: argparse.Namespace) -> None:
     if not has_key:
         files.write_private(options.key, secret.decode() + "\n")
         print(f"{options.key}: your secret key; keep it on this machine")
-    write_new(options.out, text)
+    files.write_new(options.out, text)
     print(f"{options.out}: send it to all members; its digest is {agreement.digest.hex()}")
     _explain(agreement)
 
@@ -70,16 +70,6 @@ def _explain(agreement: Agreement) -> None:
     print("`protocol plan` says more, and what invented companies gain.")
 
 
-def require_new(out: Path) -> None:
-    """Refuse to write over a file, or into a folder that does not exist."""
-    if out.exists():
-        raise BadAgreement(
-            f"--out {str(out)!r}: the file exists and is not overwritten; choose another name"
-        )
-    if not out.parent.is_dir():
-        raise BadCommand(f"--out {str(out)!r}: the folder does not exist; make it first")
-
-
 def checked(draft: Agreement) -> tuple[str, Agreement]:
     """The text of an agreement's file, and the agreement that it says, checked as a party would."""
     from protocol.rounds import RoundEngine
@@ -88,14 +78,6 @@ def checked(draft: Agreement) -> tuple[str, Agreement]:
     agreement = parse(text)
     RoundEngine(agreement)  # raises `BadAgreement` unless a party can compute with these terms
     return text, agreement
-
-
-def write_new(out: Path, text: str) -> None:
-    """Write the file of an agreement."""
-    try:
-        out.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise BadCommand(f"--out {str(out)!r} cannot be written: {error.strerror}") from None
 
 
 def _given(options: argparse.Namespace) -> dict[str, Any]:

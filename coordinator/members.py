@@ -39,10 +39,9 @@ def _member_file(path: Path, where: str) -> Table:
             several = ". Give each member a --member of its own"
         raise BadAgreement(f"{where}: there is no file {str(path)!r}{several}")
     try:
-        text = files.read_bounded(path, files.KEY_BYTES).decode("utf-8-sig")
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not a short UTF-8 text"
-        raise BadAgreement(f"{where}: {str(path)!r} cannot be read: {reason}") from None
+        text = files.read_text(path, files.KEY_BYTES)
+    except files.Unreadable as error:
+        raise BadAgreement(f"{where}: {str(path)!r} cannot be read: {error}") from None
     _refuse_secret(text, path, where)
     try:
         [member] = tomllib.loads(text)["member"]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from protocol.errors import BadCommand
 from protocol.runtime.cli import Commands, add_command
-from protocol.runtime.files import read_agreement
+from protocol.runtime.files import read_agreement, write_new
 
 SESSIONS, WITHIN = 52, 0.2
 
@@ -52,15 +52,7 @@ def _sign(options: argparse.Namespace) -> None:
         last += _number(agreement.session)
     approval = approve(agreement, identity.name, identity.sign, last=last, within=within)
     out = options.out or options.key.parent / f"{identity.name}.{agreement.session}{ENDING}"
-    try:
-        with out.open("x", encoding="utf-8") as file:
-            file.write(written(approval))
-    except FileExistsError:
-        raise BadCommand(
-            f"{str(out)!r} exists and is not overwritten; name another file with --out"
-        ) from None
-    except OSError as error:
-        raise BadCommand(f"{str(out)!r} cannot be written: {error.strerror}") from None
+    write_new(out, written(approval))
     print(f"{out}: you agree to {agreement.session!r}, digest {agreement.digest.hex()}")
     if last:
         print(

@@ -16,7 +16,7 @@ from protocol.errors import (
     Unsealed,
 )
 from protocol.runtime.cli import add_command, command_line, run
-from protocol.runtime.files import read_agreement, read_transcript
+from protocol.runtime.files import read_agreement, read_transcript, writing
 
 if TYPE_CHECKING:  # each command imports what it needs, so that it starts fast
     from protocol.agreement.model import Agreement
@@ -281,10 +281,8 @@ def _write(path: Path, text: str, *, inputs: list[Path]) -> None:
     """Write a file, but never over an input of the command, and print its path."""
     if path.resolve() in [file.resolve() for file in inputs]:
         raise BadCommand(f"this would overwrite {str(path)!r}; name another file")
-    try:
+    with writing(path):
         path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise BadCommand(f"{str(path)!r} cannot be written: {error.strerror}") from None
     print(path)
 
 

@@ -22,7 +22,7 @@ from protocol.report.settlement import (
     unchecked,
 )
 from protocol.runtime import role_keys
-from protocol.runtime.files import TooLong, read_bounded, replace_private
+from protocol.runtime.files import TooLong, Unreadable, read_bounded, read_text, replace_private
 
 _USE_BYTES = 1 << 24
 
@@ -130,9 +130,6 @@ def _read_claim(path: Path) -> bytes:
 
 def _read_use(path: Path) -> str:
     try:
-        # Spreadsheets begin a file with a byte order mark.
-        return read_bounded(path, _USE_BYTES).decode("utf-8-sig")
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else reason
-        raise BadCommand(f"--used {str(path)!r} cannot be read: {reason}") from None
+        return read_text(path, _USE_BYTES)
+    except Unreadable as error:
+        raise BadCommand(f"--used {str(path)!r} cannot be read: {error}") from None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from protocol.agreement.model import Agreement
 from protocol.errors import BadAgreement, BadApproval, BadCommand, MissingApprovals
-from protocol.runtime.files import KEY_BYTES, TooLong, read_agreement, read_bounded
+from protocol.runtime.files import KEY_BYTES, Unreadable, read_agreement, read_text
 from protocol.wire.approval import Approval, beyond, in_series, parse, require_signed
 
 ENDING = ".approval.toml"
@@ -53,10 +53,9 @@ class Approvals:
 def read_approval(path: Path) -> Approval:
     """Return the approval in a file; its signature is not verified."""
     try:
-        return parse(read_bounded(path, KEY_BYTES).decode("utf-8-sig"))
-    except (OSError, TooLong, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no approval file"
-        raise BadApproval(f"the approval {str(path)!r} cannot be read: {reason}") from None
+        return parse(read_text(path, KEY_BYTES))
+    except Unreadable as error:
+        raise BadApproval(f"the approval {str(path)!r} cannot be read: {error}") from None
     except BadApproval as error:
         raise BadApproval(f"{path}: {error}") from None
 
