@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coordinator import exchange
+from coordinator import bands
 from coordinator.departure import without
 from coordinator.keys import read_secret
 from coordinator.members import member_table, set_endowments
@@ -106,9 +106,9 @@ def _from_options(options: argparse.Namespace, key: str) -> Agreement:
     if options.spare is not None:
         for resource in resources:
             resource["spare"] = options.spare
-    exchange.set_spans_and_bands(resources, members, options)
+    bands.set_spans_and_bands(resources, members, options)
     set_endowments(members, resources, options.endowment or [])
-    exchange.add_opposites(resources, members, options)
+    bands.add_opposites(resources, members, options)
     rounds = schema.DRAFT_ROUNDS + exact * schema.DRAFT_ROUNDS_PER_RESOURCE * len(resources)
     if ball:
         rounds = schema.DRAFT_BALL_ROUNDS
@@ -156,7 +156,7 @@ def _from_earlier(options: argparse.Namespace, key: str) -> Agreement:
 
     given = _given(options)
     fixed = ("resource", "unit", "currency", "member", "endowment", "mode", "start", "rehearsal")
-    for name in (*fixed, *exchange.OPTIONS, "reveal", "colluders", "overrun", "spare"):
+    for name in (*fixed, *bands.OPTIONS, "reveal", "colluders", "overrun", "spare"):
         if name in given:
             raise BadCommand(
                 f"--{name} cannot be given with --from, which takes it from the earlier session; "
@@ -228,7 +228,7 @@ def _set_units(resources: list[dict[str, Any]], arguments: list[str]) -> None:
         pattern, _, unit = argument.partition("=")
         if not unit:
             raise BadCommand(f"--unit {argument!r}: it must be RESOURCE=UNIT")
-        for name in exchange.matching(f"--unit {argument!r}", "resource", pattern, list(tables)):
+        for name in bands.matching(f"--unit {argument!r}", "resource", pattern, list(tables)):
             if tables[name].setdefault("unit", unit) != unit:
                 raise BadCommand(
                     f"--unit {argument!r}: {name} has the unit {tables[name]['unit']!r} already; "

@@ -17,6 +17,7 @@ from party.options import (
     ledger_path,
     limit,
     mip_limits,
+    required_ledger,
     rows,
 )
 from party.sign_command import add_sign
@@ -93,10 +94,7 @@ def _add_join(commands: Commands) -> None:
     )
     parser.set_defaults(beyond_output=True)
     add = parser.add_argument
-    add_shared(parser, "--agreement", "--ledger", *BUDGET, *MODEL)
-    add(
-        "--key", type=Path, required=True, metavar="FILE", help="your key file, from `party keygen`"
-    )
+    add_shared(parser, "--agreement", "--key", "--ledger", *BUDGET, *MODEL)
     add("--out", type=Path, metavar="DIR", help="write report, plan, result and transcript here")
     add("--listen", metavar="ADDRESS",
         help="mesh only: where to listen, tcp://HOST:PORT. The others get the numeric address of "
@@ -241,7 +239,7 @@ def _check(options: argparse.Namespace) -> None:
         key=options.key,
         ledger=ledger_path(options),
         data_set=options.data_set,
-        effort=mip_limits(options),
+        mip_limits=mip_limits(options),
         rows=rows(options),
     )
     line: str | None = ""
@@ -351,9 +349,7 @@ def _result(options: argparse.Namespace) -> None:
 def _abandon(options: argparse.Namespace) -> None:
     from party.abandon import abandon
 
-    agreement, ledger = read_agreement(options.agreement), ledger_path(options)
-    if ledger is None:
-        raise BadCommand("--ledger is required unless --key is given")
+    agreement, ledger = read_agreement(options.agreement), required_ledger(options)
 
     def confirm(consequences: str) -> None:
         print(consequences)

@@ -206,7 +206,7 @@ def check(
     key: File | None = None,
     ledger: File | None = None,
     rows: Rows = None,
-    effort: MipLimits = USUAL,
+    mip_limits: MipLimits = USUAL,
 ) -> list[str]:
     """What `party check` says about a model, line by line. Sends nothing. Secret.
 
@@ -225,7 +225,7 @@ def check(
             key=path,
             ledger=None if ledger is None else Path(ledger),
             data_set=None,
-            effort=effort,
+            mip_limits=mip_limits,
             rows=row_map(rows),
         )
     )
@@ -240,13 +240,13 @@ def rehearse(
     sessions: int = 20,
     worth: float | None = None,
     rows: Rows = None,
-    effort: MipLimits = USUAL,
+    mip_limits: MipLimits = USUAL,
 ) -> dict[str, Any]:
     """The figures of `party rehearse --json`: sessions with invented partners. Sends nothing."""
     agreed = _read(agreement)
     name = _member(agreed, member, key)
     data = company_model.read(model, agreed, row_map(rows))
-    return rehearsed(agreed, name, data, sessions=sessions, worth=worth, limits=effort)
+    return rehearsed(agreed, name, data, sessions=sessions, worth=worth, limits=mip_limits)
 
 
 # More than 8 parameters: each is a plain option of `party join`.
@@ -259,7 +259,7 @@ def join(
     out: File | None = None,
     data_set: str | None = None,
     limit: Limit | None = None,
-    effort: MipLimits = USUAL,
+    mip_limits: MipLimits = USUAL,
     rows: Rows = None,
     listen: str | None = None,
     wait: float = WAIT_SECONDS,
@@ -270,7 +270,7 @@ def join(
 
     The options are those of `party join`. `ledger` is NAME.ledger beside the key by default. With
     `out`, the files of docs/RESULT.md are written there. `limit` is a lifetime budget for the data
-    set; without one, the first session's budget becomes the limit. `effort` limits the search of
+    set; without one, the first session's budget becomes the limit. `mip_limits` is for
     models with integers. `rows` names the row of each resource that has another name in the model.
     `wait` is how long to wait for the first round, in seconds (a day). `seed` is for rehearsals
     only. `progress` shows rounds on standard error, or is a function that
@@ -288,7 +288,7 @@ def join(
         out=None if out is None else Path(out),
         data_set=data_set,
         limit=limit,
-        mip_limits=effort,
+        mip_limits=mip_limits,
         rows=row_map(rows),
         listen=listen,
         wait=wait,

@@ -103,7 +103,11 @@ class Conclusion:
 
         company = self.company
         return settle(
-            company.data, self.outcome, company.member, self.allocation, effort=company.mip_limits
+            company.data,
+            self.outcome,
+            company.member,
+            self.allocation,
+            mip_limits=company.mip_limits,
         )
 
     def require_bound(self) -> None:

@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from party.options import add_shared
 from protocol.errors import BadCommand
 from protocol.runtime.cli import Commands, add_command
 from protocol.runtime.files import read_agreement, write_new
@@ -27,8 +28,7 @@ def add_sign(commands: Commands) -> None:
         "Exit codes: 0 written; 2 wrong option, or the file exists; 3 agreement; 5 key.",
     )
     add = parser.add_argument
-    add("--agreement", type=Path, required=True, metavar="FILE", help="what you agree to")
-    add("--key", type=Path, required=True, metavar="FILE", help="your key file")
+    add_shared(parser, "--agreement", "--key")
     add("--standing", action="store_true", help="also agree to the next sessions of the series")
     add("--sessions", type=int, metavar="N",
         help=f"with --standing: how many next sessions ({SESSIONS})")  # fmt: skip

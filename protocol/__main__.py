@@ -100,7 +100,7 @@ Make the key of a clearing office, or of someone who runs a resource.
   protocol keygen depot
 
 You get depot.key, which is secret and stays here, and depot.role.toml, which you send to the
-convener. Members then seal their claims to you.
+convener. Members then encrypt their claims for you.
 
 Exit codes: 0 written; 2 wrong name, or the file exists; 5 the key file exists."""
 
@@ -136,13 +136,13 @@ def main() -> None:
     settle.add_argument("claims", nargs="*", type=Path, metavar="CLAIM",
         help="claim files; none if quotas are public")  # fmt: skip
     settle.add_argument("--key", type=Path, metavar="FILE",
-        help="your secret key, if claims are sealed to you")  # fmt: skip
+        help="your secret key, if claims are encrypted for you")  # fmt: skip
     settle.add_argument("--used", type=Path, metavar="FILE",
         help="what members used: CSV with member, resource and amount")  # fmt: skip
     settle.add_argument("--out", type=Path, metavar="DIR",
         help="where to write (SESSION-settlement)")  # fmt: skip
     keygen = add_command(
-        commands, "keygen", _keygen, "make a key that claims are sealed to", _KEYGEN
+        commands, "keygen", _keygen, "make a key that claims are encrypted for", _KEYGEN
     )
     keygen.add_argument("name", metavar="NAME", help="your name in the agreement")
     keygen.add_argument("--dir", type=Path, default=Path(), help="where to write (here)")

@@ -7,7 +7,7 @@ import argparse
 import json
 from pathlib import Path
 
-from protocol.clearing.claims import SEALED_BYTES, Claim, unsealed, verified
+from protocol.clearing.claims import MOST_BYTES, Claim, decrypted, verified
 from protocol.clearing.settle import Clearing, from_claims, from_transcript
 from protocol.clearing.use import compare, read_use
 from protocol.errors import BadClaim, BadCommand, MissingClaims, Unbound, Unsealed
@@ -93,7 +93,7 @@ def cleared(outcome: Outcome, paths: list[Path], key: Path | None) -> Clearing:
     refused: dict[str, str] = {}
     for path in paths:
         try:
-            claim = verified(outcome, unsealed(_read_claim(path), secret))
+            claim = verified(outcome, decrypted(_read_claim(path), secret))
         except BadClaim as error:
             refused[str(path)] = str(error)
             continue
@@ -121,7 +121,7 @@ def _counted(
 
 def _read_claim(path: Path) -> bytes:
     try:
-        return read_bounded(path, SEALED_BYTES)
+        return read_bounded(path, MOST_BYTES)
     except TooLong:
         raise BadClaim("it is not a claim file: it is too long") from None
     except OSError as error:

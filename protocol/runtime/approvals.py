@@ -4,7 +4,10 @@ The folder may hold approvals of other sessions too, and the standing agreement 
 names. Never here: what an approval must have (`protocol.wire.approval`).
 """
 
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from protocol.agreement.model import Agreement
@@ -68,7 +71,7 @@ def read_approvals(folder: Path, agreement: Agreement) -> Approvals:
     if not folder.is_dir():
         raise BadCommand(f"--approvals {str(folder)!r} is not a folder; collect the files in one")
     found = Approvals(agreement)
-    standing = _Standing(folder)
+    standing = cache(lambda: _agreements_in(folder))  # read when an approval names one
     for path in sorted(folder.glob(f"*{ENDING}")):
         try:
             approval = read_approval(path)
@@ -80,14 +83,16 @@ def read_approvals(folder: Path, agreement: Agreement) -> Approvals:
     return found
 
 
-def _counts(approval: Approval, agreement: Agreement, standing: "_Standing") -> str:
+def _counts(
+    approval: Approval, agreement: Agreement, standing: Callable[[], dict[bytes, Agreement]]
+) -> str:
     """How an approval covers an agreement, in words; empty if it is of another session."""
     if approval.agreement == agreement.digest:
         require_signed(approval, agreement)
         return "signed these terms"
     if not approval.standing:
         return ""
-    base = standing.agreement(approval.agreement)
+    base = standing().get(approval.agreement)
     if base is None:
         return ""
     require_signed(approval, base)
@@ -100,25 +105,11 @@ def _counts(approval: Approval, agreement: Agreement, standing: "_Standing") -> 
     )
 
 
-class _Standing:
-    """The agreements in a folder by digest, read when one is asked for."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._by_digest: dict[bytes, Agreement] | None = None
-
-    def agreement(self, digest: bytes) -> Agreement | None:
-        if self._by_digest is None:
-            self._by_digest = {a.digest: a for _, a in agreements_in(self._folder)}
-        return self._by_digest.get(digest)
-
-
-def agreements_in(folder: Path) -> list[tuple[Path, Agreement]]:
-    """The agreements in a folder. Other files are ignored."""
-    found = []
-    for path in sorted(folder.glob("*.toml")):
-        try:
-            found.append((path, read_agreement(path)))
-        except BadAgreement:
-            continue  # a member file, an approval, or half a file that is being copied
+def _agreements_in(folder: Path) -> dict[bytes, Agreement]:
+    """The agreements in a folder by digest. Other files are ignored."""
+    found = {}
+    for path in folder.glob("*.toml"):
+        with suppress(BadAgreement):  # a member file, an approval, or half a file
+            agreement = read_agreement(path)
+            found[agreement.digest] = agreement
     return found
