@@ -2,7 +2,8 @@
 
 `run` connects everything, from configuration to conclusion. `model` answers prices, `release`
 makes releases, `ledger` stores them, `network` sends them, `driver` carries out the session's
-effects, `settlement` makes plan and report, `ui` shows progress.
+effects, `settlement` makes plan and report, `ui` shows progress. `follow` takes part in a series
+of sessions, `claim_file` writes claims, `backup` copies a ledger and puts it back.
 Never here: an import of `coordinator`, or a second way for numbers to leave the party.
 """
 

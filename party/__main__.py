@@ -89,8 +89,9 @@ def _add_join(commands: Commands) -> None:
         "only. With --out you get report.html, plan.csv and result.json, which are private, and\n"
         "session.transcript and public.csv, which are public. docs/RESULT.md describes them.\n\n"
         "Exit codes: 0 sealed by all members; 20 a member is missing: resume later; 21 the files\n"
-        "are written, but seals are missing; 30 your quota is too small for any plan of your\n"
-        "model, which only you see; 130 interrupted: run the same command to resume.",
+        "are written, but seals are missing; 23 no trade: all keep what they bring; 30 your quota\n"
+        "is too small for any plan of your model, which only you see; 130 interrupted: run the\n"
+        "same command to resume.",
     )
     parser.set_defaults(beyond_output=True)
     add = parser.add_argument

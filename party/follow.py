@@ -37,7 +37,7 @@ RETRY_SECONDS = 10.0
 """Before a session is resumed in which a member was missing."""
 
 _GOES_ON = (errors.NoTrade, errors.QuotaTooSmall, errors.Unsolved)
-"""How a session may end for this company and still be over. Nobody else may see which."""
+"""How a session may end for this company and still be over. Only its operator may see which."""
 
 _BACK = 3  # sessions of the ledger from whose prices the next one may start
 

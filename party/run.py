@@ -285,9 +285,9 @@ def _require_model(data: CompanyModel, agreement: Agreement, ledger: Ledger) -> 
     """Refuse to write the plan of another model than the one that played."""
     if ledger.model() not in (None, fingerprint(data, ledger.extent.id)):
         raise errors.BadData(
-            f"{agreement.session!r} was played with another model than this one, so its plan "
-            "would be wrong. Give the model file with which you joined, with the same --row "
-            "and --rows. Nothing was written"
+            f"you joined {agreement.session!r} with another model than this one, so its plan would "
+            "be wrong. Give the model file with which you joined, with the same --row and --rows. "
+            "Nothing was written"
         )
 
 

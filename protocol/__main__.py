@@ -91,8 +91,9 @@ needed. With noise nothing binds a member to what it claims: the command checks 
 says what it cannot check.
 
 Exit codes: 0 all is settled; 9 the transcript does not verify; 16 commitments do not add up, or
-with noise what the members state; 17 a claim is false, foreign or given twice; 21 not sealed; 25
-claims are missing. With 17, 25 and noise the files are written from the claims that count."""
+with noise what the members state does not; 17 a claim is false, of another session, or given twice;
+21 not sealed; 25 claims are missing. With 17 and 25, and with 16 after noise, the files are written
+from the claims that count."""
 
 _KEYGEN = """\
 Make the key of a clearing office, or of someone who runs a resource.
@@ -110,15 +111,15 @@ def main() -> None:
         "protocol", "Plan, audit and report sessions from public files."
     )
     plan = add_command(commands, "plan", _plan, "what an agreement means before you join", _PLAN)
-    plan.add_argument("agreement", type=Path, metavar="AGREEMENT")
+    plan.add_argument("agreement", type=Path, metavar="AGREEMENT", help="the agreement file")
     plan.add_argument("--json", action="store_true", help="print the figures as JSON")
     plan.add_argument("--html", type=Path, metavar="FILE",
         help="write a page to send to all companies; it also shows what sessions of invented "
         "companies gave")  # fmt: skip
     _add_approvals(plan)
     diff = add_command(commands, "diff", _diff, "which terms of two agreements differ", _DIFF)
-    for name in ("first", "second"):
-        diff.add_argument(name, type=Path, metavar="AGREEMENT")
+    for name, which in (("first", "one agreement file"), ("second", "the other one")):
+        diff.add_argument(name, type=Path, metavar="AGREEMENT", help=which)
     audit = add_command(commands, "audit", _audit, "verify the transcript of a session", _AUDIT)
     _add_session(audit)
     audit.add_argument("--json", action="store_true", help="print the figures as JSON")
@@ -126,7 +127,7 @@ def main() -> None:
     report = add_command(commands, "report", _report, "write a page about a session", _REPORT)
     _add_session(report)
     report.add_argument("--out", type=Path, metavar="FILE",
-        help="where to write the page (default: TRANSCRIPT with the ending .html)")  # fmt: skip
+        help="where to write the page (TRANSCRIPT with the ending .html)")  # fmt: skip
     report.add_argument("--csv", type=Path, metavar="FILE",
         help="also write prices, quotas and payments for a spreadsheet")  # fmt: skip
     settle = add_command(commands, "settle", _settle, "who pays, and who may use how much", _SETTLE)

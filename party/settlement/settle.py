@@ -265,7 +265,9 @@ def _best(data: CompanyModel, limit: Floats, mip_limits: MipLimits = USUAL) -> P
     except BadData:
         return None
     if answer is None:
-        raise Unsolved("the solver solves the model once, but not again")
+        raise Unsolved(
+            "the solver solves the model once, but not again; scale its coefficients closer to 1"
+        )
     return _plan(data, answer.plan)
 
 
