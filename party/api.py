@@ -270,11 +270,11 @@ def join(
 
     The options are those of `party join`. `ledger` is NAME.ledger beside the key by default. With
     `out`, the files of docs/RESULT.md are written there. `limit` is a lifetime budget for the data
-    set; without one, the first session's budget becomes the limit. `mip_limits` is for
-    models with integers. `rows` names the row of each resource that has another name in the model.
-    `wait` is how long to wait for the first round, in seconds (a day). `seed` is for rehearsals
-    only. `progress` shows rounds on standard error, or is a function that
-    is called with each round and their number.
+    set; without one, the first session's budget becomes the limit. `mip_limits` is for models with
+    integers. `rows` names the row of each resource that has another name in the model. `wait` is
+    how long to wait for the first round, in seconds (a day). `seed` is for rehearsals only.
+    `progress` shows rounds on standard error, or is a function that is called with each round and
+    their number.
 
     Raises a `SottoError` whose `exit_code` is that of `party join`. A quota that is too small is no
     error here: `plan` is None then.
