@@ -49,7 +49,7 @@ def write_agreement(options: argparse.Namespace) -> None:
     text, agreement = checked(draft)
     if not has_key:
         files.write_private(options.key, secret.decode() + "\n")
-        print(f"{options.key}: your secret key; keep it on this machine")
+        print(f"{options.key}: secret; keep it on this machine")
     files.write_new(options.out, text)
     print(f"{options.out}: send it to all members; its digest is {agreement.digest.hex()}")
     _explain(agreement)

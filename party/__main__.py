@@ -225,7 +225,8 @@ def _keygen(options: argparse.Namespace) -> None:
 
     key, member = keygen(options.name, options.dir)
     marker = key.with_suffix(".budget")
-    print(f"{key}: secret, stays here\n{marker}: stays beside the key; it says which ledger counts")
+    print(f"{key}: secret; keep it on this machine")
+    print(f"{marker}: keep it beside the key; it says which ledger counts")
     print(f"{member}: send this to the convener")
 
 

@@ -160,7 +160,7 @@ def _keygen(options: argparse.Namespace) -> None:
     from protocol.runtime.role_keys import keygen
 
     key, role = keygen(options.name, options.dir)
-    print(f"{key}: secret, keep it here\n{role}: send it to the convener")
+    print(f"{key}: secret; keep it on this machine\n{role}: send it to the convener")
 
 
 def _add_session(command: argparse.ArgumentParser) -> None:

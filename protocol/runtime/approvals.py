@@ -37,7 +37,9 @@ class Approvals:
     def lines(self) -> list[str]:
         """One line for each member, and one for each file that does not count."""
         lines = [
-            f"approved   {m.name}: {self.given.get(m.name, 'NO: no approval that counts')}"
+            f"approved   {m.name}: {self.given[m.name]}"
+            if m.name in self.given
+            else f"missing    {m.name}: no approval that counts"
             for m in self.agreement.members
         ]
         return lines + [f"refused    {text}" for text in self.refused]
