@@ -62,10 +62,13 @@ class Series:
     """A standing agreement, what its operator signed, and what is announced in a folder."""
 
     standing: Agreement
+    #: The operator's own signature under it.
     approval: Approval
+    #: Where next agreements are announced. It need not be trusted.
     folder: Path
     member: str
     ledger: Path
+    #: Tells the operator.
     say: Say
     #: What was said already, so that each refusal is said once.
     _said: set[str] = field(default_factory=set)
