@@ -25,7 +25,6 @@ from party.release.gate import Gate
 from party.release.noise import DiscreteGaussian, SeededGaussian
 from party.release.pacing import solving_seconds
 from party.settlement import result_files
-from party.settlement.result_files import Company
 from party.ui.console import TextView, View
 from party.ui.long_step import long_step
 from protocol import errors
@@ -76,6 +75,16 @@ class PartyConfig:
     @property
     def ledger_path(self) -> Path:
         return self.ledger or self.key.with_suffix(".ledger")
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Company:
+    """A member of a session with its model and its ledger. Secret."""
+
+    member: str
+    data: CompanyModel
+    ledger: Ledger
+    mip_limits: MipLimits
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -292,15 +301,22 @@ def conclude(outcome: Outcome, company: Company, out: Path | None, view: View) -
     # First, in any case: the ledger then destroys the company's demands.
     allocation = own_allocation(outcome, company.member, company.ledger)
     conclusion = Conclusion(company, outcome, allocation)
+    member, data, ledger = company.member, company.data, company.ledger
     if out is not None:  # files first: nothing that is shown may keep them from being written
         with long_step(view.privately, "computing your plan"):
             settled = conclusion.settlement
-        result_files.write_result(outcome, company, settled, out)
+        result_files.write_result(
+            outcome, member, data, settlement=settled, ledger=ledger, folder=out
+        )
     view.outcome(outcome)
     if out is not None:
-        view.report(result_files.write_report(outcome, company, settled, out))
-        if settled.loses:
-            view.privately(LOSES)
+        view.report(
+            result_files.write_report(
+                outcome, member, data, settlement=settled, ledger=ledger, folder=out
+            )
+        )
+    if out is not None and conclusion.settlement.loses:
+        view.privately(LOSES)
     view.finished(result_files.public_result(outcome, company.member), out)
     return conclusion
 

@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +32,6 @@ from protocol.wire.messages import Seal
 if TYPE_CHECKING:  # reports are made when a session is over: they would slow its start
     from xml.etree.ElementTree import Element
 
-    from party.model.best_response import MipLimits
     from party.settlement.settle import Plan, Settlement
     from party.settlement.spending import Spending
 
@@ -48,49 +46,44 @@ def ensure_dir(folder: Path) -> None:
         ) from None
 
 
-@dataclass(frozen=True, repr=False, eq=False)
-class Company:
-    """A member of a session with its model and its ledger. Secret."""
-
-    member: str
-    data: CompanyModel
-    ledger: Ledger
-    mip_limits: "MipLimits"
-
-
 def write_result(
-    outcome: Outcome, company: Company, settlement: "Settlement", folder: Path
+    outcome: Outcome,
+    member: str,
+    data: CompanyModel,
+    *,
+    settlement: "Settlement",
+    ledger: Ledger,
+    folder: Path,
 ) -> None:
     """Write all files but the report: no failure of a page keeps them from being written."""
     from protocol.report.csv import public_csv
 
-    ledger = company.ledger
+    spending = _spending(ledger, outcome.agreement.digest)
+    waits, unanswered = WaitTimes(outcome.agreement, ledger.waits()), ledger.unanswered()
     with _writing(folder):
         (folder / "session.transcript").write_bytes(ledger.transcript_file())
-        replace_private(folder / "plan.csv", plan_csv(company.data, settlement))
-        content = result(
-            outcome,
-            company.member,
-            settlement,
-            _spending(ledger, outcome.agreement.digest),
-            waits=WaitTimes(outcome.agreement, ledger.waits()),
-            unanswered=ledger.unanswered(),
-        )
+        replace_private(folder / "plan.csv", plan_csv(data, settlement))
+        content = result(outcome, member, settlement, spending, waits=waits, unanswered=unanswered)
         replace_private(folder / "result.json", json.dumps(content, indent=2) + "\n")
         (folder / "public.csv").write_text(public_csv(outcome), encoding="utf-8")
 
 
 def write_report(
-    outcome: Outcome, company: Company, settlement: "Settlement", folder: Path
+    outcome: Outcome,
+    member: str,
+    data: CompanyModel,
+    *,
+    settlement: "Settlement",
+    ledger: Ledger,
+    folder: Path,
 ) -> "list[Element]":
     """Write the report, after all other files. Return its contents, which are secret."""
     from party.settlement.private_report import private_document, private_parts
 
-    member, ledger = company.member, company.ledger
     report = private_parts(
         outcome,
         member,
-        company.data,
+        data,
         settlement,
         _spending(ledger, outcome.agreement.digest),
         waits=WaitTimes(outcome.agreement, ledger.waits()),
