@@ -91,9 +91,8 @@ needed. With noise nothing binds a member to what it claims: the command checks 
 says what it cannot check.
 
 Exit codes: 0 all is settled; 9 the transcript does not verify; 16 commitments do not add up, or
-with noise what the members state does not; 17 a claim is false, of another session, or given twice;
-21 not sealed; 25 claims are missing. With 17 and 25, and with 16 after noise, the files are written
-from the claims that count."""
+with noise what the members state; 17 a claim is false, foreign or given twice; 21 not sealed; 25
+claims are missing. With 17, 25 and noise the files are written from the claims that count."""
 
 _KEYGEN = """\
 Make the key of a clearing office, or of someone who runs a resource.

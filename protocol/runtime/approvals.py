@@ -4,10 +4,9 @@ The folder may hold approvals of other sessions too, and the standing agreement 
 names. Never here: what an approval must have (`protocol.wire.approval`).
 """
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cached_property
 from pathlib import Path
 
 from protocol.agreement.model import Agreement
@@ -73,7 +72,7 @@ def read_approvals(folder: Path, agreement: Agreement) -> Approvals:
     if not folder.is_dir():
         raise BadCommand(f"--approvals {str(folder)!r} is not a folder; collect the files in one")
     found = Approvals(agreement)
-    standing = cache(lambda: _agreements_in(folder))  # read when an approval names one
+    standing = _Standing(folder)
     for path in sorted(folder.glob(f"*{ENDING}")):
         try:
             approval = read_approval(path)
@@ -85,16 +84,14 @@ def read_approvals(folder: Path, agreement: Agreement) -> Approvals:
     return found
 
 
-def _counts(
-    approval: Approval, agreement: Agreement, standing: Callable[[], dict[bytes, Agreement]]
-) -> str:
+def _counts(approval: Approval, agreement: Agreement, standing: "_Standing") -> str:
     """How an approval covers an agreement, in words; empty if it is of another session."""
     if approval.agreement == agreement.digest:
         require_signed(approval, agreement)
         return "signed these terms"
     if not approval.standing:
         return ""
-    base = standing().get(approval.agreement)
+    base = standing.agreement(approval.agreement)
     if base is None:
         return ""
     require_signed(approval, base)
@@ -107,11 +104,20 @@ def _counts(
     )
 
 
-def _agreements_in(folder: Path) -> dict[bytes, Agreement]:
-    """The agreements in a folder by digest. Other files are ignored."""
-    found = {}
-    for path in folder.glob("*.toml"):
-        with suppress(BadAgreement):  # a member file, an approval, or half a file
-            agreement = read_agreement(path)
-            found[agreement.digest] = agreement
-    return found
+class _Standing:
+    """The agreements in a folder by digest, read when one is asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def agreement(self, digest: bytes) -> Agreement | None:
+        return self._by_digest.get(digest)
+
+    @cached_property
+    def _by_digest(self) -> dict[bytes, Agreement]:
+        found = {}
+        for path in self._folder.glob("*.toml"):
+            with suppress(BadAgreement):  # a member file, an approval, or half a file
+                agreement = read_agreement(path)
+                found[agreement.digest] = agreement
+        return found
