@@ -30,7 +30,7 @@ from party.model.shared_rows import row_map
 from party.model_check import check as check_lines
 from party.rehearsal.rehearse import rehearse as rehearsed
 from party.run import PartyConfig, run_session
-from party.settlement.settle import Plan, Settlement
+from party.settlement.settle import Settlement
 from party.ui.console import ProgressView, View
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import amounts
@@ -82,12 +82,10 @@ class Result:
     @property
     def plan(self) -> dict[str, float] | None:
         """The best plan within the quota, by variable; None if there is none."""
-        return self._by_variable(self.settlement.within_quota)
-
-    @property
-    def plan_at_prices(self) -> dict[str, float] | None:
-        """The best plan at the prices; it may need more than the quota."""
-        return self._by_variable(self.settlement.at_prices)
+        within = self.settlement.within_quota
+        if within is None:
+            return None
+        return dict(zip(self.names, within.values.tolist(), strict=True))
 
     @property
     def utility(self) -> float | None:
@@ -168,11 +166,6 @@ class Result:
     def _by_resource(self, values: list[float]) -> dict[str, float]:
         resources = self.outcome.agreement.resources
         return {r.name: value for r, value in zip(resources, values, strict=True)}
-
-    def _by_variable(self, plan: Plan | None) -> dict[str, float] | None:
-        if plan is None:
-            return None
-        return dict(zip(self.names, plan.values.tolist(), strict=True))
 
 
 class _CallbackView(View):

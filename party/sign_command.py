@@ -42,14 +42,14 @@ def add_sign(commands: Commands) -> None:
 def _sign(options: argparse.Namespace) -> None:
     from party import keys
     from protocol.runtime.approvals import ENDING
-    from protocol.wire.approval import approve, in_series, written
+    from protocol.wire.approval import approve, in_series, numbered, written
 
     last, within = _limits(options)
     agreement = read_agreement(options.agreement)
     identity = keys.load(options.key)
     identity.belongs_to(agreement)
     if last:
-        last += _number(agreement.session)
+        last += numbered(agreement.session)[1]
     approval = approve(agreement, identity.name, identity.sign, last=last, within=within)
     out = options.out or options.key.parent / f"{identity.name}.{agreement.session}{ENDING}"
     write_new(out, written(approval))
@@ -60,12 +60,6 @@ def _sign(options: argparse.Namespace) -> None:
             f"same terms, and capacities within {100.0 * within:g} % of these."
         )
     print("It is public: send it to the convener.")
-
-
-def _number(session: str) -> int:
-    from protocol.wire.approval import numbered
-
-    return numbered(session)[1]
 
 
 def _limits(options: argparse.Namespace) -> tuple[int, float]:
