@@ -175,8 +175,8 @@ def _add_agreement(command: argparse.ArgumentParser) -> None:
 
 def _add_approvals(command: argparse.ArgumentParser) -> None:
     command.add_argument("--approvals", type=Path, metavar="DIR",
-        help="show who has approved the agreement: a folder with the files of `party sign`, and the "
-        "standing agreement if they name one")  # fmt: skip
+        help="show who has approved the agreement: a folder with the files of `party sign`, and "
+        "the standing agreement if they name one")  # fmt: skip
 
 
 def _approved(options: argparse.Namespace, agreement: "Agreement") -> "Approvals | None":
