@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from party.api import Result, check, claim, join, join_async, rehearse
+    from party.ledger.budget import Limit
+    from party.model.best_response import MipLimits
 
-__all__ = ["Result", "check", "claim", "join", "join_async", "rehearse"]
+__all__ = ["Limit", "MipLimits", "Result", "check", "claim", "join", "join_async", "rehearse"]
 
 
 def __getattr__(name: str) -> Any:
