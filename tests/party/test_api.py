@@ -14,8 +14,7 @@ import pyomo.environ as pyo
 import pytest
 
 import party
-from party.api import join
-from party.model.best_response import MipLimits
+from party import MipLimits, join
 from protocol.clearing.claims import verified
 from protocol.errors import BadAgreement, BadCommand, BadData
 from scripts.lab.common.local_session import Processes, environment
