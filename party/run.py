@@ -103,7 +103,11 @@ class Conclusion:
 
         company = self.company
         return settle(
-            company.data, self.outcome, company.member, self.allocation, effort=company.mip_limits
+            company.data,
+            self.outcome,
+            company.member,
+            self.allocation,
+            mip_limits=company.mip_limits,
         )
 
     def require_bound(self) -> None:
@@ -281,9 +285,9 @@ def _require_model(data: CompanyModel, agreement: Agreement, ledger: Ledger) -> 
     """Refuse to write the plan of another model than the one that played."""
     if ledger.model() not in (None, fingerprint(data, ledger.extent.id)):
         raise errors.BadData(
-            f"{agreement.session!r} was played with another model than this one, so its plan "
-            "would be wrong. Give the model file with which you joined, with the same --row "
-            "and --rows. Nothing was written"
+            f"you joined {agreement.session!r} with another model than this one, so its plan would "
+            "be wrong. Give the model file with which you joined, with the same --row and --rows. "
+            "Nothing was written"
         )
 
 

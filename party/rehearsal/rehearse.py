@@ -163,7 +163,7 @@ def _run(
         known: Outcome = outcome(agreement, members[row].ledger.transcript())
         seconds = members[row].gate.longest_seconds
         part = _own_part(known, members, row)
-    own = settle(companies[row], known, member, part, effort=limits)
+    own = settle(companies[row], known, member, part, mip_limits=limits)
     return SessionResult(
         rounds=known.rounds,
         utility=None if own.within_quota is None else own.within_quota.utility,

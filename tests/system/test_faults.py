@@ -289,7 +289,9 @@ def run_many(seeds: range, jobs: int) -> int:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Run sessions on a hostile network.")
+    parser = argparse.ArgumentParser(
+        prog="scripts/faults", description="Run sessions on a hostile network."
+    )
     parser.add_argument("seed", type=int, nargs="?", help="print the log of this seed")
     parser.add_argument("liar", nargs="?", choices=("liar",), help="one member lies")
     parser.add_argument(
