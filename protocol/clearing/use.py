@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 
+from protocol.agreement.quantities import quantities
 from protocol.clearing.settle import Clearing
 from protocol.commitment.layout import grain_ticks
 from protocol.errors import BadCommand
@@ -79,22 +80,26 @@ def overrun_price(outcome: Outcome, index: int) -> float:
 
 
 def compare(clearing: Clearing, used: dict[tuple[str, str], float]) -> list[Use]:
-    """Each figure of use beside its quota. A member without a claim may use nothing.
+    """Each figure of use beside its quota. A member without a claim may use its floor, or nothing.
 
-    One grain above a quota counts as rounding: claims are rounded down by up to that.
+    A member without a figure used nothing, of resources that have figures. It is listed if that is
+    above its quota: it was to bring something. One grain above a quota counts as rounding: claims
+    are rounded down by up to that.
     """
     outcome = clearing.outcome
-    grain = grain_ticks(outcome.agreement) / outcome.agreement.ticks
+    agreement, floors = outcome.agreement, quantities(outcome.agreement).floor
+    grain = grain_ticks(agreement) / agreement.ticks
+    measured = {resource for _, resource in used}
     rows = []
-    for j, resource in enumerate(outcome.agreement.resources):
-        for member in outcome.agreement.members:
-            amount = used.get((member.name, resource.name))
-            if amount is None:
-                continue
-            allowed = clearing.quotas.get(resource.name, {}).get(member.name, 0.0)
+    for j, resource in enumerate(agreement.resources):
+        quotas = clearing.quotas.get(resource.name, {})
+        for k, member in enumerate(agreement.members if resource.name in measured else ()):
+            amount = used.get((member.name, resource.name), 0.0)
+            allowed = quotas.get(member.name, float(floors[k, j]))
             above = amount - allowed
-            if above <= outcome.agreement.above_floors(j) * grain:
+            if above <= agreement.above_floors(j) * grain:
                 above = 0.0
-            cost = Fraction(above) * Fraction(overrun_price(outcome, j)) * 10**clearing.places
-            rows.append(Use(member.name, resource.name, amount, allowed, above, round(cost)))
+            if above or (member.name, resource.name) in used:
+                cost = Fraction(above) * Fraction(overrun_price(outcome, j)) * 10**clearing.places
+                rows.append(Use(member.name, resource.name, amount, allowed, above, round(cost)))
     return rows

@@ -347,7 +347,11 @@ def test_use_of_a_member_without_a_claim_is_all_above() -> None:
 
 
 def test_members_that_bring_something_may_use_their_quota_to_the_last_unit() -> None:
-    """With floors a grain is part of all that is above them: rounding it off costs nothing."""
+    """With floors a grain is part of all that is above them: rounding it off costs nothing.
+
+    One that was to bring something, and is in no figure, brought nothing: that costs. Without a
+    claim it costs no less.
+    """
     members = [
         {"name": name, "signing_key": public_key(name).hex(), "floor": -1.0, "share": 1.0}
         | {"endowment": own}
@@ -365,9 +369,20 @@ def test_members_that_bring_something_may_use_their_quota_to_the_last_unit() -> 
         claims.append(claim_of(played, known, place, 0))
         used = float(amounts(agreement, own.quota, place)[0])
         text += f"{agreement.members[place].name},steel,{used!r}\n"
-    uses = compare(from_claims(known, claims, {}), read_use(known, text))
+    clearing = from_claims(known, claims, {})
+    uses = compare(clearing, read_use(known, text))
     assert min(use.used for use in uses) < 0.0 < max(use.used - use.allowed for use in uses)
     assert [use.coins for use in uses] == [0] * 5
+    seller = min(clearing.quotas["steel"], key=clearing.quotas["steel"].__getitem__)
+    due = -clearing.quotas["steel"][seller]
+    others = [use for use in uses if use.member != seller]
+    figures = {(use.member, "steel"): use.used for use in others}
+    (silent,) = [use for use in compare(clearing, figures) if use.above]
+    assert (silent.member, silent.used, silent.above) == (seller, 0.0, due)
+    unclaimed = from_claims(known, [c for c in claims if members[c.place]["name"] != seller], {})
+    (hidden,) = [use for use in compare(unclaimed, figures) if use.above]
+    assert (hidden.member, hidden.above) == (seller, 1e9)
+    assert hidden.coins > silent.coins > 0
 
 
 @pytest.mark.parametrize(
