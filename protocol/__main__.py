@@ -92,7 +92,7 @@ says what it cannot check.
 
 Exit codes: 0 all is settled; 9 the transcript does not verify; 16 commitments do not add up, or
 with noise what the members state; 17 a claim is false, foreign or given twice; 21 not sealed; 25
-claims are missing. With 17, 25 and noise the files are written from the claims that count, if any."""
+claims are missing. With 17, 25 and noise the files are written from the claims that count."""
 
 _KEYGEN = """\
 Make the key of a clearing office, or of someone who runs a resource.
