@@ -18,6 +18,7 @@ from party.model_check import pace_for
 from party.rehearsal.in_process import Player, players, run
 from party.release.allocation import own_allocation
 from party.settlement.settle import plan_within, settle
+from protocol.agreement.currency import money_places
 from protocol.agreement.endowment import endowment
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import amounts, quantities
@@ -29,7 +30,6 @@ from protocol.planning.incentives import incentives
 from protocol.planning.synthetic_market import Companies, without_noise
 from protocol.privacy.calibration import Calibration
 from protocol.privacy.sensitivity import first_caps
-from protocol.report.format import money_places
 
 _NEGLIGIBLE = 1e-5
 
