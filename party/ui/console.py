@@ -286,9 +286,7 @@ class _ProgressBar:
             longer = f"{shown}; {text}" if shown else text
             shown = longer if len(longer) <= room else shown
         self._bar.bar_width = min(self.BAR[1], self.BAR[0] + room - len(shown))
-        self.progress.update(
-            self._task, completed=self._path.done, description=counted, text=shown
-        )
+        self.progress.update(self._task, completed=self._path.done, description=counted, text=shown)
 
 
 def _left(seconds: float) -> str:
