@@ -52,7 +52,7 @@ class Connections:
         self.events.close()
 
     def _read_events(self) -> None:
-        while self.events.get(zmq.EVENTS) & zmq.POLLIN:
+        while self.events.poll(0):
             kind, descriptor = _EVENT.unpack(self.events.recv_multipart()[0])
             if (owner := self._owners.pop(descriptor, None)) is not None:
                 self._lost.append(owner)

@@ -180,7 +180,7 @@ class ProgressView(View):
         self._shown_at = now
         texts = _position(self._agreement, state, releases)
         if self._bar is None:
-            self._print(f"{_counted(self._agreement, state.round)}: {'; '.join(texts)}")
+            self._print(f"{self._agreement.counted(state.round)}: {'; '.join(texts)}")
         else:
             self._bar.show(*texts)
 
@@ -207,12 +207,6 @@ def _certified(state: RoundState) -> dict[str, Any] | None:
     """What the rounds so far prove, in money; None without the rule that proves it."""
     found = state.certificate
     return None if found is None else {"money": found.bound, "fits": found.fits}
-
-
-def _counted(agreement: Agreement, closed: int) -> str:
-    """The round that was closed last, and how many there are, or may be if it ends by itself."""
-    most = "at most " if agreement.pricing.step == "center" else ""
-    return f"round {closed} of {most}{agreement.rounds}"
 
 
 def _position(agreement: Agreement, state: RoundState, releases: tuple[Signed, ...]) -> list[str]:
@@ -278,10 +272,11 @@ class _ProgressBar:
     def show(self, position: str, *others: str) -> None:
         """Show what fits: where the session is, how long it takes, and other texts."""
         left = _left(self._seconds) if self._path.rounds_left and self._since_first else ""
-        counted = _counted(self._agreement, self._closed)
-        if self.console.width < 2 * len(counted) + len(position):
+        counted = self._agreement.counted(self._closed)
+        room = self.console.width - len("  100 % ") - self.BAR[0]
+        if room < len(f"{counted}{position}; {left}"):
             counted = f"round {self._closed}"
-        shown, room = "", self.console.width - len(f"{counted}  100 % ") - self.BAR[0]
+        shown, room = "", room - len(counted)
         for text in filter(None, (position, left, *others)):
             longer = f"{shown}; {text}" if shown else text
             shown = longer if len(longer) <= room else shown

@@ -119,6 +119,7 @@ def test_the_bar_fits_the_terminal(width: int) -> None:
         assert "\u2026" not in line
         assert ("from the best" in line) == (width >= 60)
         assert ("next prices" in line) == (width >= 100)
+    assert width < 80 or all(" left" in line for line in lines[1:-1])
 
 
 def test_rounds_left_are_never_more_than_are_agreed() -> None:
