@@ -26,6 +26,7 @@ BENCHES = {
     "certify": "rounds until an exact session is certified, and the time of its price rule",
     "study": "a simulated round compared with one that rebuilds every model",
     "large": "a model of 100,000 columns: time and memory from `party check` to the plan",
+    "crowd": "one session of 200 parties over the relay, with totals and settlement",
     "scale": "cost by number of parties, resources, columns and rounds",
 }
 

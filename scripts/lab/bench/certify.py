@@ -78,8 +78,8 @@ def played(instance: Instance, worth: float | Floats | None) -> dict[str, Any]:
 
 def good_worth(fetched: Floats) -> Floats | None:
     """A worth of each capacity from what all of it fetched; None if nothing did."""
-    mean = float(np.mean(fetched))
-    return np.maximum(fetched, LEAST_WORTH * mean) if mean > 0.0 else None
+    mean = float(np.mean(np.abs(fetched)))
+    return np.maximum(np.abs(fetched), LEAST_WORTH * mean) if mean > 0.0 else None
 
 
 def certify(options: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
