@@ -15,8 +15,8 @@ import numpy as np
 
 from party import ledger_check
 from party.model import company_model
-from party.model.ball_response import Trader, responder
-from party.model.best_response import USUAL, MipLimits, Responder, subproblem
+from party.model.ball_response import Trader
+from party.model.best_response import USUAL, MipLimits, Responder, responder, subproblem
 from party.model.company_model import CompanyModel, Model
 from party.model.shared_rows import OWN_NAMES, RowMap
 from party.release.pacing import solving_seconds

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from party.model.ball_response import responder
-from party.model.best_response import USUAL, MipLimits
+from party.model.best_response import USUAL, MipLimits, responder
 from party.model.company_model import CompanyModel, dense
 from party.model_check import pace_for
 from party.rehearsal.in_process import Player, players, run

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from protocol.agreement.model import Agreement
-from protocol.outcome.outcome import Outcome
 from protocol.rounds import RoundState, excess_demand, numbers
 from protocol.runtime.backoff import Backoff
 from protocol.runtime.presence import REPORT_SECONDS, Away, absences, state_text
@@ -20,6 +19,8 @@ from protocol.wire.messages import Signed
 
 if TYPE_CHECKING:  # a report is made when the session is over
     from xml.etree.ElementTree import Element
+
+    from protocol.outcome.outcome import Outcome
 
 MOST_DROPPED_EVENTS = 100
 """Dropped messages that are logged one by one. After that, unknown senders cannot fill a disk."""
@@ -61,7 +62,7 @@ class View:
     def dropped(self, why: str) -> None:
         """A message was not of this session."""
 
-    def outcome(self, outcome: Outcome) -> None:
+    def outcome(self, outcome: "Outcome") -> None:
         """All rounds are closed."""
 
     def report(self, contents: "list[Element]") -> None:
