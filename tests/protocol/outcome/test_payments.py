@@ -14,7 +14,7 @@ from protocol.agreement.model import Agreement
 from protocol.agreement.parse import from_table
 from protocol.agreement.quantities import quantities
 from protocol.numeric import Floats, Ticks
-from protocol.outcome.payments import UNITS, payments
+from protocol.outcome.payments import UNITS, payments, with_levy
 from tests.reference import codec as reference
 
 
@@ -189,3 +189,18 @@ def test_negative_prices_are_paid_too(seed: int) -> None:
     paid = payments(agreement, prices, parted(rng, agreement.ticks, 7, 3))
     assert_nothing_is_left(paid)
     assert paid.min() < 0.0 < paid.max()
+
+
+@pytest.mark.parametrize(
+    ("prices", "levies"),
+    [((2.0, 0.0), (-3, -9)), ((1.0, -8.75), (-10, -2)), ((0.0, 0.0), (-6, -6))],
+    ids=["one price", "a negative price counts by its size", "all prices 0"],
+)
+def test_a_levy_by_hand(prices: tuple[float, float], levies: tuple[int, int]) -> None:
+    """What is 12 too much goes back by the worth of endowments, or equally if they have none."""
+    agreement = agreed(2, [10.0, 4.0], endowments=[[0.25, 1.0], [0.75, 0.0]], step="sqrt")
+    due = [Fraction(7), Fraction(5)]
+    paid = with_levy(agreement, np.array(prices), due)
+    assert sum(paid) == 0
+    whole = [own + levy for own, levy in zip(due, levies, strict=True)]
+    assert [float(amount) for amount in paid] == pytest.approx(whole, abs=1e-5)
