@@ -14,7 +14,7 @@ from protocol.agreement.model import Agreement
 from protocol.agreement.parse import from_table
 from protocol.agreement.quantities import quantities
 from protocol.numeric import Floats, Ticks
-from protocol.outcome.payments import UNITS, payments, with_levy
+from protocol.outcome.payments import UNITS, payments, unit_of_money, with_levy
 from tests.reference import codec as reference
 
 
@@ -163,6 +163,14 @@ def test_no_price_is_too_small_or_too_large(price: float) -> None:
     quota = parted(rng, agreement.ticks, 3, 2)
     assert_nothing_is_left(payments(agreement, np.array([0.0, price]), quota))
     assert_nothing_is_left(payments(agreement, np.array([price, 0.0]), quota))
+
+
+def test_the_unit_of_money_is_a_power_of_two_of_the_whole_worth() -> None:
+    """It is the next power above the worth, in 2^40 parts, and 1 where float64 has none so small."""
+    agreement = agreed(2, [10.0, 4.0])
+    assert unit_of_money(np.array([1.0, -1.5]), agreement) == 32 / UNITS  # worth 10 + 6
+    assert unit_of_money(np.array([1.0, -1.0]), agreement) == 16 / UNITS
+    assert unit_of_money(np.array([0.0, 5e-324]), agreement) == 1.0
 
 
 def test_unused_capacity_reduces_all_endowments() -> None:
