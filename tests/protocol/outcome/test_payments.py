@@ -166,7 +166,7 @@ def test_no_price_is_too_small_or_too_large(price: float) -> None:
 
 
 def test_the_unit_of_money_is_a_power_of_two_of_the_whole_worth() -> None:
-    """It is the next power above the worth, in 2^40 parts, and 1 where float64 has none so small."""
+    """The next power above the worth, in 2^40 parts; 1 where float64 has none so small."""
     agreement = agreed(2, [10.0, 4.0])
     assert unit_of_money(np.array([1.0, -1.5]), agreement) == 32 / UNITS  # worth 10 + 6
     assert unit_of_money(np.array([1.0, -1.0]), agreement) == 16 / UNITS
