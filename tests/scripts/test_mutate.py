@@ -44,6 +44,13 @@ def test_changes_are_small_and_leave_texts_alone(tmp_path: Path) -> None:
     assert all(m.lines.start in (4, 5, 6, 7, 11) for m in found)
 
 
+def test_every_group_has_its_files_and_tests() -> None:
+    """A name that is out of date would end a run of hours."""
+    for places, tests in GROUPS.values():
+        for name in (*places, *(test.partition("::")[0] for test in tests)):
+            assert (ROOT / name).exists(), name
+
+
 def test_explanations_belong_to_changes_that_exist() -> None:
     """A reason for a change that is no longer possible is out of date."""
     reasons = explanations(EXPLAINED.read_text())
