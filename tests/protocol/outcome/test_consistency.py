@@ -14,7 +14,7 @@ from protocol.outcome.outcome import Outcome
 from protocol.outcome.trade import Obstacle
 from protocol.pricing.paths import worst_contradiction
 from protocol.report.terminal import outcome_figures
-from protocol.report.trade import contradictions
+from protocol.report.trade import contradictions, why_no_trade
 from scripts.lab.common.instances import draw
 from tests.reference.rounds import largest_mean
 from tests.support.exact_sessions import (
@@ -87,6 +87,10 @@ def test_a_lie_that_fits_no_company_is_named_with_its_amount(lie: Lie) -> None:
     assert found.payments.tolist() == [0.0] * 5
     texts = contradictions(found.agreement, outcome_figures(found)["contradictions"])
     assert "The answers of party2 in the rounds" in texts[0]
+    assert ("more than all capacities are worth" in texts[0]) == (one.amount > found.worth)
+    refused = " ".join(why_no_trade(found.agreement, outcome_figures(found)))
+    assert "cannot be met together" not in refused
+    assert ("This shows no shortage" in refused) == bool(found.trade.at_limit)
 
 
 @pytest.mark.parametrize("lie", [at_random, cap_first])
