@@ -1,12 +1,10 @@
 """Answers that no company could give as best plans are found; others are not."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from party.model.best_response import Answer, Responder
 from party.settlement.settle import settle
 from protocol.agreement.quantities import quantities
 from protocol.numeric import Floats
@@ -25,30 +23,7 @@ from tests.support.exact_sessions import (
     play,
     problems_of,
 )
-
-Lie = Callable[[int, Floats, Floats], Floats]
-"""What a member releases, from the round, its honest demand and the most that it may claim."""
-
-
-class Liar:
-    """A member that answers with something else than its best plan."""
-
-    def __init__(self, company: Responder, lie: Lie, most: Floats) -> None:
-        self._company, self._lie, self._most, self._round = company, lie, most, -1
-
-    def ask(self, prices: Floats) -> None:
-        self._company.ask(prices)
-
-    def answer(self, prices: Floats) -> Answer | None:
-        honest = self._company.answer(prices)
-        assert honest is not None
-        self._round += 1
-        demand = self._lie(self._round, honest.demand, self._most)
-        return Answer(honest.objective, demand, honest.plan)
-
-
-def at_random(number: int, honest: Floats, most: Floats) -> Floats:
-    return np.random.default_rng(number).uniform(0.0, 1.0, len(honest)) * most
+from tests.support.lying_sessions import Liar, Lie, at_random, lying_session
 
 
 def cap_first(number: int, honest: Floats, most: Floats) -> Floats:
@@ -133,6 +108,14 @@ def test_honest_members_beside_a_small_lie_lose_no_more_than_proved() -> None:
         own = settle(instance.data[k], found, found.agreement.members[k].name, given[k])
         assert own.gain is not None
         assert own.gain >= -found.certificate.bound - more - 1e-6
+
+
+def test_honest_members_lose_no_more_than_proved_beside_ten_lies_in_a_row() -> None:
+    """Nor is one of them named."""
+    figures = Figures()
+    for seed in range(4):
+        lying_session(seed, figures)
+    assert any("reported, no trade" in kind for kind in figures.kinds)
 
 
 def test_honest_sessions_of_all_kinds_do_not_contradict_themselves() -> None:
