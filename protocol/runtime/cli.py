@@ -19,9 +19,6 @@ from protocol.runtime.streams import lost_output, survive_lost_streams
 
 INTERRUPTED = 130
 
-_WHOLE = {"break_on_hyphens": False, "break_long_words": False}
-"""How lines are broken: a digest or an option can still be copied."""
-
 
 class Interrupted(BaseException):
     """A signal asks the process to end. It is no `Exception`, so that no handler stops it."""
@@ -62,10 +59,12 @@ def fitted(text: str, stream: TextIO) -> str:
     import textwrap
 
     width, lines = max(40, shutil.get_terminal_size().columns), list[str]()
+    # A digest or an option stays whole, so that it can be copied.
+    wrapper = textwrap.TextWrapper(width, break_on_hyphens=False, break_long_words=False)
     for line in text.split("\n"):
         gap = re.match(r" *(\S+ )*\S* {2,}", line)
-        below = " " * (gap.end() if gap and gap.end() <= width // 2 else 2)
-        lines += textwrap.wrap(line, width, subsequent_indent=below, **_WHOLE) or [""]
+        wrapper.subsequent_indent = " " * (gap.end() if gap and gap.end() <= width // 2 else 2)
+        lines += wrapper.wrap(line) or [""]
     return "\n".join(lines)
 
 
