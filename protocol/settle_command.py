@@ -7,7 +7,7 @@ import argparse
 import json
 from pathlib import Path
 
-from protocol.clearing.claims import SEALED_BYTES, Claim, unsealed, verified
+from protocol.clearing.claims import MOST_BYTES, Claim, decrypted, verified
 from protocol.clearing.settle import Clearing, from_claims, from_transcript
 from protocol.clearing.use import compare, read_use
 from protocol.errors import BadClaim, BadCommand, MissingClaims, Unbound, Unsealed
@@ -24,7 +24,7 @@ from protocol.report.settlement import (
     unchecked,
 )
 from protocol.runtime import role_keys
-from protocol.runtime.files import TooLong, read_bounded, replace_private
+from protocol.runtime.files import TooLong, Unreadable, read_bounded, read_text, replace_private
 
 _USE_BYTES = 1 << 24
 
@@ -100,7 +100,7 @@ def cleared(outcome: Outcome, paths: list[Path], key: Path | None) -> Clearing:
     refused: dict[str, str] = {}
     for path in paths:
         try:
-            claim = verified(outcome, unsealed(_read_claim(path), secret))
+            claim = verified(outcome, decrypted(_read_claim(path), secret))
         except BadClaim as error:
             refused[str(path)] = str(error)
             continue
@@ -128,7 +128,7 @@ def _counted(
 
 def _read_claim(path: Path) -> bytes:
     try:
-        return read_bounded(path, SEALED_BYTES)
+        return read_bounded(path, MOST_BYTES)
     except TooLong:
         raise BadClaim("it is not a claim file: it is too long") from None
     except OSError as error:
@@ -137,9 +137,6 @@ def _read_claim(path: Path) -> bytes:
 
 def _read_use(path: Path) -> str:
     try:
-        # Spreadsheets begin a file with a byte order mark.
-        return read_bounded(path, _USE_BYTES).decode("utf-8-sig")
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else reason
-        raise BadCommand(f"--used {str(path)!r} cannot be read: {reason}") from None
+        return read_text(path, _USE_BYTES)
+    except Unreadable as error:
+        raise BadCommand(f"--used {str(path)!r} cannot be read: {error}") from None

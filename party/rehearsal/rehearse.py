@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from party.model.ball_response import responder
-from party.model.best_response import USUAL, MipLimits
+from party.model.best_response import USUAL, MipLimits, responder
 from party.model.company_model import CompanyModel, dense
 from party.model_check import pace_for
 from party.rehearsal.in_process import Player, players, run
@@ -163,7 +162,7 @@ def _run(
         known: Outcome = outcome(agreement, members[row].ledger.transcript())
         seconds = members[row].gate.longest_seconds
         part = _own_part(known, members, row)
-    own = settle(companies[row], known, member, part, effort=limits)
+    own = settle(companies[row], known, member, part, mip_limits=limits)
     return SessionResult(
         rounds=known.rounds,
         utility=None if own.within_quota is None else own.within_quota.utility,

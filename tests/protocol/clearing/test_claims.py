@@ -16,12 +16,12 @@ from party.ledger.secret_records import Opening
 from protocol.agreement.quantities import amounts
 from protocol.clearing.claims import (
     CLAIM_BYTES,
+    MOST_BYTES,
     NO_RECIPIENT,
-    SEALED_BYTES,
     Claim,
+    decrypted,
     packed,
     recipient_of,
-    unsealed,
     verified,
 )
 from protocol.clearing.settle import coin_places, from_claims, from_transcript, netted
@@ -110,22 +110,22 @@ def test_true_claim_is_verified(index: int) -> None:
     """A claim that a member makes from its openings passes for its recipient."""
     secret = {0: bytes(DEPOT), 1: None, PAYMENT: bytes(OFFICE)}[index]
     one = claim(2, index)
-    assert verified(session(1)[1], unsealed(in_file(one), secret)) == one
+    assert verified(session(1)[1], decrypted(in_file(one), secret)) == one
 
 
 def test_all_claims_have_one_length() -> None:
     """The length of a claim says nothing about its number, its kind or its member."""
     files = {len(in_file(claim(place, index))) for place in range(4) for index in (0, PAYMENT)}
-    assert files == {SEALED_BYTES}
+    assert files == {MOST_BYTES}
     assert len(in_file(claim(0, 1))) == CLAIM_BYTES
 
 
-def test_sealed_claim_is_for_its_recipient_only() -> None:
+def test_encrypted_claim_is_for_its_recipient_only() -> None:
     """Another recipient, or no key, cannot read it."""
     data = in_file(claim(0, 0))
     for secret in (bytes(OFFICE), None):
         with pytest.raises(BadClaim):
-            unsealed(data, secret)
+            decrypted(data, secret)
 
 
 COMMITTED, SESSION, RECIPIENT = "than it committed to", "another session", "another recipient"
