@@ -361,7 +361,7 @@ def _abandon(options: argparse.Namespace) -> None:
             raise BadCommand("nothing was changed: run the same command with --yes to abandon it")
         print("Abandon it? [yes/no] ", end="", flush=True)
         if sys.stdin.readline().strip().lower() != "yes":
-            raise BadCommand("nothing was changed: the session was not abandoned")
+            raise BadCommand("nothing was changed: only the answer yes abandons a session")
 
     for line in abandon(agreement, ledger, out=options.out, confirm=confirm):
         print(line)

@@ -15,8 +15,8 @@ import numpy as np
 
 from party import ledger_check
 from party.model import company_model
-from party.model.ball_response import Trader, responder
-from party.model.best_response import USUAL, MipLimits, Responder, subproblem
+from party.model.ball_response import Trader
+from party.model.best_response import USUAL, MipLimits, Responder, responder, subproblem
 from party.model.company_model import CompanyModel, Model
 from party.model.shared_rows import OWN_NAMES, RowMap
 from party.release.pacing import solving_seconds
@@ -24,6 +24,7 @@ from party.settlement.settle import plan_within
 from protocol.agreement.endowment import endowment
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import amounts, quantities
+from protocol.report.format import coins, counted, plain
 from protocol.rounds import RoundEngine
 
 _TRIED_PRICES, _TRIED_SECONDS = 100, 20.0  # to find a model's slowest answer, and for how long
@@ -74,7 +75,8 @@ def _model(
 ) -> Iterator[str]:
     """What the model is, earns alone and takes to solve. Secret."""
     yield (
-        f"model      {data.columns} columns, {data.private_rows} private rows, all "
+        f"model      {counted(data.columns, 'column', 'columns')}, "
+        f"{counted(data.private_rows, 'private row', 'private rows')}, all "
         f"{data.resources} shared resources found"
     )
     if notice:
@@ -124,8 +126,8 @@ def _alone(data: CompanyModel, agreement: Agreement, member: str, mip_limits: Mi
             f"alone      with {stated} alone NO plan is possible; you depend on what you are given"
         )
     value = (-plan.utility if data.minimises else plan.utility) + 0.0  # no -0
-    earns = f"{'costs' if data.minimises else 'earns'} {value:.6g} {agreement.currency}".rstrip()
-    return f"alone      with {stated} alone your best plan {earns}"
+    verb, amount = "costs" if data.minimises else "earns", plain(coins(agreement, value))
+    return f"alone      with {stated} alone your best plan {verb} {amount}"
 
 
 def _pace(problem: Responder, data: CompanyModel, agreement: Agreement) -> str:

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from protocol.errors import (
     Unbound,
     Unsealed,
 )
-from protocol.runtime.cli import add_command, command_line, run
+from protocol.runtime.cli import add_command, command_line, fitted, run
 from protocol.runtime.files import read_agreement, read_transcript, writing
 
 if TYPE_CHECKING:  # each command imports what it needs, so that it starts fast
@@ -224,12 +225,12 @@ def _plan(options: argparse.Namespace) -> None:
     if options.json:
         print(json.dumps(figures, indent=2))
         return
-    print(plan_text(agreement, figures))
+    print(fitted(plan_text(agreement, figures), sys.stdout))
     from protocol.planning.synthetic_market import expected
     from protocol.report.format import plain
     from protocol.report.plan_trials import gain_in_money
 
-    print(plain(gain_in_money(agreement, expected(agreement))))
+    print(fitted(plain(gain_in_money(agreement, expected(agreement))), sys.stdout))
 
 
 def _audit(options: argparse.Namespace) -> None:
@@ -241,7 +242,8 @@ def _audit(options: argparse.Namespace) -> None:
         shown = {} if approved is None else {"approvals": approved.given}
         print(json.dumps(audit_figures(outcome) | shown, indent=2))
     else:
-        print(audit_text(outcome), *(approved.lines() if approved else ()), sep="\n")
+        text = "\n".join([audit_text(outcome), *(approved.lines() if approved else ())])
+        print(fitted(text, sys.stdout))
     if not outcome.state.over:
         raise Incomplete(
             f"the transcript stops after {outcome.rounds} of {outcome.agreement.rounds} rounds, "

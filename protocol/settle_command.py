@@ -12,8 +12,10 @@ from protocol.clearing.settle import Clearing, from_claims, from_transcript
 from protocol.clearing.use import compare, read_use
 from protocol.errors import BadClaim, BadCommand, MissingClaims, Unbound, Unsealed
 from protocol.outcome.outcome import Outcome
+from protocol.report.format import plain
 from protocol.report.settlement import (
     checked,
+    overruns,
     payments_csv,
     problems,
     quotas_csv,
@@ -28,8 +30,14 @@ _USE_BYTES = 1 << 24
 
 
 def settle(options: argparse.Namespace, outcome: Outcome) -> None:
-    """Write the files of a settlement, then raise what is wrong with single claims."""
+    """Write the files of a settlement, then raise what is wrong with single claims.
+
+    If no claim counts, no file is written or replaced.
+    """
     clearing = cleared(outcome, options.claims, options.key)
+    wrong = "\n  ".join(["", *problems(clearing)])
+    if not clearing.quotas and not clearing.payments:
+        raise BadClaim(f"no file counts, each for the reason beside it; nothing is written{wrong}")
     used = []
     if options.used is not None:
         figures = read_use(outcome, _read_use(options.used))
@@ -50,9 +58,8 @@ def settle(options: argparse.Namespace, outcome: Outcome) -> None:
             print(folder / name)
     except OSError as error:
         raise BadCommand(f"--out {str(folder)!r}: {error.strerror}") from None
-    for line in (*checked(clearing), *unchecked(clearing)):
-        print(line)
-    wrong = "\n  ".join(["", *problems(clearing)])
+    for line in (*checked(clearing), *unchecked(clearing), *overruns(clearing, used)):
+        print(plain(line))
     if clearing.refused:
         raise BadClaim(f"some files do not count, each for the reason beside it{wrong}")
     if clearing.missing:

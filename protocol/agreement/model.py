@@ -188,6 +188,11 @@ class Agreement:
         """
         return self.masked and self.mode == "exact"
 
+    def counted(self, closed: int) -> str:
+        """The round that was closed last, of how many, or of how many at most, in words."""
+        most = "at most " if self.pricing.step == "center" else ""
+        return f"round {closed} of {most}{self.rounds}"
+
     @property
     def ticks(self) -> int:
         """Ticks in one capacity. A released number counts ticks."""

@@ -85,15 +85,21 @@ def read_approvals(folder: Path, agreement: Agreement) -> Approvals:
 
 
 def _counts(approval: Approval, agreement: Agreement, standing: "_Standing") -> str:
-    """How an approval covers an agreement, in words; empty if it is of another session."""
+    """How an approval covers an agreement, in words; empty if it is of another session.
+
+    Raises `BadApproval` if it is of this session and does not cover it.
+    """
     if approval.agreement == agreement.digest:
         require_signed(approval, agreement)
         return "signed these terms"
-    if not approval.standing:
-        return ""
-    base = standing.agreement(approval.agreement)
+    base = standing.agreement(approval.agreement) if approval.standing else None
     if base is None:
-        return ""
+        if approval.session != agreement.session:
+            return ""
+        raise BadApproval(
+            f"it is for other terms of {agreement.session!r}, with the digest "
+            f"{approval.agreement.hex()}; the terms here have {agreement.digest.hex()}"
+        )
     require_signed(approval, base)
     if reasons := beyond(approval, base, agreement):
         raise BadApproval(f"it does not cover {agreement.session!r}: {'; '.join(reasons)}")

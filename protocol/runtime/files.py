@@ -137,8 +137,14 @@ def create_private(path: Path, data: bytes) -> None:
         _write_draft(draft, data)
         try:
             os.link(draft, path)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without links, such as that of most USB sticks
+            if os.path.lexists(path):
+                raise FileExistsError(path) from None
+            draft.replace(path)
         finally:
-            draft.unlink()
+            draft.unlink(missing_ok=True)
 
 
 def replace_private(path: Path, text: str) -> None:

@@ -42,7 +42,7 @@ class SessionView:
         own: tuple[Signed, ...] = (),
         witnessed: tuple[Signed, ...] = (),
         proof: tuple[Signed, ...] = (),
-        now: float = 0.0,
+        now: float,
         wait: float = WAIT_SECONDS,
     ) -> None:
         agreement.place(me)  # refuses a name that is not in the roster

@@ -366,6 +366,8 @@ def test_rounds_are_counted_alike_everywhere(capsys: pytest.CaptureFixture[str])
     assert "Round 2 is closed" in live.page()
     assert json.loads(live.health()[1])["rounds_closed"] == 2
     assert "\nsotto_rounds_closed 2\n" in live.metrics()
+    ending = make_agreement(rounds=9, prices={"step": "center"})
+    assert ending.counted(2) == "round 2 of at most 9"  # one sentence, for all logs
 
 
 def test_metrics_are_in_the_format_of_prometheus() -> None:
