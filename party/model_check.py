@@ -15,8 +15,8 @@ import numpy as np
 
 from party import ledger_check
 from party.model import company_model
-from party.model.ball_response import Trader, responder
-from party.model.best_response import USUAL, MipLimits, Responder, subproblem
+from party.model.ball_response import Trader
+from party.model.best_response import USUAL, MipLimits, Responder, responder, subproblem
 from party.model.company_model import CompanyModel, Model
 from party.model.shared_rows import OWN_NAMES, RowMap
 from party.release.pacing import solving_seconds
@@ -39,7 +39,7 @@ def check(
     key: Path | None,
     ledger: Path | None,
     data_set: str | None,
-    effort: MipLimits = USUAL,
+    mip_limits: MipLimits = USUAL,
     rows: RowMap = OWN_NAMES,
 ) -> Iterator[str]:
     """Yield one line for each thing that is in order. Raises at the first that is not.
@@ -53,7 +53,7 @@ def check(
     yield f"           digest {agreement.digest.hex()}"
     data = company_model.read(model, agreement, rows)
     for line in chain(
-        _model(data, agreement, member, company_model.seen_by_others(model), effort),
+        _model(data, agreement, member, company_model.seen_by_others(model), mip_limits),
         ledger_check.check(agreement, member, key=key, ledger=ledger, data_set=data_set),
     ):
         doubts += line.startswith("!")
@@ -70,7 +70,7 @@ def check(
 
 
 def _model(
-    data: CompanyModel, agreement: Agreement, member: str, notice: str | None, effort: MipLimits
+    data: CompanyModel, agreement: Agreement, member: str, notice: str | None, mip_limits: MipLimits
 ) -> Iterator[str]:
     """What the model is, earns alone and takes to solve. Secret."""
     yield (
@@ -80,13 +80,13 @@ def _model(
     if notice:
         yield f"           {notice}"
     yield f"           read as: {'minimise' if data.minimises else 'maximise'}{_kind(data)}"
-    problem = responder(data, agreement, member, effort)
+    problem = responder(data, agreement, member, mip_limits)
     yield "           feasible and bounded at every price"
-    if takes_nothing(subproblem(data, agreement, member, effort), data):
+    if takes_nothing(subproblem(data, agreement, member, mip_limits), data):
         yield "!          takes NOTHING even at price 0: does the file lack its maximise?"
     if unused := _unused(data, agreement):
         yield f"           never uses {unused}"
-    yield _alone(data, agreement, member, effort) + _only_sells(problem)
+    yield _alone(data, agreement, member, mip_limits) + _only_sells(problem)
     yield _pace(problem, data, agreement)
 
 
@@ -113,12 +113,12 @@ def _unused(data: CompanyModel, agreement: Agreement) -> str:
     return ", ".join(repr(r.name) for j, r in enumerate(agreement.resources) if j not in used)
 
 
-def _alone(data: CompanyModel, agreement: Agreement, member: str, effort: MipLimits) -> str:
+def _alone(data: CompanyModel, agreement: Agreement, member: str, mip_limits: MipLimits) -> str:
     """The company's best plan without the others. Secret."""
     row = agreement.place(member)
     stated = "your endowment" if agreement.members[row].endowment else "your pro rata part"
     brought = amounts(agreement, endowment(agreement)[row], row)
-    plan = plan_within(data, brought, effort, quantities(agreement).floor[row])
+    plan = plan_within(data, brought, mip_limits, quantities(agreement).floor[row])
     if plan is None:
         return (
             f"alone      with {stated} alone NO plan is possible; you depend on what you are given"

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from protocol.agreement.model import Agreement
-from protocol.outcome.outcome import Outcome
-from protocol.rounds import RoundState, numbers, overrun
+from protocol.rounds import RoundState, excess_demand, numbers
 from protocol.runtime.backoff import Backoff
 from protocol.runtime.presence import REPORT_SECONDS, Away, absences, state_text
 from protocol.session.phases import Phase
@@ -20,6 +19,8 @@ from protocol.wire.messages import Signed
 
 if TYPE_CHECKING:  # a report is made when the session is over
     from xml.etree.ElementTree import Element
+
+    from protocol.outcome.outcome import Outcome
 
 MOST_DROPPED_EVENTS = 100
 """Dropped messages that are logged one by one. After that, unknown senders cannot fill a disk."""
@@ -61,7 +62,7 @@ class View:
     def dropped(self, why: str) -> None:
         """A message was not of this session."""
 
-    def outcome(self, outcome: Outcome) -> None:
+    def outcome(self, outcome: "Outcome") -> None:
         """All rounds are closed."""
 
     def report(self, contents: "list[Element]") -> None:
@@ -99,7 +100,7 @@ class JsonView(View):
             "round",
             round=state.round,
             prices=state.prices.current.tolist(),
-            overrun=overrun(self._agreement, numbers(releases)).tolist(),
+            excess_demand=excess_demand(self._agreement, numbers(releases)).tolist(),
             certificate=_certified(state),
         )
 
@@ -220,7 +221,7 @@ def _position(agreement: Agreement, state: RoundState, releases: tuple[Signed, .
     if not text and state.over:
         text = "all rounds are closed"
     elif not text:
-        distance = max(map(abs, overrun(agreement, numbers(releases)).tolist()))
+        distance = max(map(abs, excess_demand(agreement, numbers(releases)).tolist()))
         total = "total" if agreement.privacy is None else "noisy total"
         text = f"{total} {distance:.0%} off the capacity"
         text += ", nothing is certified yet" if agreement.pricing.step == "center" else ""

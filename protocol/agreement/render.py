@@ -49,7 +49,7 @@ COMMENTS = {
     "worth": "public estimate of this capacity's total value",
     "spare": "fraction of the capacity that can be had in addition if need be",
     "span": "amount that shares, floors and endowments are fractions of",
-    "operator": "who runs it; claims to quotas are sealed to this key",
+    "operator": "who runs it; claims to quotas are encrypted for this key",
     "overrun_price": "what a unit above the quota costs",
     "opposite": "at least -capacity of this other resource must be used",
     "share": "largest fraction of each capacity that this member may claim",

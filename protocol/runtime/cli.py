@@ -52,7 +52,8 @@ def run(parser: argparse.ArgumentParser, arguments: Sequence[str] | None = None)
 def fitted(text: str, stream: TextIO) -> str:
     """A text with its lines broken at words, if it goes to a terminal. Programs get whole lines.
 
-    Lines go on below the first word after a wide gap, so that columns stay columns.
+    Lines go on below the first word after a wide gap, so that columns stay columns. No word is
+    broken, so that a digest or an option can still be copied.
     """
     if not stream.isatty():
         return text
