@@ -60,7 +60,6 @@ def fitted(text: str, stream: TextIO) -> str:
     import textwrap
 
     width, lines = max(40, shutil.get_terminal_size().columns), list[str]()
-    # A digest or an option stays whole, so that it can be copied.
     wrapper = textwrap.TextWrapper(width, break_on_hyphens=False, break_long_words=False)
     for line in text.split("\n"):
         gap = re.match(r" *(\S+ )*\S* {2,}", line)
