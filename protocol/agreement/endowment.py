@@ -9,8 +9,8 @@ from fractions import Fraction
 import numpy as np
 
 from protocol.agreement.model import Agreement
-from protocol.agreement.quantities import quantities
-from protocol.numeric import Ticks, apportion, split_capacity
+from protocol.agreement.quantities import once_per_agreement, quantities
+from protocol.numeric import Ticks, apportion, frozen, split_capacity
 
 
 def prorata(agreement: Agreement) -> Ticks:
@@ -20,18 +20,19 @@ def prorata(agreement: Agreement) -> Ticks:
     return np.array(splits, dtype=np.int64).T
 
 
+@once_per_agreement
 def endowment(agreement: Agreement) -> Ticks:
-    """Members by resources: what each member brings, in ticks.
+    """Members by resources: what each member brings, in ticks; computed once.
 
     Guarantee: in every resource these add up to the capacity exactly.
     """
     if agreement.banded:
-        return _banded(agreement)
+        return frozen(_banded(agreement))
     if not agreement.members[0].endowment:
-        return prorata(agreement)
+        return frozen(prorata(agreement))
     columns = zip(*(member.endowment for member in agreement.members), strict=True)
     parts = [apportion(agreement.ticks, _integer_ratios(column)) for column in columns]
-    return np.array(parts, dtype=np.int64).T
+    return frozen(np.array(parts, dtype=np.int64).T)
 
 
 def _banded(agreement: Agreement) -> Ticks:

@@ -20,6 +20,7 @@ from protocol.planning.privacy_statement import payment_cost, session_cost
 from protocol.pricing import subgradient
 from protocol.privacy.accountant import finite
 from protocol.privacy.axes import half_axes
+from protocol.privacy.ball import ball
 from protocol.privacy.calibration import Calibration
 from protocol.privacy.sensitivity import first_caps
 from protocol.wire.codec import release_bytes
@@ -27,6 +28,10 @@ from protocol.wire.codec import release_bytes
 FAINT, CLEAR = 1.0, 0.1
 """The verdict is at least that word if the noise left in the total is at most this fraction of the
 capacity."""
+
+GAINS = 0.2
+"""Step `ball`: invented companies gain if what is withheld for noise is at most this fraction of
+the most that members can trade, in money (scripts/results/BALL_CONSTANTS.md)."""
 
 Enough = Callable[[Agreement], bool]
 
@@ -49,6 +54,7 @@ def forecast(agreement: Agreement) -> dict[str, Any]:
         "guessed": None if agreement.privacy is None else session_cost(agreement).guessed,
         "needed": _needed(agreement),
         "trades": trades(agreement) if agreement.ball else None,
+        "burden": finite(burden(agreement)) if agreement.ball else None,
         "reveal": agreement.reveal,
         "each": forecast_individual(agreement),
         "totals": forecast_masked(agreement),
@@ -189,7 +195,7 @@ def _needed(agreement: Agreement) -> dict[str, dict[str, float | int | None]] | 
     if agreement.privacy is None:
         return None
     if agreement.ball:
-        return {"trade": _ways(agreement, trades)}
+        return {"trade": _ways(agreement, trades), "gain": _ways(agreement, gains)}
     return {
         word: _ways(agreement, partial(_quiet, limit=limit))
         for word, limit in (("faint", FAINT), ("clear", CLEAR))
@@ -207,6 +213,20 @@ def _ways(agreement: Agreement, enough: Enough) -> dict[str, float | int | None]
 def trades(agreement: Agreement) -> bool:
     """Step `ball`: whether the noise leaves something to trade."""
     return bool(half_axes(agreement).any())
+
+
+def gains(agreement: Agreement) -> bool:
+    """Step `ball`: whether the noise leaves enough for companies like the plan's invented ones."""
+    return burden(agreement) <= GAINS
+
+
+def burden(agreement: Agreement) -> float:
+    """Step `ball`: what is withheld for noise over the most that members can trade, in money."""
+    worth = quantities(agreement).worth
+    try:
+        return math.inf if worth is None else ball(agreement).burden(worth)
+    except BadAgreement:
+        return math.inf  # too little noise for each member
 
 
 def _quiet(agreement: Agreement, *, limit: float) -> bool:

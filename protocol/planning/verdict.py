@@ -9,7 +9,7 @@ from typing import Any
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
 from protocol.outcome.margin import quota_margin
-from protocol.planning.forecast import CLEAR, FAINT, Noise, forecast
+from protocol.planning.forecast import CLEAR, FAINT, GAINS, Noise, burden, forecast
 from protocol.planning.incentives import incentives
 from protocol.privacy.ball import ball
 
@@ -112,11 +112,20 @@ def _ball_verdict(agreement: Agreement) -> str:
         )
     reach, withheld = public.reach.max(), float(public.margin.max())
     spare = "" if not any(r.spare for r in agreement.resources) else " beyond the spare fraction"
+    cost = (
+        f"Members can trade up to {100.0 * min(reach, 1.0):.0f} % of what they bring, and about "
+        f"{100.0 * withheld:.0f} % of a capacity is withheld for noise{spare}."
+    )
+    ratio = burden(agreement)
+    differ = (
+        "Companies gain nothing together unless the value of a unit differs between them by more "
+        f"than {200.0 * ratio / (1.0 + ratio):.0f} % of its mean"
+    )
+    if ratio <= GAINS:
+        return f"Verdict: the noise leaves room to trade. {cost} {differ}."
     return (
-        "Verdict: the noise leaves room to trade. Members can trade up to "
-        f"{100.0 * min(reach, 1.0):.0f} % of what they bring, and about {100.0 * withheld:.0f} % "
-        f"of a capacity is withheld for noise{spare}. Trading pays if the members' needs are so "
-        "different that it brings more than that. `protocol plan` tries it with invented companies."
+        f"Verdict: the noise leaves room to trade only for companies that differ much. {cost} "
+        f"{differ}, and often it must differ more. Do not sign this unless you know that it does."
     )
 
 

@@ -16,6 +16,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from protocol.agreement import schema
 from protocol.agreement.endowment import endowment
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import once_per_agreement, quantities
@@ -47,6 +48,16 @@ class Ball:
     def trades(self) -> bool:
         """Whether any resource can be traded. If not, all members keep their endowments."""
         return bool(self.axes.any())
+
+    def burden(self, worth: Floats) -> float:
+        """L/S: what is withheld for noise over the most that members can trade, in money.
+
+        Infinite if nothing can be traded. Trading pays only for companies that differ enough
+        (PRIVACY.md, Theorem 18).
+        """
+        moved = self.axes / schema.TICKS * worth
+        most = float(np.sqrt((moved * moved).sum(axis=1)).sum())
+        return float(self.margin @ worth) / most if most else math.inf
 
 
 @once_per_agreement

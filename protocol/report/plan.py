@@ -198,6 +198,7 @@ def _needed(figures: dict[str, Any]) -> list[Element]:
         "faint": "prices follow the data roughly",
         "clear": "prices follow the data closely",
         "trade": "quotas follow demand",
+        "gain": "invented companies gain",
     }
     rows = [
         (

@@ -8,7 +8,7 @@ from typing import Any
 from protocol.agreement.model import Agreement
 from protocol.agreement.schema import MOST_EPSILON, RESERVE
 from protocol.outcome.outcome import Outcome
-from protocol.planning.forecast import CLEAR, FAINT
+from protocol.planning.forecast import CLEAR, FAINT, GAINS
 from protocol.planning.privacy_statement import at_most, in_guesses, statement
 from protocol.report.certificate import MIXTURES, certificate_figures, certified
 from protocol.report.format import coins, money, per
@@ -187,7 +187,9 @@ def unmet(figures: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """The better verdicts that an agreement misses, and what each of them would take."""
     needed = figures["needed"] or {}
     if "trade" in needed:
-        return {} if figures["trades"] else needed
+        loses = figures["burden"] is None or figures["burden"] > GAINS
+        missed = {"trade": not figures["trades"], "gain": loses}
+        return {word: ways for word, ways in needed.items() if missed[word]}
     limits = {"faint": FAINT, "clear": CLEAR}
     return {word: needed[word] for word in needed if figures["total_average"] > limits[word]}
 
@@ -205,7 +207,7 @@ def _needed(figures: dict[str, Any]) -> list[str]:
         lines.append(f"for {word!r} it would take {text}")
         if not ways["epsilon"]:
             lines.append(f"  no epsilon up to {MOST_EPSILON:g} would do")
-        if not ways["rounds"]:
+        if not ways["rounds"] and word not in ("trade", "gain"):
             lines.append("  no number of rounds would do: more rounds, more noise in each release")
     return lines
 

@@ -18,7 +18,7 @@ from protocol.privacy.ball import ball
 from scripts.lab.common.agreements import players, table
 from scripts.lab.common.instances import Instance, central, draw
 from scripts.lab.demo import companies
-from scripts.lab.study.fates import fates, oracle, within
+from scripts.lab.study.fates import Earnings, fates, oracle
 from scripts.lab.study.grid import DELTA, VARIANTS, WORTH
 from scripts.lab.study.replicate import Companies, session
 
@@ -90,20 +90,20 @@ class Cell:
 
 
 MUST = (
-    *(Cell(10, epsilon, seeds=60) for epsilon in (8.0, 16.0)),
-    *(Cell(20, epsilon, seeds=60) for epsilon in (4.0, 8.0)),
+    *(Cell(10, epsilon, seeds=30) for epsilon in (8.0, 16.0)),
+    *(Cell(20, epsilon, seeds=30) for epsilon in (4.0, 8.0)),
     Cell(50, 4.0, seeds=30),
     *(Cell(100, epsilon, seeds=30) for epsilon in (1.0, 4.0)),
-    Cell(8, 8.0, 3, kind="valley", seeds=60),
-    Cell(8, 4.0, 3, kind="valley", spare=0.05, seeds=60),
-    Cell(10, 4.0, spare=0.05, seeds=60),
+    Cell(8, 8.0, 3, kind="valley", seeds=30),
+    Cell(8, 4.0, 3, kind="valley", spare=0.05, seeds=30),
+    Cell(10, 4.0, spare=0.05, seeds=30),
 )
 """Cells with a figure that must be reached."""
 
 CELLS = (
     *MUST,
-    Cell(20, 8.0, kind="demands", seeds=12),
-    Cell(50, 4.0, kind="demands", seeds=6),
+    Cell(20, 8.0, kind="demands", seeds=30),
+    Cell(50, 4.0, kind="demands", seeds=30),
     *(Cell(5, epsilon, seeds=30) for epsilon in (8.0, 16.0)),
     *(Cell(8, epsilon, seeds=30) for epsilon in (8.0, 16.0)),
     Cell(10, 4.0, seeds=12),
@@ -160,7 +160,8 @@ def play(cell: Cell, seed: int, variant: str) -> Played:
     agreement = cell.agreement(instance, variant)
     played = session(agreement, Companies(instance), None)
     known, best = played.outcome, central(instance).utility
-    got = fates(known, played.asked, instance)
+    earnings = Earnings(instance)
+    got = fates(known, played.asked, earnings)
     most = (1.0 + (cell.spare or 0.0)) * agreement.ticks
     return Played(
         quota=float(np.nansum(got.earned)) / best,
@@ -170,15 +171,15 @@ def play(cell: Cell, seed: int, variant: str) -> Played:
         over=bool((got.quota.sum(axis=0) > most).any()),
         worse=got.worse,
         worst=got.worst,
-        floor=_above_floor(known, instance, played.asked, got.payments) if agreement.ball else 0.0,
+        floor=_above_floor(known, earnings, played.asked, got.payments) if agreement.ball else 0.0,
     )
 
 
-def _above_floor(known: Outcome, instance: Instance, asked: Ticks, payments: Floats) -> float:
+def _above_floor(known: Outcome, earnings: Earnings, asked: Ticks, payments: Floats) -> float:
     """PRIVACY.md, Theorem 16: how far every company is above what its centre alone earns."""
     weights = np.arange(1, len(asked) + 1)
     mean = np.tensordot(weights, asked, 1) // weights.sum() + 1
-    before = within(known.agreement, instance, mean) - payments
-    floor = within(known.agreement, instance, ball(known.agreement).center)
+    before = earnings.within(known.agreement, mean) - payments
+    floor = earnings.within(known.agreement, ball(known.agreement).center)
     distance = (before - floor) / np.maximum(np.abs(floor), 1e-9)
     return float(np.nanmin(distance, initial=math.inf))

@@ -11,6 +11,7 @@ import math
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -44,30 +45,45 @@ def collect(
     steps: Sequence[str] = BOTH,
     report: Callable[[str], None] = print,
 ) -> Found:
-    """All sessions: those stored, and those that the file lacks, which are played and stored."""
-    found: dict[Cell, dict[str, list[Played]]] = {}
-    lines = path.read_text().splitlines() if path is not None and path.exists() else []
-    for stored in map(json.loads, lines):
-        cell = replace(Cell(**stored["cell"]), seeds=0)
-        found.setdefault(cell, {})[stored["step"]] = [Played(**p) for p in stored["sessions"]]
-    by_cell = {}
+    """The sessions of these cells: those stored, and those lacking, which are played and stored.
+
+    With no `steps` nothing is played. A cell that lacks sessions has those seeds that all steps
+    have, and is left out if there are none.
+    """
+    stored = _stored(path)
+    by_cell: dict[Cell, dict[str, list[Played]]] = {}
     for cell in cells:
-        of_cell = found.setdefault(replace(cell, seeds=0), {})
-        for step in steps:
-            if step not in of_cell:
-                seeds = range(FIRST_SEED, FIRST_SEED + cell.seeds)
-                of_cell[step] = [play(cell, seed, step) for seed in seeds]
+        seeds = range(FIRST_SEED, FIRST_SEED + cell.seeds)
+        for seed, step in product(seeds, steps):
+            if (key := (_key(cell), step, seed)) not in stored:
+                stored[key] = play(cell, seed, step)
                 if path is not None:
                     with path.open("a") as file:
-                        file.write(_line(cell, step, of_cell[step]))
-        if all(step in of_cell for step in BOTH):
-            report("| " + " | ".join(row(cell, of_cell)) + " |")
-            by_cell[cell] = of_cell
+                        file.write(_line(cell, step, seed, stored[key]))
+        common = [s for s in seeds if all((_key(cell), step, s) in stored for step in BOTH)]
+        if common:
+            by_cell[cell] = {
+                step: [stored[_key(cell), step, seed] for seed in common] for step in BOTH
+            }
+            report("| " + " | ".join(row(cell, by_cell[cell])) + " |")
     return by_cell
 
 
-def _line(cell: Cell, step: str, sessions: Sequence[Played]) -> str:
-    stored = {"cell": vars(cell), "step": step, "sessions": [vars(p) for p in sessions]}
+def _key(cell: Cell) -> Cell:
+    """A cell without the number of its seeds, which may grow."""
+    return replace(cell, seeds=0)
+
+
+def _stored(path: Path | None) -> dict[tuple[Cell, str, int], Played]:
+    lines = path.read_text().splitlines() if path is not None and path.exists() else []
+    return {
+        (_key(Cell(**line["cell"])), line["step"], line["seed"]): Played(**line["played"])
+        for line in map(json.loads, lines)
+    }
+
+
+def _line(cell: Cell, step: str, seed: int, played: Played) -> str:
+    stored = {"cell": vars(cell), "step": step, "seed": seed, "played": vars(played)}
     return json.dumps(stored) + "\n"
 
 
@@ -203,7 +219,13 @@ def tables(found: Found, noise: Sequence[Sequence[str]]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--cells", type=int, nargs="*", help="numbers of cells, from 0 (all)")
-    parser.add_argument("--steps", nargs="*", default=BOTH, choices=BOTH, help="only these steps")
+    parser.add_argument(
+        "--steps",
+        nargs="*",
+        default=BOTH,
+        choices=BOTH,
+        help="play only these steps; without any, play nothing",
+    )
     parser.add_argument("--rows", type=Path, metavar="DIR", help="keep the sessions in this folder")
     parser.add_argument("--page", type=Path, metavar="FILE", help="write the tables to this page")
     chosen = parser.parse_args()

@@ -5,10 +5,12 @@ A real company knows only its own part of this. Never here: anything that a sess
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
+import highspy
 import numpy as np
 
+from party.model.best_response import loaded
+from party.model.highs_program import model
 from party.settlement.settle import plan_within
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import amounts
@@ -53,7 +55,41 @@ class Fates:
         return float(np.nanmin(self.gain, initial=0.0))
 
 
-def fates(known: Outcome, asked: Ticks, instance: Instance) -> Fates:
+class Earnings:
+    """What each company of an instance earns within its part of a split.
+
+    Without minimum demands there is always a plan, and one solver for each company finds its
+    utility. With them only the settlement can tell whether there is a plan.
+    """
+
+    def __init__(self, instance: Instance) -> None:
+        self._data = instance.data
+        self.needy = any(data.lower.any() for data in instance.data)
+        pairs = zip(instance.data, instance.share * instance.capacity, strict=True)
+        self._warm = [] if self.needy else [loaded(model(*pair)) for pair in pairs]
+
+    def within(self, agreement: Agreement, split: Ticks) -> Floats:
+        """`split` is in ticks, companies by resources. A company without a plan earns NaN."""
+        limits = [amounts(agreement, part, k) for k, part in enumerate(split)]
+        if self.needy:
+            plans = [plan_within(*pair) for pair in zip(self._data, limits, strict=True)]
+            return np.array([math.nan if plan is None else plan.utility for plan in plans])
+        warm = zip(self._warm, self._data, limits, strict=True)
+        return np.array([_most(solver, data.columns, limit) for solver, data, limit in warm])
+
+
+def _most(solver: highspy.Highs, first: int, limit: Floats) -> float:
+    """The largest objective of a program whose demands, from this column on, have this limit."""
+    m = len(limit)
+    columns = np.arange(first, first + m, dtype=np.int32)
+    solver.changeColsBounds(m, columns, np.zeros(m), limit)
+    solver.run()
+    if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+        raise ValueError("the solver failed on a feasible problem")
+    return float(solver.getObjectiveValue())
+
+
+def fates(known: Outcome, asked: Ticks, earnings: Earnings) -> Fates:
     """`asked` is each company's demand, rounds by companies by resources."""
     agreement = known.agreement
     parts = [
@@ -62,17 +98,8 @@ def fates(known: Outcome, asked: Ticks, instance: Instance) -> Fates:
     ]
     quota, payments = np.array([p.quota for p in parts]), np.array([p.payment for p in parts])
     paid = levied(agreement, known.prices, payments) if agreement.ball else payments
-    earned, alone = (within(agreement, instance, split) for split in (quota, known.endowment))
+    earned, alone = (earnings.within(agreement, split) for split in (quota, known.endowment))
     return Fates(quota, earned, alone, payments, paid)
-
-
-def within(agreement: Agreement, instance: Instance, split: Any) -> Floats:
-    """What each company earns within its part, in ticks; NaN without a plan."""
-    plans = [
-        plan_within(data, amounts(agreement, part, k))
-        for k, (data, part) in enumerate(zip(instance.data, split, strict=True))
-    ]
-    return np.array([math.nan if plan is None else plan.utility for plan in plans])
 
 
 def oracle(agreement: Agreement, instance: Instance) -> float:

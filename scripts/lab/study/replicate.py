@@ -9,20 +9,17 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
-import highspy
 import numpy as np
 
 from party.model.ball_response import Trader
-from party.model.best_response import loaded
-from party.model.highs_program import model
 from party.release.gate import clamped, truncated, within_ball
 from party.release.noise import DiscreteGaussian
-from party.settlement.settle import plan_within
 from protocol.agreement.endowment import prorata
 from protocol.agreement.model import Agreement
-from protocol.agreement.quantities import amounts, quantities
+from protocol.agreement.quantities import quantities
 from protocol.numeric import Floats, Ticks
 from protocol.outcome.outcome import Outcome
 from protocol.privacy.calibration import Calibration
@@ -30,7 +27,7 @@ from protocol.rounds import RoundEngine
 from scripts.lab.common.convergence import first_below, outcome_prices
 from scripts.lab.common.instances import Instance, central, placebo
 from scripts.lab.study.active_sets import Remembering, remembering
-from scripts.lab.study.fates import fates, oracle
+from scripts.lab.study.fates import Earnings, fates, oracle
 from scripts.lab.study.grid import EXPERIMENTS, VARIANTS, Setting, agree
 
 Row = Mapping[str, Any]
@@ -264,7 +261,8 @@ def _sessions(unit: Unit) -> list[Row]:
     companies, optimum = Companies(instance), central(instance).utility
     others = Companies(placebo(instance, unit.seed, demands=setting.demands))
     draws = setting.draws(unit.seed, experiment.rounds)
-    splits = Splits(instance, optimum, demands=setting.demands)
+    earnings = Earnings(instance)
+    within = partial(_split, earnings=earnings, optimum=optimum)
     equal: dict[str, Any] = {}
 
     def gap(dual: float) -> float:
@@ -301,13 +299,13 @@ def _sessions(unit: Unit) -> list[Row]:
         if experiment.hindsight:
             row["placebo_best"] = gap(min(companies.dual(prices) for prices in other.outcome.path))
         if experiment.quota and VARIANTS[name].caps:
-            equal = equal or splits.within(agreement, prorata(agreement), "prorata")
-            row |= equal | splits.within(agreement, own.quota, "quota")
+            equal = equal or within(agreement, prorata(agreement), "prorata")
+            row |= equal | within(agreement, own.quota, "quota")
             row["quota_over"] = _over(agreement, own.quota)
         if experiment.quota and not setting.demands:
-            row |= splits.within(agreement, other.quota, "placebo_quota")
+            row |= within(agreement, other.quota, "placebo_quota")
         if experiment.fates:
-            got = fates(own.outcome, own.asked, instance)
+            got = fates(own.outcome, own.asked, earnings)
             row |= {"worse": got.worse, "worst": got.worst}
             if agreement.ball:
                 row["oracle"] = oracle(agreement, instance) / optimum
@@ -315,45 +313,19 @@ def _sessions(unit: Unit) -> list[Row]:
     return rows
 
 
-class Splits:
-    """What the parties of an instance earn if each keeps to its quota of a split."""
+def _split(
+    agreement: Agreement, split: Ticks, name: str, *, earnings: Earnings, optimum: float
+) -> dict[str, Any]:
+    """The utility of a split over the optimum, and how many parties have no plan.
 
-    def __init__(self, instance: Instance, optimum: float, *, demands: bool) -> None:
-        self._instance, self._optimum = instance, optimum
-        # Without minimum demands there is always a plan, and a warm solver finds its utility;
-        # with them only the settlement can tell whether there is one.
-        limits = instance.share * instance.capacity
-        pairs = zip(instance.data, limits, strict=True)
-        self._warm = None if demands else [loaded(model(*pair)) for pair in pairs]
-
-    def within(self, agreement: Agreement, split: Ticks, name: str) -> dict[str, Any]:
-        """The utility over the optimum, and how many parties have no plan.
-
-        The utility is missing where some party's minimum demands do not fit into its quota.
-        """
-        limits = [amounts(agreement, part) for part in split]
-        if self._warm is None:
-            plans = [plan_within(*pair) for pair in zip(self._instance.data, limits, strict=True)]
-            found = [plan.utility for plan in plans if plan is not None]
-        else:
-            warm = zip(self._warm, self._instance.data, limits, strict=True)
-            found = [_most(solver, data.columns, limit) for solver, data, limit in warm]
-        lacking = 1.0 - len(found) / len(split)
-        return {
-            name: None if lacking else math.fsum(found) / self._optimum,
-            f"{name}_lacking": lacking,
-        }
-
-
-def _most(solver: highspy.Highs, first: int, limit: Floats) -> float:
-    """The largest objective of a program whose demands, from this column on, have this limit."""
-    m = len(limit)
-    columns = np.arange(first, first + m, dtype=np.int32)
-    solver.changeColsBounds(m, columns, np.zeros(m), limit)
-    solver.run()
-    if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
-        raise ValueError("the solver failed on a feasible problem")
-    return float(solver.getObjectiveValue())
+    The utility is missing where some party's minimum demands do not fit into its quota.
+    """
+    earned = earnings.within(agreement, split)
+    lacking = 1.0 - float(np.isfinite(earned).mean())
+    return {
+        name: None if lacking else math.fsum(earned) / optimum,
+        f"{name}_lacking": lacking,
+    }
 
 
 def _over(agreement: Agreement, split: Ticks) -> float:

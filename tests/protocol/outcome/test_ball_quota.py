@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from party.model.ball_response import responder
+from party.model.best_response import responder
 from party.model.scaling import rescaled
 from party.release.gate import within_ball
 from party.settlement.settle import plan_within

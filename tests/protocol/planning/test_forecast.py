@@ -1,13 +1,16 @@
 """The figures and sentences of `protocol plan`."""
 
+import math
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from protocol.agreement.model import Agreement
+from protocol.planning.forecast import GAINS
 from protocol.planning.privacy_statement import statement
 from protocol.planning.verdict import plan_figures
+from protocol.privacy.axes import noise_ratio
 from protocol.report.terminal import plan_text
 from tests.support.builders import NAMES, make_agreement
 
@@ -251,22 +254,38 @@ def test_the_forecast_of_totals_is_the_same_if_each_is_agreed() -> None:
     assert each["each"] == totals["each"]
 
 
-@pytest.mark.parametrize(("count", "trades"), [(5, False), (40, True)])
-def test_the_verdict_on_a_ball_says_whether_members_can_trade(count: int, trades: bool) -> None:
-    """If not, the plan says which ε, or how many members, would do; with these they can."""
+@pytest.mark.parametrize(
+    ("count", "words", "unmet"),
+    [
+        (5, "leaves nothing to gain", ["trade", "gain"]),
+        (40, "only for companies that differ much", ["gain"]),
+        (100, "leaves room to trade. ", []),
+    ],
+)
+def test_the_verdict_on_a_ball_says_who_can_gain(count: int, words: str, unmet: list[str]) -> None:
+    """The plan says which ε, or how many members, would improve the verdict; with these it does."""
     agreement = crowd(count, reveal="totals", privacy=budget(1.0))
     figures = plan_figures(agreement)
     text = plan_text(agreement, figures)
-    assert figures["trades"] is trades
-    assert ("leaves room to trade" if trades else "leaves nothing to gain") in text
-    ways = figures["needed"]["trade"]
-    if not trades:
-        assert f"epsilon {ways['epsilon']:g}" in text
-        assert f"{ways['members']} members" in text
+    assert figures["trades"] is ("trade" not in unmet)
+    assert words in text
+    assert [word for word in ("trade", "gain") if f"for '{word}' it would take" in text] == unmet
+    for word in unmet:
+        ways = figures["needed"][word]
+        assert f"epsilon {ways['epsilon']:g} or {ways['members']} members" in text
         enough = crowd(count, reveal="totals", privacy=budget(ways["epsilon"]))
         many = crowd(ways["members"], reveal="totals", privacy=budget(1.0))
-        assert plan_figures(enough)["trades"]
-        assert plan_figures(many)["trades"]
+        for better in map(plan_figures, (enough, many)):
+            assert better["trades"]
+            assert word == "trade" or better["burden"] <= GAINS
+
+
+def test_the_burden_of_noise_is_what_is_withheld_over_what_can_be_traded() -> None:
+    """With equal endowments and spheres it is 2·κ·√m (PRIVACY.md, Theorem 18)."""
+    agreement = crowd(40, reveal="totals", privacy=budget(1.0))
+    kappa, m = noise_ratio(agreement) / 40, len(agreement.resources)
+    burden = plan_figures(agreement)["burden"]
+    assert burden == pytest.approx(2.0 * kappa * math.sqrt(m), rel=0.02)
 
 
 def test_plan_prefers_each_if_totals_gain_nothing() -> None:
