@@ -115,9 +115,10 @@ def _add_new(commands: Commands) -> None:
         "sent when they are ready)")  # fmt: skip
     _add_certificate(new)
     add("--start", choices=("zero", "worth"),
-        help="prices of the first round. zero: everything is free, and all ask for as much as they "
-        "can use; worth: each capacity costs its estimated worth, which saves rounds if the "
-        "estimates are good (zero; private and totals: worth)")  # fmt: skip
+        help="prices of the first round. worth: each capacity costs its estimated worth, which "
+        "saves rounds if the estimates are good; zero: everything is free, and all ask for as much "
+        "as they can use. Exact sessions begin as the worths suggest in any case (zero; private "
+        "and totals: worth)")  # fmt: skip
     add("--topology", choices=schema.TOPOLOGIES,
         help="relay: messages go through the coordinator; mesh: directly between members (relay)",
     )  # fmt: skip

@@ -32,12 +32,10 @@ class Connections:
 
     def brought(self, frame: zmq.Frame, owner: str) -> None:
         """The connection of `owner` has brought a frame."""
-        descriptor = int(frame.get(zmq.SRCFD))
-        if self._owners.get(descriptor) == owner:
-            return
         # A number is used again after its connection is closed. All events of the earlier one
         # came before this frame, so they are read first.
         self._read_events()
+        descriptor = int(frame.get(zmq.SRCFD))
         if descriptor in self._open:
             self._owners[descriptor] = owner
         else:  # closed since: the member was here
@@ -51,6 +49,7 @@ class Connections:
 
     def close(self) -> None:
         self._socket.disable_monitor()
+        self.events.close()
 
     def _read_events(self) -> None:
         while self.events.poll(0):

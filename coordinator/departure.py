@@ -7,7 +7,7 @@ Never here: files or prices.
 
 from dataclasses import replace
 
-from protocol.agreement.model import Agreement, Member, Resource
+from protocol.agreement.model import Agreement, Member
 from protocol.errors import BadCommand
 
 
@@ -33,13 +33,11 @@ def without(agreement: Agreement, names: list[str]) -> Agreement:
                 f"--without: no other member brings any {resource.name!r}; write the new agreement "
                 "yourself, without this resource"
             )
-    resources = tuple(map(_reduced, agreement.resources, left))
+    resources = tuple(
+        resource.with_capacity(resource.capacity * fraction)
+        for resource, fraction in zip(agreement.resources, left, strict=True)
+    )
     return replace(agreement, resources=resources, members=tuple(_scaled(m, left) for m in stays))
-
-
-def _reduced(resource: Resource, left: float) -> Resource:
-    worth = None if resource.worth is None else resource.worth * left
-    return replace(resource, capacity=resource.capacity * left, worth=worth)
 
 
 def _scaled(member: Member, left: list[float]) -> Member:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coordinator import exchange
+from coordinator import bands
 from coordinator.departure import without
 from coordinator.keys import read_secret
 from coordinator.members import member_table, set_endowments
@@ -41,7 +41,7 @@ def write_agreement(options: argparse.Namespace) -> None:
     """Write the agreement, and the coordinator's key if it does not exist."""
     import zmq
 
-    require_new(options.out)
+    files.require_new(options.out)
     has_key = options.key.exists()
     secret = read_secret(options.key) if has_key else zmq.curve_keypair()[1]
     key = zmq.curve_public(secret).decode()
@@ -49,8 +49,8 @@ def write_agreement(options: argparse.Namespace) -> None:
     text, agreement = checked(draft)
     if not has_key:
         files.write_private(options.key, secret.decode() + "\n")
-        print(f"{options.key}: your secret key; keep it on this machine")
-    write_new(options.out, text)
+        print(f"{options.key}: secret; keep it on this machine")
+    files.write_new(options.out, text)
     print(f"{options.out}: send it to all members; its digest is {agreement.digest.hex()}")
     _explain(agreement)
 
@@ -70,16 +70,6 @@ def _explain(agreement: Agreement) -> None:
     print("`protocol plan` says more, and what invented companies gain.")
 
 
-def require_new(out: Path) -> None:
-    """Refuse to write over a file, or into a folder that does not exist."""
-    if out.exists():
-        raise BadAgreement(
-            f"--out {str(out)!r}: the file exists and is not overwritten; choose another name"
-        )
-    if not out.parent.is_dir():
-        raise BadCommand(f"--out {str(out)!r}: the folder does not exist; make it first")
-
-
 def checked(draft: Agreement) -> tuple[str, Agreement]:
     """The text of an agreement's file, and the agreement that it says, checked as a party would."""
     from protocol.rounds import RoundEngine
@@ -88,14 +78,6 @@ def checked(draft: Agreement) -> tuple[str, Agreement]:
     agreement = parse(text)
     RoundEngine(agreement)  # raises `BadAgreement` unless a party can compute with these terms
     return text, agreement
-
-
-def write_new(out: Path, text: str) -> None:
-    """Write the file of an agreement."""
-    try:
-        out.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise BadCommand(f"--out {str(out)!r} cannot be written: {error.strerror}") from None
 
 
 def _given(options: argparse.Namespace) -> dict[str, Any]:
@@ -124,9 +106,9 @@ def _from_options(options: argparse.Namespace, key: str) -> Agreement:
     if options.spare is not None:
         for resource in resources:
             resource["spare"] = options.spare
-    exchange.set_spans_and_bands(resources, members, options)
+    bands.set_spans_and_bands(resources, members, options)
     set_endowments(members, resources, options.endowment or [])
-    exchange.add_opposites(resources, members, options)
+    bands.add_opposites(resources, members, options)
     rounds = schema.DRAFT_ROUNDS + exact * schema.DRAFT_ROUNDS_PER_RESOURCE * len(resources)
     if ball:
         rounds = schema.DRAFT_BALL_ROUNDS
@@ -174,7 +156,7 @@ def _from_earlier(options: argparse.Namespace, key: str) -> Agreement:
 
     given = _given(options)
     fixed = ("resource", "unit", "currency", "member", "endowment", "mode", "start", "rehearsal")
-    for name in (*fixed, *exchange.OPTIONS, "reveal", "colluders", "overrun", "spare"):
+    for name in (*fixed, *bands.OPTIONS, "reveal", "colluders", "overrun", "spare"):
         if name in given:
             raise BadCommand(
                 f"--{name} cannot be given with --from, which takes it from the earlier session; "
@@ -246,7 +228,7 @@ def _set_units(resources: list[dict[str, Any]], arguments: list[str]) -> None:
         pattern, _, unit = argument.partition("=")
         if not unit:
             raise BadCommand(f"--unit {argument!r}: it must be RESOURCE=UNIT")
-        for name in exchange.matching(f"--unit {argument!r}", "resource", pattern, list(tables)):
+        for name in bands.matching(f"--unit {argument!r}", "resource", pattern, list(tables)):
             if tables[name].setdefault("unit", unit) != unit:
                 raise BadCommand(
                     f"--unit {argument!r}: {name} has the unit {tables[name]['unit']!r} already; "

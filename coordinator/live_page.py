@@ -135,7 +135,7 @@ class LivePage:
             self._live.trouble(str(error))
 
     def _advance(self, number: int, messages: tuple[Signed, ...]) -> None:
-        from protocol.rounds import commitments_in, mask_keys, numbers, overrun
+        from protocol.rounds import commitments_in, excess_demand, mask_keys, numbers
 
         if number != self._next:
             self._state = None
@@ -156,7 +156,7 @@ class LivePage:
             self._kept_bytes += sum(len(signed.data) for signed in messages)
             if self._kept_bytes <= KEPT_BYTES:
                 self._rounds.append(tuple(signed.data for signed in messages))
-        self._live.closed(self._next, overrun(self._agreement, values), self._state)
+        self._live.closed(self._next, excess_demand(self._agreement, values), self._state)
 
     def _unpack(self, messages: Iterable[bytes]) -> tuple[Signed, ...]:
         return tuple(self._reader.unpack(data, verified=True) for data in messages)

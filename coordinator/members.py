@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from coordinator.bands import matching
 from protocol.agreement.schema import SHARE
 from protocol.errors import BadAgreement, BadCommand
 from protocol.runtime import files
@@ -39,10 +40,9 @@ def _member_file(path: Path, where: str) -> Table:
             several = ". Give each member a --member of its own"
         raise BadAgreement(f"{where}: there is no file {str(path)!r}{several}")
     try:
-        text = files.read_bounded(path, files.KEY_BYTES).decode("utf-8-sig")
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not a short UTF-8 text"
-        raise BadAgreement(f"{where}: {str(path)!r} cannot be read: {reason}") from None
+        text = files.read_text(path, files.KEY_BYTES)
+    except files.Unreadable as error:
+        raise BadAgreement(f"{where}: {str(path)!r} cannot be read: {error}") from None
     _refuse_secret(text, path, where)
     try:
         [member] = tomllib.loads(text)["member"]
@@ -114,14 +114,20 @@ def _set_equal(members: list[Table], resources: list[Table]) -> None:
 
 
 def _set_given(members: list[Table], resources: list[str], arguments: list[str]) -> None:
-    """Add the endowments that the options state."""
+    """Add the endowments that the options state. Without a resource, one is for all the others."""
     tables = {table["name"]: table for table in members}
     endowments: dict[str, dict[str, float]] = {}
     for argument in arguments:
-        member, resource, fraction = _parse_endowment(argument, list(tables), resources)
-        if resource in endowments.setdefault(member, {}):
-            raise BadCommand(f"--endowment {argument!r} is given twice; give it once")
-        endowments[member][resource] = fraction
+        option = f"--endowment {argument!r}"
+        target, _, number = argument.partition("=")
+        who, _, what = target.partition(":")
+        fraction = _fraction(number, option, "endowment")
+        named = matching(option, "resource", what, resources) if what else [""]
+        for member in matching(option, "member", who, list(tables)):
+            for resource in named:
+                if resource in endowments.setdefault(member, {}):
+                    raise BadCommand(f"{option} is given twice; give it once")
+                endowments[member][resource] = fraction
     for member, fractions in endowments.items():
         for resource in resources:
             if "" not in fractions and resource not in fractions:
@@ -130,25 +136,6 @@ def _set_given(members: list[Table], resources: list[str], arguments: list[str])
                     f"{member}:{resource}=FRACTION, or {member}=FRACTION for all other resources"
                 )
         tables[member]["endowment"] = {r: fractions.get(r, fractions.get("")) for r in resources}
-
-
-def _parse_endowment(
-    argument: str, members: list[str], resources: list[str]
-) -> tuple[str, str, float]:
-    """Return member, resource (empty: all other resources) and fraction."""
-    target, _, number = argument.partition("=")
-    member, _, resource = target.partition(":")
-    fraction = _fraction(number, f"--endowment {argument!r}", "endowment")
-    for kind, name, names in (
-        ("member", member, members),
-        ("resource", resource, ["", *resources]),
-    ):
-        if name not in names:
-            raise BadCommand(
-                f"--endowment {argument!r}: there is no {kind} {name!r}; there are "
-                + ", ".join(filter(None, names))
-            )
-    return member, resource, fraction
 
 
 def _fraction(text: str, where: str, what: str) -> float:

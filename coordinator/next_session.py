@@ -9,7 +9,7 @@ import io
 import math
 from pathlib import Path
 
-from coordinator.draft import checked, earlier_outcome, require_new, write_new
+from coordinator.draft import checked, earlier_outcome
 from protocol.agreement.model import Agreement
 from protocol.errors import BadCommand
 from protocol.runtime import files
@@ -27,12 +27,12 @@ def write_next(options: argparse.Namespace) -> None:
     if session == old.session:
         raise BadCommand(f"--session {session!r} is the last session; choose a new name")
     out = options.out or options.agreement.parent / f"{session}.toml"
-    require_new(out)
+    files.require_new(out)
     capacities = _capacities(options, old)
     last = old if options.earlier is None else earlier_outcome(options.earlier, old)
     text, agreement = checked(next_agreement(last, session=session, capacities=capacities))
     approved = options.approvals and read_approvals(options.approvals, agreement)
-    write_new(out, text)
+    files.write_new(out, text)
     print(f"{out}: announce it to all members; its digest is {agreement.digest.hex()}")
     print(*in_words(differences(old, agreement)), sep="\n")
     if approved:
@@ -65,10 +65,9 @@ def _capacities(options: argparse.Namespace, old: Agreement) -> dict[str, float]
 def _from_file(path: Path) -> dict[str, float]:
     """The capacities in a CSV file with the columns `resource` and `capacity`."""
     try:
-        text = files.read_bounded(path, files.AGREEMENT_BYTES).decode("utf-8-sig")
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not a short UTF-8 text"
-        raise BadCommand(f"--capacities {str(path)!r} cannot be read: {reason}") from None
+        text = files.read_text(path, files.AGREEMENT_BYTES)
+    except files.Unreadable as error:
+        raise BadCommand(f"--capacities {str(path)!r} cannot be read: {error}") from None
     rows = list(csv.reader(io.StringIO(text)))
     if not rows or [cell.strip().lower() for cell in rows[0]] != ["resource", "capacity"]:
         raise BadCommand(

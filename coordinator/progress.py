@@ -191,7 +191,7 @@ class SessionProgress:
         if tenths > self._reported_tenths or closed == 1:
             self._reported_tenths = tenths
             waited = self._waits.sentence
-            self._say(f"round {closed} of {rounds}" + (waited and f"; {waited}"))
+            self._say(self._agreement.counted(closed) + (waited and f"; {waited}"))
 
     def _wait_in(self, exchange: Exchange) -> str:
         """Return a sentence if the round has waited long for a member.

@@ -36,6 +36,7 @@ class Relay:
         self._listener = listener
         self._observer = observer
         self._admission = observer.admission
+        #: Which messages wait for others of their exchange, and how to pack them into one frame.
         self._batching = Batching(agreement)
         self._frames = Batches(agreement)
         #: When parties were last told who is here, and what they were told.

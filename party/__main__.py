@@ -17,6 +17,7 @@ from party.options import (
     ledger_path,
     limit,
     mip_limits,
+    required_ledger,
     rows,
 )
 from party.sign_command import add_sign
@@ -88,15 +89,13 @@ def _add_join(commands: Commands) -> None:
         "only. With --out you get report.html, plan.csv and result.json, which are private, and\n"
         "session.transcript and public.csv, which are public. docs/RESULT.md describes them.\n\n"
         "Exit codes: 0 sealed by all members; 20 a member is missing: resume later; 21 the files\n"
-        "are written, but seals are missing; 30 your quota is too small for any plan of your\n"
-        "model, which only you see; 130 interrupted: run the same command to resume.",
+        "are written, but seals are missing; 23 no trade: all keep what they bring; 30 your quota\n"
+        "is too small for any plan of your model, which only you see; 130 interrupted: run the\n"
+        "same command to resume.",
     )
     parser.set_defaults(beyond_output=True)
     add = parser.add_argument
-    add_shared(parser, "--agreement", "--ledger", *BUDGET, *MODEL)
-    add(
-        "--key", type=Path, required=True, metavar="FILE", help="your key file, from `party keygen`"
-    )
+    add_shared(parser, "--agreement", "--key", "--ledger", *BUDGET, *MODEL)
     add("--out", type=Path, metavar="DIR", help="write report, plan, result and transcript here")
     add("--listen", metavar="ADDRESS",
         help="mesh only: where to listen, tcp://HOST:PORT. The others get the numeric address of "
@@ -226,7 +225,8 @@ def _keygen(options: argparse.Namespace) -> None:
 
     key, member = keygen(options.name, options.dir)
     marker = key.with_suffix(".budget")
-    print(f"{key}: secret, stays here\n{marker}: stays beside the key; it says which ledger counts")
+    print(f"{key}: secret; keep it on this machine")
+    print(f"{marker}: keep it beside the key; it says which ledger counts")
     print(f"{member}: send this to the convener")
 
 
@@ -241,7 +241,7 @@ def _check(options: argparse.Namespace) -> None:
         key=options.key,
         ledger=ledger_path(options),
         data_set=options.data_set,
-        effort=mip_limits(options),
+        mip_limits=mip_limits(options),
         rows=rows(options),
     )
     line: str | None = ""
@@ -351,9 +351,7 @@ def _result(options: argparse.Namespace) -> None:
 def _abandon(options: argparse.Namespace) -> None:
     from party.abandon import abandon
 
-    agreement, ledger = read_agreement(options.agreement), ledger_path(options)
-    if ledger is None:
-        raise BadCommand("--ledger is required unless --key is given")
+    agreement, ledger = read_agreement(options.agreement), required_ledger(options)
 
     def confirm(consequences: str) -> None:
         print(consequences)
@@ -363,7 +361,7 @@ def _abandon(options: argparse.Namespace) -> None:
             raise BadCommand("nothing was changed: run the same command with --yes to abandon it")
         print("Abandon it? [yes/no] ", end="", flush=True)
         if sys.stdin.readline().strip().lower() != "yes":
-            raise BadCommand("nothing was changed: the session was not abandoned")
+            raise BadCommand("nothing was changed: only the answer yes abandons a session")
 
     for line in abandon(agreement, ledger, out=options.out, confirm=confirm):
         print(line)

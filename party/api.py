@@ -30,7 +30,7 @@ from party.model.shared_rows import row_map
 from party.model_check import check as check_lines
 from party.rehearsal.rehearse import rehearse as rehearsed
 from party.run import PartyConfig, run_session
-from party.settlement.settle import Plan, Settlement
+from party.settlement.settle import Settlement
 from party.ui.console import ProgressView, View
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import amounts
@@ -82,12 +82,10 @@ class Result:
     @property
     def plan(self) -> dict[str, float] | None:
         """The best plan within the quota, by variable; None if there is none."""
-        return self._by_variable(self.settlement.within_quota)
-
-    @property
-    def plan_at_prices(self) -> dict[str, float] | None:
-        """The best plan at the prices; it may need more than the quota."""
-        return self._by_variable(self.settlement.at_prices)
+        within = self.settlement.within_quota
+        if within is None:
+            return None
+        return dict(zip(self.names, within.values.tolist(), strict=True))
 
     @property
     def utility(self) -> float | None:
@@ -169,11 +167,6 @@ class Result:
         resources = self.outcome.agreement.resources
         return {r.name: value for r, value in zip(resources, values, strict=True)}
 
-    def _by_variable(self, plan: Plan | None) -> dict[str, float] | None:
-        if plan is None:
-            return None
-        return dict(zip(self.names, plan.values.tolist(), strict=True))
-
 
 class _CallbackView(View):
     """Calls a function of the program after every round."""
@@ -206,7 +199,7 @@ def check(
     key: File | None = None,
     ledger: File | None = None,
     rows: Rows = None,
-    effort: MipLimits = USUAL,
+    mip_limits: MipLimits = USUAL,
 ) -> list[str]:
     """What `party check` says about a model, line by line. Sends nothing. Secret.
 
@@ -225,7 +218,7 @@ def check(
             key=path,
             ledger=None if ledger is None else Path(ledger),
             data_set=None,
-            effort=effort,
+            mip_limits=mip_limits,
             rows=row_map(rows),
         )
     )
@@ -240,13 +233,13 @@ def rehearse(
     sessions: int = 20,
     worth: float | None = None,
     rows: Rows = None,
-    effort: MipLimits = USUAL,
+    mip_limits: MipLimits = USUAL,
 ) -> dict[str, Any]:
     """The figures of `party rehearse --json`: sessions with invented partners. Sends nothing."""
     agreed = _read(agreement)
     name = _member(agreed, member, key)
     data = company_model.read(model, agreed, row_map(rows))
-    return rehearsed(agreed, name, data, sessions=sessions, worth=worth, limits=effort)
+    return rehearsed(agreed, name, data, sessions=sessions, worth=worth, limits=mip_limits)
 
 
 # More than 8 parameters: each is a plain option of `party join`.
@@ -259,7 +252,7 @@ def join(
     out: File | None = None,
     data_set: str | None = None,
     limit: Limit | None = None,
-    effort: MipLimits = USUAL,
+    mip_limits: MipLimits = USUAL,
     rows: Rows = None,
     listen: str | None = None,
     wait: float = WAIT_SECONDS,
@@ -270,11 +263,11 @@ def join(
 
     The options are those of `party join`. `ledger` is NAME.ledger beside the key by default. With
     `out`, the files of docs/RESULT.md are written there. `limit` is a lifetime budget for the data
-    set; without one, the first session's budget becomes the limit. `effort` limits the search of
-    models with integers. `rows` names the row of each resource that has another name in the model.
-    `wait` is how long to wait for the first round, in seconds (a day). `seed` is for rehearsals
-    only. `progress` shows rounds on standard error, or is a function that
-    is called with each round and their number.
+    set; without one, the first session's budget becomes the limit. `mip_limits` is for models with
+    integers. `rows` names the row of each resource that has another name in the model. `wait` is
+    how long to wait for the first round, in seconds (a day). `seed` is for rehearsals only.
+    `progress` shows rounds on standard error, or is a function that is called with each round and
+    their number.
 
     Raises a `SottoError` whose `exit_code` is that of `party join`. A quota that is too small is no
     error here: `plan` is None then.
@@ -288,7 +281,7 @@ def join(
         out=None if out is None else Path(out),
         data_set=data_set,
         limit=limit,
-        mip_limits=effort,
+        mip_limits=mip_limits,
         rows=row_map(rows),
         listen=listen,
         wait=wait,

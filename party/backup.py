@@ -29,13 +29,13 @@ def backup(key: Path, ledger: Path, out: Path) -> Iterator[str]:
     that was deleted. It raises `BadLedger` if a party has the ledger open.
     """
     identity = keys.load(key)
-    try:
-        out.mkdir(mode=0o700)
-    except OSError as error:
-        raise BadCommand(f"--out {str(out)!r}: {error.strerror}; name a new folder") from None
     copied_key, copied_ledger = out / f"{identity.name}.key", out / f"{identity.name}.ledger"
     with accounts.open_existing(ledger) as file:
         budget_marker.require_marked(key, ledger, file.extent)
+        try:
+            out.mkdir(mode=0o700)
+        except OSError as error:
+            raise BadCommand(f"--out {str(out)!r}: {error.strerror}; name a new folder") from None
         os.close(os.open(copied_ledger, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         file.copy_into(copied_ledger)
         extent, unfinished = file.extent, accounts.unfinished_in(file)
@@ -101,7 +101,10 @@ def _restore_key(key: Path, source: Path | None) -> str:
     if source is not None:
         copies = sorted(source.glob("*.key"))
         if len(copies) != 1:
-            raise BadCommand(f"--from {str(source)!r} must hold one key, and has {len(copies)}")
+            raise BadCommand(
+                f"--from {str(source)!r} must be a folder of `party backup`, with one key; it has "
+                f"{len(copies)}"
+            )
         saved = keys.load(copies[0])
         if not key.exists():
             try:
@@ -117,7 +120,7 @@ def _restore_key(key: Path, source: Path | None) -> str:
 def _copy(source: Path, draft: Path) -> None:
     """Copy a ledger, with its log if it was copied together with one."""
     if not source.is_file() or not source.stat().st_size:
-        raise BadLedger(f"there is no ledger {str(source)!r}")
+        raise BadLedger(f"there is no ledger {str(source)!r}; name a folder of `party backup`")
     _discard(draft)
     for ending in ("", "-wal"):
         if Path(f"{source}{ending}").exists():

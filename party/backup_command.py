@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from party.options import add_shared, required_ledger
 from protocol.runtime.cli import Commands, add_command
 
 
@@ -44,20 +45,13 @@ def add_backup_commands(commands: Commands) -> None:
         "--accept-loss", action="store_true", help="accept that releases are counted nowhere"
     )
     for parser in (backup, restore):
-        parser.add_argument("--key", type=Path, required=True, metavar="FILE", help="your key file")
-        parser.add_argument("--ledger", type=Path, metavar="FILE",
-            help="your ledger (NAME.ledger beside the key)")  # fmt: skip
-
-
-def _ledger(options: argparse.Namespace) -> Path:
-    path: Path = options.ledger or options.key.with_suffix(".ledger")
-    return path
+        add_shared(parser, "--key", "--ledger")
 
 
 def _backup(options: argparse.Namespace) -> None:
     from party.backup import backup
 
-    for line in backup(options.key, _ledger(options), options.out):
+    for line in backup(options.key, required_ledger(options), options.out):
         print(line)
 
 
@@ -65,6 +59,6 @@ def _restore(options: argparse.Namespace) -> None:
     from party.backup import restore
 
     for line in restore(
-        options.key, _ledger(options), options.source, accept_loss=options.accept_loss
+        options.key, required_ledger(options), options.source, accept_loss=options.accept_loss
     ):
         print(line)

@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from party.options import add_shared, required_ledger
 from protocol.errors import BadCommand
 from protocol.runtime.cli import Commands, add_command
 from protocol.runtime.files import read_agreement
@@ -28,7 +29,7 @@ def add_claim_commands(commands: Commands) -> None:
     what = claim.add_mutually_exclusive_group(required=True)
     what.add_argument("--for", dest="resource", metavar="RESOURCE", help="your quota of it")
     what.add_argument("--payment", action="store_true", help="your payment")
-    claim.add_argument("--key", type=Path, required=True, metavar="FILE", help="your key file")
+    add_shared(claim, "--key")
     claim.add_argument("--out", type=Path, metavar="FILE",
         help="file or folder (SESSION-NAME-RESOURCE.claim or -payment.claim)")  # fmt: skip
     claim.add_argument("--transcript", type=Path, metavar="FILE",
@@ -46,10 +47,7 @@ def add_claim_commands(commands: Commands) -> None:
     forget.add_argument("--key", type=Path, metavar="FILE", help="your key file")
     forget.add_argument("--yes", action="store_true", help="you have made all claims")
     for parser in (claim, forget):
-        parser.add_argument("--agreement", type=Path, required=True, metavar="FILE",
-            help="the agreement of the session")  # fmt: skip
-        parser.add_argument("--ledger", type=Path, metavar="FILE",
-            help="your ledger (NAME.ledger beside the key)")  # fmt: skip
+        add_shared(parser, "--agreement", "--ledger")
 
 
 def _claim(options: argparse.Namespace) -> None:
@@ -58,7 +56,7 @@ def _claim(options: argparse.Namespace) -> None:
     _, line = write_claim(
         read_agreement(options.agreement),
         key=options.key,
-        ledger=_ledger(options),
+        ledger=required_ledger(options),
         resource=None if options.payment else options.resource,
         out=options.out,
         transcript=options.transcript,
@@ -69,19 +67,10 @@ def _claim(options: argparse.Namespace) -> None:
 def _forget(options: argparse.Namespace) -> None:
     from party.claim_file import forget
 
-    agreement, ledger = read_agreement(options.agreement), _ledger(options)
+    agreement, ledger = read_agreement(options.agreement), required_ledger(options)
     if not options.yes:
         raise BadCommand(
             "nothing was changed. No claim can be made after this command: if you have made all, "
             "run it again with --yes"
         )
     print(forget(agreement, ledger))
-
-
-def _ledger(options: argparse.Namespace) -> Path:
-    """The ledger that is named, or the one beside the key."""
-    if options.ledger is not None:
-        return Path(options.ledger)
-    if options.key is None:
-        raise BadCommand("--ledger is required unless --key is given")
-    return Path(options.key).with_suffix(".ledger")

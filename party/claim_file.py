@@ -75,7 +75,7 @@ def write_claim(
             number=opening.numbers[index],
             blinding=opening.blindings[index],
         )
-        _write_new(out, packed(claim, identity.sign))  # while no other command has the ledger
+        create_private(out, packed(claim, identity.sign))  # while no other has the ledger open
     role = agreement.clearing if resource is None else agreement.resources[index].operator
     if role is None or recipient == NO_RECIPIENT:
         whom = "the clearing office" if resource is None else f"the operator of {resource!r}"
@@ -133,18 +133,6 @@ def _require_claimable(outcome: Outcome) -> None:
         "seals are missing in your ledger, so no claim can be made; run `party join` again, or "
         "name the transcript of a member that has all seals with --transcript"
     )
-
-
-def _write_new(path: Path, data: bytes) -> None:
-    """Write a file that only its owner can read. An existing one is never overwritten."""
-    try:
-        create_private(path, data)
-    except FileExistsError:
-        raise BadCommand(
-            f"{str(path)!r} exists and is not overwritten; name another file with --out"
-        ) from None
-    except OSError as error:
-        raise BadCommand(f"{str(path)!r} cannot be written: {error.strerror}") from None
 
 
 def forget(agreement: Agreement, ledger: Path) -> str:

@@ -37,7 +37,7 @@ RETRY_SECONDS = 10.0
 """Before a session is resumed in which a member was missing."""
 
 _GOES_ON = (errors.NoTrade, errors.QuotaTooSmall, errors.Unsolved)
-"""How a session may end for this company and still be over. Nobody else may see which."""
+"""How a session may end for this company and still be over. Only its operator may see which."""
 
 _BACK = 3  # sessions of the ledger from whose prices the next one may start
 
@@ -62,10 +62,13 @@ class Series:
     """A standing agreement, what its operator signed, and what is announced in a folder."""
 
     standing: Agreement
+    #: The operator's own signature under it.
     approval: Approval
+    #: Where next agreements are announced. It need not be trusted.
     folder: Path
     member: str
     ledger: Path
+    #: Tells the operator.
     say: Say
     #: What was said already, so that each refusal is said once.
     _said: set[str] = field(default_factory=set)

@@ -16,7 +16,7 @@ from party.ledger import budget_marker
 from protocol.agreement.fields import wrong_name
 from protocol.agreement.model import Agreement
 from protocol.errors import BadCommand, BadKey
-from protocol.runtime.files import read_private, write_private
+from protocol.runtime.files import read_private, write_new, write_private
 from protocol.runtime.process_memory import keep_private
 from protocol.wire.codec import SIGNATURE_BYTES, pack
 from protocol.wire.messages import Message, Signed
@@ -75,10 +75,7 @@ def keygen(name: str, folder: Path) -> tuple[Path, Path]:
     if member.exists():
         raise BadCommand(f"{str(member)!r} exists already and is not overwritten")
     save(identity, key)
-    try:
-        member.write_text(identity.member_table(), encoding="utf-8")
-    except OSError as error:
-        raise BadCommand(f"{str(member)!r} cannot be written: {error.strerror}") from None
+    write_new(member, identity.member_table())
     return key, member
 
 

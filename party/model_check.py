@@ -15,8 +15,8 @@ import numpy as np
 
 from party import ledger_check
 from party.model import company_model
-from party.model.ball_response import Trader, responder
-from party.model.best_response import USUAL, MipLimits, Responder, subproblem
+from party.model.ball_response import Trader
+from party.model.best_response import USUAL, MipLimits, Responder, responder, subproblem
 from party.model.company_model import CompanyModel, Model
 from party.model.shared_rows import OWN_NAMES, RowMap
 from party.release.pacing import solving_seconds
@@ -24,6 +24,7 @@ from party.settlement.settle import plan_within
 from protocol.agreement.endowment import endowment
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import amounts, quantities
+from protocol.report.format import coins, counted, plain
 from protocol.rounds import RoundEngine
 
 _TRIED_PRICES, _TRIED_SECONDS = 100, 20.0  # to find a model's slowest answer, and for how long
@@ -39,7 +40,7 @@ def check(
     key: Path | None,
     ledger: Path | None,
     data_set: str | None,
-    effort: MipLimits = USUAL,
+    mip_limits: MipLimits = USUAL,
     rows: RowMap = OWN_NAMES,
 ) -> Iterator[str]:
     """Yield one line for each thing that is in order. Raises at the first that is not.
@@ -53,7 +54,7 @@ def check(
     yield f"           digest {agreement.digest.hex()}"
     data = company_model.read(model, agreement, rows)
     for line in chain(
-        _model(data, agreement, member, company_model.seen_by_others(model), effort),
+        _model(data, agreement, member, company_model.seen_by_others(model), mip_limits),
         ledger_check.check(agreement, member, key=key, ledger=ledger, data_set=data_set),
     ):
         doubts += line.startswith("!")
@@ -70,23 +71,24 @@ def check(
 
 
 def _model(
-    data: CompanyModel, agreement: Agreement, member: str, notice: str | None, effort: MipLimits
+    data: CompanyModel, agreement: Agreement, member: str, notice: str | None, mip_limits: MipLimits
 ) -> Iterator[str]:
     """What the model is, earns alone and takes to solve. Secret."""
     yield (
-        f"model      {data.columns} columns, {data.private_rows} private rows, all "
+        f"model      {counted(data.columns, 'column', 'columns')}, "
+        f"{counted(data.private_rows, 'private row', 'private rows')}, all "
         f"{data.resources} shared resources found"
     )
     if notice:
         yield f"           {notice}"
     yield f"           read as: {'minimise' if data.minimises else 'maximise'}{_kind(data)}"
-    problem = responder(data, agreement, member, effort)
+    problem = responder(data, agreement, member, mip_limits)
     yield "           feasible and bounded at every price"
-    if takes_nothing(subproblem(data, agreement, member, effort), data):
+    if takes_nothing(subproblem(data, agreement, member, mip_limits), data):
         yield "!          takes NOTHING even at price 0: does the file lack its maximise?"
     if unused := _unused(data, agreement):
         yield f"           never uses {unused}"
-    yield _alone(data, agreement, member, effort) + _only_sells(problem)
+    yield _alone(data, agreement, member, mip_limits) + _only_sells(problem)
     yield _pace(problem, data, agreement)
 
 
@@ -113,19 +115,19 @@ def _unused(data: CompanyModel, agreement: Agreement) -> str:
     return ", ".join(repr(r.name) for j, r in enumerate(agreement.resources) if j not in used)
 
 
-def _alone(data: CompanyModel, agreement: Agreement, member: str, effort: MipLimits) -> str:
+def _alone(data: CompanyModel, agreement: Agreement, member: str, mip_limits: MipLimits) -> str:
     """The company's best plan without the others. Secret."""
     row = agreement.place(member)
     stated = "your endowment" if agreement.members[row].endowment else "your pro rata part"
     brought = amounts(agreement, endowment(agreement)[row], row)
-    plan = plan_within(data, brought, effort, quantities(agreement).floor[row])
+    plan = plan_within(data, brought, mip_limits, quantities(agreement).floor[row])
     if plan is None:
         return (
             f"alone      with {stated} alone NO plan is possible; you depend on what you are given"
         )
     value = (-plan.utility if data.minimises else plan.utility) + 0.0  # no -0
-    earns = f"{'costs' if data.minimises else 'earns'} {value:.6g} {agreement.currency}".rstrip()
-    return f"alone      with {stated} alone your best plan {earns}"
+    verb, amount = "costs" if data.minimises else "earns", plain(coins(agreement, value))
+    return f"alone      with {stated} alone your best plan {verb} {amount}"
 
 
 def _pace(problem: Responder, data: CompanyModel, agreement: Agreement) -> str:

@@ -19,6 +19,8 @@ _SHARED: dict[str, dict[str, Any]] = {
     "--data": {"type": Path, "required": True, "metavar": "MODEL", "help": "your model file"},
     "--as": {"dest": "name", "required": True, "metavar": "NAME",
         "help": "your name in the agreement"},
+    "--key": {"type": Path, "required": True, "metavar": "FILE",
+        "help": "your key file, from `party keygen`"},
     "--ledger": {"type": Path, "metavar": "FILE",
         "help": "your ledger (NAME.ledger beside the key)"},
     "--data-set": {"metavar": "NAME", "help": "the data set whose budget is spent ('main')"},
@@ -92,4 +94,12 @@ def limit(options: argparse.Namespace) -> "Limit | None":
 def ledger_path(options: argparse.Namespace) -> Path | None:
     """The ledger of the options: NAME.ledger beside the key, unless --ledger is given."""
     path: Path | None = options.ledger or (options.key and options.key.with_suffix(".ledger"))
+    return path
+
+
+def required_ledger(options: argparse.Namespace) -> Path:
+    """The ledger of the options, for a command that needs one."""
+    path = ledger_path(options)
+    if path is None:
+        raise BadCommand("--ledger is required unless --key is given")
     return path

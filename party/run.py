@@ -15,8 +15,7 @@ from party.ledger import accounts, budget_marker
 from party.ledger.budget import Limit, colluding, require_room, statement, unprotected
 from party.ledger.session_ledger import Ledger
 from party.model import company_model
-from party.model.ball_response import responder
-from party.model.best_response import USUAL, MipLimits, Responder
+from party.model.best_response import USUAL, MipLimits, Responder, responder
 from party.model.company_model import CompanyModel, Model
 from party.model.fingerprint import fingerprint
 from party.model.shared_rows import OWN_NAMES, RowMap
@@ -30,12 +29,12 @@ from party.ui.long_step import long_step
 from protocol import errors
 from protocol.agreement.model import Agreement
 from protocol.agreement.schema import WAIT_SECONDS
-from protocol.outcome.outcome import Outcome
-from protocol.outcome.private_quota import Allocation
 from protocol.runtime.sockets import require_network
 
 if TYPE_CHECKING:  # needed when a session is over: it would slow its start
     from party.settlement.settle import Settlement
+    from protocol.outcome.outcome import Outcome
+    from protocol.outcome.private_quota import Allocation
 
 LOSES = (
     "warning: with its whole numbers your plan leaves you worse off than alone. Read report.html "
@@ -92,9 +91,9 @@ class Conclusion:
     """The outcome of a session for one company. Secret."""
 
     company: Company
-    outcome: Outcome
+    outcome: "Outcome"
     #: The company's own quota and payment, if only totals are public.
-    allocation: Allocation | None
+    allocation: "Allocation | None"
 
     @cached_property
     def settlement(self) -> "Settlement":
@@ -103,7 +102,11 @@ class Conclusion:
 
         company = self.company
         return settle(
-            company.data, self.outcome, company.member, self.allocation, effort=company.mip_limits
+            company.data,
+            self.outcome,
+            company.member,
+            self.allocation,
+            mip_limits=company.mip_limits,
         )
 
     def require_bound(self) -> None:
@@ -165,7 +168,7 @@ def run_session(config: PartyConfig, view: View) -> Conclusion:
         company = Company(identity.name, data, ledger, config.mip_limits)
         gate = _gate(config, identity, problem, ledger)
 
-        def on_outcome(outcome: Outcome) -> None:
+        def on_outcome(outcome: "Outcome") -> None:
             conclusions.append(conclude(outcome, company, config.out, view))
 
         try:
@@ -281,13 +284,13 @@ def _require_model(data: CompanyModel, agreement: Agreement, ledger: Ledger) -> 
     """Refuse to write the plan of another model than the one that played."""
     if ledger.model() not in (None, fingerprint(data, ledger.extent.id)):
         raise errors.BadData(
-            f"{agreement.session!r} was played with another model than this one, so its plan "
-            "would be wrong. Give the model file with which you joined, with the same --row "
-            "and --rows. Nothing was written"
+            f"you joined {agreement.session!r} with another model than this one, so its plan would "
+            "be wrong. Give the model file with which you joined, with the same --row and --rows. "
+            "Nothing was written"
         )
 
 
-def conclude(outcome: Outcome, company: Company, out: Path | None, view: View) -> Conclusion:
+def conclude(outcome: "Outcome", company: Company, out: Path | None, view: View) -> Conclusion:
     """Settle, write the files and show the outcome: the one place that concludes a session.
 
     Without `out` no file is written, and the company's plan is not computed here.

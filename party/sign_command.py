@@ -3,9 +3,10 @@
 import argparse
 from pathlib import Path
 
+from party.options import add_shared
 from protocol.errors import BadCommand
 from protocol.runtime.cli import Commands, add_command
-from protocol.runtime.files import read_agreement
+from protocol.runtime.files import read_agreement, write_new
 
 SESSIONS, WITHIN = 52, 0.2
 
@@ -27,8 +28,7 @@ def add_sign(commands: Commands) -> None:
         "Exit codes: 0 written; 2 wrong option, or the file exists; 3 agreement; 5 key.",
     )
     add = parser.add_argument
-    add("--agreement", type=Path, required=True, metavar="FILE", help="what you agree to")
-    add("--key", type=Path, required=True, metavar="FILE", help="your key file")
+    add_shared(parser, "--agreement", "--key")
     add("--standing", action="store_true", help="also agree to the next sessions of the series")
     add("--sessions", type=int, metavar="N",
         help=f"with --standing: how many next sessions ({SESSIONS})")  # fmt: skip
@@ -42,25 +42,17 @@ def add_sign(commands: Commands) -> None:
 def _sign(options: argparse.Namespace) -> None:
     from party import keys
     from protocol.runtime.approvals import ENDING
-    from protocol.wire.approval import approve, in_series, written
+    from protocol.wire.approval import approve, in_series, numbered, written
 
     last, within = _limits(options)
     agreement = read_agreement(options.agreement)
     identity = keys.load(options.key)
     identity.belongs_to(agreement)
     if last:
-        last += _number(agreement.session)
+        last += numbered(agreement.session)[1]
     approval = approve(agreement, identity.name, identity.sign, last=last, within=within)
     out = options.out or options.key.parent / f"{identity.name}.{agreement.session}{ENDING}"
-    try:
-        with out.open("x", encoding="utf-8") as file:
-            file.write(written(approval))
-    except FileExistsError:
-        raise BadCommand(
-            f"{str(out)!r} exists and is not overwritten; name another file with --out"
-        ) from None
-    except OSError as error:
-        raise BadCommand(f"{str(out)!r} cannot be written: {error.strerror}") from None
+    write_new(out, written(approval))
     print(f"{out}: you agree to {agreement.session!r}, digest {agreement.digest.hex()}")
     if last:
         print(
@@ -68,12 +60,6 @@ def _sign(options: argparse.Namespace) -> None:
             f"same terms, and capacities within {100.0 * within:g} % of these."
         )
     print("It is public: send it to the convener.")
-
-
-def _number(session: str) -> int:
-    from protocol.wire.approval import numbered
-
-    return numbered(session)[1]
 
 
 def _limits(options: argparse.Namespace) -> tuple[int, float]:

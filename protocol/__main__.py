@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,8 @@ from protocol.errors import (
     Unbound,
     Unsealed,
 )
-from protocol.runtime.cli import add_command, command_line, run
-from protocol.runtime.files import read_agreement, read_transcript
+from protocol.runtime.cli import add_command, command_line, fitted, run
+from protocol.runtime.files import read_agreement, read_transcript, writing
 
 if TYPE_CHECKING:  # each command imports what it needs, so that it starts fast
     from protocol.agreement.model import Agreement
@@ -100,7 +101,7 @@ Make the key of a clearing office, or of someone who runs a resource.
   protocol keygen depot
 
 You get depot.key, which is secret and stays here, and depot.role.toml, which you send to the
-convener. Members then seal their claims to you.
+convener. Members then encrypt their claims for you.
 
 Exit codes: 0 written; 2 wrong name, or the file exists; 5 the key file exists."""
 
@@ -110,15 +111,15 @@ def main() -> None:
         "protocol", "Plan, audit and report sessions from public files."
     )
     plan = add_command(commands, "plan", _plan, "what an agreement means before you join", _PLAN)
-    plan.add_argument("agreement", type=Path, metavar="AGREEMENT")
+    plan.add_argument("agreement", type=Path, metavar="AGREEMENT", help="the agreement file")
     plan.add_argument("--json", action="store_true", help="print the figures as JSON")
     plan.add_argument("--html", type=Path, metavar="FILE",
         help="write a page to send to all companies; it also shows what sessions of invented "
         "companies gave")  # fmt: skip
     _add_approvals(plan)
     diff = add_command(commands, "diff", _diff, "which terms of two agreements differ", _DIFF)
-    for name in ("first", "second"):
-        diff.add_argument(name, type=Path, metavar="AGREEMENT")
+    for name, which in (("first", "one agreement file"), ("second", "the other one")):
+        diff.add_argument(name, type=Path, metavar="AGREEMENT", help=which)
     audit = add_command(commands, "audit", _audit, "verify the transcript of a session", _AUDIT)
     _add_session(audit)
     audit.add_argument("--json", action="store_true", help="print the figures as JSON")
@@ -126,7 +127,7 @@ def main() -> None:
     report = add_command(commands, "report", _report, "write a page about a session", _REPORT)
     _add_session(report)
     report.add_argument("--out", type=Path, metavar="FILE",
-        help="where to write the page (default: TRANSCRIPT with the ending .html)")  # fmt: skip
+        help="where to write the page (TRANSCRIPT with the ending .html)")  # fmt: skip
     report.add_argument("--csv", type=Path, metavar="FILE",
         help="also write prices, quotas and payments for a spreadsheet")  # fmt: skip
     settle = add_command(commands, "settle", _settle, "who pays, and who may use how much", _SETTLE)
@@ -136,13 +137,13 @@ def main() -> None:
     settle.add_argument("claims", nargs="*", type=Path, metavar="CLAIM",
         help="claim files; none if quotas are public")  # fmt: skip
     settle.add_argument("--key", type=Path, metavar="FILE",
-        help="your secret key, if claims are sealed to you")  # fmt: skip
+        help="your secret key, if claims are encrypted for you")  # fmt: skip
     settle.add_argument("--used", type=Path, metavar="FILE",
         help="what members used: CSV with member, resource and amount")  # fmt: skip
     settle.add_argument("--out", type=Path, metavar="DIR",
         help="where to write (SESSION-settlement)")  # fmt: skip
     keygen = add_command(
-        commands, "keygen", _keygen, "make a key that claims are sealed to", _KEYGEN
+        commands, "keygen", _keygen, "make a key that claims are encrypted for", _KEYGEN
     )
     keygen.add_argument("name", metavar="NAME", help="your name in the agreement")
     keygen.add_argument("--dir", type=Path, default=Path(), help="where to write (here)")
@@ -159,7 +160,7 @@ def _keygen(options: argparse.Namespace) -> None:
     from protocol.runtime.role_keys import keygen
 
     key, role = keygen(options.name, options.dir)
-    print(f"{key}: secret, keep it here\n{role}: send it to the convener")
+    print(f"{key}: secret; keep it on this machine\n{role}: send it to the convener")
 
 
 def _add_session(command: argparse.ArgumentParser) -> None:
@@ -175,8 +176,8 @@ def _add_agreement(command: argparse.ArgumentParser) -> None:
 
 def _add_approvals(command: argparse.ArgumentParser) -> None:
     command.add_argument("--approvals", type=Path, metavar="DIR",
-        help="show who agreed beforehand: a folder with the files of `party sign`, and the "
-        "standing agreement if they name one")  # fmt: skip
+        help="show who has approved the agreement: a folder with the files of `party sign`, and "
+        "the standing agreement if they name one")  # fmt: skip
 
 
 def _approved(options: argparse.Namespace, agreement: "Agreement") -> "Approvals | None":
@@ -224,12 +225,12 @@ def _plan(options: argparse.Namespace) -> None:
     if options.json:
         print(json.dumps(figures, indent=2))
         return
-    print(plan_text(agreement, figures))
+    print(fitted(plan_text(agreement, figures), sys.stdout))
     from protocol.planning.synthetic_market import expected
     from protocol.report.format import plain
     from protocol.report.plan_trials import gain_in_money
 
-    print(plain(gain_in_money(agreement, expected(agreement))))
+    print(fitted(plain(gain_in_money(agreement, expected(agreement))), sys.stdout))
 
 
 def _audit(options: argparse.Namespace) -> None:
@@ -241,7 +242,8 @@ def _audit(options: argparse.Namespace) -> None:
         shown = {} if approved is None else {"approvals": approved.given}
         print(json.dumps(audit_figures(outcome) | shown, indent=2))
     else:
-        print(audit_text(outcome), *(approved.lines() if approved else ()), sep="\n")
+        text = "\n".join([audit_text(outcome), *(approved.lines() if approved else ())])
+        print(fitted(text, sys.stdout))
     if not outcome.state.over:
         raise Incomplete(
             f"the transcript stops after {outcome.rounds} of {outcome.agreement.rounds} rounds, "
@@ -281,10 +283,8 @@ def _write(path: Path, text: str, *, inputs: list[Path]) -> None:
     """Write a file, but never over an input of the command, and print its path."""
     if path.resolve() in [file.resolve() for file in inputs]:
         raise BadCommand(f"this would overwrite {str(path)!r}; name another file")
-    try:
+    with writing(path):
         path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise BadCommand(f"{str(path)!r} cannot be written: {error.strerror}") from None
     print(path)
 
 

@@ -199,7 +199,7 @@ def commitments_in(messages: tuple[Signed, ...]) -> list[Commitment]:
     return [c.message for c in messages if isinstance(c.message, Commitment)]
 
 
-def overrun(agreement: Agreement, values: Ticks) -> Floats:
+def excess_demand(agreement: Agreement, values: Ticks) -> Floats:
     """How far the total of a round is above (below) each capacity, as a fraction of it.
 
     `values` may also hold several rounds, along the leading axes.

@@ -7,13 +7,15 @@ import argparse
 import json
 from pathlib import Path
 
-from protocol.clearing.claims import SEALED_BYTES, Claim, unsealed, verified
+from protocol.clearing.claims import MOST_BYTES, Claim, decrypted, verified
 from protocol.clearing.settle import Clearing, from_claims, from_transcript
 from protocol.clearing.use import compare, read_use
 from protocol.errors import BadClaim, BadCommand, MissingClaims, Unbound, Unsealed
 from protocol.outcome.outcome import Outcome
+from protocol.report.format import plain
 from protocol.report.settlement import (
     checked,
+    overruns,
     payments_csv,
     problems,
     quotas_csv,
@@ -22,14 +24,20 @@ from protocol.report.settlement import (
     unchecked,
 )
 from protocol.runtime import role_keys
-from protocol.runtime.files import TooLong, read_bounded, replace_private
+from protocol.runtime.files import TooLong, Unreadable, read_bounded, read_text, replace_private
 
 _USE_BYTES = 1 << 24
 
 
 def settle(options: argparse.Namespace, outcome: Outcome) -> None:
-    """Write the files of a settlement, then raise what is wrong with single claims."""
+    """Write the files of a settlement, then raise what is wrong with single claims.
+
+    If no claim counts, no file is written or replaced.
+    """
     clearing = cleared(outcome, options.claims, options.key)
+    wrong = "\n  ".join(["", *problems(clearing)])
+    if not clearing.quotas and not clearing.payments:
+        raise BadClaim(f"no file counts, each for the reason beside it; nothing is written{wrong}")
     used = []
     if options.used is not None:
         figures = read_use(outcome, _read_use(options.used))
@@ -50,9 +58,8 @@ def settle(options: argparse.Namespace, outcome: Outcome) -> None:
             print(folder / name)
     except OSError as error:
         raise BadCommand(f"--out {str(folder)!r}: {error.strerror}") from None
-    for line in (*checked(clearing), *unchecked(clearing)):
-        print(line)
-    wrong = "\n  ".join(["", *problems(clearing)])
+    for line in (*checked(clearing), *unchecked(clearing), *overruns(clearing, used)):
+        print(plain(line))
     if clearing.refused:
         raise BadClaim(f"some files do not count, each for the reason beside it{wrong}")
     if clearing.missing:
@@ -93,7 +100,7 @@ def cleared(outcome: Outcome, paths: list[Path], key: Path | None) -> Clearing:
     refused: dict[str, str] = {}
     for path in paths:
         try:
-            claim = verified(outcome, unsealed(_read_claim(path), secret))
+            claim = verified(outcome, decrypted(_read_claim(path), secret))
         except BadClaim as error:
             refused[str(path)] = str(error)
             continue
@@ -121,7 +128,7 @@ def _counted(
 
 def _read_claim(path: Path) -> bytes:
     try:
-        return read_bounded(path, SEALED_BYTES)
+        return read_bounded(path, MOST_BYTES)
     except TooLong:
         raise BadClaim("it is not a claim file: it is too long") from None
     except OSError as error:
@@ -130,9 +137,6 @@ def _read_claim(path: Path) -> bytes:
 
 def _read_use(path: Path) -> str:
     try:
-        # Spreadsheets begin a file with a byte order mark.
-        return read_bounded(path, _USE_BYTES).decode("utf-8-sig")
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else reason
-        raise BadCommand(f"--used {str(path)!r} cannot be read: {reason}") from None
+        return read_text(path, _USE_BYTES)
+    except Unreadable as error:
+        raise BadCommand(f"--used {str(path)!r} cannot be read: {error}") from None

@@ -18,7 +18,7 @@ GUIDES = [
     ROOT / "SECURITY.md",
     *(
         ROOT / "docs" / f"{name}.md"
-        for name in ("operator", "convener", "settlement", "researcher", "developer")
+        for name in ("operator", "convener", "exchange", "settlement", "researcher", "developer")
     ),
     ROOT / "docs" / "limits.md",
 ]
@@ -77,6 +77,16 @@ def sentences(page: Path) -> list[str]:
     prose = re.sub(r"\n\s*(?:[-*]|\d+\.) ", "\n\n", "\n".join(lines))
     paragraphs = [" ".join(part.split()) for part in re.split(r"\n\s*\n", prose)]
     return [s for p in paragraphs for s in re.split(r"(?<=[.!?:;])\s+(?=[A-Z`(\[*])", p) if s]
+
+
+def test_the_glossary_names_what_the_code_has() -> None:
+    """Every name in the column "in the code" is a word of the product."""
+    files = [p for f in ("protocol", "party", "coordinator") for p in (ROOT / f).rglob("*.py")]
+    words = set(re.findall(r"\w+", "\n".join(f"{p.stem}\n{p.read_text()}" for p in files)))
+    rows = re.findall(r"^\|([^|]*)\|([^|]*)\|", (ROOT / "docs" / "GLOSSARY.md").read_text(), re.M)
+    assert len(rows) > 90
+    for term, names in rows:
+        assert set(re.findall(r"\w+", " ".join(re.findall(r"`(.*?)`", names)))) <= words, term
 
 
 def test_readme_is_short() -> None:

@@ -35,7 +35,7 @@ def begin(key: Path) -> None:
     """Mark a new key: no ledger counts for it yet. An existing marker stays."""
     if not marker_path(key).exists():
         with suppress(OSError):
-            _write(key, Path(), None)
+            mark_anew(key, Path(), None)
 
 
 def read(key: Path) -> Marked | None:
@@ -112,15 +112,11 @@ def mark(key: Path, path: Path, found: Extent) -> None:
             fcntl.flock(lock, fcntl.LOCK_EX)
         require_marked(key, path, found)
         with suppress(OSError):  # a read-only folder cannot have a marker
-            _write(key, path, found)
+            mark_anew(key, path, found)
 
 
-def mark_anew(key: Path, path: Path, found: Extent) -> None:
-    """Mark this ledger, whatever the marker said before: its operator has accepted the loss."""
-    _write(key, path, found)
-
-
-def _write(key: Path, path: Path, extent: Extent | None) -> None:
+def mark_anew(key: Path, path: Path, extent: Extent | None) -> None:
+    """Mark this ledger, or none, whatever the marker said: it was checked, or loss is accepted."""
     content = {"ledger": "", "id": None, "releases": 0}
     if extent is not None:
         content = {

@@ -12,6 +12,7 @@ import struct
 from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,8 +20,10 @@ from party.ledger.database import Database
 from protocol.agreement.model import Agreement
 from protocol.errors import InternalError
 from protocol.numeric import Ticks
-from protocol.outcome.private_quota import Allocation
 from protocol.wire.messages import Signed
+
+if TYPE_CHECKING:  # computed when a session is over
+    from protocol.outcome.private_quota import Allocation
 
 _BYTES = 32  # of a number or a blinding
 
@@ -94,15 +97,17 @@ class SecretRecords:
         data = b"".join(rows)
         return np.frombuffer(data, dtype=">i8").astype(np.int64).reshape(-1, self._agreement.width)
 
-    def allocation(self) -> Allocation | None:
+    def allocation(self) -> "Allocation | None":
         """The own quota and payment of a session with totals, once they are computed. Secret."""
         found = self._file.select("parts", self._session)
         if not found:
             return None
         quota, uncut = (np.frombuffer(found[0][i], dtype=">i8").astype(np.int64) for i in (0, 2))
+        from protocol.outcome.private_quota import Allocation
+
         return Allocation(quota, struct.unpack(">d", found[0][1])[0], uncut)
 
-    def record_allocation(self, allocation: Allocation) -> None:
+    def record_allocation(self, allocation: "Allocation") -> None:
         """Store the own quota and payment, and destroy the demands."""
         quota, uncut = (
             ticks.astype(">i8").tobytes()

@@ -251,12 +251,3 @@ def needs_anything(data: CompanyModel, floor: Floats) -> bool:
     except BadData:
         return True
     return False
-
-
-def responder(
-    data: CompanyModel, agreement: Agreement, member: str, limits: MipLimits = USUAL
-) -> Trader | Subproblem:
-    """What answers prices for a member in this session."""
-    if agreement.ball:
-        return Trader.of(data, agreement, member, limits)
-    return subproblem(data, agreement, member, limits)

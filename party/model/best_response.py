@@ -8,12 +8,11 @@ them.
 
 import math
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import highspy
 import numpy as np
 
-from party.model import interior_point
 from party.model.company_model import CompanyModel, uses
 from party.model.highs_program import hessian, model
 from party.model.scaling import Scale, scales
@@ -21,6 +20,9 @@ from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import Opposites, net_prices, quantities
 from protocol.errors import BadCommand, BadData, Unsolved
 from protocol.numeric import Floats
+
+if TYPE_CHECKING:  # only the step `ball` needs it
+    from party.model.ball_response import Trader
 
 _OPTIMAL = highspy.HighsModelStatus.kOptimal
 _INFEASIBLE = highspy.HighsModelStatus.kInfeasible
@@ -182,6 +184,8 @@ class Subproblem:
         self._set_prices(prices)
         program, terms = self._solver.getLp(), hessian(self._scale.applied(self._data))
         if terms is not None and self._status != _INFEASIBLE:
+            from party.model import interior_point
+
             self._interior = interior_point.solved(program, terms)
         return self._interior is not None
 
@@ -319,6 +323,17 @@ def subproblem(
     gap = (agreement.pricing.answer_gap or 0.0) / len(agreement.members)
     limits = replace(limits, agreed=tuple((gap * q.capacity).tolist()), opposites=q.opposites)
     return Subproblem(data, q.floor[row] + q.share[row] * q.capacity, limits, q.floor[row])
+
+
+def responder(
+    data: CompanyModel, agreement: Agreement, member: str, limits: MipLimits = USUAL
+) -> "Trader | Subproblem":
+    """What answers prices for a member in this session."""
+    if agreement.ball:
+        from party.model.ball_response import Trader
+
+        return Trader.of(data, agreement, member, limits)
+    return subproblem(data, agreement, member, limits)
 
 
 def loaded(

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from party.model import model_file, modelling_tools
+from party.model import model_file
 from party.model.linear_program import (
     HUGE,
     LARGE,
@@ -102,6 +102,8 @@ def read(model: Model, agreement: Agreement, rows: RowMap = OWN_NAMES) -> Compan
     """
     keep_private()
     if not isinstance(model, str | os.PathLike):
+        from party.model import modelling_tools
+
         return _arrange(modelling_tools.read(model), agreement, rows)
     path = Path(model)
     if not path.is_file():

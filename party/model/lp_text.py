@@ -19,7 +19,7 @@ _Limits = tuple[float | None, float | None]
 def read(name: str, text: str) -> LinearProgram:
     """The program in the text of an LP file called `name`. Raises only `BadData`."""
     draft, section, objective = Draft(), "", False
-    binary = list[tuple[int, Token]]()
+    binary, integer = list[tuple[int, Token]](), list[tuple[int, Token]]()
     for section, line, tokens in sections(name, text):
         reader = _Reader(name, draft, tokens)
         if section in ("maximise", "minimise"):
@@ -31,8 +31,10 @@ def read(name: str, text: str) -> LinearProgram:
             reader.read_rows()
         elif section == "bounds":
             reader.read_bounds()
-        elif section == "integer":
+        elif section == "general":
             draft.integer.update(column for column, _ in reader.listed())
+        elif section == "integer":
+            integer += reader.listed()
         elif section == "binary":
             binary += reader.listed()
     if section != "end":
@@ -42,9 +44,23 @@ def read(name: str, text: str) -> LinearProgram:
         )
     if not draft.columns:
         raise BadData(f"{name!r} is empty: the model has no columns")
+    _set_integer(name, draft, integer)
     _set_binary(name, draft, binary)
     refuse_mistaken_names(name, text, draft.columns)
     return draft.finished()
+
+
+def _set_integer(name: str, draft: Draft, listed: list[tuple[int, Token]]) -> None:
+    """Make the columns under Integers integer. They must have bounds."""
+    for column, token in listed:
+        if not any(draft.given[column]):  # binary in CPLEX and Xpress, not in Gurobi and HiGHS
+            refuse(
+                name,
+                token.line,
+                f"{shown(token.text)} is under Integers and has no bounds. Some programs read that "
+                "as 0 or 1, others without a limit. List it under General or Binary instead",
+            )
+        draft.integer.add(column)
 
 
 def _set_binary(name: str, draft: Draft, listed: list[tuple[int, Token]]) -> None:
@@ -150,7 +166,10 @@ class _Reader:
             product = self._take("*")
             if self._peek().kind != "name" and not product:
                 if self._peek().kind == "number":
-                    self._refuse("there are two numbers in a row")
+                    self._refuse(
+                        "there are two numbers in a row. If one is part of a name, rename that: a "
+                        "name does not begin with a digit and is not 'inf' or 'infinity'"
+                    )
                 return factor, None
         if self._peek().kind != "name":
             self._refuse("a term is incomplete; check its signs", line)
@@ -197,12 +216,13 @@ class _Reader:
         line = self._peek().line
         terms, constant = self._expression()
         limits: _Limits = None, None
+        empty = self._tokens[self._at - 1].kind == "label"  # as tools write a row without columns
         sense = self._sense()
-        if not terms:  # number <= terms, perhaps with another limit
+        if not terms and not empty:  # number <= terms, perhaps with another limit
             limits = _limits(_turned(sense), constant)
             terms, constant = self._expression()
             sense = "" if self._row_ends() else self._sense()
-        if not terms:
+        if not terms and not empty:
             self._refuse("a row has no columns; remove it", line)
         if constant:
             self._refuse(
@@ -236,6 +256,12 @@ class _Reader:
                 "its column that is 0 or 1",
                 token.line,
             )
+        if token.kind == "label":
+            self._refuse(
+                f"there is no limit in front of {shown(token.text)}: a row is terms <= number. If "
+                "this is the end of a name, write the name without spaces",
+                token.line,
+            )
         if token.kind != "sense":
             self._refuse("a row or a bound has no limit: write it as terms <= number", token.line)
         return token.text
@@ -259,6 +285,11 @@ class _Reader:
         limits: _Limits = None, None
         if self._peek().kind != "name":
             limit = self._number()
+            if self._peek().kind == "name":
+                self._refuse(
+                    f"the bound of {shown(self._peek().text)} has a coefficient; divide the bound "
+                    "by it, or write it as a row",
+                )
             limits = _limits(_turned(self._sense()), limit)
         token = self._next()
         if token.kind != "name":

@@ -17,7 +17,8 @@ _WORDS = {
     "minimise": ("minimize", "minimise", "minimum", "min"),
     "rows": ("subject to", "such that", "s.t.", "st.", "st"),
     "bounds": ("bounds", "bound"),
-    "integer": ("generals", "general", "gens", "gen", "integers", "integer", "ints", "int"),
+    "general": ("generals", "general", "gens", "gen"),
+    "integer": ("integers", "integer", "ints", "int"),
     "binary": ("binaries", "binary", "bins", "bin"),
     "semi-continuous columns": ("semi-continuous", "semicontinuous", "semis", "semi"),
     "semi-integer columns": ("semi-integer", "semiinteger", "sins", "sin"),
@@ -40,7 +41,8 @@ _INSTEAD = {
 }
 """What to write in place of a section that is not supported."""
 
-_SUPPORTED = ("maximise", "minimise", "rows", "bounds", "integer", "binary", "end")
+_LISTS = ("general", "integer", "binary")
+_SUPPORTED = ("maximise", "minimise", "rows", "bounds", *_LISTS, "end")
 _SECTIONS = {word: section for section, words in _WORDS.items() for word in words}
 _HEADING = re.compile(
     r"\s*("
@@ -64,6 +66,8 @@ _TOKEN = re.compile(
 )
 _INFINITE = ("inf", "infinity")
 _FORTRAN = re.compile(r"[dD]\d+")
+_LP_SOLVE = "belongs to the format of lp_solve; save the model as MPS or CPLEX LP"
+_NO_OBJECTIVE = ("the file must begin with Maximize or Minimize", f"this comment {_LP_SOLVE}")
 _HYPHEN = re.compile(r"-[^\W\d]")
 _FUNCTION = re.compile(r"(?:abs|min|max|sqrt|exp|log|pow)\((.+)\)", re.IGNORECASE)
 
@@ -106,7 +110,7 @@ def sections(name: str, text: str) -> Iterator[tuple[str, int, list[Token]]]:
             section, code = heading
             begin, tokens = number, []
         elif not section:
-            refuse(name, number, "the file must begin with Maximize or Minimize")
+            refuse(name, number, _NO_OBJECTIVE[line.lstrip().startswith(("/*", "//"))])
         if section not in _SUPPORTED and code:  # HiGHS writes some of them empty
             instead = _INSTEAD.get(section, "rows and columns that are 0 or 1")
             refuse(name, begin, f"{section} are not supported; write them as {instead}")
@@ -131,7 +135,7 @@ def _heading(name: str, code: str, line: int, section: str) -> tuple[str, str] |
         return None if section else (opened, rest)
     if opened == "rows" and (not colon or " " in word):
         return opened, rest
-    if opened in ("integer", "binary") and section in ("bounds", "integer", "binary"):
+    if opened in _LISTS and section in ("bounds", *_LISTS):
         return opened, rest
     refuse(
         name,
@@ -168,7 +172,7 @@ def _bad_name(text: str, *, after_number: bool) -> str:
     if text.lower() == "nan":
         return "'nan' is in place of a number; correct it, or rename what is called 'nan'"
     if ";" in text:
-        return "a semicolon belongs to the format of lp_solve; save the model as MPS or CPLEX LP"
+        return f"a semicolon {_LP_SOLVE}"
     if foreign := [sign for sign in text if sign > "~" and _is_operator(sign)]:
         return (
             f"the sign {foreign[0]!r} is not known; write <=, >=, - or *. If it is in a name, "

@@ -3,7 +3,6 @@
 `lp_text` and `mps_text` read the text. No error here contains a number from a file.
 """
 
-import gzip
 import os
 import zlib
 from pathlib import Path
@@ -11,7 +10,6 @@ from pathlib import Path
 import highspy
 import numpy as np
 
-from party.model import lp_text, mps_text
 from party.model.linear_program import LinearProgram, Quadratic, refuse_infinite
 from protocol.errors import BadData
 
@@ -27,7 +25,10 @@ def read(path: Path) -> LinearProgram:
 
     Guarantee: every coefficient is finite, and every limit is a number.
     """
-    parse = lp_text.read if path.suffix.lower() == ".lp" else mps_text.read
+    if path.suffix.lower() == ".lp":
+        from party.model.lp_text import read as parse
+    else:
+        from party.model.mps_text import read as parse
     program = parse(path.name, _read_text(path))
     refuse_infinite(program)
     return program
@@ -106,6 +107,8 @@ def _read_text(path: Path) -> str:
 
     The size is measured first: a short file can unpack to more than the memory holds.
     """
+    import gzip
+
     limit = max_bytes()
     try:
         with path.open("rb") as file:

@@ -72,6 +72,8 @@ class _Reader:
         self._ranges: dict[int, float] = {}
         self._column, self._column_rows = "", set[str]()
         self._marked = False
+        #: The line of each negative upper bound, by column.
+        self._negative: dict[int, int] = {}
         #: The name of the vector that each section uses, and which rows have a right-hand side.
         self._vectors: dict[str, str] = {}
         self._limited: set[str] = set()
@@ -107,7 +109,7 @@ class _Reader:
             raise BadData(f"{self._name!r} is empty: the model has no columns")
         require_sense(self._name, text, self._sense)
         self._require_objective()
-        self._require_integer_bounds()
+        self._require_bounds()
         self._add_products()
         return draft.finished()
 
@@ -282,8 +284,8 @@ class _Reader:
             and without_value
             and not (words[1] in columns and _NUMBER.fullmatch(words[2]))
         )
-        if not named and len(words) == 3 and not without_value and words[2] in columns:
-            self._refuse("a bound has no number")
+        if not named and len(words) == 3 and words[2] in columns:
+            self._refuse("a bound has no number or no vector; write both")
         rest = self._vector("BOUNDS", words[1:], named=named)
         if len(rest) != 2 and not (len(rest) == 1 and without_value):
             self._refuse("a bound is its kind, a vector, a column and a number")
@@ -299,11 +301,8 @@ class _Reader:
             draft.integer.add(column)
         if not draft.bound(column, lower=lower, upper=upper):
             self._refuse(f"the column {shown(name)} has two values for one bound; keep one")
-        if kind in ("UP", "UI") and value < 0.0 and not draft.given[column][0]:
-            self._refuse(
-                f"the column {shown(name)} has a negative upper bound and no lower bound before "
-                "it; programs read that differently. Write its MI or LO bound first"
-            )
+        if upper is not None and upper < 0.0:
+            self._negative[column] = self._line
 
     def _read_quadratic(self, words: list[str]) -> None:
         """A line of QUADOBJ or QSECTION: one triangle of Q."""
@@ -337,9 +336,16 @@ class _Reader:
                 "its name on the next"
             )
 
-    def _require_integer_bounds(self) -> None:
+    def _require_bounds(self) -> None:
         for name, column in self._draft.columns.items():
-            if column in self._draft.integer and not any(self._draft.given[column]):
+            given = self._draft.given[column]
+            if column in self._negative and not given[0]:
+                self._line = self._negative[column]
+                self._refuse(
+                    f"the column {shown(name)} has a negative upper bound and no lower bound; "
+                    "programs read that differently. Write its MI or LO bound too"
+                )
+            if column in self._draft.integer and not any(given):
                 raise BadData(
                     f"{self._name!r}: the integer column {shown(name)} has no bounds. Some "
                     "programs read it as 0 or 1, others without a limit. Write an UP or a PL "

@@ -82,10 +82,16 @@ def _money_scale(data: CompanyModel) -> float:
         values = np.abs(data.quadratic.value)
     if not len(values):
         return 1.0
-    exponent = math.frexp(float(np.median(values)))[1]
+    exponent = math.frexp(_median(values))[1]
     if data.quadratic is None and _USUAL_MONEY[0] <= exponent <= _USUAL_MONEY[1]:
         return 1.0
     return math.ldexp(1.0, _GOOD_MONEY - exponent)
+
+
+def _median(values: Floats) -> float:
+    """As `np.median`, which loads all of numpy's masked arrays for it."""
+    ordered, half = np.sort(values), len(values) // 2
+    return float(ordered[half] if len(values) % 2 else (ordered[half - 1] + ordered[half]) / 2.0)
 
 
 def _row_scale(data: CompanyModel) -> Floats:

@@ -4,7 +4,6 @@ A row has the name of its resource, unless the company says otherwise in a `RowM
 are the company's own: they appear only in errors on its own terminal.
 """
 
-import difflib
 import math
 import re
 import tomllib
@@ -170,6 +169,8 @@ def _near(name: str, own: list[str]) -> str:
     plain = {_letters(row): row for row in reversed(own)}
     if _letters(name) in plain:
         return plain[_letters(name)]
+    import difflib  # only an error needs it
+
     close = difflib.get_close_matches(_letters(name), plain, n=1, cutoff=_CLOSE)
     return plain[close[0]] if close else ""
 

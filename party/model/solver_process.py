@@ -18,8 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from party.model.ball_response import responder
-from party.model.best_response import USUAL, Answer, MipLimits, Responder
+from party.model.best_response import USUAL, Answer, MipLimits, Responder, responder
 from party.model.company_model import CompanyModel
 from protocol.agreement.model import Agreement
 from protocol.errors import BadData, NoSolver

@@ -7,6 +7,7 @@ import gc
 import os
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from party.driver import Driver
 from party.keys import Identity
@@ -20,11 +21,13 @@ from party.ui.console import View
 from protocol.agreement.model import Agreement
 from protocol.agreement.schema import WAIT_SECONDS
 from protocol.errors import BadMessage, Malformed, PeerError, SottoError, Unsealed
-from protocol.outcome.outcome import Outcome, outcome
 from protocol.runtime.admission import Admission
 from protocol.runtime.wait_times import WaitTimes
 from protocol.session.phases import Phase
 from protocol.wire.messages import NONCE_BYTES, Seal, Signed
+
+if TYPE_CHECKING:  # computed when a session is over
+    from protocol.outcome.outcome import Outcome
 
 _MEET_SECONDS = 0.1
 """How long the first Hello waits at most for connections to all others."""
@@ -44,7 +47,7 @@ class PartyLoop:
         gate: Gate,
         ledger: Ledger,
         view: View,
-        on_outcome: Callable[[Outcome], None],
+        on_outcome: Callable[["Outcome"], None],
         listen: str | None = None,
         wait: float = WAIT_SECONDS,
     ) -> None:
@@ -177,6 +180,8 @@ class PartyLoop:
         sealed = driver.finished is not None
         if driver.session.state.over and (sealed or isinstance(error, Unsealed | PeerError)):
             unsealed = () if sealed else driver.session.unsealed
+            from protocol.outcome.outcome import outcome
+
             try:
                 self._on_outcome(
                     outcome(self._agreement, self._ledger.transcript(), unsealed=unsealed)

@@ -13,7 +13,7 @@ from party.network.link import Link, port_of
 from protocol.agreement.address import address
 from protocol.agreement.model import Agreement
 from protocol.runtime.backlog_guard import BacklogLimit
-from protocol.runtime.presence import MARK, Away, unpacked
+from protocol.runtime.presence import MARK, Away, merged, unpacked
 from protocol.runtime.sockets import SUBSCRIPTION_BYTES
 
 
@@ -32,8 +32,8 @@ class RelayLink(Link):
             monitor.connect(address(transport.coordinator, offset))
         self._poller.register(self._in, zmq.POLLIN)
         self._names = tuple(m.name for m in agreement.members)
-        #: Who is not here, as the coordinator said last.
-        self._away: Away = {}
+        #: Who is not here, as the coordinator said last; None before it has said anything.
+        self._away: Away | None = None
         self._port = port_of(address(transport.coordinator))
         self._guard.start()
 
@@ -44,16 +44,14 @@ class RelayLink(Link):
             messages = self._drain(self._in) if ready else []
             told = [data for data in messages if data[:1] == MARK]
             if told:
-                self._away = unpacked(self._names, told[-1]) or {}
+                self._away = merged(self._away, unpacked(self._names, told[-1]))
                 messages = [data for data in messages if data[:1] != MARK]
             if messages or not told or time.monotonic() >= until:  # who is away is no message
                 return [Incoming("", data) for data in messages]
 
     def away(self) -> Away:
-        """As the coordinator says; it is not trusted with more. Unknown without connection."""
-        connected = all(monitor.connected for monitor in self._monitors)
-        own = self._identity.name
-        return {n: at for n, at in self._away.items() if n != own} if connected else {}
+        """As the coordinator said last; it is not trusted with more."""
+        return {n: at for n, at in (self._away or {}).items() if n != self._identity.name}
 
     def _backlog_limit(self, own_port: int, peer_port: int) -> BacklogLimit | None:  # noqa: ARG002
         return self._backlog if peer_port == self._port + 1 else BacklogLimit(SUBSCRIPTION_BYTES)

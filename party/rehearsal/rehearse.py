@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from party.model.ball_response import responder
-from party.model.best_response import USUAL, MipLimits
+from party.model.best_response import USUAL, MipLimits, responder
 from party.model.company_model import CompanyModel, dense
 from party.model_check import pace_for
 from party.rehearsal.in_process import Player, players, run
 from party.release.allocation import own_allocation
 from party.settlement.settle import plan_within, settle
+from protocol.agreement.currency import money_places
 from protocol.agreement.endowment import endowment
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import amounts, quantities
@@ -29,7 +29,6 @@ from protocol.planning.incentives import incentives
 from protocol.planning.synthetic_market import Companies, without_noise
 from protocol.privacy.calibration import Calibration
 from protocol.privacy.sensitivity import first_caps
-from protocol.report.format import money_places
 
 _NEGLIGIBLE = 1e-5
 
@@ -163,7 +162,7 @@ def _run(
         known: Outcome = outcome(agreement, members[row].ledger.transcript())
         seconds = members[row].gate.longest_seconds
         part = _own_part(known, members, row)
-    own = settle(companies[row], known, member, part, effort=limits)
+    own = settle(companies[row], known, member, part, mip_limits=limits)
     return SessionResult(
         rounds=known.rounds,
         utility=None if own.within_quota is None else own.within_quota.utility,

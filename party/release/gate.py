@@ -18,7 +18,6 @@ from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
 from protocol.errors import BadCommand, InternalError
 from protocol.numeric import Floats, Ticks
-from protocol.privacy.ball import ball, clip
 from protocol.privacy.calibration import Calibration
 from protocol.privacy.sensitivity import floor_ticks
 from protocol.rounds import RoundState
@@ -58,6 +57,8 @@ def within_ball(agreement: Agreement, row: int, demand: Floats) -> Ticks:
 
     What is not a number counts as the centre: the whole answer does.
     """
+    from protocol.privacy.ball import ball, clip
+
     public = ball(agreement)
     center: Ticks = public.center[row]
     if not np.isfinite(demand).all():

@@ -22,6 +22,7 @@ from protocol.planning.privacy_statement import (
     totals_tell,
 )
 from protocol.report.allocation import money_decimals, payment_counts
+from protocol.report.certificate import largest_cut
 from protocol.report.format import coins, counted, fixed, money, percent
 from protocol.report.html import Content, element, facts, lead, number, section, small, verdicts
 
@@ -159,7 +160,12 @@ def _certainty(outcome: Outcome, data: CompanyModel) -> Content:
     if data.integer is not None and outcome.certificate is not None:
         return (
             "Your figures are those of your plan. Your model has whole numbers, so what the "
-            "session proves is about the models without that condition, not about your gain."
+            "session proves is about mixtures of your plans, not about your gain."
+        )
+    if outcome.certificate is not None and outcome.inconsistencies:
+        return (
+            "Your own figures are exact. There is no promise that no company loses by joining, "
+            "because answers contradict each other; see below."
         )
     if outcome.certificate is not None and outcome.certificate.fits:
         # CERTIFICATE.md, Theorem 4.
@@ -170,6 +176,17 @@ def _certainty(outcome: Outcome, data: CompanyModel) -> Content:
                 "strong", number(coins(outcome.agreement, outcome.certificate.bound, most=True))
             ),
             " by joining, if all companies answered with best plans of their own.",
+        )
+    if outcome.certificate is not None and outcome.trade is not None:
+        # CERTIFICATE.md, Theorem 8 (c).
+        cut = percent(largest_cut(outcome.agreement, max(outcome.trade.excess)))
+        most = coins(outcome.agreement, outcome.certificate.bound, most=True)
+        return (
+            f"Your own figures are exact. Quotas were cut by up to {cut}, because averaged demands "
+            "do not fit. If all companies answered with best plans of their own, a company that "
+            f"also has a plan with nothing loses by joining at most {most}, and that percentage of "
+            "what all capacities are worth and of what it earns above that plan. A company that "
+            "needs all that it asked for may lack as much."
         )
     return (
         "Your own figures are exact. There is no promise that no company loses by joining, because "
@@ -185,12 +202,6 @@ def _no_promise(outcome: Outcome) -> str:
         )
     if outcome.agreement.privacy is not None:
         return "prices follow from numbers with noise"
-    if outcome.certificate is not None:
-        excess = max(outcome.trade.excess) if outcome.trade else 0.0
-        return (
-            f"quotas were cut by up to {percent(max(excess, 1e-12))}, and a company that needs all "
-            "that it asked for may lack as much"
-        )
     return "the price rule of this session gives no certificate"
 
 

@@ -22,8 +22,6 @@ from party.model.company_model import CompanyModel
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import amounts
 from protocol.errors import BadCommand, PeerError
-from protocol.outcome.outcome import Outcome, no_claims
-from protocol.outcome.outcome import outcome as compute_outcome
 from protocol.privacy.accountant import finite
 from protocol.runtime.files import replace_private
 from protocol.runtime.wait_times import WaitTimes
@@ -34,6 +32,7 @@ if TYPE_CHECKING:  # reports are made when a session is over: they would slow it
 
     from party.settlement.settle import Plan, Settlement
     from party.settlement.spending import Spending
+    from protocol.outcome.outcome import Outcome
 
 
 def ensure_dir(folder: Path) -> None:
@@ -47,7 +46,7 @@ def ensure_dir(folder: Path) -> None:
 
 
 def write_result(
-    outcome: Outcome,
+    outcome: "Outcome",
     member: str,
     data: CompanyModel,
     *,
@@ -69,7 +68,7 @@ def write_result(
 
 
 def write_report(
-    outcome: Outcome,
+    outcome: "Outcome",
     member: str,
     data: CompanyModel,
     *,
@@ -107,11 +106,13 @@ def _writing(folder: Path) -> Iterator[None]:
         ) from None
 
 
-def read_outcome(ledger: Ledger, agreement: Agreement, member: str) -> Outcome:
+def read_outcome(ledger: Ledger, agreement: Agreement, member: str) -> "Outcome":
     """Compute the outcome from a ledger, verified as an auditor would, with the missing seals."""
     transcript = ledger.transcript()
     sealed = {s.message.sender for s in ledger.witnessed() if isinstance(s.message, Seal)}
     names = [m.name for m in agreement.members if m.name not in {member, *sealed}]
+    from protocol.outcome.outcome import outcome as compute_outcome
+
     outcome = compute_outcome(
         agreement, transcript, unsealed=() if transcript.seals else tuple(names)
     )
@@ -135,7 +136,7 @@ def _spending(ledger: Ledger, agreement: bytes) -> "Spending":
     )
 
 
-def public_result(outcome: Outcome, member: str) -> dict[str, Any]:
+def public_result(outcome: "Outcome", member: str) -> dict[str, Any]:
     """The public part of `result.json`."""
     from protocol.report.terminal import outcome_figures
 
@@ -158,9 +159,10 @@ def public_result(outcome: Outcome, member: str) -> dict[str, Any]:
     }
 
 
-def claims_of(outcome: Outcome, member: str) -> list[dict[str, str]]:
+def claims_of(outcome: "Outcome", member: str) -> list[dict[str, str]]:
     """The claims that a member can make: who receives each, if the agreement says, and its file."""
     from protocol.clearing.claims import file_name
+    from protocol.outcome.outcome import no_claims
 
     agreement = outcome.agreement
     if no_claims(outcome):
@@ -176,7 +178,7 @@ def claims_of(outcome: Outcome, member: str) -> list[dict[str, str]]:
     ]
 
 
-def _public_quotas(outcome: Outcome, names: list[str]) -> dict[str, Any]:
+def _public_quotas(outcome: "Outcome", names: list[str]) -> dict[str, Any]:
     """Quota and payment of every member, where each release is public."""
     rows = dict(zip(names, outcome.quota, strict=True))
     return {
@@ -190,7 +192,7 @@ def _public_quotas(outcome: Outcome, names: list[str]) -> dict[str, Any]:
 
 
 def result(
-    outcome: Outcome,
+    outcome: "Outcome",
     member: str,
     settlement: "Settlement",
     spending: "Spending",
@@ -228,7 +230,7 @@ def _waiting(waits: WaitTimes) -> dict[str, Any]:
     }
 
 
-def _private(outcome: Outcome, row: int, settlement: "Settlement") -> dict[str, Any]:
+def _private(outcome: "Outcome", row: int, settlement: "Settlement") -> dict[str, Any]:
     within, alone = settlement.within_quota, settlement.alone
     wanted, extra = settlement.at_prices, settlement.extra_ticks
     return {

@@ -130,7 +130,7 @@ def settle(
     member: str,
     own: Allocation | None = None,
     *,
-    effort: MipLimits = USUAL,
+    mip_limits: MipLimits = USUAL,
 ) -> Settlement:
     """Compute the settlement; `own` is the member's allocation if only totals are public."""
     agreement, row = outcome.agreement, outcome.agreement.place(member)
@@ -141,12 +141,14 @@ def settle(
     plans, unsolved = list[Plan | None](), False
     for ticks in (quota, brought):
         try:
-            plans.append(plan_within(data, amounts(agreement, ticks, row), effort, floor, ceiling))
+            plans.append(
+                plan_within(data, amounts(agreement, ticks, row), mip_limits, floor, ceiling)
+            )
         except Unsolved:
             plans.append(None)
             unsolved |= ticks is quota
     within, alone = plans
-    answer = subproblem(data, agreement, member, effort).answer(outcome.prices)
+    answer = subproblem(data, agreement, member, mip_limits).answer(outcome.prices)
     return Settlement(
         quota_ticks=quota,
         endowment_ticks=brought,
@@ -157,7 +159,7 @@ def settle(
         prices=outcome.prices,
         extra_ticks=None
         if within or unsolved
-        else smallest_extra(data, agreement, row, quota, effort),
+        else smallest_extra(data, agreement, row, quota, mip_limits),
         unsolved=unsolved,
         floor=floor,
         quota_value=math.fsum(outcome.prices * amounts(agreement, quota, row)),
@@ -168,7 +170,7 @@ def settle(
 def plan_within(
     data: CompanyModel,
     limit: Floats,
-    effort: MipLimits = USUAL,
+    mip_limits: MipLimits = USUAL,
     floor: Floats | None = None,
     ceiling: Floats | None = None,
 ) -> Plan | None:
@@ -183,7 +185,7 @@ def plan_within(
     solves again with a lower limit. Only if there is no such plan, the uses are within the limit
     up to the solver's tolerance (`TOLERANCE`), or a billionth of the member's range: needing
     exactly the limit is no shortfall, and next to nothing is not less than nothing. With
-    integers it is the best plan found, as `effort` allows, and its integers are exact.
+    integers it is the best plan found, as `mip_limits` allows, and its integers are exact.
     """
     size = np.abs(limit) if floor is None else np.maximum(np.abs(limit), np.abs(floor))
     tolerance: Floats = TOLERANCE * np.maximum(1.0 / unit_scale(data, size), size / 100.0)
@@ -201,7 +203,7 @@ def plan_within(
             return _mixed(data, limit, tolerance, lowest, ceiling)
     allowed, margin = limit, _INTEGER_TOLERANCE / TOLERANCE * tolerance
     for _ in range(_ATTEMPTS):
-        first = _best(data, allowed, effort)
+        first = _best(data, allowed, mip_limits)
         if first is None:
             return None
         # With its integers fixed, what remains is a linear program.
@@ -254,21 +256,23 @@ def _continuous_plan_within(data: CompanyModel, limit: Floats, tolerance: Floats
     return nearly
 
 
-def _best(data: CompanyModel, limit: Floats, effort: MipLimits = USUAL) -> Plan | None:
+def _best(data: CompanyModel, limit: Floats, mip_limits: MipLimits = USUAL) -> Plan | None:
     """The best plan within a limit, up to the solver's tolerance."""
     try:
-        answer = Subproblem(data, limit, effort).answer(np.zeros(len(limit)))
+        answer = Subproblem(data, limit, mip_limits).answer(np.zeros(len(limit)))
     except Unsolved:
         raise
     except BadData:
         return None
     if answer is None:
-        raise Unsolved("the solver solves the model once, but not again")
+        raise Unsolved(
+            "the solver solves the model once, but not again; scale its coefficients closer to 1"
+        )
     return _plan(data, answer.plan)
 
 
 def smallest_extra(
-    data: CompanyModel, agreement: Agreement, row: int, own: Ticks, effort: MipLimits = USUAL
+    data: CompanyModel, agreement: Agreement, row: int, own: Ticks, mip_limits: MipLimits = USUAL
 ) -> Ticks | None:
     """The least that a member needs above its quota, within its share, in ticks rounded up.
 
@@ -282,7 +286,7 @@ def smallest_extra(
     lp.sense_ = highspy.ObjSense.kMinimize
     lp.offset_ = 0.0
     lp.col_cost_ = np.concatenate([np.zeros(n), 1.0 / (public.capacity * parts)])
-    solver = loaded(lp, limits=effort)
+    solver = loaded(lp, limits=mip_limits)
     solver.run()
     if not found(solver):
         return None

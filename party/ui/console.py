@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from protocol.agreement.model import Agreement
-from protocol.outcome.outcome import Outcome
-from protocol.rounds import RoundState, numbers, overrun
+from protocol.rounds import RoundState, excess_demand, numbers
 from protocol.runtime.backoff import Backoff
 from protocol.runtime.presence import REPORT_SECONDS, Away, absences, state_text
 from protocol.session.phases import Phase
@@ -20,6 +19,8 @@ from protocol.wire.messages import Signed
 
 if TYPE_CHECKING:  # a report is made when the session is over
     from xml.etree.ElementTree import Element
+
+    from protocol.outcome.outcome import Outcome
 
 MOST_DROPPED_EVENTS = 100
 """Dropped messages that are logged one by one. After that, unknown senders cannot fill a disk."""
@@ -61,7 +62,7 @@ class View:
     def dropped(self, why: str) -> None:
         """A message was not of this session."""
 
-    def outcome(self, outcome: Outcome) -> None:
+    def outcome(self, outcome: "Outcome") -> None:
         """All rounds are closed."""
 
     def report(self, contents: "list[Element]") -> None:
@@ -99,7 +100,7 @@ class JsonView(View):
             "round",
             round=state.round,
             prices=state.prices.current.tolist(),
-            overrun=overrun(self._agreement, numbers(releases)).tolist(),
+            excess_demand=excess_demand(self._agreement, numbers(releases)).tolist(),
             certificate=_certified(state),
         )
 
@@ -178,11 +179,11 @@ class ProgressView(View):
         if now < self._shown_at + interval and not state.over:
             return
         self._shown_at = now
-        text = _position(self._agreement, state, releases)
+        texts = _position(self._agreement, state, releases)
         if self._bar is None:
-            self._print(f"{_counted(self._agreement, state.round)}: {text}")
+            self._print(f"{self._agreement.counted(state.round)}: {'; '.join(texts)}")
         else:
-            self._bar.show(text)
+            self._bar.show(*texts)
 
     def warn(self, text: str) -> None:
         self._print(f"warning: {text}")
@@ -209,30 +210,33 @@ def _certified(state: RoundState) -> dict[str, Any] | None:
     return None if found is None else {"money": found.bound, "fits": found.fits}
 
 
-def _counted(agreement: Agreement, closed: int) -> str:
-    """The round that was closed last, and how many there are, or may be if it ends by itself."""
-    most = "at most " if agreement.pricing.step == "center" else ""
-    return f"round {closed} of {most}{agreement.rounds}"
+def _position(agreement: Agreement, state: RoundState, releases: tuple[Signed, ...]) -> list[str]:
+    """How far the session is from its end: in money where that is proved, else by its totals.
 
-
-def _position(agreement: Agreement, state: RoundState, releases: tuple[Signed, ...]) -> str:
-    """How far the session is from its end: in money where that is proved, else by its totals."""
+    The next prices follow, unless this was the last round: those of the outcome differ from them.
+    """
     from protocol.report.progress import distance_text
 
     text = distance_text(agreement, state)
     if not text and state.over:
         text = "all rounds are closed"
     elif not text:
-        distance = max(map(abs, overrun(agreement, numbers(releases)).tolist()))
+        distance = max(map(abs, excess_demand(agreement, numbers(releases)).tolist()))
         total = "total" if agreement.privacy is None else "noisy total"
         text = f"{total} {distance:.0%} off the capacity"
         text += ", nothing is certified yet" if agreement.pricing.step == "center" else ""
     prices = " ".join(f"{p:.4g}" for p in state.prices.current[:6])
-    return f"{text}; {'prices' if state.over else 'next prices'} {prices}"
+    return [text] if state.over else [text, f"next prices {prices}"]
 
 
 class _ProgressBar:
-    """The rounds of a session on a terminal. The bar is as long as the part that is done."""
+    """The rounds of a session on a terminal. The bar is as long as the part that is done.
+
+    Each update is one line of any terminal with at least 40 columns.
+    """
+
+    #: Columns of the bar, at least and at most.
+    BAR = (8, 40)
 
     def __init__(self, agreement: Agreement) -> None:
         from rich.console import Console  # only a terminal needs it, and it takes time to load
@@ -241,11 +245,11 @@ class _ProgressBar:
         from protocol.report.progress import SessionPath
 
         self.console = Console(stderr=True)
+        self._bar = BarColumn(self.BAR[0])
         self.progress = Progress(
             TextColumn("{task.description}"),
-            BarColumn(),
+            self._bar,
             TextColumn("{task.percentage:.0f} %"),
-            TextColumn("{task.fields[left]}"),
             TextColumn("{task.fields[text]}"),
             console=self.console,
             transient=True,
@@ -255,7 +259,7 @@ class _ProgressBar:
         #: When the first round of this process closed, and how many were closed since.
         self._first_at, self._since_first = 0.0, -1
         self._closed = 0
-        self._task = self.progress.add_task("rounds", total=1.0, left="", text="")
+        self._task = self.progress.add_task("rounds", total=1.0, text="")
 
     def add(self, state: RoundState, now: float) -> None:
         """A round is closed."""
@@ -266,14 +270,19 @@ class _ProgressBar:
             self._first_at = now
         self._seconds = (now - self._first_at) / max(1, self._since_first) * self._path.rounds_left
 
-    def show(self, text: str) -> None:
-        self.progress.update(
-            self._task,
-            completed=self._path.done,
-            description=_counted(self._agreement, self._closed),
-            left=_left(self._seconds) if self._path.rounds_left and self._since_first else "",
-            text=text,
-        )
+    def show(self, position: str, *others: str) -> None:
+        """Show what fits: where the session is, how long it takes, and other texts."""
+        left = _left(self._seconds) if self._path.rounds_left and self._since_first else ""
+        counted = self._agreement.counted(self._closed)
+        room = self.console.width - len("  100 % ") - self.BAR[0]
+        if room < len(f"{counted}{position}; {left}"):
+            counted = f"round {self._closed}"
+        shown, room = "", room - len(counted)
+        for text in filter(None, (position, left, *others)):
+            longer = f"{shown}; {text}" if shown else text
+            shown = longer if len(longer) <= room else shown
+        self._bar.bar_width = min(self.BAR[1], self.BAR[0] + room - len(shown))
+        self.progress.update(self._task, completed=self._path.done, description=counted, text=shown)
 
 
 def _left(seconds: float) -> str:

@@ -20,7 +20,7 @@ from protocol.errors import BadKey, SottoError
 from protocol.outcome.outcome import Outcome
 from protocol.report.live import Live
 from protocol.report.public import public_parts
-from protocol.rounds import RoundState, numbers, overrun
+from protocol.rounds import RoundState, excess_demand, numbers
 from protocol.runtime.cli import Interrupted
 from protocol.runtime.files import read_private, write_private
 from protocol.runtime.page_server import PageServer
@@ -85,7 +85,7 @@ class PageView(View):
         self._view.round(state, releases)
         self._waiting = None
         self._live.presence(self._names, {})
-        self._live.closed(state.round, overrun(self._agreement, numbers(releases)), state)
+        self._live.closed(state.round, excess_demand(self._agreement, numbers(releases)), state)
 
     def warn(self, text: str) -> None:
         self._view.warn(text)

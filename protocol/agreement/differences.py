@@ -73,11 +73,12 @@ def _terms(agreement: Agreement) -> Iterator[tuple[Path, Any]]:
     names = [resource.name for resource in agreement.resources]
     for name, value in _fields(agreement):
         if name == "pricing":
-            yield from (
-                (("prices", *path), term)
-                for field, part in _fields(value)
-                for path, term in _spread(field, part, names, when=field == "start")
-            )
+            for field, part in _fields(value):
+                start = field == "start"
+                # Zeros are no prices to the rule center: it begins as the worths suggest.
+                stated = () if start and value.step == "center" and not any(part) else part
+                for path, term in _spread(field, stated, names, when=start):
+                    yield ("prices", *path), term
         elif name in ("privacy", "transport"):
             yield from (((name, field), part) for field, part in _fields(value))
         elif name not in ("resources", "members"):

@@ -7,7 +7,7 @@ private and nothing secret may ever be in it, and nothing here loads numpy.
 import hashlib
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -56,6 +56,15 @@ class Resource:
     def measure(self) -> float:
         """The positive amount that shares, floors and worth are fractions of."""
         return self.capacity if self.span is None else self.span
+
+    def with_capacity(self, capacity: float) -> "Resource":
+        """This resource with another capacity. Its worth follows: a unit is worth the same."""
+        if capacity == self.capacity:
+            return self
+        worth = self.worth
+        if worth is not None and self.span is None:
+            worth *= capacity / self.capacity
+        return replace(self, capacity=capacity, worth=worth)
 
 
 @dataclass(frozen=True)
@@ -178,6 +187,11 @@ class Agreement:
         With noise they do not: a member could count its demand as noise.
         """
         return self.masked and self.mode == "exact"
+
+    def counted(self, closed: int) -> str:
+        """The round that was closed last, of how many, or of how many at most, in words."""
+        most = "at most " if self.pricing.step == "center" else ""
+        return f"round {closed} of {most}{self.rounds}"
 
     @property
     def ticks(self) -> int:

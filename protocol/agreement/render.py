@@ -29,8 +29,9 @@ COMMENTS = {
     "alpha": "sum of all caps of a resource, in capacities",
     "share_objective": "members also release their objective, with noise",
     "objective_limit": "largest objective that a member can release",
-    "start": "prices of the first round: zero (all is free), worth (a capacity costs what "
-    "it is worth), or a table with a price for each resource",
+    "start": "prices of the first round: zero (all is free; with the rule center: as the "
+    "worths suggest), worth (a capacity costs what it is worth), or a table with a price for each "
+    "resource",
     "step": "price rule: center without noise, ball or worth with it; or one of the paper's",
     "step_size": "how far prices move in a round",
     "momentum": "fraction of the last price change that is added to the next",
@@ -48,7 +49,7 @@ COMMENTS = {
     "worth": "public estimate of this capacity's total value",
     "spare": "fraction of the capacity that can be had in addition if need be",
     "span": "amount that shares, floors and endowments are fractions of",
-    "operator": "who runs it; claims to quotas are sealed to this key",
+    "operator": "who runs it; claims to quotas are encrypted for this key",
     "overrun_price": "what a unit above the quota costs",
     "opposite": "at least -capacity of this other resource must be used",
     "share": "largest fraction of each capacity that this member may claim",

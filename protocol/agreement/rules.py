@@ -19,6 +19,7 @@ def require_consistent(agreement: Agreement) -> None:
     """Refuse an agreement whose fields contradict each other."""
     require_distinct_names("member", [m.name for m in agreement.members])
     _require_distinct_keys(agreement)
+    _require_no_resource_named_payment(agreement)
     _require_matching_opposites(agreement.resources)
     _require_worth_for_step(agreement)
     _require_ball_terms(agreement)
@@ -62,6 +63,16 @@ def _require_distinct_keys(agreement: Agreement) -> None:
     members = agreement.members
     _require_unique("member signing_key", [m.signing_key.hex() for m in members if m.signing_key])
     _require_unique("member transport_key", [m.transport_key for m in members if m.transport_key])
+
+
+def _require_no_resource_named_payment(agreement: Agreement) -> None:
+    """Refuse a resource whose claims would be taken for claims to payments."""
+    for resource in agreement.resources if agreement.masked else ():
+        if resource.name.lower() == "payment":
+            raise BadAgreement(
+                f"resource {resource.name!r} has the name of the claims to payments; choose "
+                "another name"
+            )
 
 
 def _require_matching_opposites(resources: tuple[Resource, ...]) -> None:

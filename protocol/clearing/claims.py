@@ -15,9 +15,8 @@ from nacl.bindings import (
     crypto_box_seal,
     crypto_box_seal_open,
     crypto_scalarmult_base,
-    crypto_sign_open,
 )
-from nacl.exceptions import BadSignatureError, CryptoError
+from nacl.exceptions import CryptoError
 from nacl.exceptions import ValueError as NaClValueError
 
 from protocol.agreement.model import Agreement
@@ -25,18 +24,19 @@ from protocol.agreement.quantities import quantities
 from protocol.clearing.statements import limits
 from protocol.commitment.group import ORDER, commit, scalar_bytes
 from protocol.commitment.layout import PAYMENT_OFFSET, grain_ticks, widths
-from protocol.errors import BadClaim
+from protocol.errors import BadClaim, BadMessage
 from protocol.outcome.outcome import Outcome, no_claims
+from protocol.wire.signatures import verify
 
 CONTEXT = b"sotto claim 1\n"
-SEALED = b"sotto sealed claim 1\n"
+ENCRYPTED = b"sotto sealed claim 1\n"
 NO_RECIPIENT = bytes(32)
 
 _BODY = struct.Struct(">32s32sII32sQ32s")
 _SIGNATURE_BYTES = 64
 CLAIM_BYTES = len(CONTEXT) + _BODY.size + _SIGNATURE_BYTES
-SEALED_BYTES = len(SEALED) + CLAIM_BYTES + 48
-"""A sealed box adds 48 bytes."""
+MOST_BYTES = len(ENCRYPTED) + CLAIM_BYTES + 48
+"""The longest file of a claim: encryption adds 48 bytes."""
 
 Sign = Callable[[bytes], bytes]
 
@@ -89,24 +89,24 @@ def file_name(agreement: Agreement, member: str, resource: str | None) -> str:
 
 
 def packed(claim: Claim, sign: Sign) -> bytes:
-    """The file of a claim: sealed to its recipient, if there is one."""
+    """The file of a claim: encrypted for its recipient, if there is one."""
     data = claim.text + sign(claim.text)
     if claim.recipient == NO_RECIPIENT:
         return data
-    return SEALED + bytes(crypto_box_seal(data, claim.recipient))
+    return ENCRYPTED + bytes(crypto_box_seal(data, claim.recipient))
 
 
-def unsealed(data: bytes, secret: bytes | None) -> bytes:
+def decrypted(data: bytes, secret: bytes | None) -> bytes:
     """The claim in a file. `secret` is the secret key of the recipient, if it has one."""
-    if not data.startswith(SEALED):
+    if not data.startswith(ENCRYPTED):
         return data
     if secret is None:
-        raise BadClaim("it is sealed to a recipient; name the recipient's key file with --key")
+        raise BadClaim("it is encrypted for a recipient; name the recipient's key file with --key")
     public = crypto_scalarmult_base(secret)
     try:
-        return bytes(crypto_box_seal_open(data[len(SEALED) :], public, secret))
+        return bytes(crypto_box_seal_open(data[len(ENCRYPTED) :], public, secret))
     except (CryptoError, NaClValueError):
-        raise BadClaim("it is sealed to another recipient, or damaged") from None
+        raise BadClaim("it is encrypted for another recipient, or damaged") from None
 
 
 def verified(outcome: Outcome, data: bytes) -> Claim:
@@ -133,8 +133,8 @@ def verified(outcome: Outcome, data: bytes) -> Claim:
         raise BadClaim("it names a member or a resource that the agreement does not have")
     name = agreement.members[claim.place].name
     try:
-        crypto_sign_open(data[end:] + data[:end], agreement.members[claim.place].signing_key)
-    except (BadSignatureError, NaClValueError):
+        verify(data[end:] + data[:end], agreement.members[claim.place].signing_key)
+    except BadMessage:
         raise BadClaim(f"{name!r} did not sign it") from None
     if claim.recipient != recipient_of(agreement, claim.index):
         raise BadClaim(f"the claim of {name!r} is for another recipient")

@@ -1,4 +1,4 @@
-"""Adds up claims: payments in cents that add up to zero, transfers, and who may use how much.
+"""Adds up claims: payments in coins that add up to zero, transfers, and who may use how much.
 
 Where single releases are public, all of it follows from the transcript, without claims. With
 noise and totals, claims are what members state, and the sums of them are checked too.
@@ -11,7 +11,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from protocol.agreement.quantities import amounts
+from protocol.agreement.currency import money_places
+from protocol.agreement.quantities import amounts, quantities
 from protocol.clearing.claims import Claim, payment_grains, quota_ticks
 from protocol.clearing.statements import Sum, money_grain, payment_sum, quota_sum
 from protocol.errors import InternalError
@@ -19,17 +20,20 @@ from protocol.numeric import round_to_sum
 from protocol.outcome.outcome import Outcome
 from protocol.outcome.payments import with_levy
 
-CENTS = 100
-"""Smallest amounts of money in one unit of the currency."""
+PLACES = 2
+"""Decimals of amounts in a currency that people do not pay in, or more."""
+
+COINS_OF_WORTH = 10**6
+"""Then all capacities together are worth at least this many coins, so that no payment vanishes."""
 
 
 @dataclass(frozen=True)
 class Transfer:
-    """One payment between two members, in cents."""
+    """One payment between two members, in coins."""
 
     payer: str
     payee: str
-    cents: int
+    coins: int
 
 
 @dataclass(frozen=True)
@@ -39,20 +43,25 @@ class Clearing:
     outcome: Outcome
     #: By resource, then by member: what it may use, in units. Only what is known.
     quotas: dict[str, dict[str, float]]
-    #: By member: what it pays, in cents, negative if it is paid. Zero together, or not all known.
+    #: By member: what it pays, in coins, negative if it is paid. Zero together, or not all known.
     payments: dict[str, int]
     #: Members whose claim is missing, by resource; under "" those whose payment is.
     missing: dict[str, tuple[str, ...]]
     #: Why single files do not count, by file.
     refused: dict[str, str] = field(default_factory=dict)
-    #: With noise, by member: the payment that it states, before the levy, in cents.
+    #: With noise, by member: the payment that it states, before the levy, in coins.
     stated: dict[str, int] = field(default_factory=dict)
     #: With noise: what members state together, of each resource and of the payments.
     sums: tuple[Sum, ...] = ()
 
     @property
+    def places(self) -> int:
+        """The decimals of a coin."""
+        return coin_places(self.outcome)
+
+    @property
     def levy(self) -> int:
-        """With noise: what all pay in addition to what they state, in cents; below 0, less."""
+        """With noise: what all pay in addition to what they state, in coins; below 0, less."""
         return -sum(self.stated.values()) if self.balanced else 0
 
     @property
@@ -69,6 +78,26 @@ class Clearing:
         return netted(self.payments) if self.balanced else ()
 
 
+def coin_places(outcome: Outcome) -> int:
+    """The decimals of the smallest coin: two for EUR, none for JPY.
+
+    Without a currency that people pay in, such as kEUR, a coin is small beside what all is worth.
+    """
+    places = money_places(outcome.agreement.currency)
+    if places is not None:
+        return places
+    money = outcome.prices * quantities(outcome.agreement).capacity
+    worth, places = sum(abs(Fraction(y)) for y in money.tolist()), PLACES
+    while 0 < worth * 10**places < COINS_OF_WORTH:
+        places += 1
+    return places
+
+
+def _coins(outcome: Outcome) -> int:
+    """How many coins one unit of the currency is."""
+    return int(10 ** coin_places(outcome))
+
+
 def from_transcript(outcome: Outcome) -> Clearing:
     """Everything, where single releases are public."""
     agreement = outcome.agreement
@@ -78,7 +107,7 @@ def from_transcript(outcome: Outcome) -> Clearing:
         resource.name: {name: row[j] for name, row in zip(names, rows, strict=True)}
         for j, resource in enumerate(agreement.resources)
     }
-    exact = [Fraction(payment) * CENTS for payment in outcome.payments.tolist()]
+    exact = [Fraction(payment) * _coins(outcome) for payment in outcome.payments.tolist()]
     payments = dict(zip(names, round_to_sum(exact), strict=True))
     return Clearing(outcome, quotas, payments, {})
 
@@ -113,10 +142,10 @@ def from_claims(outcome: Outcome, claims: Sequence[Claim], refused: dict[str, st
     return Clearing(
         outcome,
         quotas,
-        payments=dict(zip(payers, _in_cents(outcome, due), strict=True)),
+        payments=dict(zip(payers, _in_coins(outcome, due), strict=True)),
         missing={what: absent for what, absent in missing.items() if absent},
         refused=refused,
-        stated=dict(zip(payers, (round(d * CENTS) for d in due), strict=True)) if noisy else {},
+        stated=dict(zip(payers, _rounded(outcome, due), strict=True)) if noisy else {},
         sums=tuple(sums) if noisy else (),
     )
 
@@ -127,15 +156,19 @@ def _amount(outcome: Outcome, claim: Claim) -> float:
     return float(amounts(outcome.agreement, ticks, claim.place)[claim.index])
 
 
-def _in_cents(outcome: Outcome, due: list[Fraction]) -> list[int]:
-    """Payments in cents. If all are known, the levy makes them add up to zero exactly.
+def _rounded(outcome: Outcome, due: list[Fraction]) -> list[int]:
+    return [round(amount * _coins(outcome)) for amount in due]
+
+
+def _in_coins(outcome: Outcome, due: list[Fraction]) -> list[int]:
+    """Payments in coins. If all are known, the levy makes them add up to zero exactly.
 
     Without noise the levy is only what rounding left.
     """
     if len(due) < len(outcome.agreement.members):
-        return [round(amount * CENTS) for amount in due]
+        return _rounded(outcome, due)
     levied = with_levy(outcome.agreement, outcome.prices, due)
-    return round_to_sum([amount * CENTS for amount in levied])
+    return round_to_sum([amount * _coins(outcome) for amount in levied])
 
 
 def netted(payments: dict[str, int]) -> tuple[Transfer, ...]:
@@ -143,8 +176,8 @@ def netted(payments: dict[str, int]) -> tuple[Transfer, ...]:
     payers = sorted(((n, c) for n, c in payments.items() if c > 0), key=lambda e: (-e[1], e[0]))
     payees = sorted(((n, -c) for n, c in payments.items() if c < 0), key=lambda e: (-e[1], e[0]))
     transfers, at, left = [], 0, payees[0][1] if payees else 0
-    for payer, cents in payers:
-        due = cents
+    for payer, coins in payers:
+        due = coins
         while due:
             part = min(due, left)
             transfers.append(Transfer(payer, payees[at][0], part))

@@ -6,10 +6,12 @@ where the figures of use come from.
 
 import csv
 import math
+import re
 from dataclasses import dataclass
 from fractions import Fraction
 
-from protocol.clearing.settle import CENTS, Clearing
+from protocol.agreement.quantities import quantities
+from protocol.clearing.settle import Clearing
 from protocol.commitment.layout import grain_ticks
 from protocol.errors import BadCommand
 from protocol.outcome.outcome import Outcome
@@ -18,6 +20,7 @@ OVERRUN_FACTOR = 2.0
 """A unit above the quota costs this many times the clearing price, unless the agreement says."""
 
 _COLUMNS = ["member", "resource", "amount"]
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")  # Python reads 1_0 as 10
 
 
 @dataclass(frozen=True)
@@ -30,8 +33,8 @@ class Use:
     allowed: float
     #: What is above the quota by more than one grain, in units.
     above: float
-    #: What that costs, in cents.
-    cents: int
+    #: What that costs, in coins.
+    coins: int
 
 
 def read_use(outcome: Outcome, text: str) -> dict[tuple[str, str], float]:
@@ -59,11 +62,9 @@ def read_use(outcome: Outcome, text: str) -> dict[tuple[str, str], float]:
             raise BadCommand(f"--used, line {number}: {cells[0]!r} is not a member")
         if cells[1] not in resources:
             raise BadCommand(f"--used, line {number}: {cells[1]!r} is not a resource")
-        try:
-            amount = float(cells[2])
-        except ValueError:
-            raise BadCommand(f"--used, line {number}: {cells[2]!r} is not a number") from None
-        key = cells[0], cells[1]
+        if not _NUMBER.fullmatch(cells[2]):
+            raise BadCommand(f"--used, line {number}: {cells[2]!r} is not a number")
+        amount, key = float(cells[2]), (cells[0], cells[1])
         used[key] = used.get(key, 0.0) + amount
         if not math.isfinite(used[key]) or (amount < 0.0 and not outcome.agreement.banded):
             raise BadCommand(f"--used, line {number}: an amount must be 0 or more, and finite")
@@ -79,22 +80,26 @@ def overrun_price(outcome: Outcome, index: int) -> float:
 
 
 def compare(clearing: Clearing, used: dict[tuple[str, str], float]) -> list[Use]:
-    """Each figure of use beside its quota. A member without a claim may use nothing.
+    """Each figure of use beside its quota. A member without a claim may use its floor, or nothing.
 
-    One grain above a quota counts as rounding: claims are rounded down by up to that.
+    A member without a figure used nothing, of resources that have figures. It is listed if that is
+    above its quota: it was to bring something. One grain above a quota counts as rounding: claims
+    are rounded down by up to that.
     """
     outcome = clearing.outcome
-    grain = grain_ticks(outcome.agreement) / outcome.agreement.ticks
+    agreement, floors = outcome.agreement, quantities(outcome.agreement).floor
+    grain = grain_ticks(agreement) / agreement.ticks
+    measured = {resource for _, resource in used}
     rows = []
-    for j, resource in enumerate(outcome.agreement.resources):
-        for member in outcome.agreement.members:
-            amount = used.get((member.name, resource.name))
-            if amount is None:
-                continue
-            allowed = clearing.quotas.get(resource.name, {}).get(member.name, 0.0)
+    for j, resource in enumerate(agreement.resources):
+        quotas = clearing.quotas.get(resource.name, {})
+        for k, member in enumerate(agreement.members if resource.name in measured else ()):
+            amount = used.get((member.name, resource.name), 0.0)
+            allowed = quotas.get(member.name, float(floors[k, j]))
             above = amount - allowed
-            if above <= outcome.agreement.above_floors(j) * grain:
+            if above <= agreement.above_floors(j) * grain:
                 above = 0.0
-            cost = Fraction(above) * Fraction(overrun_price(outcome, j)) * CENTS
-            rows.append(Use(member.name, resource.name, amount, allowed, above, round(cost)))
+            if above or (member.name, resource.name) in used:
+                cost = Fraction(above) * Fraction(overrun_price(outcome, j)) * 10**clearing.places
+                rows.append(Use(member.name, resource.name, amount, allowed, above, round(cost)))
     return rows

@@ -78,7 +78,7 @@ def commit(value: int, blinding: int) -> bytes:
     """The Pedersen commitment to a value: value·H + blinding·B.
 
     Guarantee: with a uniform blinding the point is uniform, whatever the value is (hiding, without
-    any assumption). Two openings of one point give the logarithm of H, so nobody can find a
+    any assumption). Two openings of one point give the logarithm of H, so no one can find a
     second one if discrete logarithms are hard (binding).
     """
     return add(multiply(value, VALUE_BASE), blind(blinding))
@@ -86,7 +86,7 @@ def commit(value: int, blinding: int) -> bytes:
 
 @lru_cache(maxsize=1)
 def proof_bases(count: int) -> tuple[bytes, ...]:
-    """Points whose logarithms to each other and to both bases nobody knows, one for each bit."""
+    """Points whose logarithms to each other and to both bases no one knows, one for each bit."""
     labels = (b"sotto proof base 1\n" + index.to_bytes(4, "big") for index in range(count))
     seeds = (hashlib.sha256(label).digest() for label in labels)
     return tuple(bytes(crypto_core_ed25519_from_uniform(seed)) for seed in seeds)

@@ -8,7 +8,7 @@ members approved.
 from collections.abc import Mapping
 from dataclasses import replace
 
-from protocol.agreement.model import Agreement, Pricing, Resource
+from protocol.agreement.model import Agreement, Pricing
 from protocol.outcome.outcome import Outcome
 from protocol.pricing.rule import rounds_to_carry
 
@@ -37,7 +37,7 @@ def next_agreement(
     """
     old = last if isinstance(last, Agreement) else last.agreement
     resources = tuple(
-        _with_capacity(resource, capacities.get(resource.name, resource.capacity))
+        resource.with_capacity(capacities.get(resource.name, resource.capacity))
         for resource in old.resources
     )
     same = resources == old.resources
@@ -46,12 +46,3 @@ def next_agreement(
     else:
         pricing = next_prices(last, carries=same)
     return replace(old, session=session, resources=resources, pricing=pricing)
-
-
-def _with_capacity(resource: Resource, capacity: float) -> Resource:
-    if capacity == resource.capacity:
-        return resource
-    worth = resource.worth
-    if worth is not None and resource.span is None:
-        worth *= capacity / resource.capacity
-    return replace(resource, capacity=capacity, worth=worth)

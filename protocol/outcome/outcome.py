@@ -30,7 +30,7 @@ from protocol.outcome.margin import QuotaMargin, quota_margin
 from protocol.outcome.replay import round_states
 from protocol.outcome.trade import Trade, trade
 from protocol.pricing.center import Certificate
-from protocol.rounds import RoundState, numbers, overrun
+from protocol.rounds import RoundState, excess_demand, numbers
 from protocol.wire.transcript import Transcript
 
 
@@ -131,9 +131,9 @@ class Outcome:
         return totals
 
     @cached_property
-    def overrun(self) -> Floats:
+    def excess_demand(self) -> Floats:
         """Rounds by resources: how far the total was above the capacity, as a fraction of it."""
-        return overrun(self.agreement, self.released)
+        return excess_demand(self.agreement, self.released)
 
     @cached_property
     def average(self) -> tuple[Floats, Floats]:

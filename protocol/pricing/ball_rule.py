@@ -50,6 +50,7 @@ class BallRule:
         self._ball: Ball = ball(agreement)
         worth = quantities(agreement).worth
         self._worth = np.zeros(len(agreement.resources)) if worth is None else worth
+        #: By how much the total answers log prices, as expected, and which resources are traded.
         self._response = RESPONSE * self._ball.reach
         self._traded = self._response > 0.0
 

@@ -127,11 +127,13 @@ class CenterRule:
         """
         self._members, self._ticks, self._reserve = members, ticks, reserve_ticks
         self._most_cuts = 4 * resources + 16
+        #: What no price reaches, and what none exceeds while the scale is searched.
         self._limit: Floats = np.full(resources, _LIMIT) if limit is None else limit
         self._ceiling: Floats = self._limit / _FACTOR
         guess: Floats = np.zeros(resources) if worth is None else np.maximum(worth, 0.0)
         asked: Floats = guess if start is None else np.maximum(start, 0.0)
         highest = float(np.max(np.maximum(guess, asked)))
+        #: Whether a worth or a first price tells the scale; if none does, it begins at 1.
         self._known = highest > 0.0
         self._highest = highest if self._known else 1.0
         unit = np.where(guess > 0.0, guess, self._highest)

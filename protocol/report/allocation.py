@@ -11,6 +11,7 @@ from xml.etree.ElementTree import Element
 
 import numpy as np
 
+from protocol.agreement.currency import money_places
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
 from protocol.numeric import apportion, round_to_sum
@@ -26,7 +27,6 @@ from protocol.report.format import (
     fixed_percent,
     in_currency,
     left_out,
-    money_places,
     titled,
 )
 from protocol.report.html import Content, bar, grid, number, section, small, table

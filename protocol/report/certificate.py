@@ -38,12 +38,13 @@ def certified(
         fraction = f" ({write(100.0 * certificate['part'])} % of what all capacities are worth)"
     if not certificate["fits"]:
         # CERTIFICATE.md, Theorem 8 (b).
+        cut = percent(largest_cut(agreement, certificate["excess"]))
         return (
-            f"Averaged over the rounds, the companies asked for up to {_excess(certificate)} more "
+            f"Averaged over the rounds, the companies asked for up to {cut} more "
             "than there is, and the quotas were cut by that. Before the cut, any other plan would "
             f"earn at most {amount} more{fraction}. A company that also has a plan with nothing "
-            "loses at most the same percentage of what it earns by the cut. About other companies "
-            "nothing is proved after the cut."
+            "loses by the cut at most the same percentage of what it earns above that plan. About "
+            "other companies nothing is proved after the cut."
         )
     return f"Any other plan for all companies together would earn at most {amount} more{fraction}."
 
@@ -55,9 +56,9 @@ MIXTURES = (
 """What a certificate is about if some models have integers, which is not public."""
 
 
-def _excess(certificate: Mapping[str, Any]) -> str:
-    excess: float = certificate["excess"]
-    return percent(max(excess, 1e-12))  # below, demand exceeds a capacity by rounding alone
+def largest_cut(agreement: Agreement, excess: float) -> float:
+    """δ of CERTIFICATE.md §8: the excess, and half a tick of each member for rounding."""
+    return excess + len(agreement.members) / (2.0 * agreement.ticks)
 
 
 def _why_not(agreement: Agreement) -> str:

@@ -98,7 +98,7 @@ def round_numbers(low: float, high: float) -> list[float]:
 
 def round_sections(outcome: Outcome) -> list[Element]:
     """How prices and total demand moved from round to round."""
-    agreement, rounds = outcome.agreement, len(outcome.overrun)
+    agreement, rounds = outcome.agreement, len(outcome.excess_demand)
     if not rounds:
         return [section("The rounds", "No round is closed yet.")]
     shown = range(min(len(agreement.resources), CHARTS))
@@ -132,7 +132,7 @@ def _price_chart(outcome: Outcome, j: int) -> Element:
 
 
 def _demand_chart(outcome: Outcome, j: int, window: int) -> Element:
-    values = 100.0 * outcome.overrun[:, j]
+    values = 100.0 * outcome.excess_demand[:, j]
     lines = [Line(values.tolist())]
     if window > 1:
         lines = [Line(values.tolist(), "raw"), Line(trailing_mean(values, window).tolist())]
@@ -143,12 +143,12 @@ def _demand_chart(outcome: Outcome, j: int, window: int) -> Element:
 def _average_note(outcome: Outcome, j: int) -> str:
     """How far demand was from the capacity, averaged over the rounds that the quotas use."""
     if outcome.certificate is not None:
-        return f"average used for the quotas: {percent(_weighted_overrun(outcome, j), signed=True)}"
+        return f"average used for the quotas: {percent(_weighted_excess(outcome, j), signed=True)}"
     count = outcome.averaged_rounds
     if not count:
         return "no average yet"
     if outcome.agreement.ball:
-        note = f"average used for the quotas: {percent(_weighted_overrun(outcome, j), signed=True)}"
+        note = f"average used for the quotas: {percent(_weighted_excess(outcome, j), signed=True)}"
         left = float(noise_left(outcome.agreement, count)[j])
         return f"{note}, noise ±{percent(left)}" if left else note
     mean, noise = outcome.average
@@ -158,11 +158,11 @@ def _average_note(outcome: Outcome, j: int) -> str:
     return f"{note}, noise ±{percent(spread)}" if spread else note
 
 
-def _weighted_overrun(outcome: Outcome, j: int) -> float:
+def _weighted_excess(outcome: Outcome, j: int) -> float:
     """Average demand above the capacity, as a fraction of it, with the weights of the quotas."""
     total = sum(outcome.weights)
-    pairs = zip(outcome.weights, outcome.overrun[:, j].tolist(), strict=False)
-    return math.fsum(weight / total * overrun for weight, overrun in pairs)
+    pairs = zip(outcome.weights, outcome.excess_demand[:, j].tolist(), strict=False)
+    return math.fsum(weight / total * excess for weight, excess in pairs)
 
 
 def trailing_mean(values: Floats, window: int) -> Floats:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from xml.etree.ElementTree import Element
 
+from protocol.agreement.currency import money_places
 from protocol.agreement.model import Agreement, Resource
 from protocol.report.html import element, small
 
@@ -72,22 +73,6 @@ def aligned(texts: Sequence[str]) -> list[str]:
 def money(agreement: Agreement, amount: str) -> str:
     """An amount followed by the currency, if the agreement names one."""
     return f"{amount} {agreement.currency}" if agreement.currency else amount
-
-
-_WHOLE = frozenset(["CLP", "ISK", "JPY", "KRW", "PYG", "VND", "XAF", "XOF", "XPF", "¥"])
-_THOUSANDTHS = frozenset(["BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"])
-
-
-def money_places(currency: str) -> int | None:
-    """The decimals of a coin of a currency: two for EUR, none for JPY.
-
-    None if people do not pay in it, such as kEUR, or if none is agreed.
-    """
-    if currency in _WHOLE:
-        return 0
-    if currency in _THOUSANDTHS:
-        return 3
-    return 2 if re.fullmatch("[A-Z]{3}|[€$£]", currency) else None
 
 
 def coins(agreement: Agreement, value: float, *, most: bool = False) -> str:

@@ -91,9 +91,9 @@ class Live:
             self.trouble(text)
         self._lasting = text
 
-    def closed(self, round: int, overrun: Floats, state: RoundState | None) -> None:  # noqa: A002
+    def closed(self, round: int, excess: Floats, state: RoundState | None) -> None:  # noqa: A002
         """A round is closed; `state` follows it, if it is known here."""
-        self._state.close_round(round, overrun, state)
+        self._state.close_round(round, excess, state)
         self.version += 1
 
     def ended(self, parts: Sequence[Element], *, kind: str = "public") -> None:

@@ -71,7 +71,7 @@ def _rows(state: LiveState, over: bool) -> Iterator[tuple[str, list[tuple[str, f
         value = certificate.get(key) if certificate.get("fits") else None
         yield f"sotto_certificate_{name}", [] if value is None else [("", float(value))]
     yield "sotto_price", list(zip(resources, state.prices, strict=False))
-    yield "sotto_excess_demand", list(zip(resources, state.overrun, strict=False))
+    yield "sotto_excess_demand", list(zip(resources, state.excess_demand, strict=False))
 
 
 def _label(name: str, value: str) -> str:

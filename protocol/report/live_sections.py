@@ -97,13 +97,13 @@ class LiveState:
         #: Prices after the last round; empty if they are not known here.
         self.prices: list[float] = []
         #: Total demand of the last round above the capacity, as a fraction of it.
-        self.overrun: list[float] = []
+        self.excess_demand: list[float] = []
         #: Figures of the certificate as `certified` reads them.
         self.certificate: dict[str, Any] | None = None
         shown = min(len(agreement.resources), CHARTS)
         self.price_trails = [Trail() for _ in range(shown)]
         #: In percent of the capacity.
-        self.overrun_trails = [Trail() for _ in range(shown)]
+        self.excess_trails = [Trail() for _ in range(shown)]
         #: Decimal logarithm of the certificate's fraction of all worth.
         self.certificate_trail = Trail()
 
@@ -115,10 +115,10 @@ class LiveState:
         """Where a member is that is not here, in words."""
         return self.states.get(name, _ABSENT)
 
-    def close_round(self, round: int, overrun: Floats, state: RoundState | None) -> None:  # noqa: A002
+    def close_round(self, round: int, excess: Floats, state: RoundState | None) -> None:  # noqa: A002
         self.round, self.trouble = round, ""
-        self.overrun = overrun.tolist()
-        for trail, value in zip(self.overrun_trails, self.overrun, strict=False):
+        self.excess_demand = excess.tolist()
+        for trail, value in zip(self.excess_trails, self.excess_demand, strict=False):
             trail.add(100.0 * value)
         if state is None:
             return
@@ -162,9 +162,9 @@ def _top(state: LiveState) -> Element:
     if state.certificate is not None and state.certificate["fits"]:
         amount = money(agreement, figure(state.certificate["money"], digits=3))
         figures.append(("From the best plan, at most", number(amount)))
-    elif state.overrun:
-        far = max(state.overrun, key=abs)
-        name = agreement.resources[state.overrun.index(far)].name
+    elif state.excess_demand:
+        far = max(state.excess_demand, key=abs)
+        name = agreement.resources[state.excess_demand.index(far)].name
         text = element("span", f"{name} ", number(percent(far, digits=3, signed=True)))
         figures.append(("Furthest from its capacity", text))
     if state.certificate is not None and state.certificate["part"] is not None:
@@ -221,19 +221,19 @@ def _members(state: LiveState) -> Element:
 
 
 def _capacities(state: LiveState) -> list[Element]:
-    agreement, overrun = state.agreement, state.overrun
-    if not overrun:
+    agreement, excess = state.agreement, state.excess_demand
+    if not excess:
         return []
-    longest = max(1.0, *(1.0 + fraction for fraction in overrun[:ROWS]))
+    longest = max(1.0, *(1.0 + fraction for fraction in excess[:ROWS]))
     resources = agreement.resources[:ROWS]
     demand = aligned(
-        [amount_text(r, (1.0 + overrun[j]) * r.capacity) for j, r in enumerate(resources)]
+        [amount_text(r, (1.0 + excess[j]) * r.capacity) for j, r in enumerate(resources)]
     )
     rows = [
         (
             _two_lines(resource.name, capacity_text(resource)),
-            bar((1.0 + overrun[j]) / longest, mark=1.0 / longest),
-            _two_lines(number(demand[j]), number(percent(overrun[j], digits=3, signed=True))),
+            bar((1.0 + excess[j]) / longest, mark=1.0 / longest),
+            _two_lines(number(demand[j]), number(percent(excess[j], digits=3, signed=True))),
             _two_lines(number(money(agreement, figure(state.prices[j]))), per(resource))
             if state.prices
             else "–",
@@ -252,7 +252,7 @@ def _capacities(state: LiveState) -> list[Element]:
 
 
 def _charts(state: LiveState) -> list[Element]:
-    each = max(trail.each for trail in state.overrun_trails)
+    each = max(trail.each for trail in state.excess_trails)
     mean = [paragraph(f"Each point is the mean of {each} rounds.")] if each > 1 else []
     last = state.round
     prices, demand = [], []
@@ -262,8 +262,8 @@ def _charts(state: LiveState) -> list[Element]:
             price = money(state.agreement, figure(state.prices[j]))
             note = f"next price {price} {per(resource)}"
             prices.append(chart(name, note, [Line(values)], first=1, last=last))
-        if values := state.overrun_trails[j].values():
-            note = f"last round {percent(state.overrun[j], digits=3, signed=True)}"
+        if values := state.excess_trails[j].values():
+            note = f"last round {percent(state.excess_demand[j], digits=3, signed=True)}"
             lines, level = [Line(values)], "capacity"
             drawn = chart(name, note, lines, first=1, last=last, suffix=" %", level=level)
             demand.append(drawn)

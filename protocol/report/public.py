@@ -216,7 +216,7 @@ def _certificate(outcome: Outcome) -> Element:
         return made
     gap = percent(outcome.agreement.pricing.answer_gap or 0.0)
     basis = (
-        "Anybody can compute this from the totals of the rounds alone; no company’s objective is "
+        "Anyone can compute this from the totals of the rounds alone; no company’s objective is "
         "needed. It holds if every company answered all prices with a best plan of its own. If "
         f"answers miss the best together by up to {gap} of what all capacities are worth, so does "
         "this statement."
@@ -268,7 +268,7 @@ def _check(outcome: Outcome) -> Element:
     what = "total and price" if outcome.agreement.masked else "price and quota"
     return section(
         "Check it yourself",
-        "This page proves nothing by itself. With the agreement and the transcript, anybody "
+        "This page proves nothing by itself. With the agreement and the transcript, anyone "
         f"can check every signature and recompute every {what}. One changed byte is found. "
         "This command must print the digest and the chain hash below:",
         element(

@@ -3,11 +3,10 @@
 Every number comes from a `Clearing`. Never here: a claim that was refused as a number.
 """
 
-import math
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from protocol.clearing.settle import CENTS, Clearing
+from protocol.clearing.settle import Clearing
 from protocol.clearing.statements import Sum
 from protocol.clearing.use import Use
 from protocol.report.csv import Rows, plain
@@ -48,10 +47,10 @@ def _sum_in_words(clearing: Clearing, one: Sum) -> str:
             f"the capacity. At most {percent(one.highest, digits=4)} can be had."
         )
     agreement = clearing.outcome.agreement
-    total, lowest, highest, levy = (
-        money(agreement, figure(amount))
-        for amount in (one.stated, one.lowest, one.highest, clearing.levy / CENTS)
+    total, lowest, highest = (
+        money(agreement, figure(amount)) for amount in (one.stated, one.lowest, one.highest)
     )
+    levy = _in_money(clearing, clearing.levy)
     return (
         f"All payments as stated add up to {total}. By the public totals and their noise the sum "
         f"is between {lowest} and {highest}. The levy, {levy}, makes it zero; it is spread in "
@@ -65,27 +64,37 @@ def unchecked(clearing: Clearing) -> list[str]:
     return [_UNCHECKED] if agreement.masked and not agreement.commits else []
 
 
-def _amount(cents: int) -> str:
-    """Cents as a plain number with two decimals."""
-    sign = "-" if cents < 0 else ""
-    return f"{sign}{abs(cents) // CENTS}.{abs(cents) % CENTS:02}"
+def _amount(clearing: Clearing, coins: int) -> str:
+    """Coins as a plain number with the decimals of the currency."""
+    whole, rest = divmod(abs(coins), 10**clearing.places)
+    decimals = f".{rest:0{clearing.places}}" if clearing.places else ""
+    return f"{'-' if coins < 0 else ''}{whole}{decimals}"
+
+
+def _in_money(clearing: Clearing, coins: int) -> str:
+    """Coins as people read them."""
+    return money(clearing.outcome.agreement, fixed(coins, clearing.places))
 
 
 def settlement_figures(clearing: Clearing, used: list[Use]) -> dict[str, Any]:
-    """Everything, for programs. Amounts of money are texts with two decimals."""
+    """Everything, for programs. Amounts of money are texts with the decimals of the currency."""
     agreement, state = clearing.outcome.agreement, clearing.outcome.state
+
+    def amounts(coins: dict[str, int]) -> dict[str, str]:
+        return {name: _amount(clearing, own) for name, own in coins.items()}
+
     return {
         "session": agreement.session,
         "agreement": agreement.digest.hex(),
         "head": state.chain_hash.hex(),
         "currency": agreement.currency,
         "quotas": clearing.quotas,
-        "payments": {name: _amount(cents) for name, cents in clearing.payments.items()},
+        "payments": amounts(clearing.payments),
         "balanced": clearing.balanced,
         "checked": checked(clearing),
         "unchecked": unchecked(clearing),
-        "stated": {name: _amount(cents) for name, cents in clearing.stated.items()},
-        "levy": _amount(clearing.levy),
+        "stated": amounts(clearing.stated),
+        "levy": _amount(clearing, clearing.levy),
         "sums": [
             {
                 "of": one.what or "payment",
@@ -97,7 +106,8 @@ def settlement_figures(clearing: Clearing, used: list[Use]) -> dict[str, Any]:
             for one in clearing.sums
         ],
         "transfers": [
-            {"from": t.payer, "to": t.payee, "amount": _amount(t.cents)} for t in clearing.transfers
+            {"from": t.payer, "to": t.payee, "amount": _amount(clearing, t.coins)}
+            for t in clearing.transfers
         ],
         "missing": {what or "payment": names for what, names in clearing.missing.items()},
         "refused": clearing.refused,
@@ -108,7 +118,7 @@ def settlement_figures(clearing: Clearing, used: list[Use]) -> dict[str, Any]:
                 "used": use.used,
                 "allowed": use.allowed,
                 "above": use.above,
-                "charge": _amount(use.cents),
+                "charge": _amount(clearing, use.coins),
             }
             for use in used
         ],
@@ -120,11 +130,11 @@ def payments_csv(clearing: Clearing) -> str:
     rows, currency = Rows(), plain(clearing.outcome.agreement.currency)
     rows.add("kind", "from", "to", "amount", "currency")
     for kind, amounts in (("account", clearing.payments), ("stated", clearing.stated)):
-        for name, cents in amounts.items():
-            sides = (name, "") if cents >= 0 else ("", name)
-            rows.add(kind, *sides, _amount(abs(cents)), currency)
-    for transfer in clearing.transfers:
-        rows.add("transfer", transfer.payer, transfer.payee, _amount(transfer.cents), currency)
+        for name, coins in amounts.items():
+            sides = (name, "") if coins >= 0 else ("", name)
+            rows.add(kind, *sides, _amount(clearing, abs(coins)), currency)
+    for each in clearing.transfers:
+        rows.add("transfer", each.payer, each.payee, _amount(clearing, each.coins), currency)
     return "".join(rows)
 
 
@@ -138,9 +148,9 @@ def quotas_csv(clearing: Clearing, used: list[Use]) -> str:
     for resource, member in [*keys, *(key for key in uses if key not in keys)]:
         quota = clearing.quotas.get(resource, {}).get(member, 0.0)
         use = uses.get((resource, member))
-        more = (
-            ("", "", "") if use is None else (repr(use.used), repr(use.above), _amount(use.cents))
-        )
+        more = ("", "", "")
+        if use is not None:
+            more = (repr(use.used), repr(use.above), _amount(clearing, use.coins))
         rows.add(resource, member, repr(quota), units[resource], *more)
     return "".join(rows)
 
@@ -170,34 +180,35 @@ def settlement_page(clearing: Clearing, used: list[Use]) -> str:
 def _payments(clearing: Clearing) -> list[Element]:
     if not clearing.payments:
         return []
-    agreement = clearing.outcome.agreement
 
-    def signed(cents: int) -> str:
-        return money(agreement, fixed(cents, int(math.log10(CENTS))))
+    def signed(coins: int) -> str:
+        return _in_money(clearing, coins)
 
-    def shown(cents: int) -> str:
-        return signed(abs(cents))
+    def shown(coins: int) -> str:
+        return signed(abs(coins))
 
     rows = [
-        (name, shown(cents) if cents > 0 else "", shown(cents) if cents < 0 else "")
-        for name, cents in clearing.payments.items()
+        (name, shown(coins) if coins > 0 else "", shown(coins) if coins < 0 else "")
+        for name, coins in clearing.payments.items()
     ]
     content = [table(("Member", "pays", "is paid"), rows)]
     if clearing.balanced and clearing.stated:
         levied = [
-            (name, signed(cents), signed(clearing.payments[name] - cents))
-            for name, cents in clearing.stated.items()
+            (name, signed(coins), signed(clearing.payments[name] - coins))
+            for name, coins in clearing.stated.items()
         ]
         content += [
             paragraph("What each member states, and its part of the levy (below 0: it is paid):"),
             table(("Member", "states", "levy"), levied),
         ]
     if clearing.transfers:
-        transfers = [(f"{t.payer} to {t.payee}", shown(t.cents)) for t in clearing.transfers]
+        transfers = [(f"{t.payer} to {t.payee}", shown(t.coins)) for t in clearing.transfers]
         content += [
             paragraph("Through one account: each member pays or is paid as above. Or directly:"),
             table(("Transfer", "amount"), transfers),
         ]
+    elif clearing.balanced:
+        content.append(small("No member pays, and none is paid."))
     else:
         content.append(small("Not all payments are known, so they do not add up to zero."))
     return [section("Payments", *content)]
@@ -224,20 +235,37 @@ def _use(clearing: Clearing, used: list[Use]) -> list[Element]:
         amounts = (
             amount_text(resources[use.resource], a) for a in (use.used, use.allowed, use.above)
         )
-        charge = money(agreement, fixed(use.cents, int(math.log10(CENTS)))) if use.cents else ""
+        charge = _in_money(clearing, use.coins) if use.coins else ""
         rows.append((f"{use.member}, {use.resource}", *amounts, charge))
     head = ("Member and resource", "used", "allowed", "above", "charge")
     return [section("Use against quota", table(head, rows))]
 
 
+def overruns(clearing: Clearing, used: list[Use]) -> list[str]:
+    """Who used more than it may, in words."""
+    resources = {r.name: r for r in clearing.outcome.agreement.resources}
+    return [
+        f"{use.member} used {amount_text(resources[use.resource], use.above)} "
+        f"{resources[use.resource].unit or 'units'} of {use.resource} above its quota. That costs "
+        f"{_in_money(clearing, use.coins)}."
+        for use in used
+        if use.above
+    ]
+
+
 def problems(clearing: Clearing) -> list[str]:
     """Which files do not count and which claims are missing, in words."""
-    lines = [f"{file}: {why}" for file, why in clearing.refused.items()]
+    lines = [f"{_legible(file)}: {why}" for file, why in clearing.refused.items()]
     lines += [
         f"No valid claim to {f'a quota of {what}' if what else 'a payment'}: {', '.join(names)}"
         for what, names in clearing.missing.items()
     ]
     return lines + [_misfit(clearing, one) for one in clearing.sums if not one.fits]
+
+
+def _legible(file: str) -> str:
+    """The name of a file that a member chose, without characters that a terminal obeys."""
+    return file if file.isprintable() else ascii(file)
 
 
 def _misfit(clearing: Clearing, one: Sum) -> str:

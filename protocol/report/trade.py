@@ -58,8 +58,7 @@ def why_no_trade(agreement: Agreement, public: Mapping[str, Any]) -> list[str]:
         proved = "nothing" if part is None else f"a loss of at most {percent(part)}"
         texts.append(
             f"The rounds prove {proved} of what all capacities are worth, and the agreement asks "
-            f"for {percent(trade['limit'])}. More rounds would help, or a public estimate of what "
-            "the capacities are worth."
+            f"for {percent(trade['limit'])}. More rounds would help{_or_a_worth(agreement)}."
         )
     if Obstacle.EXCESS in obstacles or Obstacle.PRICES in obstacles:
         texts.append(_short(agreement, trade))
@@ -69,6 +68,11 @@ def why_no_trade(agreement: Agreement, public: Mapping[str, Any]) -> list[str]:
             "session without such answers would help."
         )
     return texts
+
+
+def _or_a_worth(agreement: Agreement) -> str:
+    stated = all(resource.worth for resource in agreement.resources)
+    return "" if stated else ", or a public estimate of what the capacities are worth"
 
 
 def _short(agreement: Agreement, trade: Mapping[str, Any]) -> str:
@@ -83,11 +87,18 @@ def _short(agreement: Agreement, trade: Mapping[str, Any]) -> str:
     if not trade["at_limit"]:
         return asked + "More rounds would help."
     dear = ", ".join(trade["at_limit"][:_SHOWN])
+    told = f"{asked if short else ''}Prices rose to their limit ({dear})."
+    if Obstacle.ANSWERS in trade["obstacles"]:
+        return f"{told} This shows no shortage, because the answers contradict each other."
     return (
-        (asked if short else "")
-        + f"Prices rose to their limit ({dear}). As far as public numbers show, the needs of the "
-        "companies cannot be met together. More capacity or smaller needs would help."
+        f"{told} As far as public numbers show, the needs of the companies cannot be met together. "
+        "More capacity or smaller needs would help."
     )
+
+
+def _of_all(part: float) -> str:
+    """A fraction of all worth at the prices of the outcome. Earlier prices can be far higher."""
+    return f"{percent(part)} of all worth" if part <= 1.0 else "more than all capacities are worth"
 
 
 def contradictions(agreement: Agreement, found: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -96,7 +107,7 @@ def contradictions(agreement: Agreement, found: Sequence[Mapping[str, Any]]) -> 
     for one in found:
         whose = f"of {one['member']}" if one["member"] else "of all companies together"
         rounds = ", ".join(map(str, one["rounds"]))
-        part = "" if one["part"] is None else f", {percent(one['part'])} of all worth"
+        part = "" if one["part"] is None else f", {_of_all(one['part'])}"
         texts.append(
             f"The answers {whose} in the rounds {rounds} contradict each other. On average each is "
             f"worse than the best one by {coins(agreement, one['money'])}{part}, after "

@@ -4,12 +4,14 @@ The folder may hold approvals of other sessions too, and the standing agreement 
 names. Never here: what an approval must have (`protocol.wire.approval`).
 """
 
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from protocol.agreement.model import Agreement
 from protocol.errors import BadAgreement, BadApproval, BadCommand, MissingApprovals
-from protocol.runtime.files import KEY_BYTES, TooLong, read_agreement, read_bounded
+from protocol.runtime.files import KEY_BYTES, Unreadable, read_agreement, read_text
 from protocol.wire.approval import Approval, beyond, in_series, parse, require_signed
 
 ENDING = ".approval.toml"
@@ -34,7 +36,9 @@ class Approvals:
     def lines(self) -> list[str]:
         """One line for each member, and one for each file that does not count."""
         lines = [
-            f"approved   {m.name}: {self.given.get(m.name, 'NO: no approval that counts')}"
+            f"approved   {m.name}: {self.given[m.name]}"
+            if m.name in self.given
+            else f"missing    {m.name}: no approval that counts"
             for m in self.agreement.members
         ]
         return lines + [f"refused    {text}" for text in self.refused]
@@ -53,10 +57,9 @@ class Approvals:
 def read_approval(path: Path) -> Approval:
     """Return the approval in a file; its signature is not verified."""
     try:
-        return parse(read_bounded(path, KEY_BYTES).decode("utf-8-sig"))
-    except (OSError, TooLong, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no approval file"
-        raise BadApproval(f"the approval {str(path)!r} cannot be read: {reason}") from None
+        return parse(read_text(path, KEY_BYTES))
+    except Unreadable as error:
+        raise BadApproval(f"the approval {str(path)!r} cannot be read: {error}") from None
     except BadApproval as error:
         raise BadApproval(f"{path}: {error}") from None
 
@@ -82,15 +85,21 @@ def read_approvals(folder: Path, agreement: Agreement) -> Approvals:
 
 
 def _counts(approval: Approval, agreement: Agreement, standing: "_Standing") -> str:
-    """How an approval covers an agreement, in words; empty if it is of another session."""
+    """How an approval covers an agreement, in words; empty if it is of another session.
+
+    Raises `BadApproval` if it is of this session and does not cover it.
+    """
     if approval.agreement == agreement.digest:
         require_signed(approval, agreement)
         return "signed these terms"
-    if not approval.standing:
-        return ""
-    base = standing.agreement(approval.agreement)
+    base = standing.agreement(approval.agreement) if approval.standing else None
     if base is None:
-        return ""
+        if approval.session != agreement.session:
+            return ""
+        raise BadApproval(
+            f"it is for other terms of {agreement.session!r}, with the digest "
+            f"{approval.agreement.hex()}; the terms here have {agreement.digest.hex()}"
+        )
     require_signed(approval, base)
     if reasons := beyond(approval, base, agreement):
         raise BadApproval(f"it does not cover {agreement.session!r}: {'; '.join(reasons)}")
@@ -106,20 +115,15 @@ class _Standing:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._by_digest: dict[bytes, Agreement] | None = None
 
     def agreement(self, digest: bytes) -> Agreement | None:
-        if self._by_digest is None:
-            self._by_digest = {a.digest: a for _, a in agreements_in(self._folder)}
         return self._by_digest.get(digest)
 
-
-def agreements_in(folder: Path) -> list[tuple[Path, Agreement]]:
-    """The agreements in a folder. Other files are ignored."""
-    found = []
-    for path in sorted(folder.glob("*.toml")):
-        try:
-            found.append((path, read_agreement(path)))
-        except BadAgreement:
-            continue  # a member file, an approval, or half a file that is being copied
-    return found
+    @cached_property
+    def _by_digest(self) -> dict[bytes, Agreement]:
+        found = {}
+        for path in self._folder.glob("*.toml"):
+            with suppress(BadAgreement):  # a member file, an approval, or half a file
+                agreement = read_agreement(path)
+                found[agreement.digest] = agreement
+        return found

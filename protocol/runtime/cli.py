@@ -5,11 +5,13 @@ Never here: what a command does.
 
 import argparse
 import os
+import re
+import shutil
 import signal
 import sys
 from collections.abc import Callable, Sequence
 from types import FrameType
-from typing import TypeAlias
+from typing import TextIO, TypeAlias
 
 from protocol import __version__
 from protocol.errors import BadCommand, SottoError
@@ -38,13 +40,32 @@ def run(parser: argparse.ArgumentParser, arguments: Sequence[str] | None = None)
             raise BadCommand(f"standard output cannot be written: {lost.strerror}")
     except SottoError as error:
         sys.stdout.flush()  # earlier output comes first, even in one file
-        print(f"error: {error}", file=sys.stderr)
+        print(fitted(f"error: {error}", sys.stderr), file=sys.stderr)
         code = error.exit_code
     except Interrupted:
         _on_signals(signal.SIG_IGN)  # a second signal must not show a traceback
         print("interrupted; run the same command to resume", file=sys.stderr)
         code = INTERRUPTED
     sys.exit(code)
+
+
+def fitted(text: str, stream: TextIO) -> str:
+    """A text with its lines broken at words, if it goes to a terminal. Programs get whole lines.
+
+    Lines go on below the first word after a wide gap, so that columns stay columns. No word is
+    broken, so that a digest or an option can still be copied.
+    """
+    if not stream.isatty():
+        return text
+    import textwrap
+
+    width, lines = max(40, shutil.get_terminal_size().columns), list[str]()
+    wrapper = textwrap.TextWrapper(width, break_on_hyphens=False, break_long_words=False)
+    for line in text.split("\n"):
+        gap = re.match(r" *(\S+ )*\S* {2,}", line)
+        wrapper.subsequent_indent = " " * (gap.end() if gap and gap.end() <= width // 2 else 2)
+        lines += wrapper.wrap(line) or [""]
+    return "\n".join(lines)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001

@@ -5,11 +5,12 @@ Never here: what is in a file.
 
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from protocol.errors import BadAgreement, BadKey, BadTranscript
+from protocol.errors import BadAgreement, BadCommand, BadKey, BadTranscript, SottoError
 
 if TYPE_CHECKING:  # a command loads it after its signal handlers are set
     from protocol.agreement.model import Agreement
@@ -25,7 +26,11 @@ _CHUNK_BYTES = 1 << 20
 T = TypeVar("T")
 
 
-class TooLong(ValueError):
+class Unreadable(ValueError):
+    """A file cannot be read. Its text says why."""
+
+
+class TooLong(Unreadable):
     """A file is longer than any file of its kind."""
 
 
@@ -44,21 +49,29 @@ def read_bounded(path: Path, most: int) -> bytes:
     raise TooLong(f"it is longer than {most >> 10:,} KiB, the limit for such a file")
 
 
+def read_text(path: Path, most: int) -> str:
+    """Return a text of at most `most` bytes. Raises `Unreadable`."""
+    try:
+        # Some editors and spreadsheets begin a file with a byte order mark.
+        return read_bounded(path, most).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise Unreadable("it is not UTF-8 text") from None
+    except OSError as error:
+        raise Unreadable(error.strerror) from None
+
+
 def read_agreement(path: Path) -> "Agreement":
     """Return the agreement in a file."""
     from protocol.agreement.parse import parse
 
     try:
-        # Some editors begin a file with a byte order mark.
-        text = read_bounded(path, AGREEMENT_BYTES).decode("utf-8-sig")
-    except (OSError, ValueError) as error:
-        if isinstance(error, FileNotFoundError):
+        text = read_text(path, AGREEMENT_BYTES)
+    except Unreadable as error:
+        if not path.exists():
             raise BadAgreement(
                 f"there is no agreement file {str(path)!r}; check its path"
             ) from None
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else reason
-        raise BadAgreement(f"the agreement {str(path)!r} cannot be read: {reason}") from None
+        raise BadAgreement(f"the agreement {str(path)!r} cannot be read: {error}") from None
     try:
         return parse(text)
     except BadAgreement as error:
@@ -76,30 +89,62 @@ def read_transcript(path: Path, agreement: "Agreement") -> bytes:
         raise BadTranscript(f"the transcript {str(path)!r} cannot be read: {reason}") from None
 
 
+@contextmanager
+def writing(path: Path, kind: type[SottoError] = BadCommand) -> Iterator[None]:
+    """Raise an error of this kind, with the reason, if the file cannot be written."""
+    try:
+        yield
+    except FileExistsError:
+        raise kind(
+            f"{str(path)!r}: the file exists and is not overwritten; choose another name"
+        ) from None
+    except FileNotFoundError:
+        raise kind(f"{str(path)!r} cannot be written: the folder does not exist") from None
+    except OSError as error:
+        raise kind(f"{str(path)!r} cannot be written: {error.strerror}") from None
+
+
+def require_new(path: Path) -> None:
+    """Refuse to write over a file, or into a folder that does not exist."""
+    with writing(path):
+        if path.exists():
+            raise FileExistsError
+        path.parent.stat()
+
+
+def write_new(path: Path, text: str) -> None:
+    """Write a new public file. An existing one is never overwritten."""
+    with writing(path), path.open("x", encoding="utf-8") as file:
+        file.write(text)
+
+
 def write_private(path: Path, text: str) -> None:
     """Write a new file that only its owner can read. An existing one is never overwritten."""
-    try:
+    with writing(path, BadKey):
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        raise BadKey(f"{str(path)!r} exists and is not overwritten; choose another name") from None
-    except OSError as error:
-        raise BadKey(f"{str(path)!r} cannot be written: {error.strerror}") from None
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
 
 
 def create_private(path: Path, data: bytes) -> None:
     """Write a new file that only its owner can read, all of it or nothing.
 
-    A process that is killed leaves no part of it under this name. Raises `FileExistsError` and
-    changes nothing if there is one. Two processes must not write it at the same time.
+    A process that is killed leaves no part of it under this name. An existing file is never
+    overwritten. Two processes must not write it at the same time.
     """
     draft = path.with_name(f".{path.name}.new")
-    _write_draft(draft, data)
-    try:
-        os.link(draft, path)
-    finally:
-        draft.unlink()
+    with writing(path):
+        _write_draft(draft, data)
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without links, such as that of most USB sticks
+            if os.path.lexists(path):
+                raise FileExistsError(path) from None
+            draft.replace(path)
+        finally:
+            draft.unlink(missing_ok=True)
 
 
 def replace_private(path: Path, text: str) -> None:

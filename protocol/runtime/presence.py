@@ -104,6 +104,17 @@ def unpacked(names: Sequence[str], frame: bytes) -> dict[str, float | None] | No
     }
 
 
+def merged(before: Away | None, told: Away | None) -> Away | None:
+    """What a relay tells now, with what it told before it was started again; None is nothing.
+
+    A relay that was started again does not know who was here before. Its parties do: such a
+    member is away since then, and not one that never came.
+    """
+    if before is None or told is None:
+        return before if told is None else told
+    return {n: before.get(n, time.time()) if at is None else at for n, at in told.items()}
+
+
 def absences(away: Away) -> frozenset[tuple[str, bool]]:
     """Who is away, and whether each of them was here before. The time is left out."""
     return frozenset((name, left is not None) for name, left in away.items())

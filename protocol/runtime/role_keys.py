@@ -11,7 +11,7 @@ from nacl.public import PrivateKey
 
 from protocol.agreement.fields import wrong_name
 from protocol.errors import BadCommand, BadKey
-from protocol.runtime.files import read_private, write_private
+from protocol.runtime.files import read_private, write_new, write_private
 
 
 def keygen(name: str, folder: Path) -> tuple[Path, Path]:
@@ -24,10 +24,7 @@ def keygen(name: str, folder: Path) -> tuple[Path, Path]:
     secret = PrivateKey.generate()
     write_private(key, json.dumps({"name": name, "claim_secret": bytes(secret).hex()}) + "\n")
     public = bytes(secret.public_key).hex()
-    try:
-        role.write_text(f'name = {json.dumps(name)}\nkey = "{public}"\n', encoding="utf-8")
-    except OSError as error:
-        raise BadCommand(f"{str(role)!r} cannot be written: {error.strerror}") from None
+    write_new(role, f'name = {json.dumps(name)}\nkey = "{public}"\n')
     return key, role
 
 

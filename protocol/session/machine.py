@@ -1,8 +1,7 @@
 """The lock-step state machine of one party. Events go in, a list of effects comes out.
 
 No IO: the caller brings clock, network, gate and disk, and carries out the effects in order.
-Nothing private passes through here: a session sees prices and releases only. There is no second
-implementation of the protocol in the product.
+Nothing private passes through here: a session sees prices and releases only.
 """
 
 from typing import get_args
@@ -31,11 +30,10 @@ class Session(SessionView):
     def begin(self, now: float) -> list[Effect]:
         """The process has started."""
         self._timers.progressed(now)
-        if self.phase is Phase.FINISHED:
-            finish = Finish(self.state, self._sealing.complete())
-            return [finish, *self._send(now, *self._outbox.messages)]
-        if self.phase is Phase.HALTED:
-            return self._send(now, *self._outbox.messages)
+        if self.phase in _ENDED:
+            finished = self.phase is Phase.FINISHED
+            finish = [Finish(self.state, self._sealing.complete())] if finished else []
+            return [*finish, *self._send(now, *self._outbox.messages)]
         if self.state.final:
             return self._seal(now)  # nothing is left to release, so there is no answer to await
         return [*self._say_hello(now), *self._close_if_full(now)]
@@ -91,8 +89,7 @@ class Session(SessionView):
         if self._left or not self._timers.resend_due(now):
             return effects
         messages = [] if self.phase is Phase.HANDSHAKE else list(self._outbox.messages)
-        if self._faults.own_evidence is not None and self.phase not in _ENDED:
-            evidence = self._faults.own_evidence
+        if (evidence := self._faults.own_evidence) is not None and self.phase not in _ENDED:
             messages.append(self._outbox.halt(self.state, Reason.HEADS_DIFFER, evidence))
         messages += self._sealing.take_owed(besides=messages)
         effects += self._send(now, *messages)
@@ -185,8 +182,7 @@ class Session(SessionView):
     def _close_if_full(self, now: float) -> list[Effect]:
         """Close the exchange once it is complete; in the handshake too, if ours was recorded."""
         waiting = self.phase in (Phase.HANDSHAKE, Phase.COLLECTING)
-        messages = self._buffer.complete() if waiting else ()
-        if not messages:
+        if not waiting or not (messages := self._buffer.complete()):
             return []
         try:
             self._advance(messages)
@@ -198,8 +194,7 @@ class Session(SessionView):
         self._faults.forget()
         effects: list[Effect] = [Record(messages)]
         self._buffer.remove_other_kinds(self.state.awaits)
-        early = self._buffer.remove_diverging() + self._sealing.recheck(self.state)
-        for signed in early:
+        for signed in self._buffer.remove_diverging() + self._sealing.recheck(self.state):
             effects += self._report_divergence(signed, now)
         if self.state.final:
             return [*effects, *self._seal(now)]
@@ -266,8 +261,7 @@ class Session(SessionView):
         """
         if cause.message.sender not in self._faults.diverged:
             self._timers.progressed(now)
-        evidence = self._faults.diverge(cause)
-        if evidence is None:
+        if (evidence := self._faults.diverge(cause)) is None:
             return []
         return self._send(now, self._outbox.halt(self.state, Reason.HEADS_DIFFER, evidence))
 
@@ -288,10 +282,6 @@ class Session(SessionView):
             self._left = True
             return [Fail(finding, final=False)]
         return [Warn(finding)] if finding else []
-
-    def _out_of_patience(self, waited: float) -> SottoError:
-        known = self._handshake, self._faults.diverged
-        return explain.out_of_patience(self.agreement, self.state, self.missing, waited, *known)
 
     def _leave(self) -> list[Effect]:
         first, self._left = not self._left, True

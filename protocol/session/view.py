@@ -5,7 +5,9 @@ Nothing here sends, decides or changes the phase: that is `machine`. Never here:
 
 from protocol.agreement.model import Agreement
 from protocol.agreement.schema import WAIT_SECONDS
+from protocol.errors import SottoError
 from protocol.rounds import RoundEngine
+from protocol.session import explain
 from protocol.session.exchange import RoundBuffer, next_state
 from protocol.session.faults import FaultDetector
 from protocol.session.handshake import Handshake
@@ -40,7 +42,7 @@ class SessionView:
         own: tuple[Signed, ...] = (),
         witnessed: tuple[Signed, ...] = (),
         proof: tuple[Signed, ...] = (),
-        now: float = 0.0,
+        now: float,
         wait: float = WAIT_SECONDS,
     ) -> None:
         agreement.place(me)  # refuses a name that is not in the roster
@@ -134,6 +136,10 @@ class SessionView:
         held = self._sealing.seals if self.state.final else self._buffer.current
         names = (member.name for member in self.agreement.members)
         return tuple(name for name in names if name != self.me and name not in held)
+
+    def _out_of_patience(self, waited: float) -> SottoError:
+        known = self._handshake, self._faults.diverged
+        return explain.out_of_patience(self.agreement, self.state, self.missing, waited, *known)
 
     @property
     def deadline(self) -> float:

@@ -9,7 +9,6 @@ from nacl.exceptions import BadSignatureError
 from nacl.exceptions import ValueError as NaClValueError
 
 from protocol.commitment.group import is_valid
-from protocol.commitment.range_proof import parse
 from protocol.errors import BadMessage, UnsafeLibrary
 from protocol.wire.messages import Commitment, MaskKey, possession
 
@@ -54,6 +53,8 @@ def require_in_group(message: Commitment) -> None:
 
     Whether the proof holds is checked when the commitments of all members are here.
     """
+    from protocol.commitment.range_proof import parse  # not before the last round
+
     if not all(map(is_valid, message.points)):
         raise BadMessage("a commitment is not a point of prime order")
     if message.proof and not parse(message.proof).well_formed:

@@ -25,7 +25,7 @@ from protocol.outcome.outcome import Outcome, outcome
 from scripts.lab.common.agreements import public_key
 from scripts.lab.common.instances import Instance, central
 
-EFFORT = MipLimits(gap=0.0)
+LIMITS = MipLimits(gap=0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,12 +89,14 @@ def play(example: Example, agreement: Agreement | None = None) -> Played:
     agreement = agreement or example.agreement(list(models))
     rows = row_map(example.rows)
     data = {name: company_model.read(model, agreement, rows) for name, model in models.items()}
-    problems = [subproblem(d, agreement, name, EFFORT) for name, d in data.items()]
+    problems = [subproblem(d, agreement, name, LIMITS) for name, d in data.items()]
     with players(agreement, problems, 1) as members:
         run(members)
         known = outcome(agreement, members[0].ledger.transcript())
         settlements = {
-            name: settle(d, known, name, own_allocation(known, name, member.ledger), effort=EFFORT)
+            name: settle(
+                d, known, name, own_allocation(known, name, member.ledger), mip_limits=LIMITS
+            )
             for (name, d), member in zip(data.items(), members, strict=True)
         }
     return Played(known, settlements, joint_optimum(agreement, tuple(data.values())))

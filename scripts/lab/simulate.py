@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from party.model.ball_response import responder
+from party.model.best_response import responder
 from party.rehearsal.in_process import players, run
 from party.release.allocation import own_allocation
 from party.settlement.settle import plan_within, settle

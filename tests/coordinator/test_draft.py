@@ -174,7 +174,7 @@ def test_three_equal_parts_add_up(tmp_path: Path) -> None:
         ("acme.member.toml:0,6", 2, "write the share with a point: 0.6"),
         ("acme.member.toml:half", 2, "the share 'half' is no number"),
         ("acme.member.toml:0.2", 2, "an equal part of 'hours' is 0.3333, but member 'acme' may"),
-        ("latin.member.toml", 3, "it is not a short UTF-8 text"),
+        ("latin.member.toml", 3, "it is not UTF-8 text"),
         ("empty.member.toml", 3, "it must be a file that `party keygen` wrote"),
     ],
 )

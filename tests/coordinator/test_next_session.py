@@ -307,7 +307,7 @@ def test_existing_file_is_not_overwritten(earlier: Earlier, later: Path) -> None
     """An agreement that exists stays as it is."""
     before = later.read_text()
     refused = earlier.next(later, "--rounds", 9)
-    assert refused.returncode == 3
+    assert refused.returncode == 2
     assert "the file exists and is not overwritten" in refused.stderr
     assert later.read_text() == before
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgpack
 
 from protocol.agreement.model import Agreement
-from protocol.clearing.claims import SEALED, Claim, packed, unsealed, verified
+from protocol.clearing.claims import ENCRYPTED, Claim, decrypted, packed, verified
 from protocol.clearing.use import read_use
 from protocol.errors import BadClaim, BadMessage
 from protocol.outcome.outcome import Outcome, outcome
@@ -205,7 +205,7 @@ class Claims(Target):
             b"\0" + self._FIELDS.pack(0x3F, 1, 1, 1, 0),
             b"\0" + self._FIELDS.pack(0x0F, 2, 2, 0, 5) + bytes(32),
             b"\1" + self._claim(right),
-            b"\2" + SEALED + bytes(200),
+            b"\2" + ENCRYPTED + bytes(200),
             b"\3member,resource,amount\nada,r0,3.5\nben,r0,1\nada,r0,1e3\n",
         ]
 
@@ -217,7 +217,7 @@ class Claims(Target):
         try:
             claim = self._claim(rest) if mode == 0 else rest
             if mode == 2:
-                claim = unsealed(rest, bytes(31) + b"\1")
+                claim = decrypted(rest, bytes(31) + b"\1")
             found = verified(self._outcome, claim)
         except BadClaim:
             return

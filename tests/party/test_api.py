@@ -14,8 +14,7 @@ import pyomo.environ as pyo
 import pytest
 
 import party
-from party.api import join
-from party.model.best_response import MipLimits
+from party import MipLimits, join
 from protocol.clearing.claims import verified
 from protocol.errors import BadAgreement, BadCommand, BadData
 from scripts.lab.common.local_session import Processes, environment
@@ -74,7 +73,7 @@ def test_a_program_joins_with_its_model(tmp_path: Path) -> None:
             company(9.0, 3.0, 5.0, whole=True),
             key=tmp_path / "bolt.key",
             out=tmp_path / "bolt",
-            effort=MipLimits(gap=0.0, seconds=5.0),
+            mip_limits=MipLimits(gap=0.0, seconds=5.0),
         )
         processes.done("acme", seconds=LIMIT)
     known = json.loads((tmp_path / "acme" / "result.json").read_text())

@@ -66,6 +66,14 @@ def test_a_copy_has_everything_and_is_secret(company: Company, copy: Path) -> No
         assert [signed.message.round for signed in ledger.own()] == [0, 1, 2]
 
 
+def test_a_refused_backup_makes_no_folder(company: Company, tmp_path: Path) -> None:
+    """After a refusal the same command can be run again."""
+    company.ledger.rename(tmp_path / "moved")
+    with pytest.raises(BadLedger, match="there is no ledger"):
+        list(backup(company.key, company.ledger, tmp_path / "copy"))
+    assert not (tmp_path / "copy").exists()
+
+
 def test_a_copy_of_a_running_session_is_announced_as_short_lived(
     company: Company, tmp_path: Path
 ) -> None:
@@ -181,7 +189,7 @@ def test_a_key_is_never_replaced(company: Company, copy: Path, tmp_path: Path) -
     other = Company(_folder(tmp_path / "other"))
     with pytest.raises(BadKey, match="is another key"):
         list(restore(other.key, other.ledger, copy, accept_loss=True))
-    with pytest.raises(BadCommand, match="must hold one key"):
+    with pytest.raises(BadCommand, match="with one key; it has"):
         company.restored(_folder(tmp_path / "empty"))
 
 

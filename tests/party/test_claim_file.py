@@ -1,5 +1,7 @@
 """A claim is made from the ledger of the member that signs it."""
 
+import errno
+import os
 from contextlib import closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +16,7 @@ from party.ledger.session_ledger import Ledger
 from protocol.agreement.model import Agreement
 from protocol.clearing.claims import file_name, verified
 from protocol.errors import BadCommand, BadLedger, Equivocation, Unsealed
+from protocol.runtime.files import create_private
 from tests.support.builders import make_agreement, public_key, sign, signing_key
 from tests.support.committed_sessions import CommittedSession, play_until_over
 
@@ -56,6 +59,23 @@ def test_claim_shows_no_number_of_another_ledger(tmp_path: Path) -> None:
     assert not out.exists()
     write_claim(agreement, key=key, ledger=tmp_path / "ada.ledger", resource="r0", out=out)
     assert out.exists()
+
+
+def test_claim_is_written_where_files_cannot_have_two_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Most USB sticks have no links. There too an existing file stays, and no draft is left."""
+
+    def refused(*names: object) -> None:  # noqa: ARG001
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refused)
+    for data in (b"first", b"second"):
+        with nullcontext() if data == b"first" else pytest.raises(FileExistsError):
+            create_private(tmp_path / "ada.claim", data)
+    assert [file.name for file in tmp_path.iterdir()] == ["ada.claim"]
+    assert (tmp_path / "ada.claim").read_bytes() == b"first"
+    assert (tmp_path / "ada.claim").stat().st_mode & 0o777 == 0o600
 
 
 def test_two_seals_of_one_member_cost_no_other_member_its_claims(tmp_path: Path) -> None:

@@ -143,7 +143,7 @@ def test_another_model_is_noticed_before_the_end_and_refused_after_it(
     assert noted(second) == ""
     assert "another model than the one with which you joined" in noted(first)
     ledger.record_seals(transcript.seals)
-    with pytest.raises(BadData, match="played with another model"):
+    with pytest.raises(BadData, match="with another model"):
         noted(second)
     ledger.forget()
     assert noted(second) == ""

@@ -268,6 +268,7 @@ def terms(table: Table) -> Terms:
     top.end()
     different(names)
     told_apart(names)
+    check(reveal == "each" or "payment" not in map(str.lower, names), "payment")
     opposites([r for r in resources if r.opposite], [r.name for r in resources if not r.opposite])
     different([m.name for m in members])
     told_apart([m.name for m in members])

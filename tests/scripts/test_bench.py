@@ -18,6 +18,7 @@ from scripts.lab.bench.__main__ import BENCHES, command_line
 from scripts.lab.bench.baselines.disropt_prices import best_in_hindsight, prices
 from scripts.lab.bench.baselines.mpi import Mpi, found
 from scripts.lab.bench.baselines.mpyc_lp import Mpyc, joint
+from scripts.lab.bench.certify import compared, good_worth
 from scripts.lab.bench.measure.interleave import in_turns, plain, ratio, spread
 from scripts.lab.bench.measure.points import alone
 from scripts.lab.bench.measure.profile import COMPONENT_CALLS, PARTS
@@ -31,9 +32,11 @@ from scripts.lab.bench.scale_tables import page
 from scripts.lab.bench.solver import Size as ModelSize
 from scripts.lab.bench.solver import measure as measure_solver
 from scripts.lab.bench.start import Role, imports, role
+from scripts.lab.bench.versions import unpacked
 from scripts.lab.common.agreements import drawn
 from scripts.lab.common.instances import central, draw
 from scripts.lab.study.replicate import Companies
+from tests.support import ROOT
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -83,7 +86,7 @@ def test_missing_baselines_are_listed() -> None:
 
 def test_rounds_of_two_parties() -> None:
     """A session of two, its bare loop and its components give every figure as a number."""
-    size = Size(2, rounds=1_500, turns=1, topologies=("relay",))
+    size = Size(2, rounds=300, turns=1, topologies=("relay",), sample_seconds=0.05)
     [row] = plain(measure(size, 1, Mpi(sys.executable, False, False, ())))
     assert set(row["cpu"]) == set(PARTS)
     assert row["rounds_per_second"]["median"] > 0.0
@@ -192,6 +195,33 @@ def test_a_party_loads_no_plots(roles: dict[str, Role], kind: str) -> None:
     needless = {"matplotlib", "scipy", "pandas", "polars", "sklearn", "coordinator", "scripts"}
     assert not {*needless, "opendp", "rich"} & set(roles[kind].packages)
     assert {"highspy", "nacl", "zmq"} <= set(roles[kind].packages)
+
+
+def test_rounds_without_a_worth_are_compared_session_by_session() -> None:
+    """Only rows of the same companies are compared, and capacities that fetched nothing count."""
+    rows = [
+        {"name": name, "resources": m, "parties": 5, "each": each}
+        for name, m, each in (
+            ("paper, a worth each", 5, [20, 30]),
+            ("paper, a worth each", 10, [40, 50]),
+            ("paper, no worth", 5, [23, 31]),
+            ("some-set, no worth", 5, [9]),
+            ("some-set, a good worth", 5, [11]),
+        )
+    ]
+    assert compared(rows) == {"paper": [3, 1], "sets": [-2]}
+    assert good_worth(np.zeros(2)) is None
+    assert good_worth(np.array([0.0, 20.0])) == pytest.approx([1.0, 20.0])
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="the history is not here")
+def test_another_version_is_unpacked_or_refused(tmp_path: Path) -> None:
+    """The tree of a commit can run sessions; an unknown commit ends with an error."""
+    tree = unpacked("HEAD", tmp_path)
+    assert (tree / "scripts/lab/bench/measure/sessions.py").is_file()
+    assert (tree / "party/__main__.py").is_file()
+    with pytest.raises(SystemExit, match="--base no-such-commit"):
+        unpacked("no-such-commit", tmp_path)
 
 
 def test_import_times_are_read() -> None:

@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+import sys
 from collections.abc import Callable
 from importlib.metadata import distribution
 from pathlib import Path
@@ -12,8 +13,10 @@ from nacl.signing import SigningKey
 from packaging.requirements import Requirement
 
 from protocol import __version__
+from protocol.errors import BadKey
 from scripts.lab.release import provenance
 from scripts.lab.release.__main__ import audit_result, missing, stale_lock
+from scripts.lab.release.build import git
 from scripts.lab.release.lock import LOCK, locked, normal_name, pinned
 from scripts.lab.release.sbom import sbom
 from tests.support import ROOT
@@ -56,7 +59,9 @@ def test_what_is_missing_is_said(
 ) -> None:
     """A dirty tree, a commit without its tag, and a version of development are refused."""
     change(repository)
-    assert any(said in line for line in missing(version, repository))
+    found = missing(version, repository)
+    assert len(found) == 1
+    assert said in found[0]
 
 
 def test_an_open_changelog_is_refused(repository: Path) -> None:
@@ -188,6 +193,37 @@ def test_the_security_page_names_the_key_of_releases() -> None:
     key = (ROOT / "release.pub").read_text()
     assert re.fullmatch(r"[0-9a-f]{64}\n", key)
     assert key.strip() in (ROOT / "SECURITY.md").read_text()
+
+
+def test_no_file_of_the_repository_holds_the_secret_key() -> None:
+    """No tracked file has 32 bytes, raw or as hexadecimal digits, that sign for `release.pub`."""
+    public = (ROOT / "release.pub").read_text().strip()
+    found = set()
+    for name in git("ls-files", "-z").split("\0"):
+        path = ROOT / name
+        data = path.read_bytes() if name and path.is_file() else b""
+        digits = re.findall(rb"(?<![0-9a-fA-F])[0-9a-fA-F]{64}(?![0-9a-fA-F])", data)
+        found |= {bytes.fromhex(text.decode()) for text in digits}
+        found |= {data} if len(data) == 32 else set()
+    assert bytes.fromhex(public) in found
+    assert public not in {bytes(SigningKey(seed).verify_key).hex() for seed in found}
+
+
+def test_a_secret_key_is_never_written_into_the_repository(tmp_path: Path) -> None:
+    """Not in a folder of it, nor through a link, and not over an older key; the error says so."""
+    (tmp_path / "link").symlink_to(ROOT / "scripts")
+    (tmp_path / "old.key").write_text("old\n")
+    for place in (ROOT / "release.key", tmp_path / "link" / "release.key", tmp_path / "old.key"):
+        done = subprocess.run(
+            [sys.executable, "-m", "scripts.lab.release", "--keygen", str(place)],
+            cwd=ROOT, capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode == BadKey.exit_code
+        assert done.stderr.startswith("error: ")
+        assert str(place) in done.stderr
+    assert not (ROOT / "release.key").exists()
+    assert not (ROOT / "scripts" / "release.key").exists()
+    assert (tmp_path / "old.key").read_text() == "old\n"
 
 
 def test_the_image_installs_only_files_with_a_known_hash() -> None:

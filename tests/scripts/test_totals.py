@@ -141,7 +141,7 @@ def test_pages_of_a_ball_state_risk_levy_and_what_is_not_covered() -> None:
 
 
 def test_if_nothing_can_be_traded_pages_say_so() -> None:
-    """Every quota is the endowment, nobody pays, and there is no risk."""
+    """Every quota is the endowment, no member pays, and there is no risk."""
     known, parts, _ = in_a_ball("--parties", "5", "--epsilon", "1", "--rounds", "5")
     assert [part.quota.tolist() for part in parts] == known.endowment.tolist()
     assert {part.payment for part in parts} == {0.0}

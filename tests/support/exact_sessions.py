@@ -192,7 +192,7 @@ def small_session(seed: int, figures: Figures) -> None:
     allowed = 1e-9 * result.worth if agreement.masked else 0.0
     if off > allowed:
         raise AssertionError(f"{where}: payments are off by {off}")
-    _check_gains(result, instance, given, figures, where)
+    check_gains(result, instance, given, figures, where)
 
 
 def _check_certificate(
@@ -226,17 +226,25 @@ def _part(loss: float, certificate: Certificate, best: float) -> float:
     return (loss - certificate.bound) / abs(best)
 
 
-def _check_gains(
+def check_gains(
     result: Outcome,
     instance: Instance,
     given: list[Allocation],
     figures: Figures,
     where: str,
+    *,
+    liar: int | None = None,
+    more: float = 0.0,
 ) -> None:
-    """No company is worse off than alone by more than the certificate, Theorem 8."""
+    """No company is worse off than alone by more than the certificate, Theorem 8.
+
+    Beside a liar the others may lose `more`, Theorem 9 (d). What the liar loses is not checked.
+    """
     certificate, agreement = result.certificate, result.agreement
     excess = max(result.trade.excess) if result.trade else 0.0
     for k, (data, own) in enumerate(zip(instance.data, given, strict=True)):
+        if k == liar:
+            continue
         found = settle(data, result, agreement.members[k].name, own)
         if result.no_trade and (own.payment or (own.quota != result.endowment[k]).any()):
             raise AssertionError(f"{where}: no trade, but member {k} gets or pays something")
@@ -244,7 +252,7 @@ def _check_gains(
             continue
         if found.within_quota is None:
             raise AssertionError(f"{where}: member {k} has a plan alone and none in its quota")
-        bound = 0.0 if result.no_trade or certificate is None else certificate.bound
+        bound = 0.0 if result.no_trade or certificate is None else certificate.bound + more
         bound += excess * (result.worth + abs(found.within_quota.utility))
         stake = CLOSE * (abs(found.alone.utility) + abs(own.payment) + result.worth)
         loss = -(found.gain or 0.0)

@@ -12,6 +12,7 @@ SLOW = (
     "tests/party/test_api.py",
     "tests/party/test_budget_command.py",
     "tests/protocol/test_paper.py",
+    "tests/protocol/test_paper_bounds.py",
     "tests/protocol/test_reference.py",
     "tests/scripts",
     "tests/system",

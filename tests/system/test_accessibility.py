@@ -20,7 +20,7 @@ from protocol.report.live import Live
 from protocol.report.plan import plan_page
 from protocol.report.plan_trials import variants
 from protocol.report.settlement import settlement_page
-from protocol.rounds import numbers, overrun
+from protocol.rounds import excess_demand, numbers
 from protocol.runtime.page_server import PageServer
 from tests.support.browser import Browser
 from tests.support.report_pages import certain, certain_session, played
@@ -68,7 +68,7 @@ def served(name: str) -> Iterator[str]:
         states, half = list(round_states(agreement, transcript)), len(transcript.rounds) // 2
         live.presence((m.name for m in agreement.members), {})
         for at, releases in enumerate(transcript.rounds[:half]):
-            live.closed(at + 1, overrun(agreement, numbers(releases)), states[at + 1])
+            live.closed(at + 1, excess_demand(agreement, numbers(releases)), states[at + 1])
         live.say("party2 is here", "17:00:00")
         live.trouble("Waiting for party3.")
     secret = "an-address-for-tests-only" if name == "party" else ""

@@ -28,6 +28,9 @@ MESH: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.mesh.yml").read_te
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 PARTIES = [name for name in SERVICES if name.startswith("party")]
 RECIPIENTS = ["office", "depot"]
+WRITERS = ["coordinator", *PARTIES, *RECIPIENTS]
+"""Services that leave results on the host, each in its own folder."""
+
 MEMBERS_MISSING = 20
 
 
@@ -59,7 +62,7 @@ class Machine:
                 link.symlink_to(self.place(service, inside))
         with self._log(service).open("ab") as log:
             self._processes[service] = subprocess.Popen(
-                SERVICES[service]["command"],
+                [word.replace("$$", "$") for word in SERVICES[service]["command"]],
                 cwd=ROOT,
                 env=self._environment(service, settings),
                 stdout=log,
@@ -102,7 +105,9 @@ class Machine:
         return {service: process.wait(LIMIT) for service, process in self._processes.items()}
 
     def start_all(self, **settings: str) -> None:
-        for service in SERVICES:
+        self.start("folders", OWNER=f"{os.getuid()}:{os.getgid()}")
+        assert self._processes["folders"].wait(LIMIT) == 0, self.logs()
+        for service in WRITERS:
             self.start(service, LIMIT=str(int(LIMIT)), **settings)
 
     def up(self, **settings: str) -> None:
@@ -231,12 +236,27 @@ def test_each_service_has_a_volume_that_no_other_can_see() -> None:
     assert {f"/sent/{name}" for name in sent} <= volumes("coordinator").keys()
 
 
-def test_folders_of_results_are_in_a_clone_and_stay_empty_there() -> None:
-    """Docker would make missing ones as root, and no result may reach the repository."""
-    for service in SERVICES:
-        folder = ROOT / volumes(service)["/results"]
-        assert (folder / ".gitignore").read_text().splitlines()[-2:] == ["*", "!.gitignore"]
-        assert not reaches(folder / "result.json")
+def test_folders_of_results_are_made_before_those_who_write_there_start(machine: Machine) -> None:
+    """Docker would make missing ones for root. No result reaches the repository or the image."""
+    machine.start("folders", OWNER=f"{os.getuid()}:{os.getgid()}")
+    assert machine.wait() == {"folders": 0}, machine.logs()
+    for service in WRITERS:
+        assert machine.place(service, "/results").is_dir()
+        needed = SERVICES[service]["depends_on"]
+        assert needed == {"folders": {"condition": "service_completed_successfully"}}
+    assert [name for name, service in SERVICES.items() if "build" in service] == ["folders"]
+    assert "/results/" in (ROOT / ".gitignore").read_text().splitlines()
+    assert not reaches(ROOT / "results" / "party1" / "result.json")
+
+
+def test_only_the_service_that_makes_folders_has_rights_of_root() -> None:
+    """It runs before all others, without a network and without anything of theirs."""
+    privileged = [name for name in SERVICES if {"cap_add", "privileged"} & SERVICES[name].keys()]
+    assert privileged == [name for name in SERVICES if SERVICES[name]["user"] == "root"]
+    assert privileged == ["folders"]
+    assert SERVICES["folders"]["network_mode"] == "none"
+    assert volumes("folders") == {"/results": "./results"}
+    assert {tuple(service["cap_drop"]) for service in SERVICES.values()} == {("ALL",)}
 
 
 def test_through_the_relay_no_party_can_reach_another() -> None:
@@ -260,8 +280,9 @@ def test_every_party_runs_as_itself() -> None:
         assert SERVICES[party]["environment"]["ADDRESS"].startswith(f"tcp://{party}:")
     for name in RECIPIENTS:
         assert SERVICES[name]["command"] == ["scripts/compose", "settle", name]
-    for service in SERVICES.values():
-        assert service["environment"]["PARTIES"].split() == PARTIES
+    for name in WRITERS:
+        assert SERVICES[name]["environment"]["PARTIES"].split() == PARTIES
+    assert SERVICES["folders"]["environment"]["NAMES"].split() == WRITERS
 
 
 def ignored() -> list[str]:

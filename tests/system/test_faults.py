@@ -5,11 +5,13 @@ with `liar` after the seed if a member lies. `scripts/faults --seeds N` runs far
 """
 
 import argparse
+import functools
 import multiprocessing
 import os
 import random
 import sys
 import time
+from typing import NamedTuple
 
 import pytest
 
@@ -47,18 +49,38 @@ def run(seed: int, *, liar: bool = False) -> SimulatedNetwork:
     return network
 
 
+class Played(NamedTuple):
+    """What other tests need of one seed: steps in its log, and the rounds of its parties."""
+
+    steps: frozenset[str]
+    ends: frozenset[int]
+    ends_by_itself: bool
+
+
+@functools.cache
+def played(seed: int, *, liar: bool = False) -> Played:
+    """Run one seed, once for all tests."""
+    network = run(seed, liar=liar)
+    by_itself = network.agreement.pricing.step == "center"
+    return Played(steps_in(network.log), frozenset(network.ends), by_itself)
+
+
+def steps_in(log: str) -> frozenset[str]:
+    return frozenset(step for step in STEPS if step in log)
+
+
 @pytest.mark.parametrize("first", HONEST)
 def test_every_party_finishes_when_the_faults_stop(first: int) -> None:
     """Despite loss, repetition, damage and old disks: one release a round, one outcome."""
     for seed in range(first, first + CHUNK):
-        run(seed)
+        played(seed)
 
 
 @pytest.mark.parametrize("first", LYING)
 def test_a_liar_never_makes_honest_parties_disagree(first: int) -> None:
     """If a member sends different messages, all finish alike or fail with the reason."""
     for seed in range(first, first + CHUNK):
-        run(seed, liar=True)
+        played(seed, liar=True)
 
 
 @pytest.mark.parametrize("first", range(0, 100, CHUNK))
@@ -91,14 +113,13 @@ def test_on_a_working_network_all_parties_name_the_liar(first: int) -> None:
 def test_the_faults_reach_every_step() -> None:
     """The mix of faults hits every step at which a session can be hurt."""
     reached: set[str] = set()
-    logs = [run(seed, liar=seed % 6 == 0).log for seed in range(120)]
+    for seed in range(120):
+        reached |= played(seed, liar=seed % 6 == 0).steps
     for seed in range(20):  # short sessions, since few others commit before the faults stop
         crashing = Faults(crash=0.02)
         network = SimulatedNetwork(seed, faults=crashing, members=3, rounds=1, masked=True)
         network.run()
-        logs.append(network.log)
-    for log in logs:
-        reached.update(step for step in STEPS if step in log)
+        reached |= steps_in(network.log)
     assert reached == set(STEPS)
 
 
@@ -131,9 +152,9 @@ def test_sessions_end_by_themselves_under_faults() -> None:
     """Many sessions end early, after different numbers of rounds; all parties of one end alike."""
     early = []
     for seed in range(120):
-        network = run(seed)
-        if network.agreement.pricing.step == "center":
-            [end] = network.ends
+        session = played(seed)
+        if session.ends_by_itself:
+            [end] = session.ends
             early.append(end)
     assert len(early) > 15
     assert min(early) < max(early)
@@ -289,7 +310,9 @@ def run_many(seeds: range, jobs: int) -> int:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Run sessions on a hostile network.")
+    parser = argparse.ArgumentParser(
+        prog="scripts/faults", description="Run sessions on a hostile network."
+    )
     parser.add_argument("seed", type=int, nargs="?", help="print the log of this seed")
     parser.add_argument("liar", nargs="?", choices=("liar",), help="one member lies")
     parser.add_argument(

@@ -27,7 +27,7 @@ from protocol.errors import BadCommand
 from protocol.report.format import figure
 from protocol.report.live import Live
 from protocol.report.live_sections import POINTS, SENTENCES, Trail
-from protocol.rounds import RoundEngine, RoundState, numbers, overrun
+from protocol.rounds import RoundEngine, RoundState, excess_demand, numbers
 from protocol.runtime.page_server import READERS, PageServer
 from protocol.wire.messages import MAX_ROUND, Signed
 from protocol.wire.transcript import Transcript
@@ -74,7 +74,7 @@ def close_rounds(live: Live, first: int, last: int) -> None:
     agreement, positions, rounds = rounds_with_excess()
     live.presence((m.name for m in agreement.members), {})
     for number in range(first, last):
-        live.closed(number + 1, overrun(agreement, rounds[number]), positions[number + 1])
+        live.closed(number + 1, excess_demand(agreement, rounds[number]), positions[number + 1])
 
 
 @contextmanager
@@ -148,7 +148,7 @@ def test_page_follows_the_session(browser: Browser, width: int, mobile: bool) ->
         close_rounds(live, 6, 9)
         until(shows(browser, "Round 9 is closed."), "the rounds go on")
         assert not shows(browser, "Waiting for ben.")()
-        asked_for = overrun(agreement, rounds[8])
+        asked_for = excess_demand(agreement, rounds[8])
         assert count_elements(browser, ".bar .above") == int((asked_for > 0.0).sum())
         price = positions[9].prices.current.tolist()[1]
         assert shows(browser, f"{figure(price)} EUR")()
@@ -359,13 +359,15 @@ def test_rounds_are_counted_alike_everywhere(capsys: pytest.CaptureFixture[str])
         for signed in releases:
             found = collector.collect(signed, 0.0)
             progress.add(signed.message, signed.message.sender, found, 0.0)
-        live.closed(state.round, overrun(agreement, numbers(releases)), state)
+        live.closed(state.round, excess_demand(agreement, numbers(releases)), state)
         ProgressView(agreement).round(state, releases)
     assert capsys.readouterr().err.splitlines()[-1].startswith("round 2 of 9")
     assert lines[-1].startswith("round 2 of 9")
     assert "Round 2 is closed" in live.page()
     assert json.loads(live.health()[1])["rounds_closed"] == 2
     assert "\nsotto_rounds_closed 2\n" in live.metrics()
+    ending = make_agreement(rounds=9, prices={"step": "center"})
+    assert ending.counted(2) == "round 2 of at most 9"  # one sentence, for all logs
 
 
 def test_metrics_are_in_the_format_of_prometheus() -> None:
@@ -374,7 +376,7 @@ def test_metrics_are_in_the_format_of_prometheus() -> None:
     transcript, states = play(agreement)
     live = Live(agreement)
     live.presence(["ada"], {"ben": "away since 17:00"})
-    live.closed(1, overrun(agreement, numbers(transcript.rounds[0])), states[1])
+    live.closed(1, excess_demand(agreement, numbers(transcript.rounds[0])), states[1])
     *lines, last = live.metrics().split("\n")
     assert last == ""
     described: list[str] = []

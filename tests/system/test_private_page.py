@@ -230,8 +230,8 @@ def test_rounding_is_not_called_a_loss(loss: float, ticks: int) -> None:
     assert amount(text, "You are worse off by") == pytest.approx(Decimal(loss), abs=Decimal("0.03"))
 
 
-def test_cut_quotas_give_no_promise() -> None:
-    """If demand does not fit, both pages say what is proved before the cut, and no more."""
+def test_cut_quotas_give_a_smaller_promise() -> None:
+    """If demand does not fit, both pages say what is proved before and after the cut, no more."""
     it = certain()
     certificate = it.outcome.certificate
     assert certificate is not None
@@ -245,7 +245,10 @@ def test_cut_quotas_give_no_promise() -> None:
         assert "and the quotas were cut by that. Before the cut, any other plan would earn" in text
         assert "About other companies nothing is proved after the cut." in text
         assert "Any other plan" not in text
-    assert "because quotas were cut" in Page(cut.private()).text
+    text = Page(cut.private()).text
+    assert "Quotas were cut by up to 1.4e−10\u00a0%, because averaged demands do not fit." in text
+    assert "a company that also has a plan with nothing loses by joining at most" in text
+    assert "no company, whatever its data" not in text
 
 
 @pytest.mark.parametrize(

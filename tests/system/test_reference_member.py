@@ -1,12 +1,20 @@
-"""A member written from SPEC.md alone takes part in a session with real parties."""
+"""A member written from SPEC.md alone takes part in a session with real parties.
+
+In exact sessions it is the adversary too: it answers with numbers that no company would give, or as
+another company would.
+"""
 
 import json
 import random
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from party.model.best_response import subproblem
+from protocol.agreement.quantities import quantities
 from protocol.errors import Inconsistent, NoTrade, QuotaTooSmall
 from tests.reference.masked_session import MaskedSession
 from tests.reference.member import Member
@@ -67,16 +75,16 @@ def test_the_reference_member_commits_and_claims(tmp_path: Path, topology: str) 
     """
     chosen = options("--topology", topology, "--mode", "exact", "--reveal", "totals", rounds=80)
     with RunningSession(tmp_path / "s", chosen) as session:
-        folder, agreement = session.folder, session.agreement
+        folder = session.folder
         session.start_coordinator()
         for name in ("party1", "party2"):
             session.start_party(name)
-        # A company that needs the same at any prices contradicts nothing.
-        need = [agreement.ticks // 7] * agreement.width
+        # A tenth less at every price: a company that is a tenth smaller answers so.
+        honest = best_answers(session, "party3")
         member = Member(
             (folder / "agreement.toml").read_text(),
             (folder / "party3" / "party3.key").read_text(),
-            lambda number, prices: need,  # noqa: ARG005
+            lambda number, prices: [9 * ticks // 10 for ticks in honest(prices)],  # noqa: ARG005
         )
         ours = member.play(LIMIT / 2.0)
         engine = member.engine
@@ -90,8 +98,57 @@ def test_the_reference_member_commits_and_claims(tmp_path: Path, topology: str) 
             result = session.result(name)
             assert result["head"] == engine.chain_hash.hex()
             assert result["prices"] == engine.prices
+            assert result["contradictions"] == []
     if topology == "relay":
         settle_with(member, folder)
+
+
+def test_a_member_that_claims_all_for_ten_rounds_is_named(tmp_path: Path) -> None:
+    """Honest answers follow. Each party ends without trade and says who, when and how much."""
+    chosen = options("--mode", "exact", rounds=40)
+    with RunningSession(tmp_path / "s", chosen) as session:
+        folder, ticks = session.folder, session.agreement.ticks
+        session.start_coordinator()
+        for name in ("party1", "party2"):
+            session.start_party(name)
+        honest = best_answers(session, "party3")
+        Member(
+            (folder / "agreement.toml").read_text(),
+            (folder / "party3" / "party3.key").read_text(),
+            lambda number, prices: [ticks] * len(prices) if number < 10 else honest(prices),
+        ).play(LIMIT / 2.0)
+        for name in ("party1", "party2"):
+            assert session.processes[name].wait(LIMIT) == NoTrade.exit_code, session.stderr(name)
+            result, out = session.result(name), folder / name / "out"
+            [found] = result["contradictions"]
+            assert found["member"] == "party3"
+            assert min(found["rounds"]) <= 10 < max(found["rounds"])
+            assert found["part"] > result["trade"]["limit"]
+            assert "answers" in result["trade"]["obstacles"]
+            assert set(result["payments"].values()) == {0.0}
+            assert "The answers of party3 in the rounds" in (out / "report.html").read_text()
+        audited = protocol(
+            *("audit", str(out / "session.transcript"), "--agreement"),
+            str(folder / "agreement.toml"),
+            code=Inconsistent.exit_code,
+        )
+        assert "The answers of party3 in the rounds" in audited.stdout
+
+
+def best_answers(session: RunningSession, name: str) -> Callable[[list[float]], list[int]]:
+    """What the model of this member answers to prices, in ticks."""
+    agreement = session.agreement
+    row = [member.name for member in agreement.members].index(name)
+    company = subproblem(session.instance.data[row], agreement, name)
+    public = quantities(agreement)
+
+    def answers(prices: list[float]) -> list[int]:
+        found = company.answer(np.array(prices))
+        assert found is not None
+        ticks = np.rint((found.demand - public.floor[row]) / public.capacity * agreement.ticks)
+        return [min(max(int(tick), 0), agreement.ticks) for tick in ticks.tolist()]
+
+    return answers
 
 
 def settle_with(member: Member, folder: Path) -> None:

@@ -38,10 +38,11 @@ def claims(folder: Path, names: list[str], *what: str) -> list[Path]:
 def test_session_is_settled_from_claims(tmp_path: Path) -> None:
     """Claims of all members settle to the cent, in private files; wrong ones are named."""
     folder = tmp_path / "s"
-    with RunningSession(folder, options(*SHORT, rounds=12)) as session:
+    with RunningSession(folder, options(*SHORT, rounds=80)) as session:
         session.start()
         session.wait(LIMIT)
         names = session.names
+        assert session.result(names[0])["trade"]["obstacles"] == []
     files = claims(folder, names, "--payment")
     command = (
         *("protocol", "settle", "--agreement", folder / "agreement.toml", "--transcript"),
@@ -51,11 +52,17 @@ def test_session_is_settled_from_claims(tmp_path: Path) -> None:
     figures = json.loads((tmp_path / "settled" / "settlement.json").read_text())
     assert list(figures["payments"]) == names
     assert sum(map(Fraction, figures["payments"].values())) == 0
+    assert any(map(Fraction, figures["payments"].values()))
     modes = {file.stat().st_mode & 0o777 for file in (tmp_path / "settled").iterdir()}
     assert modes == {0o600}
     missing = run_module(*command, *files[1:])
     assert missing.returncode == MissingClaims.exit_code
     assert names[0] in missing.stderr
+    before = (tmp_path / "settled" / "settlement.json").read_bytes()
+    none = run_module(*command, folder / "agreement.toml")
+    assert none.returncode == BadClaim.exit_code
+    assert "nothing is written" in none.stderr
+    assert (tmp_path / "settled" / "settlement.json").read_bytes() == before
     use = tmp_path / "used.csv"
     use.write_text(f"\ufeffmember,resource,amount\n{names[0]},resource1,1\n", encoding="utf-8")
     charged = run_module(*command, *files, "--used", use)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from party.model.ball_response import responder
+from party.model.best_response import responder
 from party.model.company_model import CompanyModel
 from party.settlement.settle import plan_within
 from protocol.agreement.endowment import endowment

@@ -21,10 +21,12 @@ BENCHES = {
     "profile": "where each millisecond of a round goes, by component of a party",
     "rivals": "one problem solved by a session, by MPyC and by DISROPT: seconds, bytes, revealed",
     "start": "time from launch to the first round, and to the last",
+    "versions": "whole sessions of this version compared with another commit",
     "commitments": "what commitments and claims cost after the last round",
     "certify": "rounds until an exact session is certified, and the time of its price rule",
     "study": "a simulated round compared with one that rebuilds every model",
     "large": "a model of 100,000 columns: time and memory from `party check` to the plan",
+    "crowd": "one session of 200 parties over the relay, with totals and settlement",
     "scale": "cost by number of parties, resources, columns and rounds",
 }
 
@@ -76,6 +78,8 @@ def command_line() -> argparse.ArgumentParser:
                 default="each",
                 help="totals: also measure the session with masked releases",
             )
+        if name in ("versions", "all"):
+            add("--base", metavar="COMMIT", help="the other version: a commit (default: none)")
         if name in ("certify", "all"):
             add(
                 "--sets",

@@ -42,6 +42,8 @@ class Size:
     parts: bool = True
     disropt: bool = True
     topologies: tuple[str, ...] = TOPOLOGIES
+    #: How often the CPU of the processes is read.
+    sample_seconds: float = 0.25
 
 
 SIZES = (
@@ -88,7 +90,7 @@ class Bench:
     def _ours(self, topology: str, *more: str) -> dict[str, float]:
         """Rounds per second, median CPU per round of the parties, and CPU of the coordinator."""
         options = session(self._size.parties, self._size.rounds, topology, self._seed, *more)
-        watch = Watch()
+        watch = Watch(self._size.sample_seconds)
         with tempfile.TemporaryDirectory(prefix="sotto-bench-") as folder:
             timing = run_session(Path(folder) / "session", options, watch=watch)
         cpu = watch.cpu_per_round(timing.closed_at)

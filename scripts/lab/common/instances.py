@@ -202,7 +202,7 @@ def _joint_hessian(instance: Instance, columns: int) -> highspy.HighsHessian | N
     return joint
 
 
-def central(instance: Instance, effort: MipLimits = USUAL) -> Optimum:
+def central(instance: Instance, mip_limits: MipLimits = USUAL) -> Optimum:
     """The joint problem with all data: max Σ u·x with Σ s ≤ c.
 
     With integer columns the plans are the best that were found.
@@ -245,7 +245,7 @@ def central(instance: Instance, effort: MipLimits = USUAL) -> Optimum:
         free_kind = highspy.HighsVarType.kContinuous
         kinds = [list(b.integrality_) or [free_kind] * b.num_col_ for b in blocks]
         lp.integrality_ = [kind for block in kinds for kind in block]
-    solver = loaded(lp, _joint_hessian(instance, lp.num_col_), effort)
+    solver = loaded(lp, _joint_hessian(instance, lp.num_col_), mip_limits)
     solver.run()
     if not found(solver):
         raise ValueError(

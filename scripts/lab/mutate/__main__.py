@@ -24,9 +24,10 @@ _SLOW = 20.0  # a mutant may take this many times as long as its tests, and a mi
 GROUPS: dict[str, tuple[list[str], list[str]]] = {
     "gate": (["party/release/gate.py"], ["tests/party/release/test_gate.py",
         "tests/party/release/test_ball_gate.py", "tests/party/release/test_commitments.py",
-        "tests/party/release/test_masks.py"]),
+        "tests/party/release/test_masks.py",
+        "tests/party/release/test_pacing.py::test_a_release_is_recorded_before_its_time_comes"]),
     "ledger": (["party/ledger"], ["tests/party/ledger", "tests/party/test_backup.py",
-        "tests/party/test_abandon.py", "tests/party/test_claim.py"]),
+        "tests/party/test_abandon.py", "tests/party/test_claim_file.py"]),
     "session": (["protocol/session"], ["tests/protocol/session"]),
     "privacy": (["protocol/privacy"], ["tests/protocol/privacy",
         "tests/party/release/test_ball_gate.py"]),

@@ -1,12 +1,13 @@
 """Which changes there are: comparisons, arithmetic, constants, conditions, missing statements.
 
-Texts are never changed: no test should depend on each word of a message. Never here: running tests.
+Texts are never changed: no test should depend on each word of a message. Nor is `strict=` of a zip,
+which checks what the code around it has made sure of. Never here: running tests.
 """
 
 import ast
 import copy
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 _COMPARE: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -31,8 +32,17 @@ class Mutant:
     #: The changed code, and what takes its place.
     before: str
     after: str
-    #: The text of the whole changed file.
-    source: str
+    #: The unchanged file, the part of it that goes, and what comes.
+    tree: ast.Module = field(repr=False)
+    old: ast.AST | None = field(repr=False)
+    new: ast.AST | None = field(repr=False)
+
+    @property
+    def source(self) -> str:
+        """The text of the whole changed file, which takes a while."""
+        if self.old is None or self.new is None:
+            return ast.unparse(self.tree)
+        return ast.unparse(_replaced(self.tree, self.old, self.new))
 
     def __str__(self) -> str:
         place = f"{self.path}:{self.lines.start}"
@@ -46,18 +56,18 @@ def mutants(path: Path, root: Path) -> Iterator[Mutant]:
         for changed in _changes(node):
             before, after = ast.unparse(node), ast.unparse(changed)
             if before != after:
-                source = ast.unparse(_replaced(tree, node, changed))
                 end = statement.end_lineno or statement.lineno
                 if isinstance(statement, ast.If | ast.While | ast.For | ast.With | ast.Try):
                     end = statement.body[0].lineno - 1  # its own line, not its body
                 lines = range(statement.lineno, max(statement.lineno, end) + 1)
-                yield Mutant(path, lines, function, _short(before), _short(after), source)
+                names = function, _short(before), _short(after)
+                yield Mutant(path, lines, *names, tree, node, changed)
 
 
 def placebo(path: Path, root: Path) -> Mutant:
     """A file that is written anew without any change: every test must pass with it."""
-    source = ast.unparse(ast.parse((root / path).read_text()))
-    return Mutant(path, range(0), "", "nothing", "nothing", source)
+    tree = ast.parse((root / path).read_text())
+    return Mutant(path, range(0), "", "nothing", "nothing", tree, None, None)
 
 
 def _short(code: str) -> str:
@@ -75,6 +85,8 @@ def _places(tree: ast.Module) -> Iterator[tuple[str, ast.stmt, ast.AST]]:
             if node.name == "__repr__":
                 return
             function = f"{function}.{node.name}".lstrip(".")
+        if isinstance(node, ast.keyword) and node.arg == "strict":
+            return
         if isinstance(node, ast.stmt):
             statement = node
         if statement is not None:

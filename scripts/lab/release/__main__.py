@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 from protocol import __version__
+from protocol.errors import BadKey
 from scripts.lab.common.local_session import ROOT
 from scripts.lab.release import provenance
 from scripts.lab.release.build import build, commit_time, export, git
@@ -29,7 +30,8 @@ statement of where they come from. Everything is built from the commit, not from
 Before: set the version in protocol/__init__.py, date its heading in CHANGELOG.md, run scripts/test,
 commit, and tag the commit vVERSION.
 
-Exit codes: 0 done; 1 the release in --verify is not as it was signed; 2 something is missing."""
+Exit codes: 0 done; 1 the release in --verify is not as it was signed; 2 something is missing;
+5 the key cannot be read or written."""
 
 
 def missing(version: str = __version__, root: Path = ROOT) -> list[str]:
@@ -37,6 +39,7 @@ def missing(version: str = __version__, root: Path = ROOT) -> list[str]:
     found = []
     if not re.fullmatch(r"\d+(\.\d+)+", version):
         found.append(f"{version} is no version to release; set one in protocol/__init__.py")
+        version = version.partition(".dev")[0]
     if git("status", "--porcelain", root=root):
         found.append("the tree has changes that are not committed; commit or remove them")
     if f"v{version}" not in git("tag", "--points-at", "HEAD", root=root).split():
@@ -159,6 +162,14 @@ def main() -> None:
     add("--verify", type=Path, metavar="DIR", help="check the release in this folder")
     add("--keygen", type=Path, metavar="FILE", help="make a new key of releases")
     options = parser.parse_args()
+    try:
+        _act(parser, options)
+    except BadKey as error:
+        parser.exit(error.exit_code, f"error: {error}\n")
+
+
+def _act(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Do what the options ask for."""
     if options.keygen:
         print(f"{provenance.make_key(options.keygen)}: the public half, for release.pub")
     elif options.lock:

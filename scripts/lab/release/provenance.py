@@ -14,6 +14,7 @@ from typing import Any
 from nacl.exceptions import BadSignatureError
 from nacl.signing import SigningKey, VerifyKey
 
+from protocol.errors import BadKey
 from protocol.runtime.files import read_private, write_private
 from scripts.lab.common.local_session import ROOT
 from scripts.lab.release.build import git
@@ -51,7 +52,9 @@ def statement(version: str, commit: str, time: int, files: list[Path], audit: st
 
 
 def make_key(path: Path) -> str:
-    """Write a new secret key; return its public half."""
+    """Write a new secret key outside of the repository; return its public half."""
+    if path.resolve().is_relative_to(ROOT):
+        raise BadKey(f"{str(path)!r} is in the repository; the secret half must never be there")
     key = SigningKey.generate()
     write_private(path, bytes(key).hex() + "\n")
     return bytes(key.verify_key).hex()

@@ -210,7 +210,7 @@ _HEADING = "How the constants of the step ball were chosen"
 _WORDS = (
     "Sessions among companies that judge nothing else, in floating point, with continuous noise "
     f"and {ROUNDS} rounds: gain against the split by endowment, in percent of the optimum. The "
-    "public number κ = z·√(K/(K − t))/(K·μ) says how much noise there is for so many members: "
+    "public number κ = z·√(K/(K − t))/(K·μ) says how much noise there is for K members: "
     "for m = 5 it is 0.12 with 10 members at ε = 8, 0.06 with 20 at ε = 8, and 0.04 with 50 at "
     "ε = 4. A session with radius ρ (over the endowment) withholds 2κρ of every capacity."
 )

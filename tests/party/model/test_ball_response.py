@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from party.model.ball_response import Trader, responder
-from party.model.best_response import Subproblem
+from party.model.ball_response import Trader
+from party.model.best_response import Subproblem, responder
 from party.model.company_model import CompanyModel, dense
 from party.settlement.settle import plan_within
 from protocol.agreement.model import Agreement

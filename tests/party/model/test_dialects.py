@@ -150,9 +150,12 @@ class LpWriter:
         return "".join(f" {line}\n" for line in [*(["\nBounds"] if lines else []), *lines])
 
     def _integers(self) -> str:
-        columns = zip(self.names, self.model.integer, strict=False)
-        names = [name for name, whole in columns if whole]
+        model = self.model
+        whole = [i for i, integer in enumerate(model.integer) if integer]
+        names = [self.names[i] for i in whole]
         heading = self.rng.choice(["Generals", "gen", "General", "INTEGERS"])
+        if any(model.lower[i] == 0.0 and math.isinf(model.upper[i]) for i in whole):
+            heading = "General"  # under Integers a column must have bounds
         return f"{heading}\n {self._break().join(names)}\n" if names else ""
 
 

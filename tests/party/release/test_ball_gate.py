@@ -11,7 +11,7 @@ import pytest
 from party.ledger.accounts import accounts
 from party.ledger.budget import Account, opened
 from party.ledger.session_ledger import Ledger
-from party.model.ball_response import responder
+from party.model.best_response import responder
 from party.rehearsal.in_process import players, run
 from party.release.allocation import own_allocation
 from party.release.noise import DiscreteGaussian

@@ -164,7 +164,7 @@ def test_lone_liar_gains_at_most_the_slack_of_rounding(index: int, sign_of: int)
 
 @pytest.mark.parametrize("seed", range(8))
 def test_lone_liar_of_any_session_gains_a_few_grains_or_voids_all_claims(seed: int) -> None:
-    """Whoever lies, in any number and by any amount: the sum shows what is more than rounding."""
+    """Whichever members lie, and by any amount: the sum shows what is more than rounding."""
     chance = random.Random(seed)
     agreement = list(AGREEMENTS.values())[seed % len(AGREEMENTS)]
     session = play_until_over(agreement, 100 + seed)

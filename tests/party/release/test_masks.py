@@ -28,6 +28,7 @@ from protocol.wire import signatures
 from protocol.wire.codec import MASK_KEY_BYTES, Reader
 from protocol.wire.messages import Halt, MaskKey, Reason, Release, Signed
 from protocol.wire.transcript import Transcript
+from tests.reference import commitments as reading_commitments
 from tests.reference import masks as reading_masks
 from tests.support import ROOT
 from tests.support.builders import make_agreement, sign, signer
@@ -162,6 +163,21 @@ def test_masks_equal_those_of_the_reference_implementation() -> None:
             number=0,
             chain_hash=state.chain_hash,
         )
+
+
+def test_blindings_after_a_restart_equal_those_of_the_reference_implementation() -> None:
+    """A party that starts again before it commits blinds its numbers as the specification says."""
+    agreement = masked_agreement(3)
+    _, state, ledgers = paired(agreement)
+    keys = [k.key for k in mask_keys(ledgers[0].mask_keys())]
+    for place, (name, ledger) in enumerate(zip(NAMES, ledgers, strict=False)):
+        anew = Masks(agreement, name, ledger, signer(name))
+        pairs = reading_masks.pair_secrets(
+            place, secret=ledger.mask_secret(), keys=keys, session=state.chain_hash
+        )
+        expected = reading_commitments.blindings(pairs, place, state.chain_hash, 3)
+        assert list(anew.blindings(state, 3)) == expected
+        assert list(anew.blindings(state, 3)) == expected
 
 
 def test_masks_differ_between_rounds_and_chain_hashes() -> None:

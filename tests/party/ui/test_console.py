@@ -44,7 +44,8 @@ def test_times_in_a_log_are_no_finer_than_the_pace() -> None:
 
 
 def test_prices_of_the_next_round_are_called_so(capsys: pytest.CaptureFixture[str]) -> None:
-    """The total of a round stands beside the prices that follow from it, until the last round."""
+    """The total of a round stands beside the prices that follow from it. The last has none: the
+    prices of the outcome are others."""
     agreement = make_agreement(rounds=2)
     transcript, (_, first, last) = play(agreement)
     for state, releases in zip((first, last), transcript.rounds, strict=True):
@@ -52,7 +53,7 @@ def test_prices_of_the_next_round_are_called_so(capsys: pytest.CaptureFixture[st
     running, over = capsys.readouterr().err.splitlines()
     assert running.startswith("round 1 of 2: total ")
     assert "off the capacity; next prices" in running
-    assert over.startswith("round 2 of 2: all rounds are closed; prices")
+    assert over == "round 2 of 2: all rounds are closed"
 
 
 def certified() -> tuple[Agreement, list[RoundState], list[tuple[Signed, ...]]]:
@@ -97,6 +98,28 @@ def test_the_bar_is_as_long_as_its_figure() -> None:
     assert lengths == sorted(lengths)
     assert lengths[-1] == 100.0
     assert lengths[len(lengths) // 2] > 10.0
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 200])
+def test_the_bar_fits_the_terminal(width: int) -> None:
+    """One line with bar and figure at any width; from 60 columns on also the certificate."""
+    agreement, states, _ = certified()
+    bar, out = _ProgressBar(agreement), io.StringIO()
+    bar.console = Console(file=out, width=width, color_system=None)
+    for at, state in enumerate(states[1:]):
+        bar.add(state, float(at))
+        bar.show("at most 1,234.56 EUR from the best", "next prices 1.234 5.678")
+        bar.console.print(bar.progress.get_renderable())
+    lines = out.getvalue().splitlines()
+    assert len(lines) == len(states) - 1
+    for number, line in enumerate(lines, start=1):
+        assert line.startswith(f"round {number} ")
+        assert " %" in line
+        assert len(line) <= width
+        assert "\u2026" not in line
+        assert ("from the best" in line) == (width >= 60)
+        assert ("next prices" in line) == (width >= 100)
+    assert width < 80 or all(" left" in line for line in lines[1:-1])
 
 
 def test_rounds_left_are_never_more_than_are_agreed() -> None:

@@ -61,6 +61,17 @@ def test_each_difference_names_the_term_and_both_values() -> None:
     ]
 
 
+def test_no_first_price_is_shown_where_none_is_stated() -> None:
+    """The rule center does not begin at zeros, so the difference does not say that it did."""
+    exact = make_agreement(prices={"step": "center"})
+    later = replace(exact, pricing=replace(exact.pricing, start=(3.0, 4.0)))
+    assert words(exact, later) == [
+        "first price of resource 'r0': not stated -> 3",
+        "first price of resource 'r1': not stated -> 4",
+    ]
+    assert "with the rule center: as the worths suggest" in COMMENTS["start"]
+
+
 def test_another_member_is_one_difference() -> None:
     """A member that only one agreement has is left out or new, beside the new order."""
     first = make_agreement(members=3)

@@ -229,7 +229,7 @@ def test_incomplete_role_is_refused(role: object) -> None:
     ],
 )
 def test_role_key_of_small_order_is_refused(key: str) -> None:
-    """Nothing can be sealed to such a key, so claims to it would fail after the session."""
+    """Nothing can be encrypted for such a key, so claims to it would fail after the session."""
     with pytest.raises(CryptoError):
         crypto_box_seal(b"claim", bytes.fromhex(key))
     with pytest.raises(BadAgreement, match=r"clearing\.key"):

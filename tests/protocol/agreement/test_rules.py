@@ -311,3 +311,16 @@ def test_numbered_names_are_accepted() -> None:
     terms = builders.table(members=2)
     terms["member"] = [{"name": name} for name in [*taken, "mail", "mall", "Ivy", "ally"]]
     assert len(from_table(terms).members) == len(taken) + 4
+
+
+def test_no_resource_has_the_name_of_claims_to_payments() -> None:
+    """With totals its claims would have the file name of claims to payments; else it may."""
+    terms = builders.table(members=3, resources=2, reveal="totals")
+    terms["resource"][1]["name"] = "Payment"
+    with pytest.raises(BadAgreement, match="'Payment' has the name of the claims to payments"):
+        from_table(terms)
+    with pytest.raises(reference.Refused):
+        reference.terms(terms)
+    public = terms | {"reveal": "each"}
+    assert from_table(public).resources[1].name == "Payment"
+    assert reference.terms(public)

@@ -1,5 +1,7 @@
 """Claims against a sealed session, what they add up to, and use against quota."""
 
+import json
+import os
 import random
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -14,15 +16,15 @@ from party.ledger.secret_records import Opening
 from protocol.agreement.quantities import amounts
 from protocol.clearing.claims import (
     CLAIM_BYTES,
+    MOST_BYTES,
     NO_RECIPIENT,
-    SEALED_BYTES,
     Claim,
+    decrypted,
     packed,
     recipient_of,
-    unsealed,
     verified,
 )
-from protocol.clearing.settle import CENTS, from_claims, from_transcript, netted
+from protocol.clearing.settle import coin_places, from_claims, from_transcript, netted
 from protocol.clearing.use import compare, overrun_price, read_use
 from protocol.commitment.group import ORDER
 from protocol.errors import BadClaim, BadCommand
@@ -30,13 +32,15 @@ from protocol.outcome.outcome import Outcome, outcome
 from protocol.outcome.private_quota import Allocation
 from protocol.report.public import public_page
 from protocol.report.settlement import (
+    overruns,
     payments_csv,
+    problems,
     quotas_csv,
     settlement_figures,
     settlement_page,
 )
 from tests.support.builders import make_agreement, play, public_key, signing_key
-from tests.support.committed_sessions import play_until_over
+from tests.support.committed_sessions import CommittedSession, play_until_over
 
 OFFICE, DEPOT = PrivateKey(b"o" * 32), PrivateKey(b"d" * 32)
 
@@ -50,12 +54,12 @@ AGREEMENT = make_agreement(
     rounds=4,
     reveal="totals",
     currency="EUR",
-    prices={"step": "center"},
+    prices={"step": "constant", "step_size": 0.01, "start": "worth"},  # random answers trade
     clearing=role("office", OFFICE),
     resource=[
         {"name": "trucks", "capacity": 240.0, "unit": "hours", "worth": 9000.0,
          "operator": role("depot", DEPOT)},
-        {"name": "docks", "capacity": 30.0, "overrun_price": 7.0},
+        {"name": "docks", "capacity": 30.0, "worth": 500.0, "overrun_price": 7.0},
     ],
 )  # fmt: skip
 PAYMENT = 2
@@ -73,16 +77,27 @@ def session(seed: int) -> tuple[list[tuple[Opening, Allocation]], Outcome]:
 def claim(place: int, index: int, seed: int = 1) -> Claim:
     """The true claim of a member to one of its numbers."""
     kept, known = session(seed)
-    opening, _ = kept[place]
+    return opened(kept[place][0], known, place, index)
+
+
+def opened(opening: Opening, known: Outcome, place: int, index: int) -> Claim:
+    """The claim that an opening gives."""
     return Claim(
-        agreement=AGREEMENT.digest,
+        agreement=known.agreement.digest,
         chain_hash=known.state.chain_hash,
         place=place,
         index=index,
-        recipient=recipient_of(AGREEMENT, index),
+        recipient=recipient_of(known.agreement, index),
         number=opening.numbers[index],
         blinding=opening.blindings[index],
     )
+
+
+def claim_of(played: CommittedSession, known: Outcome, place: int, index: int) -> Claim:
+    """The true claim of a member of any session."""
+    opening = played.ledgers[place].opening()
+    assert opening is not None
+    return opened(opening, known, place, index)
 
 
 def in_file(one: Claim) -> bytes:
@@ -95,22 +110,22 @@ def test_true_claim_is_verified(index: int) -> None:
     """A claim that a member makes from its openings passes for its recipient."""
     secret = {0: bytes(DEPOT), 1: None, PAYMENT: bytes(OFFICE)}[index]
     one = claim(2, index)
-    assert verified(session(1)[1], unsealed(in_file(one), secret)) == one
+    assert verified(session(1)[1], decrypted(in_file(one), secret)) == one
 
 
 def test_all_claims_have_one_length() -> None:
     """The length of a claim says nothing about its number, its kind or its member."""
     files = {len(in_file(claim(place, index))) for place in range(4) for index in (0, PAYMENT)}
-    assert files == {SEALED_BYTES}
+    assert files == {MOST_BYTES}
     assert len(in_file(claim(0, 1))) == CLAIM_BYTES
 
 
-def test_sealed_claim_is_for_its_recipient_only() -> None:
+def test_encrypted_claim_is_for_its_recipient_only() -> None:
     """Another recipient, or no key, cannot read it."""
     data = in_file(claim(0, 0))
     for secret in (bytes(OFFICE), None):
         with pytest.raises(BadClaim):
-            unsealed(data, secret)
+            decrypted(data, secret)
 
 
 COMMITTED, SESSION, RECIPIENT = "than it committed to", "another session", "another recipient"
@@ -198,8 +213,69 @@ def test_payments_are_zero_together_to_the_cent() -> None:
         assert clearing.balanced
         assert not clearing.missing
         assert sum(clearing.payments.values()) == 0
+        assert all(clearing.payments.values())
         for (_, own), cents in zip(kept, clearing.payments.values(), strict=True):
-            assert abs(Fraction(own.payment) * CENTS - cents) < 2
+            assert abs(Fraction(own.payment) * 100 - cents) < 2
+
+
+CURRENCIES = {"EUR": 2, "JPY": 0, "KWD": 3, "kEUR": 6, "": 6}
+"""With the decimals of a coin; those of a currency that people do not pay in follow from prices."""
+
+
+@pytest.mark.parametrize(("currency", "places"), CURRENCIES.items())
+def test_payments_are_in_coins_of_the_currency(currency: str, places: int) -> None:
+    """No payment has a fraction of a coin. None vanishes where a unit of money is much."""
+    small = places == 6
+    agreement = make_agreement(
+        members=4,
+        rounds=4,
+        resources=1,
+        reveal="totals",
+        currency=currency,
+        prices={"step": "constant", "step_size": 1e-6, "start": "worth"},
+        resource=[{"name": "trucks", "capacity": 240.0, "worth": 3.0 if small else 9000.0}],
+    )
+    played = play_until_over(agreement, 1)
+    known = played.sealed()
+    assert coin_places(known) == places
+    claims, exact = [], []
+    for place, ledger in enumerate(played.ledgers):
+        claims.append(claim_of(played, known, place, 1))
+        own = ledger.allocation()
+        assert own is not None
+        exact.append(Fraction(own.payment))
+    clearing = from_claims(known, claims, {})
+    shown = settlement_figures(clearing, [])["payments"].values()
+    assert sum(map(Fraction, shown)) == 0
+    assert {len(text.partition(".")[2]) for text in shown} == {places}
+    for text, paid in zip(shown, exact, strict=True):
+        assert abs(Fraction(text) - paid) < 2 * Fraction(1, 10**places)
+        assert paid
+    assert payments_csv(clearing).count("transfer,") == len(clearing.transfers) > 0
+
+
+def test_session_without_trade_is_settled_too() -> None:
+    """All payments are known and 0. The sheet does not say that any is missing."""
+    agreement = make_agreement(members=3, rounds=2, reveal="totals", prices={"step": "center"})
+    played = play_until_over(agreement, 1)
+    known = played.sealed()
+    claims = [claim_of(played, known, place, 2) for place in range(3)]
+    clearing = from_claims(known, claims, {})
+    assert clearing.balanced
+    assert set(clearing.payments.values()) == {0}
+    page = settlement_page(clearing, [])
+    assert "No member pays, and none is paid." in page
+    assert "Not all payments are known" not in page
+
+
+def test_name_of_a_refused_file_cannot_damage_the_sheet() -> None:
+    """A member chooses the name of its file: it may be no text, or hold codes for a terminal."""
+    _, known = session(1)
+    name = os.fsdecode(b"x\xff\x1b[2J.claim")
+    clearing = from_claims(known, [claim(0, PAYMENT)], {name: "it is damaged"})
+    assert "it is damaged" in settlement_page(clearing, []).encode().decode()
+    assert all(line.isprintable() for line in problems(clearing))
+    assert json.loads(json.dumps(settlement_figures(clearing, [])))["refused"]
 
 
 def test_quotas_are_those_of_the_members_and_fit_the_capacity() -> None:
@@ -236,14 +312,14 @@ def test_public_releases_need_no_claims() -> None:
 def test_transfers_settle_every_account(seed: int) -> None:
     """Transfers bring every member to what it pays, and are fewer than there are members."""
     chance = random.Random(seed)
-    cents = [chance.randrange(-1000, 1000) for _ in range(chance.randrange(1, 9))]
-    payments = {f"m{i}": c for i, c in enumerate([*cents, -sum(cents)])}
+    coins = [chance.randrange(-1000, 1000) for _ in range(chance.randrange(1, 9))]
+    payments = {f"m{i}": c for i, c in enumerate([*coins, -sum(coins)])}
     left = dict(payments)
     transfers = netted(payments)
     for transfer in transfers:
-        assert transfer.cents > 0
-        left[transfer.payer] -= transfer.cents
-        left[transfer.payee] += transfer.cents
+        assert transfer.coins > 0
+        left[transfer.payer] -= transfer.coins
+        left[transfer.payee] += transfer.coins
     assert not any(left.values())
     assert len(transfers) < len(payments)
 
@@ -255,9 +331,11 @@ def test_use_above_the_quota_is_priced() -> None:
     quota = clearing.quotas["docks"]["ada"]
     text = f"member,resource,amount\nada,docks,{quota}\nada,docks,2\n\nben,trucks,0\n"
     ben, ada = compare(clearing, read_use(known, text))
-    assert (ada.member, round(ada.above, 9), ada.cents) == ("ada", 2.0, 1400)
-    assert (ben.member, ben.above, ben.cents) == ("ben", 0.0, 0)
-    assert overrun_price(known, 0) == 2.0 * known.prices[0]
+    assert (ada.member, round(ada.above, 9), ada.coins) == ("ada", 2.0, 1400)
+    assert (ben.member, ben.above, ben.coins) == ("ben", 0.0, 0)
+    assert overrun_price(known, 0) == 2.0 * known.prices[0] > 0.0
+    (line,) = overruns(clearing, [ben, ada])
+    assert line == "ada used 2.000 units of docks above its quota. That costs 14.00 EUR."
 
 
 def test_use_of_a_member_without_a_claim_is_all_above() -> None:
@@ -265,11 +343,15 @@ def test_use_of_a_member_without_a_claim_is_all_above() -> None:
     _, known = session(1)
     clearing = from_claims(known, [claim(0, 1)], {})
     (use,) = compare(clearing, {("dan", "docks"): 3.0})
-    assert (use.allowed, use.above, use.cents) == (0.0, 3.0, 2100)
+    assert (use.allowed, use.above, use.coins) == (0.0, 3.0, 2100)
 
 
 def test_members_that_bring_something_may_use_their_quota_to_the_last_unit() -> None:
-    """With floors a grain is part of all that is above them: rounding it off costs nothing."""
+    """With floors a grain is part of all that is above them: rounding it off costs nothing.
+
+    One that was to bring something, and is in no figure, brought nothing: that costs. Without a
+    claim it costs no less.
+    """
     members = [
         {"name": name, "signing_key": public_key(name).hex(), "floor": -1.0, "share": 1.0}
         | {"endowment": own}
@@ -282,31 +364,32 @@ def test_members_that_bring_something_may_use_their_quota_to_the_last_unit() -> 
     played = play_until_over(agreement, 3)
     known, claims, text = played.sealed(), [], "member,resource,amount\n"
     for place, ledger in enumerate(played.ledgers):
-        opening, own = ledger.opening(), ledger.allocation()
-        assert opening is not None
+        own = ledger.allocation()
         assert own is not None
-        claims.append(
-            Claim(
-                agreement=agreement.digest,
-                chain_hash=known.state.chain_hash,
-                place=place,
-                index=0,
-                recipient=NO_RECIPIENT,
-                number=opening.numbers[0],
-                blinding=opening.blindings[0],
-            )
-        )
+        claims.append(claim_of(played, known, place, 0))
         used = float(amounts(agreement, own.quota, place)[0])
         text += f"{agreement.members[place].name},steel,{used!r}\n"
-    uses = compare(from_claims(known, claims, {}), read_use(known, text))
+    clearing = from_claims(known, claims, {})
+    uses = compare(clearing, read_use(known, text))
     assert min(use.used for use in uses) < 0.0 < max(use.used - use.allowed for use in uses)
-    assert [use.cents for use in uses] == [0] * 5
+    assert [use.coins for use in uses] == [0] * 5
+    seller = min(clearing.quotas["steel"], key=clearing.quotas["steel"].__getitem__)
+    due = -clearing.quotas["steel"][seller]
+    others = [use for use in uses if use.member != seller]
+    figures = {(use.member, "steel"): use.used for use in others}
+    (silent,) = [use for use in compare(clearing, figures) if use.above]
+    assert (silent.member, silent.used, silent.above) == (seller, 0.0, due)
+    unclaimed = from_claims(known, [c for c in claims if members[c.place]["name"] != seller], {})
+    (hidden,) = [use for use in compare(unclaimed, figures) if use.above]
+    assert (hidden.member, hidden.above) == (seller, 1e9)
+    assert hidden.coins > silent.coins > 0
 
 
 @pytest.mark.parametrize(
     "text",
     ["", "a,b,c\n", "member,resource,amount\nzoe,docks,1", "member,resource,amount\nada,sea,1",
-     "member,resource,amount\nada,docks,x", "member,resource,amount\nada,docks,-1",
+     "member,resource,amount\nada,docks,x", "member,resource,amount\nada,docks,1_0",
+     "member,resource,amount\nada,docks,\uff11", "member,resource,amount\nada,docks,-1",
      "member,resource,amount\nada,docks,nan", "member,resource,amount\nada,docks,inf",
      "member,resource,amount\nada,docks,1e308\nada,docks,1e308",
      "member,resource,amount\nada,docks", "member,resource,amount\n" + "a" * 200_000],

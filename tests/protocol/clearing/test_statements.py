@@ -17,7 +17,7 @@ from protocol.agreement.endowment import endowment
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
 from protocol.clearing.claims import NO_RECIPIENT, Claim, recipient_of, verified
-from protocol.clearing.settle import CENTS, from_claims, from_transcript
+from protocol.clearing.settle import from_claims, from_transcript
 from protocol.clearing.statements import limits, money_grain
 from protocol.commitment.layout import PAYMENT_OFFSET
 from protocol.errors import BadClaim
@@ -126,7 +126,7 @@ def test_true_claims_of_all_members_settle_to_the_cent(agreement: Agreement, see
     assert sum(clearing.payments.values()) == 0
     assert clearing.levy == -sum(clearing.stated.values())
     for name, allocation in zip(NAMES, own, strict=True):
-        assert abs(clearing.stated[name] - allocation.payment * CENTS) < 2
+        assert abs(clearing.stated[name] - allocation.payment * 100) < 2
     *_, paid = clearing.sums
     assert paid.fits
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from party.model.ball_response import responder
+from party.model.best_response import responder
 from party.model.scaling import rescaled
 from party.release.gate import within_ball
 from party.settlement.settle import plan_within
@@ -15,7 +15,15 @@ from protocol.agreement.model import Agreement
 from protocol.agreement.parse import from_table
 from protocol.agreement.quantities import amounts, quantities
 from protocol.numeric import Floats, Ticks
-from protocol.outcome.ball_quota import ball_allocation, ball_rule, expected_levy, levied
+from protocol.outcome.ball_quota import (
+    ball_allocation,
+    ball_prices,
+    ball_rule,
+    expected_levy,
+    levied,
+    levy_deviation,
+)
+from protocol.outcome.quota import average_release
 from protocol.privacy.ball import ball
 from protocol.privacy.calibration import Calibration
 from scripts.lab.common.instances import draw
@@ -144,3 +152,34 @@ def test_if_nothing_is_traded_quotas_are_the_endowments() -> None:
         own = ball_allocation(agreement, rule, k, demands=demands[:, k], path=path, prices=path[0])
         assert own.quota.tolist() == center[k].tolist()
         assert own.payment == 0.0
+
+
+def test_prices_are_averaged_with_weights_that_grow() -> None:
+    """Round t has weight t + 1; before the first round the only prices count."""
+    path = np.array([[6.0, 0.0], [3.0, 12.0], [2.0, 4.0], [99.0, 99.0]])
+    assert ball_prices(path, 3).tolist() == [3.0, 6.0]
+    assert ball_prices(path, 1).tolist() == [6.0, 0.0]
+    assert ball_prices(path[:1], 0).tolist() == [6.0, 0.0]
+
+
+def test_the_estimate_of_the_levy_is_off_as_much_as_stated() -> None:
+    """Over many sessions its spread is `levy_deviation`, also if a session ends early."""
+    agreement, rng = agree(12, resources=3, epsilon=20.0), np.random.default_rng(4)
+    path = rng.uniform(0.1, 1.0, (agreement.rounds + 1, 3))
+    center = ball(agreement).center.sum(axis=0)
+    drawn = noises(agreement, rng, 2_000)
+    for rounds in (agreement.rounds, 3):
+        found = [expected_levy(agreement, center + noise[:rounds], path) for noise in drawn]
+        assert np.std(found) == pytest.approx(levy_deviation(agreement, rounds, path), rel=0.06)
+
+
+def test_the_noise_of_an_average_is_that_of_all_its_rounds() -> None:
+    """Every round has its own scale; variances of rounds and members add up."""
+    agreement = agree(12, resources=3)
+    shares, rounds = quantities(agreement).share_ticks, agreement.rounds
+    scales = [Calibration(agreement).scales(shares, t) for t in range(rounds)]
+    expected = np.sqrt(np.square(scales).sum(axis=(0, 1))) / rounds
+    released = np.zeros((rounds, 12, 3), dtype=np.int64)
+    _, noise = average_release(agreement, released)
+    assert noise[0] == pytest.approx(expected, rel=1e-3)
+    assert scales[0] != pytest.approx(scales[-1], rel=0.1)

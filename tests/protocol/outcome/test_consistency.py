@@ -1,12 +1,10 @@
 """Answers that no company could give as best plans are found; others are not."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from party.model.best_response import Answer, Responder
 from party.settlement.settle import settle
 from protocol.agreement.quantities import quantities
 from protocol.numeric import Floats
@@ -14,7 +12,7 @@ from protocol.outcome.outcome import Outcome
 from protocol.outcome.trade import Obstacle
 from protocol.pricing.paths import worst_contradiction
 from protocol.report.terminal import outcome_figures
-from protocol.report.trade import contradictions
+from protocol.report.trade import contradictions, why_no_trade
 from scripts.lab.common.instances import draw
 from tests.reference.rounds import largest_mean
 from tests.support.exact_sessions import (
@@ -25,30 +23,7 @@ from tests.support.exact_sessions import (
     play,
     problems_of,
 )
-
-Lie = Callable[[int, Floats, Floats], Floats]
-"""What a member releases, from the round, its honest demand and the most that it may claim."""
-
-
-class Liar:
-    """A member that answers with something else than its best plan."""
-
-    def __init__(self, company: Responder, lie: Lie, most: Floats) -> None:
-        self._company, self._lie, self._most, self._round = company, lie, most, -1
-
-    def ask(self, prices: Floats) -> None:
-        self._company.ask(prices)
-
-    def answer(self, prices: Floats) -> Answer | None:
-        honest = self._company.answer(prices)
-        assert honest is not None
-        self._round += 1
-        demand = self._lie(self._round, honest.demand, self._most)
-        return Answer(honest.objective, demand, honest.plan)
-
-
-def at_random(number: int, honest: Floats, most: Floats) -> Floats:
-    return np.random.default_rng(number).uniform(0.0, 1.0, len(honest)) * most
+from tests.support.lying_sessions import Liar, Lie, at_random, lying_session
 
 
 def cap_first(number: int, honest: Floats, most: Floats) -> Floats:
@@ -87,6 +62,10 @@ def test_a_lie_that_fits_no_company_is_named_with_its_amount(lie: Lie) -> None:
     assert found.payments.tolist() == [0.0] * 5
     texts = contradictions(found.agreement, outcome_figures(found)["contradictions"])
     assert "The answers of party2 in the rounds" in texts[0]
+    assert ("more than all capacities are worth" in texts[0]) == (one.amount > found.worth)
+    refused = " ".join(why_no_trade(found.agreement, outcome_figures(found)))
+    assert "cannot be met together" not in refused
+    assert ("This shows no shortage" in refused) == bool(found.trade.at_limit)
 
 
 @pytest.mark.parametrize("lie", [at_random, cap_first])
@@ -129,6 +108,14 @@ def test_honest_members_beside_a_small_lie_lose_no_more_than_proved() -> None:
         own = settle(instance.data[k], found, found.agreement.members[k].name, given[k])
         assert own.gain is not None
         assert own.gain >= -found.certificate.bound - more - 1e-6
+
+
+def test_honest_members_lose_no_more_than_proved_beside_ten_lies_in_a_row() -> None:
+    """Nor is one of them named."""
+    figures = Figures()
+    for seed in range(4):
+        lying_session(seed, figures)
+    assert any("reported, no trade" in kind for kind in figures.kinds)
 
 
 def test_honest_sessions_of_all_kinds_do_not_contradict_themselves() -> None:

@@ -96,7 +96,7 @@ def test_overrun_ignores_objectives() -> None:
     totals = known.released.sum(axis=1)
     assert totals.shape == (2, 3)
     expected = [[int(total) / TICKS - 1.0 for total in row[:2]] for row in totals]
-    assert known.overrun == pytest.approx(np.array(expected), abs=1e-15)
+    assert known.excess_demand == pytest.approx(np.array(expected), abs=1e-15)
 
 
 def test_quota_is_computed_once() -> None:

@@ -14,7 +14,7 @@ from protocol.agreement.model import Agreement
 from protocol.agreement.parse import from_table
 from protocol.agreement.quantities import quantities
 from protocol.numeric import Floats, Ticks
-from protocol.outcome.payments import UNITS, payments
+from protocol.outcome.payments import UNITS, payments, unit_of_money, with_levy
 from tests.reference import codec as reference
 
 
@@ -165,6 +165,14 @@ def test_no_price_is_too_small_or_too_large(price: float) -> None:
     assert_nothing_is_left(payments(agreement, np.array([price, 0.0]), quota))
 
 
+def test_the_unit_of_money_is_a_power_of_two_of_the_whole_worth() -> None:
+    """The next power above the worth, in 2^40 parts; 1 where float64 has none so small."""
+    agreement = agreed(2, [10.0, 4.0])
+    assert unit_of_money(np.array([1.0, -1.5]), agreement) == 32 / UNITS  # worth 10 + 6
+    assert unit_of_money(np.array([1.0, -1.0]), agreement) == 16 / UNITS
+    assert unit_of_money(np.array([0.0, 5e-324]), agreement) == 1.0
+
+
 def test_unused_capacity_reduces_all_endowments() -> None:
     """If half of a capacity is used, every endowment counts half."""
     agreement = agreed(2, [10.0], endowments=[[0.75], [0.25]])
@@ -189,3 +197,18 @@ def test_negative_prices_are_paid_too(seed: int) -> None:
     paid = payments(agreement, prices, parted(rng, agreement.ticks, 7, 3))
     assert_nothing_is_left(paid)
     assert paid.min() < 0.0 < paid.max()
+
+
+@pytest.mark.parametrize(
+    ("prices", "levies"),
+    [((2.0, 0.0), (-3, -9)), ((1.0, -8.75), (-10, -2)), ((0.0, 0.0), (-6, -6))],
+    ids=["one price", "a negative price counts by its size", "all prices 0"],
+)
+def test_a_levy_by_hand(prices: tuple[float, float], levies: tuple[int, int]) -> None:
+    """What is 12 too much goes back by the worth of endowments, or equally if they have none."""
+    agreement = agreed(2, [10.0, 4.0], endowments=[[0.25, 1.0], [0.75, 0.0]], step="sqrt")
+    due = [Fraction(7), Fraction(5)]
+    paid = with_levy(agreement, np.array(prices), due)
+    assert sum(paid) == 0
+    whole = [own + levy for own, levy in zip(due, levies, strict=True)]
+    assert [float(amount) for amount in paid] == pytest.approx(whole, abs=1e-5)

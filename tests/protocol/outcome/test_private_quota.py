@@ -169,3 +169,10 @@ def test_an_allocation_hides_its_numbers_from_logs() -> None:
     """Neither quota nor payment is in its repr."""
     shown = repr(Allocation(np.array([12345, 678]), 91011.5))
     assert not any(text in shown for text in ("12345", "678", "91011"))
+
+
+def test_a_member_commits_to_its_quota_before_the_cut() -> None:
+    """Where nothing is cut, that is the quota."""
+    quota, uncut = np.array([3, 4]), np.array([3, 9])
+    assert Allocation(quota, 0.0).committed_ticks.tolist() == [3, 4]
+    assert Allocation(quota, 0.0, uncut).committed_ticks.tolist() == [3, 9]

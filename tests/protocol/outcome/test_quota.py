@@ -361,6 +361,12 @@ def test_estimate_at_hand_picked_corners(where: float, size: float, cap: int) ->
     assert_near_the_mean(where * cap, 10.0**size * cap, cap)
 
 
+def test_noise_below_one_tick_counts() -> None:
+    """At the end of the range its mean is most of σ away from there."""
+    assert_near_the_mean(0.0, 0.99, 1000)
+    assert_near_the_mean(1000.0, 0.99, 1000)
+
+
 @pytest.mark.parametrize("reach", [0.1, 0.9, 1.0, 1.1, 10.0, 1e3])
 @pytest.mark.parametrize("where", [-1e7, -1e3, -10.0, 11.0, 1e3, 1e7])
 def test_estimate_where_the_average_is_far_outside(where: float, reach: float) -> None:

@@ -151,7 +151,7 @@ def test_members_that_ask_for_everything_get_no_other_member_named() -> None:
     past, (*_, last) = play(agreement)
     me, behind, sealing, *_ = names
     own = tuple(releases[0] for releases in past.rounds)
-    session = Session(agreement, me, nonce=b"n" * 16, pack=sign, past=past, own=own)
+    session = Session(agreement, me, nonce=b"n" * 16, pack=sign, past=past, own=own, now=0.0)
     lines: list[str] = []
     admission, passed_on = Admission(agreement, lines.append), 0
 

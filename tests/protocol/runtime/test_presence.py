@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from protocol.runtime.presence import MARK, Presence, clock_text, state_text, unpacked
+from protocol.runtime.presence import MARK, Presence, clock_text, merged, state_text, unpacked
 from protocol.wire.framing import Batches
 from tests.support.builders import make_agreement, play
 
@@ -33,6 +33,18 @@ def test_parties_read_what_the_relay_knows() -> None:
     assert state_text(away, "ada") == "here"
     assert state_text(away, "ben") == f"away since {clock_text(left)}"
     assert state_text(away, "cyd") == "not here yet"
+
+
+def test_a_relay_that_starts_again_makes_no_member_a_newcomer() -> None:
+    """Who was here before and has not come back is away, not one that never came."""
+    before = {"ben": 50.0, "cyd": None}
+    found = merged(before, {"ada": None, "ben": None, "cyd": None})
+    assert found is not None
+    assert state_text(found, "ada") == f"away since {clock_text(time.time())}"
+    assert (found["ben"], found["cyd"]) == (50.0, None)
+    assert merged(found, {"ben": 70.0, "cyd": None}) == {"ben": 70.0, "cyd": None}
+    assert merged(None, {"ada": None}) == {"ada": None}
+    assert merged(found, None) == found, "a frame that says nothing changes nothing"
 
 
 @pytest.mark.parametrize("frame", [b"", MARK, MARK + bytes(11), MARK + bytes(13), bytes(13)])

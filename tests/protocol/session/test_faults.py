@@ -219,6 +219,7 @@ def test_a_party_compares_few_messages_of_a_long_halt(
         agreement,
         "m0",
         nonce=bytes(16),
+        now=0.0,
         pack=builders.signer("m0"),
         past=transcript,
         own=transcript.rounds[0][:1],

@@ -409,6 +409,8 @@ def test_silence_in_a_round_names_the_missing() -> None:
     assert "fail: Unavailable" not in party.advance_time(PATIENCE - 1.0)
     assert party.advance_time(1.0) == ["fail: Unavailable"]
     assert str(party.error).startswith("nothing from 'ben', 'cyd' for 2 minutes in round 2 of 2.")
+    assert "fail: Unavailable" not in party.advance_time(PATIENCE - 1.0), "it is said once"
+    assert "fail: Unavailable" in party.advance_time(1.0)
 
 
 def test_silence_while_sealing_names_the_missing() -> None:

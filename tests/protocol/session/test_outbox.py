@@ -24,6 +24,7 @@ def test_the_two_newest_releases_are_repeated(outbox: Outbox) -> None:
     outbox.add(OWN[1])
     outbox.add(OWN[2])
     assert outbox.messages == OWN[1:]
+    assert Outbox(AGREEMENT, "ada", signer("ada"), OWN).messages == OWN[1:]
 
 
 def test_at_the_end_the_last_release_and_both_seals_are_repeated(outbox: Outbox) -> None:

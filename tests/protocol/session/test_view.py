@@ -26,6 +26,7 @@ def view(
     return SessionView(
         AGREEMENT,
         "ada",
+        now=0.0,
         nonce=NONCE["ada"],
         pack=signer("ada"),
         past=Transcript(TRANSCRIPT.rounds[:closed], seals),
@@ -38,7 +39,7 @@ def view(
 def test_a_party_must_be_in_the_roster() -> None:
     """The error names it."""
     with pytest.raises(BadAgreement, match="'eve' is not a member"):
-        SessionView(AGREEMENT, "eve", nonce=bytes(16), pack=signer("ada"))
+        SessionView(AGREEMENT, "eve", nonce=bytes(16), pack=signer("ada"), now=0.0)
 
 
 @pytest.mark.parametrize("closed", [0, 1, 2])

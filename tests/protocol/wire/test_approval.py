@@ -251,3 +251,15 @@ def test_a_folder_shows_who_approved(tmp_path: Path) -> None:
         found.require_all()
     (tmp_path / "new.approval.toml").write_text(written(approved("cyd", later)))
     read_approvals(tmp_path, later).require_all()
+
+
+def test_an_agreement_that_was_edited_after_approvals_is_named(tmp_path: Path) -> None:
+    """An approval of other terms of the same session does not count, and both digests are told."""
+    (tmp_path / "ada.approval.toml").write_text(written(approved("ada")))
+    edited = replace(AGREEMENT, rounds=AGREEMENT.rounds + 1)
+    found = read_approvals(tmp_path, edited)
+    assert not found.given
+    [line] = found.refused
+    assert "ada.approval.toml: it is for other terms of 'trucks-42'" in line
+    assert AGREEMENT.digest.hex() in line
+    assert edited.digest.hex() in line

@@ -40,18 +40,18 @@ def _options() -> argparse.Namespace:
         ),
     )
     add = parser.add_argument
-    add("--members", type=int, default=2, help="how many parties (default: 2)")
-    add("--rounds", type=int, default=1, help="how many rounds (default: 1)")
+    add("--members", type=int, default=2, help="how many parties (2)")
+    add("--rounds", type=int, default=1, help="how many rounds (1)")
     reveals = "each (default): releases are readable; totals: mask keys and commitments; "
     add("--reveal", choices=REVEALS, default="each", help=f"{reveals}noise: mask keys only")
-    add("--crashes", type=int, default=0, help="how often a party loses power (default: 0)")
+    add("--crashes", type=int, default=0, help="how often a party loses power (0)")
     lies = ", ".join(LIES)
     add("--lies", nargs="*", metavar="LIE", help=f"the last member lies: all, or any of {lies}")
     late = "begin after a handshake whose Hellos have arrived and do not come again"
     add("--greeted", action="store_true", help=late)
     sets = "explore sets of states instead of single ones: for three members (docs/assurance.md)"
     add("--families", action="store_true", help=sets)
-    add("--gigabytes", type=float, default=8.0, help="give up above this memory (default: 8)")
+    add("--gigabytes", type=float, default=8.0, help="give up above this memory (8)")
     add("--replay", type=Path, metavar="FILE", help="play the events in this file instead")
     options = parser.parse_args()
     if options.lies == ["all"]:

@@ -52,7 +52,7 @@ def line(players: Players, move: Move) -> str:
         comment.append("loses power at this step of its disk")
     if event.sent is not None:
         words.append(f"sent={event.sent}")
-        comment.append("loses power after so many messages left")
+        comment.append("loses power after this many messages left")
     if move.step.sends:
         sends = (players.messages[number] for number in move.step.sends)
         comment.append("sends " + ", ".join(map(_brief, sends)))

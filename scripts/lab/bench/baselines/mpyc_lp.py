@@ -94,7 +94,7 @@ class Mpyc:
         return "" if done.returncode == 0 else f"mpyc for {self.python}"
 
     def solve(self, problem: Tableau, parties: int, folder: Path, solver: str) -> Solved:
-        """Solve a problem among so many local processes; `folder` is for the problem's file."""
+        """Solve a problem among this many local processes; `folder` is for the problem's file."""
         file = folder / "data" / "lp" / f"{SLOT}.csv"
         file.parent.mkdir(parents=True, exist_ok=True)
         with file.open("w", newline="") as handle:

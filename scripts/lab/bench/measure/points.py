@@ -8,6 +8,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -60,17 +61,27 @@ def network(parties: int, seed: int) -> dict[str, Any]:
 
 
 def crowd(parties: int, rounds: int, seed: int) -> dict[str, Any]:
-    """A session with as many real parties as this machine can hold: do all end, with one hash?"""
-    together = Together()
+    """A session with as many real parties as this machine can hold: do all end, with one hash?
+
+    It is exact, only totals can be read, and every party commits, settles and reports.
+    """
+    together, few = Together(), Watch()
+
+    def watch(ids: Mapping[str, int]) -> None:
+        memory = threading.Thread(target=together, args=(ids,))
+        memory.start()
+        few({name: ids[name] for name in ("coordinator", "party2")})
+        memory.join()
+
     with tempfile.TemporaryDirectory(prefix="sotto-bench-") as name:
         folder = Path(name) / "session"
-        patience = (
-            "--patience",
-            str(CROWD_LIMIT_SECONDS / 2.0),
-        )  # a slow start
-        options = session(parties, rounds, "relay", seed, *patience)
-        timing = run_session(folder, options, watch=together, limit_seconds=CROWD_LIMIT_SECONDS)
+        more = ("--mode", "exact", "--reveal", "totals")
+        patience = ("--patience", str(CROWD_LIMIT_SECONDS / 2.0))  # a slow start
+        options = session(parties, rounds, "relay", seed, *more, *patience)
+        timing = run_session(folder, options, watch=watch, limit_seconds=CROWD_LIMIT_SECONDS)
         results = [json.loads(path.read_text()) for path in folder.glob("*/out/result.json")]
+    cpu = few.cpu_per_round(timing.closed_at)
+    relay = cpu.get("coordinator")
     return {
         "parties": parties,
         "rounds": len(timing.closed),
@@ -80,6 +91,9 @@ def crowd(parties: int, rounds: int, seed: int) -> dict[str, Any]:
         "rounds_per_second": timing.rounds_per_second,
         "seconds": timing.seconds,
         "memory_bytes": together.memory_bytes,
+        "party_cpu_seconds": cpu.get("party2"),
+        "relay_cpu_seconds": relay,
+        "relay_share": None if relay is None else relay * timing.rounds_per_second,
     }
 
 

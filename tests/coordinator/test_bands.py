@@ -8,6 +8,7 @@ import highspy
 import numpy as np
 import pytest
 
+from coordinator.members import set_endowments
 from party.model.company_model import read, uses
 from party.model.shared_rows import row_map
 from protocol.agreement.quantities import net_prices, quantities
@@ -36,6 +37,17 @@ def test_a_resource_may_have_a_span_and_members_bands(tmp_path: Path) -> None:
     assert [m.floor for m in made.members] == [(0.0, 0.1, -1.0), (0.0, 0.0, -1.0), (0.0, 0.0, -1.0)]
     assert [m.share[1] for m in made.members] == [0.5, 1.0, 1.0]
     assert quantities(made).capacity.tolist() == pytest.approx([120.0, 14.4, 60.0])
+
+
+def test_a_pattern_gives_all_members_an_endowment() -> None:
+    """`*=0` is for every member, and for the resources that no other option is about."""
+    members: list[dict[str, Any]] = [{"name": name} for name in NAMES]
+    resources: list[dict[str, Any]] = [
+        {"name": name, "capacity": 0.0, "span": 1.0} for name in ("power", "heat")
+    ]
+    set_endowments(members, resources, ["*=0", "acme:p*=0.5", "bolt:power=-0.5"])
+    found = [member["endowment"] for member in members]
+    assert found == [{"power": power, "heat": 0.0} for power in (0.5, -0.5, 0.0)]
 
 
 def test_an_opposite_has_bands_and_endowments_turned(tmp_path: Path) -> None:
