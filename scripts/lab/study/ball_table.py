@@ -30,7 +30,7 @@ from scripts.lab.study.ball_cells import BOTH, CELLS, FIRST_SEED, ROUNDS, Cell, 
 Found = Mapping[Cell, Mapping[str, Sequence[Played]]]
 """The sessions of each cell, by step."""
 
-NOISE_CELLS = (Cell(5, 16.0), Cell(10, 8.0, 1), Cell(10, 8.0, 2), Cell(10, 8.0))
+NOISE_CELLS = (Cell(10, 8.0, 1), Cell(10, 8.0, 2), Cell(10, 8.0))
 """Cells whose noise alone is drawn in many sessions."""
 
 NOISE_SESSIONS = 2_000
