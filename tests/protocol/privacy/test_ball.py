@@ -6,6 +6,7 @@ from fractions import Fraction
 from itertools import combinations
 from typing import Any
 
+import mpmath  # type: ignore[import-untyped]
 import numpy as np
 import pytest
 
@@ -13,6 +14,7 @@ from protocol.agreement.endowment import endowment
 from protocol.agreement.model import Agreement
 from protocol.agreement.parse import from_table
 from protocol.agreement.quantities import quantities
+from protocol.privacy.axes import deviations
 from protocol.privacy.ball import ball, clip
 from protocol.privacy.calibration import Calibration
 
@@ -175,3 +177,22 @@ def test_more_colluders_than_agreed_weaken_the_promise_slowly() -> None:
     costs = [calibration.against(c).epsilon(0.001) for c in (1, 2, 19)]
     assert costs[0] == pytest.approx(4.0, rel=1e-6)
     assert costs[0] <= 4.0 < costs[1] < costs[2] < math.inf
+
+
+@pytest.mark.parametrize("risk", [1e-6, 0.001, 0.01, 0.05, 0.3])
+@pytest.mark.parametrize("resources", [1, 2, 7])
+def test_deviations_are_never_below_the_agreed_risk(risk: float, resources: int) -> None:
+    """z is the quantile for one of independent resources, or up to one part in 16,000 above it."""
+    z = deviations(agree([{"share": 0.5}] * 4, resources=resources, overrun=risk))
+    with mpmath.workdps(40):
+        each = 1 - (1 - mpmath.mpf(risk)) ** (mpmath.mpf(1) / resources)
+        exact = float(mpmath.sqrt(2) * mpmath.erfinv(1 - 2 * each))
+    assert exact <= z <= exact * (1.0 + 2.0**-14)
+
+
+def test_without_spare_capacity_the_whole_deviation_is_withheld() -> None:
+    """A resource that names no spare has none."""
+    bare, ample = ball(equal(20)), ball(equal(20, spare=0.01))
+    assert bare.margin.tolist() == bare.deviation.tolist()
+    assert bare.margin.min() > 0.01
+    assert ample.margin == pytest.approx(ample.deviation - 0.01)

@@ -200,6 +200,7 @@ def test_a_rehearsal_promises_nothing() -> None:
     """Noise that can be repeated hides nothing."""
     calibration = Calibration(replace(agree([0.5] * 3), rehearsal=True))
     assert math.isinf(calibration.against(1).mu_squared)
+    assert math.isinf(calibration.per_release.mu_squared)
 
 
 def test_noise_below_three_ticks_is_refused() -> None:

@@ -1,0 +1,50 @@
+"""What releases cost together, by both accountants, and how well anyone can guess."""
+
+import math
+from statistics import NormalDist
+
+import pytest
+
+from protocol.privacy.accountant import IntegerNoiseCost, PrivacyCost, finite, rho
+
+COARSE = IntegerNoiseCost(reserve=math.inf)
+"""Ticks for which nothing is proved about the Gaussian curve."""
+
+
+def test_equal_releases_cost_as_much_as_their_sum() -> None:
+    """Every release adds its μ² and its factor; the reserve is for all together."""
+    one = PrivacyCost(0.25, IntegerNoiseCost(reserve=0.01, factor=2.0**-20))
+    assert one.times(4) == one + one + one + one
+    assert one.times(4).discreteness == IntegerNoiseCost(reserve=0.01, factor=2.0**-18)
+    assert one.times(0) == PrivacyCost()
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
+@pytest.mark.parametrize("delta", [1e-9, 1e-3])
+def test_the_paper_s_accountant_inverts_its_noise(epsilon: float, delta: float) -> None:
+    """Noise for (ε, δ) by prop:diffPriv costs (ε, δ), and twice the noise costs less."""
+    cost = PrivacyCost(2.0 * rho(epsilon=epsilon, delta=delta))
+    assert cost.zcdp_delta(epsilon) == pytest.approx(delta, rel=1e-9)
+    assert PrivacyCost(cost.mu_squared / 4.0).zcdp_delta(epsilon) < delta / 2.0
+
+
+def test_the_paper_s_accountant_at_its_ends() -> None:
+    """Nothing released costs nothing; below ρ there is no statement."""
+    assert PrivacyCost().zcdp_delta(0.0) == 0.0
+    assert PrivacyCost(4.0).zcdp_delta(1.9) == 1.0
+    assert PrivacyCost(4.0).zcdp_delta(2.0) == 1.0
+    assert PrivacyCost(4.0).zcdp_delta(4.0) == pytest.approx(math.exp(-0.5))
+
+
+@pytest.mark.parametrize("mu", [0.01, 0.5, 1.0, 3.0])
+def test_a_right_guess_is_as_likely_as_the_curve_says(mu: float) -> None:
+    """Φ(μ/2) for Gaussian noise; Pinsker's bound, at most certainty, where ticks are coarse."""
+    assert PrivacyCost(mu * mu).guessed == pytest.approx(NormalDist().cdf(mu / 2.0), rel=1e-9)
+    assert PrivacyCost(mu * mu, COARSE).guessed == pytest.approx(min(0.5 + mu / 4.0, 1.0))
+
+
+def test_without_noise_a_guess_is_certain_and_no_epsilon_is_written() -> None:
+    """JSON has no infinity."""
+    assert PrivacyCost(math.inf).guessed == 1.0
+    assert finite(PrivacyCost(math.inf).epsilon(0.01)) is None
+    assert finite(0.5) == 0.5
