@@ -24,7 +24,6 @@ from party.settlement.settle import plan_within
 from protocol.agreement.endowment import endowment
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import amounts, quantities
-from protocol.report.format import coins, counted, plain
 from protocol.rounds import RoundEngine
 
 _TRIED_PRICES, _TRIED_SECONDS = 100, 20.0  # to find a model's slowest answer, and for how long
@@ -75,8 +74,7 @@ def _model(
 ) -> Iterator[str]:
     """What the model is, earns alone and takes to solve. Secret."""
     yield (
-        f"model      {counted(data.columns, 'column', 'columns')}, "
-        f"{counted(data.private_rows, 'private row', 'private rows')}, all "
+        f"model      {data.columns} columns, {data.private_rows} private rows, all "
         f"{data.resources} shared resources found"
     )
     if notice:
@@ -126,7 +124,8 @@ def _alone(data: CompanyModel, agreement: Agreement, member: str, mip_limits: Mi
             f"alone      with {stated} alone NO plan is possible; you depend on what you are given"
         )
     value = (-plan.utility if data.minimises else plan.utility) + 0.0  # no -0
-    verb, amount = "costs" if data.minimises else "earns", plain(coins(agreement, value))
+    verb, money = "costs" if data.minimises else "earns", agreement.currency
+    amount = f"{value:,.2f} {money}" if money else f"{value:.6g}"
     return f"alone      with {stated} alone your best plan {verb} {amount}"
 
 

@@ -19,7 +19,6 @@ from protocol.agreement import schema
 from protocol.agreement.endowment import endowment
 from protocol.agreement.model import Agreement, Pricing
 from protocol.agreement.quantities import quantities
-from protocol.agreement.schema import DRAFT_ROUNDS, RESERVE, TOLERANCE
 from protocol.numeric import Floats, Ticks
 from protocol.outcome.ball_quota import levied
 from protocol.outcome.member_allocation import member_allocation
@@ -241,9 +240,14 @@ def without_noise(agreement: Agreement) -> Agreement:
         privacy=None,
         truncate=False,
         objective_limit=None,
-        rounds=max(agreement.rounds, DRAFT_ROUNDS),
+        rounds=max(agreement.rounds, schema.DRAFT_ROUNDS),
         pricing=Pricing(
-            step="center", tolerance=TOLERANCE, reserve=RESERVE, start=agreement.pricing.start
+            step="center",
+            tolerance=schema.TOLERANCE,
+            reserve=schema.RESERVE,
+            trade_limit=schema.TRADE_LIMIT,
+            answer_gap=schema.ANSWER_GAP,
+            start=agreement.pricing.start,
         ),
     )
 

@@ -48,7 +48,8 @@ def variants(agreement: Agreement, figures: dict[str, Any]) -> list[Variant]:
             privacy = replace(agreement.privacy, epsilon=epsilon)
             other = replace(agreement, privacy=privacy)
             tried = expected(other, sessions=sessions, among=agreement)
-            found.append(Variant(f"with ε = {epsilon:g}, {word} noise", tried))
+            kind = "" if agreement.ball else f", {word} noise"
+            found.append(Variant(f"with ε = {epsilon:g}{kind}", tried))
     exact = expected(without_noise(agreement), sessions=sessions, among=agreement)
     found.append(Variant("without noise", exact))
     return found

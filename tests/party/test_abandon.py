@@ -1,7 +1,9 @@
 """An abandoned session: its secrets are destroyed, its releases count, nothing follows."""
 
+import io
 import subprocess
 import sys
+from argparse import Namespace
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -9,11 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from party.__main__ import _abandon
 from party.abandon import abandon
 from party.ledger.accounts import accounts
 from party.ledger.session_ledger import Ledger
 from party.release.masks import Masks
 from protocol.agreement.model import Agreement
+from protocol.agreement.render import written
 from protocol.errors import Abandoned, BadCommand, BadLedger, Equivocation, InternalError
 from protocol.outcome.outcome import outcome
 from protocol.rounds import RoundEngine, RoundState, mask_keys, numbers
@@ -27,6 +31,11 @@ from tests.support.wait import LIMIT
 
 NAMES = ("ada", "ben", "cyd")
 ROUNDS = 6
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
 
 
 def masked() -> Agreement:
@@ -197,6 +206,25 @@ def test_nothing_changes_without_confirmation(begun: Begun) -> None:
     with begun.opened() as ledger:
         assert ledger.abandoned is None
         assert ledger.mask_secret() == begun.secret
+
+
+@pytest.mark.parametrize("answer", ["", "y\n", "no\n", "yes\n"])
+def test_a_terminal_asks_and_only_yes_abandons(
+    begun: Begun, tmp_path: Path, answer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without --yes any other answer, or none, changes nothing."""
+    (tmp_path / "a.toml").write_text(written(begun.agreement))
+    monkeypatch.setattr(sys, "stdin", Terminal(answer))
+    options = Namespace(
+        agreement=tmp_path / "a.toml", ledger=begun.path, key=None, out=None, yes=False
+    )
+    if answer == "yes\n":
+        _abandon(options)
+    else:
+        with pytest.raises(BadCommand, match="only the answer yes abandons a session"):
+            _abandon(options)
+    with begun.opened() as ledger:
+        assert (ledger.abandoned is not None) == (answer == "yes\n")
 
 
 def test_the_quota_of_an_unsealed_session_is_kept(tmp_path: Path) -> None:

@@ -90,13 +90,13 @@ class Cell:
 
 
 MUST = (
-    *(Cell(10, epsilon, seeds=30) for epsilon in (8.0, 16.0)),
-    *(Cell(20, epsilon, seeds=30) for epsilon in (4.0, 8.0)),
+    *(Cell(10, epsilon, seeds=60) for epsilon in (8.0, 16.0)),
+    *(Cell(20, epsilon, seeds=60) for epsilon in (4.0, 8.0)),
     Cell(50, 4.0, seeds=30),
     *(Cell(100, epsilon, seeds=30) for epsilon in (1.0, 4.0)),
-    Cell(8, 8.0, 3, kind="valley", seeds=30),
-    Cell(8, 4.0, 3, kind="valley", spare=0.05, seeds=30),
-    Cell(10, 4.0, spare=0.05, seeds=30),
+    Cell(8, 8.0, 3, kind="valley", seeds=60),
+    Cell(8, 4.0, 3, kind="valley", spare=0.05, seeds=60),
+    Cell(10, 4.0, spare=0.05, seeds=60),
 )
 """Cells with a figure that must be reached."""
 

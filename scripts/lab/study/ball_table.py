@@ -30,10 +30,13 @@ from scripts.lab.study.ball_cells import BOTH, CELLS, FIRST_SEED, ROUNDS, Cell, 
 Found = Mapping[Cell, Mapping[str, Sequence[Played]]]
 """The sessions of each cell, by step."""
 
-NOISE_CELLS = (Cell(5, 16.0), Cell(10, 8.0, 1), Cell(10, 8.0, 2), Cell(10, 8.0))
+NOISE_CELLS = (Cell(10, 8.0, 1), Cell(10, 8.0, 2), Cell(10, 8.0))
 """Cells whose noise alone is drawn in many sessions."""
 
 NOISE_SESSIONS = 2_000
+
+ENOUGH = 30
+"""Cells with fewer seeds are rough."""
 
 SESSIONS, NOISE = "sessions.jsonl", "noise.json"
 """The files in the folder of rows."""
@@ -206,9 +209,20 @@ def noise_rows(path: Path | None, sessions: int = NOISE_SESSIONS) -> list[list[s
     ]
 
 
+def _few(found: Found) -> str:
+    """Which cells have fewer sessions than the others."""
+    few = [cell for cell, steps in found.items() if len(steps["ball"]) < ENOUGH]
+    if not few:
+        return f"All cells have at least {ENOUGH} seeds."
+    return (
+        f"{len(few)} of {len(found)} cells have fewer than {ENOUGH} seeds, as the column says: "
+        "their figures are rough."
+    )
+
+
 def tables(found: Found, noise: Sequence[Sequence[str]]) -> list[str]:
     """The lines of the page."""
-    lines = [f"# {_HEADING}", "", *textwrap.wrap(_WORDS, 100), ""]
+    lines = [f"# {_HEADING}", "", *textwrap.wrap(f"{_WORDS} {_few(found)}", 100), ""]
     lines += page.grid(COLUMNS, [row(cell, steps) for cell, steps in found.items()], 4)
     lines += ["", "## Over a capacity", "", *textwrap.wrap(_WORDS_OVER, 100), ""]
     counts = ("sessions", "over", "of all (95 % interval)")
@@ -226,10 +240,13 @@ def main() -> None:
         choices=BOTH,
         help="play only these steps; without any, play nothing",
     )
+    parser.add_argument("--seeds", type=int, metavar="N", help="at most N seeds in each cell")
     parser.add_argument("--rows", type=Path, metavar="DIR", help="keep the sessions in this folder")
     parser.add_argument("--page", type=Path, metavar="FILE", help="write the tables to this page")
     chosen = parser.parse_args()
     cells = [CELLS[n] for n in chosen.cells or range(len(CELLS))]
+    if chosen.seeds:
+        cells = [replace(cell, seeds=min(cell.seeds, chosen.seeds)) for cell in cells]
     found = collect(chosen.rows and chosen.rows / SESSIONS, cells, chosen.steps)
     if chosen.page:
         noise = noise_rows(chosen.rows and chosen.rows / NOISE)

@@ -126,9 +126,12 @@ def test_clipped_sessions_are_played_too(truncate: bool) -> None:
 
 
 def test_the_exact_agreement_keeps_members_and_resources() -> None:
-    """It has no noise and uses the centre rule."""
+    """It has no noise and uses the centre rule, and companies trade by it."""
     agreement = agreed("private")
     exact = without_noise(agreement)
+    found = expected(exact, sessions=2)
+    assert found is not None
+    assert found.kept > 0.9
     assert (exact.members, exact.resources) == (agreement.members, agreement.resources)
     assert exact.privacy is None
     assert exact.pricing.step == "center"

@@ -25,6 +25,7 @@ def test_a_narrow_terminal_breaks_lines_between_words(monkeypatch: pytest.Monkey
     assert max(map(len, lines)) <= 60
     assert lines[1].startswith(" " * len("terms      ") + "only totals")
     assert lines[2] == ""
+    assert "a" * 64 in fitted(f"digest {'a' * 64}", Terminal()), "it can be copied"
     assert " ".join(" ".join(lines).split()) == " ".join(TEXT.split())
 
 
