@@ -152,7 +152,7 @@ def test_plan_says_if_no_rounds_or_epsilon_would_do() -> None:
     """No number of rounds and no ε is enough here."""
     agreement = noisy(privacy={"epsilon": 0.01, "delta": 1e-9}, member=[
         {"name": name} for name in NAMES[:2]
-    ], resource=[{"name": f"r{j}", "capacity": 1.0, "worth": 1.0} for j in range(400)])  # fmt: skip
+    ], resource=[{"name": f"r{j}", "capacity": 1.0, "worth": 1.0} for j in range(100)])  # fmt: skip
     figures = plan_figures(agreement)
     assert figures["needed"]["clear"]["rounds"] is None
     assert figures["needed"]["clear"]["epsilon"] is None
