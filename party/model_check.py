@@ -74,8 +74,9 @@ def _model(
 ) -> Iterator[str]:
     """What the model is, earns alone and takes to solve. Secret."""
     yield (
-        f"model      {data.columns} columns, {data.private_rows} private rows, all "
-        f"{data.resources} shared resources found"
+        f"model      {_counted(data.columns, 'column')}, "
+        f"{_counted(data.private_rows, 'private row')}, "
+        f"{_counted(data.resources, 'shared resource', every='all ')} found"
     )
     if notice:
         yield f"           {notice}"
@@ -90,6 +91,10 @@ def _model(
     yield _pace(problem, data, agreement)
 
 
+def _counted(count: int, what: str, *, every: str = "") -> str:
+    return f"1 {what}" if count == 1 else f"{every}{count} {what}s"
+
+
 def _kind(data: CompanyModel) -> str:
     """What the model has beside a linear program: a file often declares binaries by mistake."""
     if data.quadratic is not None:
@@ -97,7 +102,8 @@ def _kind(data: CompanyModel) -> str:
     if data.integer is None:
         return ""
     binary = np.count_nonzero(data.integer & (data.lower == 0.0) & (data.upper == 1.0))
-    return f", {np.count_nonzero(data.integer)} integer columns, {binary} of them binary"
+    count = _counted(int(np.count_nonzero(data.integer)), "integer column")
+    return f", {count}, {binary} of them binary"
 
 
 def _only_sells(problem: Responder) -> str:

@@ -106,6 +106,8 @@ def read(model: Model, agreement: Agreement, rows: RowMap = OWN_NAMES) -> Compan
 
         return _arrange(modelling_tools.read(model), agreement, rows)
     path = Path(model)
+    if path.is_dir():
+        raise BadData(f"--data {str(path)!r} is a folder; name the model file in it")
     if not path.is_file():
         raise BadData(f"there is no model file {str(path)!r}; check --data")
     name = path.name.lower()

@@ -175,6 +175,8 @@ class _Reader:
         name = words[1]
         if name in self._rows:
             self._refuse(f"there are two rows named {shown(name)}; rename one")
+        if name.strip("'\"").upper() == "MARKER":
+            self._refuse("the word MARKER marks integers under COLUMNS; rename this row")
         if kind == "N":
             wanted = self._objective in (None, name) and _OBJECTIVE not in self._rows.values()
             self._rows[name] = _OBJECTIVE if wanted else _OTHER_FREE

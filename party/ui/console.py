@@ -10,7 +10,10 @@ from decimal import ROUND_DOWN, Context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
+import numpy as np
+
 from protocol.agreement.model import Agreement
+from protocol.agreement.quantities import pair_prices, quantities
 from protocol.rounds import RoundState, excess_demand, numbers
 from protocol.runtime.backoff import Backoff
 from protocol.runtime.presence import REPORT_SECONDS, Away, absences, state_text
@@ -228,7 +231,9 @@ def _position(agreement: Agreement, state: RoundState, releases: tuple[Signed, .
         total = "total" if agreement.privacy is None else "noisy total"
         text = f"{total} {distance:.0%} off the capacity"
         text += ", nothing is certified yet" if agreement.pricing.step == "center" else ""
-    prices = " ".join(f"{p:.4g}" for p in state.prices.current[:6])
+    paired = pair_prices(state.prices.current, quantities(agreement).opposites).tolist()
+    priced = [p for p, r in zip(paired, agreement.resources, strict=True) if not r.opposite]
+    prices = " ".join(f"{p:.4g}" for p in priced[:6])
     return [text] if state.over else [text, f"next prices {prices}"]
 
 
@@ -312,15 +317,16 @@ class TextView(ProgressView):
             missing = ", ".join(public["unsealed"])
             print(f"not sealed: {public['rounds']} rounds{early}, chain hash {public['head']};")
             print(f"the seals of {missing} are missing: what follows is not confirmed by them")
-        for j, (resource, price) in enumerate(
-            zip(agreement.resources, public["prices"], strict=True)
-        ):
-            cost = f"{money(agreement, f'{price:.6g}')} {per(resource)}"
-            unit, use = resource.unit or "units", ""
+        prices = pair_prices(np.array(public["prices"]), quantities(agreement).opposites).tolist()
+        for j, (resource, price) in enumerate(zip(agreement.resources, prices, strict=True)):
+            texts = []
             if not agreement.masked:
                 quota = public["quota"][public["member"]]
-                use = f"you may use {_rounded_down(quota[j])} {unit}; "
-            print(f"  {resource.name}: {use}price {cost}")
+                texts = [f"you may use {_rounded_down(quota[j])} {resource.unit or 'units'}"]
+            if not resource.opposite:
+                texts += [f"price {money(agreement, f'{price:.6g}')} {per(resource)}"]
+            if texts:
+                print(f"  {resource.name}: {'; '.join(texts)}")
         if agreement.masked:
             print("only you know your quota and your payment: they are in report.html")
             if public["claims"]:

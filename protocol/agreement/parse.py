@@ -38,6 +38,11 @@ def parse(text: str) -> Agreement:
         table = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # also for numbers and nesting that are too long
         raise BadAgreement(f"the agreement is not valid TOML: {error}") from None
+    if set(table) == {"member"}:
+        raise BadAgreement(
+            "this is a member file, not an agreement; the convener makes the agreement with "
+            "`coordinator new`"
+        )
     return from_table(table)
 
 

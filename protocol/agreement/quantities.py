@@ -97,6 +97,18 @@ def net_prices(prices: Floats, opposites: Opposites) -> Floats:
     return net
 
 
+def pair_prices(prices: Floats, opposites: Opposites) -> Floats:
+    """Prices per unit as people read them: for a resource and its opposite, the difference.
+
+    It may be below 0: then members are paid to take. The opposite's has the other sign.
+    """
+    paired = prices.copy()
+    for i, j, _ in opposites:
+        paired[..., i] -= prices[..., j]
+        paired[..., j] -= prices[..., i]
+    return paired
+
+
 def _worth(agreement: Agreement, capacity: Floats) -> Floats | None:
     values = []
     for resource, above in zip(agreement.resources, capacity.tolist(), strict=True):

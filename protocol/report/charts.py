@@ -7,6 +7,7 @@ from xml.etree.ElementTree import Element
 
 import numpy as np
 
+from protocol.agreement.quantities import pair_prices, quantities
 from protocol.numeric import Floats
 from protocol.outcome.ball_quota import noise_left
 from protocol.outcome.outcome import Outcome
@@ -111,7 +112,7 @@ def round_sections(outcome: Outcome) -> list[Element]:
             "How the prices moved",
             f"In each round, every company answers the prices with what it would take{noise}. "
             + price_rule(agreement),
-            grid([_price_chart(outcome, j) for j in shown]),
+            grid([_price_chart(outcome, j) for j in shown if not agreement.resources[j].opposite]),
             *more,
         ),
         section(
@@ -125,10 +126,11 @@ def round_sections(outcome: Outcome) -> list[Element]:
 
 
 def _price_chart(outcome: Outcome, j: int) -> Element:
-    resource = outcome.agreement.resources[j]
-    price = money(outcome.agreement, figure(float(outcome.prices[j])))
-    note = f"price {price} {per(resource)}"
-    return chart(resource.name, note, [Line(outcome.path[:, j].tolist())], first=0)
+    resource, opposites = outcome.agreement.resources[j], quantities(outcome.agreement).opposites
+    price = float(pair_prices(outcome.prices, opposites)[j])
+    note = f"price {money(outcome.agreement, figure(price))} {per(resource)}"
+    path = pair_prices(outcome.path, opposites)[:, j]
+    return chart(resource.name, note, [Line(path.tolist())], first=0)
 
 
 def _demand_chart(outcome: Outcome, j: int, window: int) -> Element:

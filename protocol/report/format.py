@@ -119,6 +119,11 @@ def per(resource: Resource) -> str:
     return f"per {plural[1] or plural[2] if plural else unit}"
 
 
+def in_price_of(resource: Resource) -> str:
+    """What stands for the price of an opposite: people read one price for both."""
+    return f"in the price of {resource.opposite}"
+
+
 def capacity_count(resource: Resource) -> int:
     """A capacity, counted in the last decimal that is shown."""
     scale: int = 10 ** decimals_of(resource)

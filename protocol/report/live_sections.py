@@ -10,7 +10,7 @@ from typing import Any
 from xml.etree.ElementTree import Element
 
 from protocol.agreement.model import Agreement
-from protocol.agreement.quantities import net_prices, quantities
+from protocol.agreement.quantities import net_prices, pair_prices, quantities
 from protocol.numeric import Floats
 from protocol.report.certificate import certified
 from protocol.report.charts import CHARTS, Line, chart
@@ -21,6 +21,7 @@ from protocol.report.format import (
     capacity_text,
     counted,
     figure,
+    in_price_of,
     left_out,
     money,
     per,
@@ -122,13 +123,13 @@ class LiveState:
             trail.add(100.0 * value)
         if state is None:
             return
-        self.prices = state.prices.current.tolist()
+        opposites = quantities(self.agreement).opposites
+        self.prices = pair_prices(state.prices.current, opposites).tolist()
         for trail, value in zip(self.price_trails, self.prices, strict=False):
             trail.add(value)
         certificate = state.certificate
         if certificate is None:
             return
-        opposites = quantities(self.agreement).opposites
         worth = math.fsum(net_prices(certificate.prices, opposites))
         fraction = certificate.bound / worth if worth > 0.0 else None
         self.certificate = {"money": certificate.bound, "part": fraction, "fits": certificate.fits}
@@ -234,9 +235,7 @@ def _capacities(state: LiveState) -> list[Element]:
             _two_lines(resource.name, capacity_text(resource)),
             bar((1.0 + excess[j]) / longest, mark=1.0 / longest),
             _two_lines(number(demand[j]), number(percent(excess[j], digits=3, signed=True))),
-            _two_lines(number(money(agreement, figure(state.prices[j]))), per(resource))
-            if state.prices
-            else "–",
+            _next_price(state, j),
         )
         for j, resource in enumerate(resources)
     ]
@@ -251,6 +250,13 @@ def _capacities(state: LiveState) -> list[Element]:
     ]
 
 
+def _next_price(state: LiveState, j: int) -> Content:
+    resource = state.agreement.resources[j]
+    if not state.prices or resource.opposite:
+        return in_price_of(resource) if state.prices else "–"
+    return _two_lines(number(money(state.agreement, figure(state.prices[j]))), per(resource))
+
+
 def _charts(state: LiveState) -> list[Element]:
     each = max(trail.each for trail in state.excess_trails)
     mean = [paragraph(f"Each point is the mean of {each} rounds.")] if each > 1 else []
@@ -258,7 +264,7 @@ def _charts(state: LiveState) -> list[Element]:
     prices, demand = [], []
     for j, resource in enumerate(state.agreement.resources[:CHARTS]):
         name = resource.name
-        if values := state.price_trails[j].values():
+        if (values := state.price_trails[j].values()) and not resource.opposite:
             price = money(state.agreement, figure(state.prices[j]))
             note = f"next price {price} {per(resource)}"
             prices.append(chart(name, note, [Line(values)], first=1, last=last))

@@ -7,6 +7,7 @@ than the truth. An estimate is called one. Never here: a clock.
 import math
 
 from protocol.agreement.model import Agreement
+from protocol.agreement.quantities import net_prices, quantities
 from protocol.rounds import RoundState
 
 
@@ -24,7 +25,7 @@ class SessionPath:
 
     def add(self, state: RoundState) -> None:
         """A round is closed, and led to this state."""
-        rounds, part = self._agreement.rounds, _fraction(state)
+        rounds, part = self._agreement.rounds, _fraction(self._agreement, state)
         done = state.round / rounds
         tolerance = self._agreement.pricing.tolerance
         if part is not None and tolerance:
@@ -58,10 +59,10 @@ def _rounded_up(amount: float) -> str:
     return f"{math.ceil(max(amount, 0.0) * 100.0) / 100.0:.2f}"
 
 
-def _fraction(state: RoundState) -> float | None:
+def _fraction(agreement: Agreement, state: RoundState) -> float | None:
     """The certificate as a fraction of all worth, if it holds."""
     certificate = state.certificate
     if certificate is None or not certificate.fits:
         return None
-    worth = math.fsum(certificate.prices)
+    worth = math.fsum(net_prices(certificate.prices, quantities(agreement).opposites))
     return certificate.bound / worth if worth > 0.0 and certificate.bound > 0.0 else None

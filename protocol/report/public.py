@@ -8,7 +8,7 @@ from xml.etree.ElementTree import Element
 
 from protocol.agreement.endowment import endowment
 from protocol.agreement.model import Agreement
-from protocol.agreement.quantities import amounts
+from protocol.agreement.quantities import amounts, pair_prices, quantities
 from protocol.outcome.outcome import Outcome
 from protocol.planning.privacy_statement import plain, statement, unprotected
 from protocol.planning.verdict import verdict
@@ -23,6 +23,7 @@ from protocol.report.format import (
     counted,
     figure,
     in_currency,
+    in_price_of,
     left_out,
     per,
     percent,
@@ -143,11 +144,15 @@ def public_sections(outcome: Outcome) -> list[Element]:
 def _prices(outcome: Outcome) -> Element:
     agreement = outcome.agreement
     capacities = aligned([amount_text(r, r.capacity) for r in agreement.resources[:ROWS]])
-    prices = aligned([figure(price) for price in outcome.prices[:ROWS].tolist()])
-    shown = zip(agreement.resources, capacities, prices, strict=False)
-    rows = [
-        (titled(r), number(amount), element("span", number(price), f" {per(r)}"))
-        for r, amount, price in shown
+    paired = pair_prices(outcome.prices, quantities(agreement).opposites)
+    prices = aligned([figure(price) for price in paired[:ROWS].tolist()])
+    rows: list[tuple[Content, ...]] = [
+        (
+            titled(r),
+            number(amount),
+            in_price_of(r) if r.opposite else element("span", number(price), f" {per(r)}"),
+        )
+        for r, amount, price in zip(agreement.resources, capacities, prices, strict=False)
     ]
     return section(
         "The capacities and their prices",

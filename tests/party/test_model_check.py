@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from party.model.shared_rows import row_map
@@ -53,6 +54,14 @@ def test_a_model_that_other_users_can_read_is_reported(model: Path) -> None:
     model.chmod(0o640)
     warning = f"other users of this machine can read the model file; run: chmod 600 {model}"
     assert warning in checked(agreed(), model)
+
+
+def test_one_is_counted_in_the_singular(tmp_path: Path) -> None:
+    """A model of one column has no plural."""
+    np.savez(tmp_path / "one.npz", A=[[2.0]], B=[[1.0]], b=[4.0], u=[3.0])
+    (tmp_path / "one.npz").chmod(0o600)
+    found = checked(make_agreement(resources=1), tmp_path / "one.npz")
+    assert "model      1 column, 1 private row, 1 shared resource found" in found
 
 
 @pytest.mark.parametrize(

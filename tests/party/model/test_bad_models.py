@@ -265,10 +265,12 @@ def test_bad_arrays_are_refused_without_a_private_number(
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     """The error has the path of a missing file, or of a folder in its place."""
-    (tmp_path / "folder.mps").mkdir()
-    for name in ("missing.mps", "folder.mps"):
-        text = refusal(lambda name=name: company_model.read(tmp_path / name, SHARED))  # type: ignore[misc]
-        assert text == f"there is no model file {str(tmp_path / name)!r}; check --data"
+    missing, folder = tmp_path / "missing.mps", tmp_path / "folder.mps"
+    folder.mkdir()
+    text = refusal(lambda: company_model.read(missing, SHARED))
+    assert text == f"there is no model file {str(missing)!r}; check --data"
+    text = refusal(lambda: company_model.read(folder, SHARED))
+    assert text == f"--data {str(folder)!r} is a folder; name the model file in it"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")

@@ -152,6 +152,20 @@ def test_less_than_half_a_cent_is_no_loss() -> None:
     assert (counted["worse_off"], counted["as_well_off"]) == (1, 3)
 
 
+@pytest.mark.parametrize(("alone", "payment"), [(5e6, 0.0), (0.0, -5e6)])
+@pytest.mark.parametrize("currency", ["EUR", ""])
+def test_a_loss_within_the_tolerances_is_no_loss(
+    alone: float, payment: float, currency: str
+) -> None:
+    """Of five million, 40 are within the tolerances of session and solver, and 60 are a loss."""
+    results = [
+        SessionResult(rounds=9, utility=5.0, alone=alone, payment=payment, gain=gain, seconds=0.1)
+        for gain in (-60.0, -40.0, 40.0, 60.0)
+    ]
+    counted = _summary(results, currency)
+    assert (counted["worse_off"], counted["as_well_off"]) == (1, 2)
+
+
 def test_a_partner_asks_for_what_the_plan_assumes() -> None:
     """At any prices the model of an invented company demands what the synthetic market says."""
     terms = agreement()

@@ -4,8 +4,10 @@ import io
 import json
 import re
 import time
+from dataclasses import replace
 from decimal import Decimal
 
+import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -13,16 +15,20 @@ from rich.console import Console
 from rich.progress import BarColumn
 
 from party.ledger.budget import opened
+from party.settlement.result_files import public_result
 from party.ui.budget_table import figures, show_budget
-from party.ui.console import JsonView, ProgressView, _ProgressBar, _rounded_down
+from party.ui.console import JsonView, ProgressView, TextView, _ProgressBar, _rounded_down
 from protocol.agreement.model import Agreement
+from protocol.agreement.parse import from_table
+from protocol.outcome.outcome import outcome
 from protocol.outcome.replay import round_states
 from protocol.report.progress import SessionPath
+from protocol.report.public import public_page
 from protocol.rounds import RoundState
 from protocol.runtime.presence import clock_text
 from protocol.session.phases import Phase
 from protocol.wire.messages import Signed
-from tests.support.builders import make_agreement, play
+from tests.support.builders import make_agreement, play, table
 from tests.support.report_pages import certain_session
 
 
@@ -54,6 +60,31 @@ def test_prices_of_the_next_round_are_called_so(capsys: pytest.CaptureFixture[st
     assert running.startswith("round 1 of 2: total ")
     assert "off the capacity; next prices" in running
     assert over == "round 2 of 2: all rounds are closed"
+
+
+def test_a_pair_of_opposites_has_one_price(capsys: pytest.CaptureFixture[str]) -> None:
+    """Progress, outcome and public page show the difference of both prices, also below 0."""
+    terms = table(rounds=2, reveal="each")
+    terms["resource"] = [
+        {"name": "power", "capacity": 10.0, "unit": "kWh"},
+        {"name": "least", "capacity": -10.0, "span": 10.0, "opposite": "power"},
+    ]
+    for member in terms["member"]:
+        member |= {"floor": {"power": 0.0, "least": -1.0}, "share": {"power": 1.0, "least": 0.0}}
+    agreement = from_table(terms)
+    transcript, states = play(agreement)
+    prices = replace(states[1].prices, current=np.array([0.75, 1.0]))
+    ProgressView(agreement).round(replace(states[1], prices=prices), transcript.rounds[0])
+    assert capsys.readouterr().err.endswith("; next prices -0.25\n")
+    found = outcome(agreement, transcript)
+    found.__dict__["prices"] = np.array([0.75, 1.0])
+    TextView(agreement).finished(public_result(found, "ada"), None)
+    shown = capsys.readouterr().out.splitlines()
+    assert [line.split("; ")[1:] for line in shown[1:3]] == [["price -0.25 per kWh"], []]
+    assert [line.split(":")[0] for line in shown[1:3]] == ["  power", "  least"]
+    text = public_page(found)
+    assert "in the price of power" in text
+    assert "price \u22120.2500 per kWh" in text
 
 
 def certified() -> tuple[Agreement, list[RoundState], list[tuple[Signed, ...]]]:

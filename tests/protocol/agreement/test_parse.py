@@ -70,6 +70,12 @@ def test_every_stated_field_is_in_the_agreement() -> None:
     assert quantities(agreement).share_ticks.tolist() == [[1 << 19, 1 << 20], [786432, 786432]]
 
 
+def test_a_member_file_is_not_an_agreement() -> None:
+    """The error says what the file is, before it misses a field."""
+    with pytest.raises(BadAgreement, match="a member file, not an agreement; the convener makes"):
+        parse(toml({"member": full()["member"][:1]}))
+
+
 def test_missing_fields_get_the_defaults_of_the_mode() -> None:
     """A field that is left out gets the default of its mode."""
     exact, private = parse(toml(minimal())), parse(toml(minimal("private")))
