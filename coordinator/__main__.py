@@ -57,13 +57,6 @@ Ask a coordinator on this machine whether it works, for example in a container's
 
   coordinator health --agreement agreement.toml --key coordinator.key"""
 
-EXIT_CODES = """\
-exit codes:
-  0 done, {codes},
-  130 interrupted; all codes: docs/EXIT_CODES.md
-
-A value in parentheses is the default."""
-
 
 def main() -> None:
     parser, commands = command_line("coordinator", "Convene sessions and pass on their messages.")
@@ -75,11 +68,9 @@ def main() -> None:
 
 
 def _add_new(commands: Commands) -> None:
-    new = add_command(commands, "new", _new, "write an agreement", NEW)
-    new.epilog = EXIT_CODES.format(
-        codes="2 wrong options, 3 terms that contradict each other, 5 wrong key file,\n"
-        "  9 the transcript of --from does not verify"
-    )
+    new = add_command(commands, "new", _new, "write an agreement", NEW,
+        "0 done; 2 wrong options; 3 terms that contradict each other; 5 wrong key file; "
+        "9 the transcript of --from does not verify")  # fmt: skip
     add = new.add_argument
     add("--session", required=True, metavar="NAME", help="a new name for every session")
     _add_earlier(new)
@@ -185,10 +176,9 @@ def _add_certificate(new: argparse.ArgumentParser) -> None:
 
 
 def _add_next(commands: Commands) -> None:
-    parser = add_command(commands, "next", _next, "write the agreement of the next session", NEXT)
-    parser.epilog = EXIT_CODES.format(
-        codes="2 wrong options, 3 wrong agreement, 9 the transcript does not verify"
-    )
+    parser = add_command(commands, "next", _next, "write the agreement of the next session", NEXT,
+        "0 done; 2 wrong options; 3 wrong agreement; "
+        "9 the transcript does not verify")  # fmt: skip
     add = parser.add_argument
     add("--agreement", type=Path, required=True, metavar="FILE",
         help="the agreement of the last session")  # fmt: skip
@@ -212,9 +202,9 @@ def _add_approvals(parser: argparse.ArgumentParser, what: str) -> None:
 
 
 def _add_serve(commands: Commands) -> None:
-    parser = add_command(commands, "serve", _serve, "pass on the messages of a session", SERVE)
-    parser.epilog = EXIT_CODES.format(codes="2 it cannot listen or write, 3 wrong agreement, "
-        "5 wrong key file,\n  26 approvals are missing, 31 too few open files")  # fmt: skip
+    parser = add_command(commands, "serve", _serve, "pass on the messages of a session", SERVE,
+        "0 done; 2 it cannot listen or write; 3 wrong agreement; 5 wrong key file; 26 approvals "
+        "are missing; 31 too few open files; 130 interrupted")  # fmt: skip
     _add_files(parser)
     _add_approvals(parser, "start only if every member has approved the agreement, by")
     parser.add_argument("--listen", metavar="ADDRESS",
@@ -229,8 +219,8 @@ def _add_serve(commands: Commands) -> None:
 
 
 def _add_health(commands: Commands) -> None:
-    parser = add_command(commands, "health", _health, "check that a coordinator works", HEALTH)
-    parser.epilog = EXIT_CODES.format(codes="20 no coordinator with this key answers")
+    parser = add_command(commands, "health", _health, "check that a coordinator works", HEALTH,
+        "0 it works; 20 no coordinator with this key answers")  # fmt: skip
     _add_files(parser)
     parser.add_argument("--listen", metavar="ADDRESS", help="as given to `coordinator serve`")
     parser.add_argument("--seconds", type=float, default=5.0,

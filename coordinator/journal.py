@@ -37,6 +37,8 @@ class Journal:
         self.exchanges: list[list[bytes]] = []
         #: Whether the last of them are commitments.
         self._committed = False
+        #: When an earlier process wrote the last of them, as `time.time` counts, if one did.
+        self.resumed_at: float | None = None
         self._part = path.with_name(f"{path.name}.part")
         if path.exists() and not self._part.exists():
             raise BadCommand(
@@ -107,7 +109,7 @@ class Journal:
         reader = Reader(self._agreement)
         entries = msgpack.Unpacker(max_buffer_size=0)
         entries.feed(self._part.read_bytes())
-        valid_bytes = 0
+        valid_bytes, written_at = 0, self._part.stat().st_mtime
         try:
             for entry in entries:
                 messages = [reader.unpack(data) for data in entry]  # all of an entry, or none
@@ -122,6 +124,8 @@ class Journal:
                     "choose another name with --transcript"
                 ) from None
             self._say(f"the end of the journal {self._part} is damaged and is left out")
+        if self.exchanges:
+            self.resumed_at = written_at
         with self._part.open("r+b") as journal:
             journal.truncate(valid_bytes)
 

@@ -39,7 +39,9 @@ class SessionObserver:
         keep_running: bool = False,
     ) -> None:
         self.admission = Admission(agreement, say)
-        self.progress = SessionProgress(agreement, collector, say, time.monotonic())
+        self.progress = SessionProgress(agreement, collector, say, now := time.monotonic())
+        if journal is not None and journal.resumed_at is not None:
+            self.progress.presence.resumed(now - max(0.0, time.time() - journal.resumed_at))
         self._collector = collector
         self._journal = journal
         self._page = page

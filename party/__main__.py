@@ -49,9 +49,9 @@ def _add_keygen(commands: Commands) -> None:
         "  party keygen acme\n\n"
         "You get acme.key, which is secret and stays here, and acme.member.toml, which you send\n"
         "to the convener. acme.budget stays beside the key: it says which ledger counts.\n"
-        "Existing files are never overwritten.\n\n"
-        "Exit codes: 0 written; 2 wrong name, or the member file exists; 5 the key file exists or\n"
-        "cannot be written.",
+        "Existing files are never overwritten.",
+        "0 written; 2 wrong name, or the member file exists; 5 the key file exists or cannot be "
+        "written",
     )
     parser.add_argument("name", metavar="NAME", help="the company's name in the agreement")
     parser.add_argument("--dir", type=Path, default=Path(), help="where to write (here)")
@@ -66,10 +66,8 @@ def _add_check(commands: Commands) -> None:
         "Check agreement, model, key and budget before you join. Sends nothing.\n\n"
         "  party check --agreement agreement.toml --data model.mps --as acme --key acme.key\n\n"
         "You get one line for each thing that is in order: how the model was read, what you earn\n"
-        "alone, the pace your solver needs, your budget after the session. The lines are private.\n"
-        "\n"
-        "Exit codes: 0 nothing known to be wrong; otherwise the code that `party join` would\n"
-        "give: 3 agreement, 4 model, 5 key, 6 ledger, 7 budget.",
+        "alone, the pace your solver needs, your budget after the session. The lines are private.",
+        "0 nothing known to be wrong; 3 agreement; 4 model; 5 key; 6 ledger; 7 budget",
     )
     parser.add_argument("--key", type=Path, metavar="FILE", help="check this key file as well")
     add_shared(parser, "--agreement", "--as", "--ledger", "--data-set", *MODEL)
@@ -87,11 +85,11 @@ def _add_join(commands: Commands) -> None:
         "  party join --agreement agreement.toml --data model.mps --key acme.key --out result\n\n"
         'It prints the prices and your quota; with reveal = "totals" your quota is in report.html\n'
         "only. With --out you get report.html, plan.csv and result.json, which are private, and\n"
-        "session.transcript and public.csv, which are public. docs/RESULT.md describes them.\n\n"
-        "Exit codes: 0 sealed by all members; 20 a member is missing: resume later; 21 the files\n"
-        "are written, but seals are missing; 23 no trade: all keep what they bring; 30 your quota\n"
-        "is too small for any plan of your model, which only you see; 130 interrupted: run the\n"
-        "same command to resume.",
+        "session.transcript and public.csv, which are public. docs/RESULT.md describes them.",
+        "0 sealed by all members; 20 a member is missing: resume later; 21 the files are written, "
+        "but seals are missing; 23 no trade: all keep what they bring; 30 your quota is too small "
+        "for any plan of your model, which only you see; 130 interrupted: run the same command to "
+        "resume",
     )
     parser.set_defaults(beyond_output=True)
     add = parser.add_argument
@@ -140,8 +138,8 @@ def _add_rehearse(commands: Commands) -> None:
         "the agreement's public numbers. Sends nothing and spends no budget.\n\n"
         "  party rehearse --agreement agreement.toml --data model.mps --as acme\n\n"
         "You get a private table: your gain, the risk of no plan, the effect of noise, and the\n"
-        "pace your solver needs.\n\n"
-        "Exit codes: 0 done, 2 wrong option, 3 agreement, 4 model.",
+        "pace your solver needs.",
+        "0 done; 2 wrong option; 3 agreement; 4 model",
     )
     add = parser.add_argument
     add_shared(parser, "--agreement", "--as", *MODEL, "--json")
@@ -162,10 +160,10 @@ def _add_result(commands: Commands) -> None:
         "  party result --agreement agreement.toml --data model.mps --ledger acme.ledger "
         "--out again\n\n"
         "You get report, plan, result and transcript if all rounds are closed, and evidence.json\n"
-        "if a member broke the protocol.\n\n"
-        "Exit codes: 0 sealed by all members; 20 rounds are missing: resume with `party join`;\n"
-        "21 seals are missing, and the files say so; 30 your quota is too small; 10 to 15 the\n"
-        "code that the session ended with.",
+        "if a member broke the protocol.",
+        "0 sealed by all members; 10-15 the session ended with this code; 20 rounds are missing: "
+        "resume with `party join`; 21 seals are missing, and the files say so; 30 your quota is "
+        "too small",
     )
     add_shared(parser, "--agreement", *MODEL)
     parser.add_argument(
@@ -187,8 +185,8 @@ def _add_abandon(commands: Commands) -> None:
         "  party abandon --agreement agreement.toml --key acme.key --out given-up\n\n"
         "It overwrites the secret mask key and your demands. What was released stays spent. With\n"
         "--out you get session.transcript, which is public: the next session can start at its\n"
-        "prices (`coordinator new --from`). If interrupted, run the same command again.\n\n"
-        "Exit codes: 0 abandoned; 2 not confirmed, or the session is sealed; 6 no such session.",
+        "prices (`coordinator new --from`). If interrupted, run the same command again.",
+        "0 abandoned; 2 not confirmed, or the session is sealed; 6 no such session",
     )
     add = parser.add_argument
     add_shared(parser, "--agreement", "--ledger")
@@ -210,8 +208,8 @@ def _add_budget(commands: Commands) -> None:
         "The second line sets a lifetime limit, which every later `party join` keeps. Set it\n"
         "before you first join: otherwise the first session's budget is the limit. You can raise\n"
         "a limit later; the last line of the output then says what is still guaranteed.\n\n"
-        "All sessions count for one data set, 'main', unless you used `party join --data-set`.\n\n"
-        "Exit codes: 0 shown, 2 wrong option, 6 no such ledger, 7 no limit is possible.",
+        "All sessions count for one data set, 'main', unless you used `party join --data-set`.",
+        "0 shown; 2 wrong option; 6 no such ledger; 7 no limit is possible",
     )
     parser.add_argument("ledger", type=Path, metavar="LEDGER", help="your ledger file")
     parser.add_argument(

@@ -17,9 +17,9 @@ def add_backup_commands(commands: Commands) -> None:
         "it after each session: an older copy cannot be used once you have released again.\n\n"
         "  party backup --key acme.key --out acme-copy\n\n"
         "While `party join` runs, the ledger cannot be copied: never copy its file by hand then,\n"
-        "because its newest records are in another file. The copy is as secret as the key.\n\n"
-        "Exit codes: 0 copied; 2 the folder exists; 5 key; 6 the ledger is in use, damaged, or an\n"
-        "old copy itself.",
+        "because its newest records are in another file. The copy is as secret as the key.",
+        "0 copied; 2 the folder exists; 5 key; 6 the ledger is in use, damaged, or an old copy "
+        "itself",
     )
     backup.add_argument("--out", type=Path, required=True, metavar="DIR", help="a new folder")
     restore = add_command(
@@ -34,9 +34,9 @@ def add_backup_commands(commands: Commands) -> None:
         "\n"
         "With --accept-loss an old copy is accepted. Without --from it accepts the ledger that is\n"
         "there, or begins an empty one. What the ledger does not know is then counted nowhere:\n"
-        "your privacy budget no longer covers it.\n\n"
-        "Exit codes: 0 restored; 2 wrong option, or nothing to restore; 5 key; 6 the copy is old\n"
-        "or damaged, or the ledger is in use.",
+        "your privacy budget no longer covers it.",
+        "0 restored; 2 wrong option, or nothing to restore; 5 key; 6 the copy is old or damaged, "
+        "or the ledger is in use",
     )
     restore.add_argument(
         "--from", type=Path, dest="source", metavar="DIR", help="the folder of `party backup`"

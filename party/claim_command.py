@@ -22,9 +22,9 @@ def add_claim_commands(commands: Commands) -> None:
         "  party claim --agreement agreement.toml --key acme.key --payment\n\n"
         "If the agreement names a recipient, only that recipient can read the file, so that you\n"
         "can send it by e-mail. Otherwise give it to the recipient only.\n\n"
-        "If your ledger lacks seals that another member has, name that member's transcript.\n\n"
-        "Exit codes: 0 written; 2 no such resource, no claims in this session, or the file\n"
-        "exists; 5 key; 6 ledger; 15 abandoned; 21 the session is not sealed.",
+        "If your ledger lacks seals that another member has, name that member's transcript.",
+        "0 written; 2 no such resource, no claims in this session, or the file exists; 5 key; "
+        "6 ledger; 15 abandoned; 21 the session is not sealed",
     )
     what = claim.add_mutually_exclusive_group(required=True)
     what.add_argument("--for", dest="resource", metavar="RESOURCE", help="your quota of it")
@@ -41,8 +41,8 @@ def add_claim_commands(commands: Commands) -> None:
         "destroy what claims are made from",
         "Destroy what opens your commitments, once all claims are made, and the fingerprint of\n"
         "your model, by which `party result` notices another model. This is final.\n\n"
-        "  party forget --agreement agreement.toml --key acme.key --yes\n\n"
-        "Exit codes: 0 destroyed; 2 without --yes, or the session has not ended; 6 ledger.",
+        "  party forget --agreement agreement.toml --key acme.key --yes",
+        "0 destroyed; 2 without --yes, or the session has not ended; 6 ledger",
     )
     forget.add_argument("--key", type=Path, metavar="FILE", help="your key file")
     forget.add_argument("--yes", action="store_true", help="you have made all claims")

@@ -24,8 +24,8 @@ def add_sign(commands: Commands) -> None:
         "With --standing it also covers the next sessions of the series, trucks-43 after\n"
         "trucks-42: the same members, keys and terms, with other capacities within the limit.\n"
         "`party join --follow` takes part in such sessions, and in no others.\n\n"
-        "  party sign --agreement trucks-42.toml --key acme.key --standing\n\n"
-        "Exit codes: 0 written; 2 wrong option, or the file exists; 3 agreement; 5 key.",
+        "  party sign --agreement trucks-42.toml --key acme.key --standing",
+        "0 written; 2 wrong option, or the file exists; 3 agreement; 5 key",
     )
     add = parser.add_argument
     add_shared(parser, "--agreement", "--key")

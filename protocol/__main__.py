@@ -31,24 +31,14 @@ also has a part for counsel: which information is exchanged, with whom, and what
 
 example:
   protocol plan agreement.toml
-  protocol plan agreement.toml --html plan.html    a page to send to all companies
-
-exit codes:
-  0   the agreement is valid
-  2   the command line is wrong, or the page cannot be written
-  3   the agreement is not valid"""
+  protocol plan agreement.toml --html plan.html    a page to send to all companies"""
 
 _DIFF = """\
 Say in words which terms of two agreements differ. Use it when a member has another digest, and
 before you sign a changed agreement.
 
 example:
-  protocol diff agreement.toml theirs.toml
-
-exit codes:
-  0   the same terms, so the same digest; other addresses are shown
-  3   an agreement is not valid
-  12  terms differ"""
+  protocol diff agreement.toml theirs.toml"""
 
 _AUDIT = """\
 Check every signature of a transcript, recompute every price, chain hash and quota, and print
@@ -56,28 +46,14 @@ the outcome and the privacy statement. Compare the digest and the chain hash wit
 your own report.
 
 example:
-  protocol audit session.transcript --agreement agreement.toml
-
-exit codes:
-  0   valid, complete and sealed by all members
-  9   not valid: the message says which byte or round
-  16  valid and sealed, but commitments do not add up: claims prove nothing
-  21  valid and complete, but seals of members are missing
-  22  valid, but it stops before the end of the session
-  23  valid and sealed; the session ended without trade
-  24  valid and sealed, but answers contradict each other, with or without trade"""
+  protocol audit session.transcript --agreement agreement.toml"""
 
 _REPORT = """\
 Verify a transcript as `protocol audit` does, and write its outcome as one HTML page. The page
 loads nothing from anywhere. It holds public numbers only: you can print it and send it on.
 
 example:
-  protocol report session.transcript --agreement agreement.toml --csv outcome.csv
-
-exit codes:
-  0   the page is written, also if the session is not finished (the page says so)
-  2   the command line is wrong, or a file cannot be written
-  9   the transcript is not valid"""
+  protocol report session.transcript --agreement agreement.toml --csv outcome.csv"""
 
 
 _SETTLE = """\
@@ -89,11 +65,8 @@ use how much.
 You get settlement.html to print and sign, settlement.json, payments.csv and quotas.csv. The
 payments of all members add up to zero, to the cent. If single releases are public, no claims are
 needed. With noise nothing binds a member to what it claims: the command checks limits and sums, and
-says what it cannot check.
-
-Exit codes: 0 all is settled; 9 the transcript does not verify; 16 commitments do not add up, or
-with noise what the members state; 17 a claim is false, foreign or given twice; 21 not sealed; 25
-claims are missing. With 17, 25 and noise the files are written from the claims that count."""
+says what it cannot check. With the exit codes 17 and 25, and with noise also 16, the files are
+written from the claims that count."""
 
 _KEYGEN = """\
 Make the key of a clearing office, or of someone who runs a resource.
@@ -101,36 +74,49 @@ Make the key of a clearing office, or of someone who runs a resource.
   protocol keygen depot
 
 You get depot.key, which is secret and stays here, and depot.role.toml, which you send to the
-convener. Members then encrypt their claims for you.
-
-Exit codes: 0 written; 2 wrong name, or the file exists; 5 the key file exists."""
+convener. Members then encrypt their claims for you."""
 
 
 def main() -> None:
     parser, commands = command_line(
         "protocol", "Plan, audit and report sessions from public files."
     )
-    plan = add_command(commands, "plan", _plan, "what an agreement means before you join", _PLAN)
+    plan = add_command(commands, "plan", _plan, "what an agreement means before you join", _PLAN,
+        "0 the agreement is valid; 2 the command line is wrong, or the page cannot be written; "
+        "3 the agreement is not valid")  # fmt: skip
     plan.add_argument("agreement", type=Path, metavar="AGREEMENT", help="the agreement file")
     plan.add_argument("--json", action="store_true", help="print the figures as JSON")
     plan.add_argument("--html", type=Path, metavar="FILE",
         help="write a page to send to all companies; it also shows what sessions of invented "
         "companies gave")  # fmt: skip
     _add_approvals(plan)
-    diff = add_command(commands, "diff", _diff, "which terms of two agreements differ", _DIFF)
+    diff = add_command(commands, "diff", _diff, "which terms of two agreements differ", _DIFF,
+        "0 the same terms, so the same digest (other addresses are shown); 3 an agreement is not "
+        "valid; 12 terms differ")  # fmt: skip
     for name, which in (("first", "one agreement file"), ("second", "the other one")):
         diff.add_argument(name, type=Path, metavar="AGREEMENT", help=which)
-    audit = add_command(commands, "audit", _audit, "verify the transcript of a session", _AUDIT)
+    audit = add_command(commands, "audit", _audit, "verify the transcript of a session", _AUDIT,
+        "0 valid, complete and sealed by all members; 9 not valid: the message says which byte or "
+        "round; 16 valid and sealed, but commitments do not add up: claims prove nothing; 21 valid "
+        "and complete, but seals of members are missing; 22 valid, but it stops before the end of "
+        "the session; 23 valid and sealed, but the session ended without trade; 24 valid and "
+        "sealed, but answers contradict each other, with or without trade")  # fmt: skip
     _add_session(audit)
     audit.add_argument("--json", action="store_true", help="print the figures as JSON")
     _add_approvals(audit)
-    report = add_command(commands, "report", _report, "write a page about a session", _REPORT)
+    report = add_command(commands, "report", _report, "write a page about a session", _REPORT,
+        "0 the page is written, also if the session is not finished (the page says so); 2 the "
+        "command line is wrong, or a file cannot be written; 9 the transcript is not "
+        "valid")  # fmt: skip
     _add_session(report)
     report.add_argument("--out", type=Path, metavar="FILE",
         help="where to write the page (TRANSCRIPT with the ending .html)")  # fmt: skip
     report.add_argument("--csv", type=Path, metavar="FILE",
         help="also write prices, quotas and payments for a spreadsheet")  # fmt: skip
-    settle = add_command(commands, "settle", _settle, "who pays, and who may use how much", _SETTLE)
+    settle = add_command(commands, "settle", _settle, "who pays, and who may use how much", _SETTLE,
+        "0 all is settled; 9 the transcript does not verify; 16 commitments do not add up, or with "
+        "noise what the members state; 17 a claim is false, foreign or given twice; 21 not sealed; "
+        "25 claims are missing")  # fmt: skip
     _add_agreement(settle)
     settle.add_argument("--transcript", type=Path, required=True, metavar="FILE",
         help="session.transcript of any member")  # fmt: skip
@@ -142,9 +128,9 @@ def main() -> None:
         help="what members used: CSV with member, resource and amount")  # fmt: skip
     settle.add_argument("--out", type=Path, metavar="DIR",
         help="where to write (SESSION-settlement)")  # fmt: skip
-    keygen = add_command(
-        commands, "keygen", _keygen, "make a key that claims are encrypted for", _KEYGEN
-    )
+    keygen = add_command(commands, "keygen", _keygen, "make a key that claims are encrypted for",
+        _KEYGEN, "0 written; 2 wrong name, or the file exists; "
+        "5 the key file exists")  # fmt: skip
     keygen.add_argument("name", metavar="NAME", help="your name in the agreement")
     keygen.add_argument("--dir", type=Path, default=Path(), help="where to write (here)")
     run(parser)

@@ -59,6 +59,8 @@ class ConnectionMonitor:
         #: Kinds of failure that were reported since the last connection.
         self._reported: set[object] = set()
         self._warnings: list[str] = []
+        #: The last failure, as a sentence, until the peer is reached; then it is empty.
+        self._trouble = ""
         self._backoff = Backoff(*WARN_SECONDS)
         self._given_up = False
         #: Whether the connection is lost, now and at the last `warnings` call.
@@ -70,6 +72,12 @@ class ConnectionMonitor:
     def connected(self) -> bool:
         self._read_events()
         return self._connected
+
+    @property
+    def trouble(self) -> str:
+        """Why the peer cannot be reached, as a sentence; empty if it can be."""
+        self._read_events()
+        return self._trouble
 
     def connect(self, address: str) -> None:
         """Connect to the peer at this address, and no longer to an earlier one.
@@ -139,7 +147,7 @@ class ConnectionMonitor:
             self._given_up = self._given_up or kind in _GIVEN_UP
             self._lost = (self._lost or kind == _LOST) and not kind & _RETRYING
             if kind == zmq.Event.HANDSHAKE_SUCCEEDED:
-                self._connected = True
+                self._connected, self._trouble = True, ""
                 self._reported.clear()
                 continue
             if self._connected and kind == _LOST:
@@ -155,6 +163,7 @@ class ConnectionMonitor:
 
         A peer that moves or disconnects all the time must not fill a log.
         """
+        self._trouble = warning
         if kind in self._reported or not self._backoff.due(kind, time.monotonic()):
             return
         if kind is not None:

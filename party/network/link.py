@@ -71,6 +71,11 @@ class Link:
         """New sentences about peers that cannot be reached."""
         return [warning for monitor in self._monitors for warning in monitor.warnings()]
 
+    @property
+    def unreached(self) -> str:
+        """What cannot be reached at present, and why; empty if all can be."""
+        return next((m.trouble for m in self._monitors if m.trouble), "")
+
     def away(self) -> Away:
         """The other members that are not here, as far as this link knows, for the operator."""
         return {}

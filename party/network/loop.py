@@ -169,6 +169,7 @@ class PartyLoop:
             self._view.warn(warning)
         if self._driver.error is None:
             session = self._driver.session
+            self._view.unreached(self._link.unreached)
             self._view.waiting(session.phase, session.missing, self._link.away())
 
     def _conclude(self) -> None:

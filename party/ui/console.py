@@ -50,6 +50,9 @@ class View:
     def waiting(self, phase: Phase, missing: tuple[str, ...], away: Away) -> None:
         """The session waits for `missing`; `away` are the members that are not here."""
 
+    def unreached(self, text: str) -> None:
+        """Why a peer cannot be reached at present; empty if all can be. Told again and again."""
+
     def round(self, state: RoundState, releases: tuple[Signed, ...]) -> None:
         """A round is closed, and led to this state."""
 

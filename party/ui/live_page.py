@@ -51,6 +51,8 @@ class PageView(View):
         secret = _new_secret() if secret_file is None else _kept_secret(secret_file)
         self._server = PageServer(self._live, port=port, secret=secret)
         self._waiting: tuple[Phase, tuple[str, ...]] | None = None
+        #: Why a peer cannot be reached at present.
+        self._unreached = ""
         shown = f"{self._server.address} (keep this address to yourself)"
         if secret_file is not None:  # the output of a service is kept, and others may read it
             address = self._server.address.replace(secret, "SECRET")
@@ -76,10 +78,16 @@ class PageView(View):
         unanswered = set(missing) if phase is Phase.HANDSHAKE else set()
         here = self._names - unanswered - away.keys()
         self._live.presence(here, {name: state_text(away, name) for name in away})
-        if phase is not Phase.HANDSHAKE and missing and (phase, missing) != self._waiting:
-            named = [f"{n} ({state_text(away, n)})" if n in away else n for n in missing]
-            self._show_trouble(f"Waiting for {', '.join(named)}.")
+        named = [f"{n} ({state_text(away, n)})" if n in away else n for n in missing]
+        waits = phase is not Phase.HANDSHAKE and bool(missing)
+        text = f"Waiting for {', '.join(named)}." if waits else ""
+        if waits and (phase, missing) != self._waiting:
+            self._live.say(text, time.strftime("%H:%M:%S"))
         self._waiting = phase, missing
+        self._live.lasting_trouble(". ".join(filter(None, (self._unreached, text))))
+
+    def unreached(self, text: str) -> None:
+        self._unreached = text
 
     def round(self, state: RoundState, releases: tuple[Signed, ...]) -> None:
         self._view.round(state, releases)

@@ -14,7 +14,7 @@ from protocol.agreement.model import Agreement, Resource
 from protocol.report.html import element, small
 
 _PLURAL = re.compile(r"([A-Za-z ]+(?:x|ss|ch|sh))es|([A-Za-z ]{2,}[^isu\W])s")  # not ms, gas, class
-_MINUS, _THIN = "\u2212", "\u202f"
+_MINUS = "\u2212"
 _POINT, _DIGIT = "\u2008", "\u2007"  # blanks as wide as a decimal point and as a digit
 
 ROWS = 40
@@ -22,7 +22,7 @@ ROWS = 40
 
 
 def figure(value: float, *, digits: int = 4) -> str:
-    """A number with `digits` significant digits, thousands apart, a true minus."""
+    """A number with `digits` significant digits, commas between thousands, a true minus."""
     if value == 0.0:
         return "0"
     size = math.floor(math.log10(abs(value)))
@@ -32,15 +32,15 @@ def figure(value: float, *, digits: int = 4) -> str:
 
 
 def fixed(count: int, decimals: int) -> str:
-    """`count` units of the last decimal: 1234567 with two decimals is 12 345.67."""
+    """`count` units of the last decimal: 1234567 with two decimals is 12,345.67."""
     integer, rest = divmod(abs(count), 10**decimals)
-    text = f"{integer:,}".replace(",", _THIN) + (f".{rest:0{decimals}}" if decimals else "")
+    text = f"{integer:,}" + (f".{rest:0{decimals}}" if decimals else "")
     return _MINUS + text if count < 0 else text
 
 
 def plain(text: str) -> str:
     """A text for a terminal: blanks and minus signs that every keyboard has."""
-    return text.translate({ord(_MINUS): "-", ord(_THIN): " ", 0xA0: " "})
+    return text.translate({ord(_MINUS): "-", 0xA0: " "})
 
 
 def fixed_percent(hundredths: int) -> str:

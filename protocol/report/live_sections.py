@@ -46,7 +46,7 @@ from protocol.rounds import RoundState
 POINTS = 256
 """Values that a trail keeps. With more rounds, each value is the mean of several."""
 
-_ABSENT = "not here yet"
+_ABSENT = "no answer yet"
 
 SENTENCES = 12
 """How many of the newest events are shown."""

@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import TextIO, TypeAlias
@@ -104,13 +105,23 @@ def add_command(
     run: Callable[[argparse.Namespace], int | None],
     summary: str,
     description: str,
+    codes: str,
 ) -> argparse.ArgumentParser:
-    """Add a subcommand with its help; the description keeps its line breaks."""
+    """Add a subcommand with its help; the description keeps its line breaks.
+
+    `codes` are exit codes with their meanings, "0 done; 2 wrong option", shown one a line.
+    """
+    lines = ["exit codes:"]
+    for code in codes.split("; "):
+        number, meaning = code.split(" ", maxsplit=1)
+        first, rest = f"  {number:<6}", " " * 8
+        lines += textwrap.wrap(meaning, 78, initial_indent=first, subsequent_indent=rest)
+    lines += ["", "All codes: docs/EXIT_CODES.md. A value in parentheses is the default."]
     parser = commands.add_parser(
         name,
         help=summary,
         description=description,
-        epilog="A value in parentheses is the default.",
+        epilog="\n".join(lines),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.set_defaults(run=run)

@@ -49,6 +49,10 @@ class Presence:
         """Who is here, and who was here and has left. It changes when either does."""
         return self.here, tuple(self._left)
 
+    def resumed(self, since: float) -> None:
+        """An earlier process of this observer has seen all members, and none since then."""
+        self._left = dict.fromkeys(self._names, since)
+
     def arrived(self, name: str) -> None:
         self._here[name] = None
         self._left.pop(name, None)

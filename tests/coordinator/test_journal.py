@@ -1,6 +1,8 @@
 """What a coordinator writes about a session: what a transcript needs, and nothing that fills a
 disk."""
 
+import os
+import time
 from pathlib import Path
 
 import msgpack
@@ -8,7 +10,9 @@ import pytest
 
 from coordinator.collector import RoundCollector
 from coordinator.journal import Journal
+from coordinator.observer import SessionObserver
 from protocol.errors import BadCommand
+from protocol.runtime.presence import clock_text
 from protocol.wire.messages import Signed
 from protocol.wire.transcript import load
 from tests.support.builders import make_agreement, play
@@ -147,3 +151,22 @@ def test_a_disk_that_fails_never_stops_the_session(tmp_path: Path) -> None:
         recorder.receive(*messages)
     recorder.journal.close()
     assert load(AGREEMENT, path.read_bytes()) == TRANSCRIPT
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_member_that_left_before_a_restart_is_away(tmp_path: Path, closed: bool) -> None:
+    """It is away since the last closed exchange; messages of one member say nothing of others."""
+    path = tmp_path / "kept.transcript"
+    recorder = Recorder(path)
+    recorder.receive(*TRANSCRIPT.rounds[0][: None if closed else 1])
+    recorder.kill()
+    an_hour_ago = time.time() - 3600.0
+    os.utime(path.with_name("kept.transcript.part"), (an_hour_ago, an_hour_ago))
+    again = Recorder(path)
+    observer = SessionObserver(
+        AGREEMENT, again.collector, say=lambda _: None, journal=again.journal
+    )
+    expected = f"away since {clock_text(an_hour_ago)}" if closed else "not here yet"
+    states = observer.progress.states(time.monotonic())
+    assert states == dict.fromkeys((m.name for m in AGREEMENT.members), expected)
+    again.kill()

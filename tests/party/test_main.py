@@ -30,7 +30,7 @@ def test_help_has_an_example_and_exit_codes(command: str) -> None:
     shown = party(command, "--help")
     assert shown.returncode == 0
     assert f"\n  party {command} " in shown.stdout
-    assert "\nExit codes: 0 " in shown.stdout
+    assert "\nexit codes:\n  0 " in shown.stdout
 
 
 def test_a_party_waits_a_day_for_people() -> None:

@@ -150,7 +150,7 @@ class Page(HTMLParser):
 
 
 def value(text: str) -> Decimal:
-    return Decimal(re.sub(r"[\u202f %]", "", text).replace("\u2212", "-"))
+    return Decimal(re.sub(r"[, %]", "", text).replace("\u2212", "-"))
 
 
 def protocol(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
@@ -214,7 +214,7 @@ def certain() -> Played:
 
 def amount(text: str, before: str) -> Decimal:
     """The amount of money that stands behind these words."""
-    found = re.search(rf"{re.escape(before)}\s*([\u2212\d.\u202f]+)(?: EUR)?", text)
+    found = re.search(rf"{re.escape(before)}\s*([\u2212\d.,]+)(?: EUR)?", text)
     assert found is not None, before
     return value(found[1])
 

@@ -180,5 +180,5 @@ def test_bars_beside_a_percentage_have_its_length(browser: Browser, name: str) -
     )
     assert len(rows) > 5
     for text, (track, *filled) in rows:
-        figure = float(text.replace("\u202f", "").replace("%", "").strip())
+        figure = float(text.replace(",", "").replace("%", "").strip())
         assert 100.0 * sum(filled) / track == pytest.approx(figure, abs=0.5), json.dumps(rows)

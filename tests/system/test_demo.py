@@ -107,7 +107,7 @@ def test_no_report_shows_more_use_than_quota(
     for name in companies.NAMES:
         page = (folder_kept / "totals" / name / "out" / "report.html").read_text(encoding="utf-8")
         quotas, uses = (
-            [float(text.replace("\u202f", "")) for text in re.findall(row.format(words), page)]
+            [float(text.replace(",", "")) for text in re.findall(row.format(words), page)]
             for words in ("Your quota", "You use")
         )
         assert len(quotas) == len(uses) == len(companies.RESOURCES)

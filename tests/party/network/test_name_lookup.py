@@ -144,6 +144,7 @@ def test_a_party_follows_the_host_name_of_the_relay(name_server: NameServer) -> 
         name_server.answering.set()
         with server(zmq.XPUB, secret, f"tcp://127.0.0.1:{port + 1}") as above:
             until(lambda: link.receive(0.01) or "nothing answers" in str(link.warnings()), "a try")
+            assert "nothing answers" in link.unreached
             name_server.hosts["relay.test"] = ["127.0.0.3", "127.0.0.1"]
 
             def subscribed() -> int:
@@ -152,6 +153,7 @@ def test_a_party_follows_the_host_name_of_the_relay(name_server: NameServer) -> 
                 return above.poll(10)
 
             until(subscribed, "the party connects to the changed address")
+            until(lambda: not link._monitors[0].trouble, "a peer that answers is no trouble")
     finally:
         link.close()
 
