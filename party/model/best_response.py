@@ -279,6 +279,12 @@ class Subproblem:
             solver.setSolution(start)
             solver.setBasis(basis)  # after the solution, which invalidates the basis
 
+    def move_ceiling(self, ceiling: Floats) -> None:
+        """Replace the ceiling of a linear problem. The next answer starts from the last basis."""
+        self._range = ceiling, np.minimum(ceiling, self._range[1])
+        high, low = self._scaled_range
+        self._solver.changeColsBounds(self._resources, self._price_columns, low, high)
+
     def ask(self, prices: Floats) -> None:
         """Nothing to prepare: `answer` computes at once."""
 

@@ -11,7 +11,15 @@ from fractions import Fraction
 import highspy
 import numpy as np
 
-from party.model.best_response import USUAL, MipLimits, Subproblem, found, loaded, subproblem
+from party.model.best_response import (
+    USUAL,
+    Answer,
+    MipLimits,
+    Subproblem,
+    found,
+    loaded,
+    subproblem,
+)
 from party.model.company_model import CompanyModel
 from party.model.highs_program import model
 from party.model.scaling import rescaled, unit_scale
@@ -237,10 +245,18 @@ def _mixed(
 def _continuous_plan_within(data: CompanyModel, limit: Floats, tolerance: Floats) -> Plan | None:
     """`plan_within` for a model without integers."""
     allowed, nearly = limit, None
+    problem: Subproblem | None = None
     for attempt in range(_ATTEMPTS):
-        plan = _best(data, allowed)
-        if plan is None:
+        answer = None
+        if problem is not None and data.quadratic is None:
+            problem.move_ceiling(allowed)
+            answer = problem.answer(np.zeros(data.resources))
+        if answer is None:
+            problem = _solved(data, allowed)
+            answer = _answered(data, problem)
+        if answer is None:
             break
+        plan = _plan(data, answer.plan)
         excess = _excess(data, plan.values, limit)
         if not excess.any():
             return plan
@@ -258,17 +274,30 @@ def _continuous_plan_within(data: CompanyModel, limit: Floats, tolerance: Floats
 
 def _best(data: CompanyModel, limit: Floats, mip_limits: MipLimits = USUAL) -> Plan | None:
     """The best plan within a limit, up to the solver's tolerance."""
+    answer = _answered(data, _solved(data, limit, mip_limits))
+    return None if answer is None else _plan(data, answer.plan)
+
+
+def _solved(data: CompanyModel, limit: Floats, mip_limits: MipLimits = USUAL) -> Subproblem | None:
+    """The problem within a limit, or None if it has no plan. Raises `Unsolved`."""
     try:
-        answer = Subproblem(data, limit, mip_limits).answer(np.zeros(len(limit)))
+        return Subproblem(data, limit, mip_limits)
     except Unsolved:
         raise
     except BadData:
         return None
+
+
+def _answered(data: CompanyModel, problem: Subproblem | None) -> Answer | None:
+    """The best plan of a problem, None if there is none. Raises `Unsolved`."""
+    if problem is None:
+        return None
+    answer = problem.answer(np.zeros(data.resources))
     if answer is None:
         raise Unsolved(
             "the solver solves the model once, but not again; scale its coefficients closer to 1"
         )
-    return _plan(data, answer.plan)
+    return answer
 
 
 def smallest_extra(

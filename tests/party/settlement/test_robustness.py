@@ -88,3 +88,22 @@ def test_our_own_method_agrees_with_highs(seed: int) -> None:
         assert answer is not None
         earned = data.earns(values[: data.columns])
         assert earned == pytest.approx(answer.objective, rel=1e-6, abs=1e-6 / scale.money)
+
+
+def test_a_second_attempt_starts_from_the_first() -> None:
+    """If a plan exceeds its limit by rounding, the next solve keeps the basis: one cold solve."""
+    data, limits = instances.draw(3, parties=3, demands=False), np.linspace(0.1, 0.6, 12)
+    move = best_response.Subproblem.move_ceiling
+    with (
+        mock.patch.object(settle, "_solved", wraps=settle._solved) as cold,
+        mock.patch.object(
+            best_response.Subproblem, "move_ceiling", autospec=True, side_effect=move
+        ) as warm,
+    ):
+        for fraction in limits:
+            limit = fraction * data.capacity
+            plan = plan_within(data.data[0], limit)
+            assert plan is not None
+            assert np.all(plan.uses <= limit)
+    assert cold.call_count == len(limits)
+    assert warm.call_count > 0

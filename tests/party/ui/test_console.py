@@ -22,6 +22,8 @@ from protocol.agreement.model import Agreement
 from protocol.agreement.parse import from_table
 from protocol.outcome.outcome import outcome
 from protocol.outcome.replay import round_states
+from protocol.report.html import page
+from protocol.report.live_sections import LiveState, live_sections
 from protocol.report.progress import SessionPath
 from protocol.report.public import public_page
 from protocol.rounds import RoundState
@@ -63,7 +65,7 @@ def test_prices_of_the_next_round_are_called_so(capsys: pytest.CaptureFixture[st
 
 
 def test_a_pair_of_opposites_has_one_price(capsys: pytest.CaptureFixture[str]) -> None:
-    """Progress, outcome and public page show the difference of both prices, also below 0."""
+    """Progress, outcome and pages show the difference of both prices, also below 0."""
     terms = table(rounds=2, reveal="each")
     terms["resource"] = [
         {"name": "power", "capacity": 10.0, "unit": "kWh"},
@@ -74,7 +76,8 @@ def test_a_pair_of_opposites_has_one_price(capsys: pytest.CaptureFixture[str]) -
     agreement = from_table(terms)
     transcript, states = play(agreement)
     prices = replace(states[1].prices, current=np.array([0.75, 1.0]))
-    ProgressView(agreement).round(replace(states[1], prices=prices), transcript.rounds[0])
+    after = replace(states[1], prices=prices)
+    ProgressView(agreement).round(after, transcript.rounds[0])
     assert capsys.readouterr().err.endswith("; next prices -0.25\n")
     found = outcome(agreement, transcript)
     found.__dict__["prices"] = np.array([0.75, 1.0])
@@ -82,9 +85,11 @@ def test_a_pair_of_opposites_has_one_price(capsys: pytest.CaptureFixture[str]) -
     shown = capsys.readouterr().out.splitlines()
     assert [line.split("; ")[1:] for line in shown[1:3]] == [["price -0.25 per kWh"], []]
     assert [line.split(":")[0] for line in shown[1:3]] == ["  power", "  least"]
-    text = public_page(found)
-    assert "in the price of power" in text
-    assert "price \u22120.2500 per kWh" in text
+    live = LiveState(agreement, "ada")
+    live.close_round(1, np.zeros(2), after)
+    for text in (public_page(found), page("live", *live_sections(live))):
+        assert "in the price of power" in text
+        assert "price \u22120.2500 per kWh" in text
 
 
 def certified() -> tuple[Agreement, list[RoundState], list[tuple[Signed, ...]]]:
