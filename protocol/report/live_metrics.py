@@ -14,7 +14,7 @@ _HELP = {
     "sotto_rounds_agreed": "Rounds that the agreement allows at most.",
     "sotto_session_over": "1 once the session is over, as far as this process knows.",
     "sotto_members": "Members of the session.",
-    "sotto_member_here": "1 while a member is here, 0 if it is not here yet, away or done.",
+    "sotto_member_here": "1 while a member is here, 0 if it was not seen yet, is away or done.",
     "sotto_certificate_money": "No other plan for all companies earns more than this in addition.",
     "sotto_certificate_fraction": "The certificate as a fraction of all worth.",
     "sotto_price": "The next price of one unit of a resource.",

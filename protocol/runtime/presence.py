@@ -125,11 +125,14 @@ def absences(away: Away) -> frozenset[tuple[str, bool]]:
 
 
 def state_text(away: Away, name: str) -> str:
-    """Whether a member is here, in words: here, not here yet, or away since 17:00."""
+    """Whether a member is here, in words: here, not seen yet, or away since 17:00.
+
+    An observer that was started again has not seen a member that left before.
+    """
     if name not in away:
         return "here"
     left = away[name]
-    return "not here yet" if left is None else f"away since {clock_text(left)}"
+    return "not seen yet" if left is None else f"away since {clock_text(left)}"
 
 
 def clock_text(at: float) -> str:

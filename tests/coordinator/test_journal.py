@@ -166,7 +166,7 @@ def test_a_member_that_left_before_a_restart_is_away(tmp_path: Path, closed: boo
     observer = SessionObserver(
         AGREEMENT, again.collector, say=lambda _: None, journal=again.journal
     )
-    expected = f"away since {clock_text(an_hour_ago)}" if closed else "not here yet"
+    expected = f"away since {clock_text(an_hour_ago)}" if closed else "not seen yet"
     states = observer.progress.states(time.monotonic())
     assert states == dict.fromkeys((m.name for m in AGREEMENT.members), expected)
     again.kill()

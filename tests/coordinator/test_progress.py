@@ -48,7 +48,7 @@ def test_a_member_whose_messages_others_forward_is_not_here() -> None:
     observed.receive(TRANSCRIPT.rounds[1][0])
     assert observed.progress.here == (first,)
     observed.progress.check(QUIET_SECONDS)
-    others = ", ".join(f"{m.name} (not here yet)" for m in AGREEMENT.members[1:])
+    others = ", ".join(f"{m.name} (not seen yet)" for m in AGREEMENT.members[1:])
     assert f"waiting for {others}" in observed.lines[-1]
 
 
@@ -72,7 +72,7 @@ def test_a_late_relay_does_not_name_members_that_are_ahead() -> None:
         observed.receive(signed)
     observed.receive(lying(TRANSCRIPT.rounds[0][1], round=0))
     observed.progress.check(QUIET_SECONDS)
-    assert observed.lines[-1].endswith("waiting for cyd (not here yet)")
+    assert observed.lines[-1].endswith("waiting for cyd (not seen yet)")
 
 
 def test_the_member_that_has_not_sealed_is_named() -> None:
@@ -272,7 +272,7 @@ def test_members_that_have_just_come_are_not_waited_for() -> None:
     for signed in TRANSCRIPT.rounds[0][:2]:
         observed.receive(signed)
     observed.progress.check(600.0)
-    assert observed.progress.trouble.endswith("waiting for cyd (not here yet)")
+    assert observed.progress.trouble.endswith("waiting for cyd (not seen yet)")
     before = len(observed.lines)
     observed.progress.arrived("cyd", 601.0)
     observed.progress.check(602.0)
@@ -294,7 +294,7 @@ def test_of_a_mesh_only_presence_is_told() -> None:
     observed.progress.arrived("ada", 0.0)
     observed.progress.arrived("ben", 0.0)
     observed.progress.check(600.0)
-    assert observed.lines[-1] == "waiting for cyd (not here yet)"
+    assert observed.lines[-1] == "waiting for cyd (not seen yet)"
     observed.progress.arrived("cyd", 601.0)
     observed.progress.check(900.0)
     assert observed.progress.trouble == ""
@@ -321,4 +321,4 @@ def test_the_same_wait_is_named_ever_more_seldom() -> None:
     assert 3 < len(named) < 40
     observed.receive(TRANSCRIPT.rounds[0][1], 86_400.0)
     observed.progress.check(86_401.0)
-    assert observed.lines[-1].endswith("waiting for cyd (not here yet)")
+    assert observed.lines[-1].endswith("waiting for cyd (not seen yet)")

@@ -135,8 +135,8 @@ def test_page_follows_the_session(browser: Browser, width: int, mobile: bool) ->
         asked = browser.visit(window.address, width=width, height=844, mobile=mobile)
         until(shows(browser, "Waiting for ada, ben and cyd."), "the page says who is missing")
         browser.measure("window.kept = 1")
-        live.presence(["ada"], {"ben": "not here yet", "cyd": "away since 17:00"})
-        text = "Waiting for ben (not here yet) and cyd (away since 17:00)."
+        live.presence(["ada"], {"ben": "not seen yet", "cyd": "away since 17:00"})
+        text = "Waiting for ben (not seen yet) and cyd (away since 17:00)."
         until(shows(browser, text), "the page says who is here and who has left")
         assert count_elements(browser, ".people .here") == 1
         assert count_elements(browser, ".people .away") == 2

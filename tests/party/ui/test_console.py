@@ -187,7 +187,7 @@ def test_who_has_left_is_named_with_its_time(capsys: pytest.CaptureFixture[str])
     view.waiting(Phase.HANDSHAKE, ("cyd",), {"cyd": None, "ben": left})
     [line] = capsys.readouterr().err.splitlines()
     since = f"ben (away since {clock_text(left)})"
-    assert line == f"waiting for cyd (not here yet), {since} (here: ada, dan)"
+    assert line == f"waiting for cyd (not seen yet), {since} (here: ada, dan)"
     for _ in range(50):
         view.waiting(Phase.HANDSHAKE, ("cyd",), {"cyd": None})
         view.waiting(Phase.HANDSHAKE, ("cyd",), {"cyd": None, "ben": left})
@@ -197,7 +197,7 @@ def test_who_has_left_is_named_with_its_time(capsys: pytest.CaptureFixture[str])
 def test_who_came_and_left_between_two_looks_is_shown_with_its_time(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """It was not here yet, and is away since a moment ago: that is a change, in text and log."""
+    """It was not seen yet, and is away since a moment ago: that is a change, in text and log."""
     agreement, out, left = make_agreement(members=3), io.StringIO(), time.time() - 3.0
     for view in (ProgressView(agreement), JsonView(agreement, out)):
         view.waiting(Phase.HANDSHAKE, ("ben", "cyd"), {"ben": None, "cyd": None})

@@ -32,7 +32,7 @@ def test_parties_read_what_the_relay_knows() -> None:
     assert left == pytest.approx(time.time() - 60.0, abs=30.0)
     assert state_text(away, "ada") == "here"
     assert state_text(away, "ben") == f"away since {clock_text(left)}"
-    assert state_text(away, "cyd") == "not here yet"
+    assert state_text(away, "cyd") == "not seen yet"
 
 
 def test_a_relay_that_starts_again_makes_no_member_a_newcomer() -> None:
