@@ -90,11 +90,11 @@ class Peaks:
         [kilobytes] = [line.split()[1] for line in status.splitlines() if "VmHWM" in line]
         return int(kilobytes) << 10
 
-    def check(self) -> None:
+    def check(self, most: int = GROWTH_BYTES) -> None:
         """All processes run, and have not grown much."""
         for name, before in self._before.items():
             growth = self._peak(name) - before
-            assert growth < GROWTH_BYTES, f"{name} grew by {growth >> 20} MB"
+            assert growth < most, f"{name} grew by {growth >> 20} MB"
 
 
 def keep_up(attack: Callable[[], Any]) -> None:
@@ -164,7 +164,7 @@ def test_long_subscriptions_take_little_memory(
             out = stack.enter_context(client(session, zmq.XSUB, key, endpoint))
             subscribe_much(out, size)
             keep_up(lambda: None)
-        peaks.check()
+        peaks.check(SUBSCRIBED_BYTES * 20)  # without a limit libzmq stores four times as much
         finish_undisturbed(session, brake, topology)
 
 
