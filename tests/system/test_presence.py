@@ -67,11 +67,11 @@ def test_no_member_makes_another_one_look_here_or_away(tmp_path: Path) -> None:
         session.start_coordinator()
         session.start_party("party1")
         said(session, "coordinator", "party1 is here (1 of 3)")
-        nobody = Presence(session.names)
+        false = Presence(session.names)  # as if all members were away
         for number in range(5):
             with speaking(session, "party2") as liar:  # a new connection each time
                 liar.send(hello(session, "party3", number=number))
-                liar.send(nobody.packed(0.0))
+                liar.send(false.packed(0.0))
                 liar.send(hello(session, "party2", number=number))
                 said(session, "coordinator", "party2 is here")
         said(session, "coordinator", "party2 is away since")

@@ -164,7 +164,7 @@ def test_long_subscriptions_take_little_memory(
             out = stack.enter_context(client(session, zmq.XSUB, key, endpoint))
             subscribe_much(out, size)
             keep_up(lambda: None)
-        peaks.check(SUBSCRIBED_BYTES * 20)  # without a limit libzmq stores four times as much
+        peaks.check(SUBSCRIBED_BYTES * 20)  # without a limit a process grows twice as much
         finish_undisturbed(session, brake, topology)
 
 
