@@ -15,6 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from party.ledger import budget
 from party.ledger.accounts import accounts, set_limit
 from party.ledger.budget import (
     Account,
@@ -30,9 +31,13 @@ from party.ledger.budget import (
 from party.ledger.session_ledger import Ledger
 from party.ui.budget_table import figures
 from protocol.agreement.model import Agreement
+from protocol.agreement.quantities import quantities
 from protocol.errors import BadCommand, BadLedger, BudgetExceeded
 from protocol.numeric import Floats
 from protocol.privacy.accountant import IntegerNoiseCost, PrivacyCost, rho
+from protocol.privacy.axes import half_axes
+from protocol.privacy.calibration import Calibration
+from protocol.privacy.collusion import remaining_noise
 from tests.support.budgets import DELTA, agreed, composed, exact_agreement, multiplier, record
 from tests.support.builders import public_key
 
@@ -74,6 +79,20 @@ def test_a_session_costs_no_more_than_agreed(epsilon: float, mode: str, accounta
     assert total <= epsilon * (1.0 + 1e-8)
     if accountant == "exact":
         assert total == pytest.approx(epsilon, rel=1e-6)
+
+
+@pytest.mark.parametrize("releases", [0, 1, 3, 6])
+def test_with_the_ball_later_releases_cost_more(tmp_path: Path, releases: int) -> None:
+    """After n of T releases a session has spent what the noise of these n rounds does not hide."""
+    capacity = {"name": "r0", "capacity": 10.0, "worth": 5.0}
+    agreement = agreed(40.0, rounds=6, prices={}, reveal="totals", resource=[capacity])
+    assert agreement.ball
+    calibration, caps = Calibration(agreement), quantities(agreement).share_ticks
+    noise = (calibration.scales(caps, t) ** 2 for t in range(releases))
+    moves = (2.0 * half_axes(agreement)) ** 2
+    shown = sum(float((moves / remaining_noise(each, 1)).max()) for each in noise)
+    record(tmp_path / "ledger", agreement, releases)
+    assert cost(tmp_path / "ledger").mu_squared == pytest.approx(shown, rel=1e-9)
 
 
 def test_the_cost_can_be_shown_at_another_delta() -> None:
