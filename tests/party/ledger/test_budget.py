@@ -3,6 +3,7 @@
 Another library's accountant computes the cost again, from the noise that sessions really add.
 """
 
+import argparse
 import math
 import re
 from contextlib import closing
@@ -15,7 +16,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from party.ledger import budget
 from party.ledger.accounts import accounts, set_limit
 from party.ledger.budget import (
     Account,
@@ -29,6 +29,7 @@ from party.ledger.budget import (
     unprotected,
 )
 from party.ledger.session_ledger import Ledger
+from party.options import limit as limit_option
 from party.ui.budget_table import figures
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
@@ -93,6 +94,12 @@ def test_with_the_ball_later_releases_cost_more(tmp_path: Path, releases: int) -
     shown = sum(float((moves / remaining_noise(each, 1)).max()) for each in noise)
     record(tmp_path / "ledger", agreement, releases)
     assert cost(tmp_path / "ledger").mu_squared == pytest.approx(shown, rel=1e-9)
+
+
+def test_a_limit_may_be_asked_for_without_a_delta() -> None:
+    """`--max-epsilon` alone means δ = 0.001, as the documents say."""
+    asked = limit_option(argparse.Namespace(max_epsilon=4.0, max_delta=None))
+    assert asked == Limit(4.0, 0.001)
 
 
 def test_the_cost_can_be_shown_at_another_delta() -> None:
