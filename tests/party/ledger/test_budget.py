@@ -42,6 +42,8 @@ from protocol.privacy.collusion import remaining_noise
 from tests.support.budgets import DELTA, agreed, composed, exact_agreement, multiplier, record
 from tests.support.builders import public_key
 
+CAPACITY = {"name": "r0", "capacity": 10.0, "worth": 5.0}
+
 
 def rehearsal() -> Agreement:
     return agreed(1.0, session="rehearsed", rehearsal=True)
@@ -85,8 +87,7 @@ def test_a_session_costs_no_more_than_agreed(epsilon: float, mode: str, accounta
 @pytest.mark.parametrize("releases", [0, 1, 3, 6])
 def test_with_the_ball_later_releases_cost_more(tmp_path: Path, releases: int) -> None:
     """After n of T releases a session has spent what the noise of these n rounds does not hide."""
-    capacity = {"name": "r0", "capacity": 10.0, "worth": 5.0}
-    agreement = agreed(40.0, rounds=6, prices={}, reveal="totals", resource=[capacity])
+    agreement = agreed(40.0, rounds=6, prices={}, reveal="totals", resource=[CAPACITY])
     assert agreement.ball
     calibration, caps = Calibration(agreement), quantities(agreement).share_ticks
     noise = (calibration.scales(caps, t) ** 2 for t in range(releases))
@@ -94,6 +95,30 @@ def test_with_the_ball_later_releases_cost_more(tmp_path: Path, releases: int) -
     shown = sum(float((moves / remaining_noise(each, 1)).max()) for each in noise)
     record(tmp_path / "ledger", agreement, releases)
     assert cost(tmp_path / "ledger").mu_squared == pytest.approx(shown, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "agreement",
+    [
+        exact_agreement(),
+        agreed(1.0),
+        agreed(1.0, reveal="totals"),
+        agreed(40.0, reveal="totals", prices={}, resource=[CAPACITY]),
+    ],
+)
+def test_an_account_is_there_before_the_first_release(tmp_path: Path, agreement: Agreement) -> None:
+    """It is as the agreement says, even if the process dies when it has opened its ledger."""
+    ledger = Ledger(tmp_path / "ledger", agreement, "ada")
+    ledger._file._base.close()  # as if the process had ended here
+    assert accounts(tmp_path / "ledger") == ((opened(agreement),), {})
+
+
+def test_data_released_without_noise_get_no_limit(tmp_path: Path) -> None:
+    """No limit could hold for them, so none is stored."""
+    record(tmp_path / "ledger", exact_agreement(), 1)
+    with pytest.raises(BudgetExceeded, match="can have no limit"):
+        set_limit(tmp_path / "ledger", "main", Limit(4.0, DELTA))
+    assert accounts(tmp_path / "ledger")[1] == {}
 
 
 def test_a_limit_may_be_asked_for_without_a_delta() -> None:
@@ -320,6 +345,16 @@ def test_without_a_request_the_first_session_sets_the_limit(tmp_path: Path) -> N
     assert accounts(path)[1] == {"main": limit}
 
 
+def test_a_limit_that_the_operator_lowers_is_the_operators(tmp_path: Path) -> None:
+    """It is no longer called the budget of the first session, and keeps the guarantee."""
+    path, session = tmp_path / "ledger", agreed(1.0)
+    fixed_by(path, session)
+    record(path, session, 1)
+    set_limit(path, "main", Limit(0.9, DELTA))
+    limit = accounts(path)[1]["main"]
+    assert (limit.epsilon, limit.asked, limit.fixed) == (0.9, True, (1.0, DELTA))
+
+
 @pytest.mark.parametrize("first", [exact_agreement(), rehearsal()])
 def test_a_session_without_a_guarantee_sets_no_limit(tmp_path: Path, first: Agreement) -> None:
     """It also removes the limit of a session that never released anything."""
@@ -414,6 +449,32 @@ def test_the_first_session_chooses_the_accountant() -> None:
     assert Limit(1.0, DELTA).with_accountant(PrivacyCost(100.0)).accountant is None, (
         "it does not fit at all"
     )
+
+
+def test_a_limit_allows_a_session_that_costs_all_of_it() -> None:
+    """The limit itself is within the limit, whoever counts."""
+    cost = PrivacyCost(0.04)
+    for accountant, delta in (
+        (None, cost.delta(1.0)),
+        ("paper", cost.zcdp_delta(1.0)),
+        ("exact", cost.gaussian_delta(1.0)),
+    ):
+        assert Limit(1.0, delta, accountant=accountant).allows(cost)
+        assert not Limit(1.0, 0.999 * delta, accountant=accountant).allows(cost)
+
+
+def test_half_of_what_the_first_session_leaves_is_set_aside_for_ticks() -> None:
+    """δ leaves a factor of e^0.0012 beside the noise of the first session, so e^0.0006 is kept.
+
+    Where δ leaves much more, only a thousandth is set aside.
+    """
+    first = PrivacyCost(0.04, IntegerNoiseCost(0.0, 4e-4))
+    left = first.gaussian_delta(1.0) * math.exp(8e-4)
+    limit = Limit(1.0, left).with_accountant(first)
+    assert limit.factor == pytest.approx(6e-4, rel=1e-6)
+    ticks = [PrivacyCost(0.0, IntegerNoiseCost(0.0, more)) for more in (1.9e-4, 2.1e-4)]
+    assert [limit.allows(first + more) for more in ticks] == [True, False]
+    assert Limit(1.0, 2.0 * left).with_accountant(first).factor == 1e-3
 
 
 @pytest.mark.parametrize("accountant", ["exact", "paper"])
