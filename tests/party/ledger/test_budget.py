@@ -18,9 +18,11 @@ from scipy import stats
 
 from party.ledger.accounts import accounts, set_limit
 from party.ledger.budget import (
+    RAISED,
     Account,
     Limit,
     colluding,
+    limit_for_session,
     opened,
     require_room,
     room,
@@ -353,6 +355,41 @@ def test_a_limit_that_the_operator_lowers_is_the_operators(tmp_path: Path) -> No
     set_limit(path, "main", Limit(0.9, DELTA))
     limit = accounts(path)[1]["main"]
     assert (limit.epsilon, limit.asked, limit.fixed) == (0.9, True, (1.0, DELTA))
+
+
+def test_before_the_first_release_the_accountant_is_chosen_again() -> None:
+    """A session that joined and released nothing does not decide for the next one."""
+    first = agreed(1.0)
+    stored = Limit(4.0, DELTA, accountant="paper", fixed=(4.0, DELTA))
+    for releases, accountant in ((0, "exact"), (1, "paper")):
+        limit = limit_for_session(
+            [played(first, releases)], first.digest, asked=None, stored=stored
+        )
+        assert limit is not None
+        assert limit.accountant == accountant
+
+
+def test_a_finished_session_can_be_opened_under_any_limit(tmp_path: Path) -> None:
+    """It releases nothing more, so a limit below what it spent does not refuse it."""
+    path, session = tmp_path / "ledger", agreed(1.0)
+    record(path, session)
+    set_limit(path, "main", Limit(0.1, DELTA))
+    require_room(accounts(path)[0], session.digest, "main", Limit(0.1, DELTA))
+    with pytest.raises(BudgetExceeded):
+        require_room([played(session, 3)], session.digest, "main", Limit(0.1, DELTA))
+
+
+@pytest.mark.parametrize("spent_before", [False, True])
+@pytest.mark.parametrize("fixed", [None, (1.0, DELTA)])
+def test_a_refusal_says_what_raising_the_limit_would_cost(
+    fixed: tuple[float, float] | None, spent_before: bool
+) -> None:
+    """Only a limit that was fixed before a release has a guarantee to lose."""
+    large = agreed(2.0, session="two")
+    sessions = [played(agreed(0.5), 4 if spent_before else 0), opened(large)]
+    with pytest.raises(BudgetExceeded) as refused:
+        require_room(sessions, large.digest, "main", Limit(1.0, DELTA, fixed=fixed))
+    assert (RAISED in str(refused.value)) == (spent_before and fixed is not None)
 
 
 @pytest.mark.parametrize("first", [exact_agreement(), rehearsal()])
