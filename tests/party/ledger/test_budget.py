@@ -369,6 +369,25 @@ def test_before_the_first_release_the_accountant_is_chosen_again() -> None:
         assert limit.accountant == accountant
 
 
+def test_a_limit_counts_only_its_own_data() -> None:
+    """What other data have spent, even all of it, changes neither limit nor accountant."""
+    this = agreed(1.0)
+    for other in (agreed(1.0, session="two"), exact_agreement()):
+        sessions = [replace(played(other), data_set="others"), opened(this)]
+        for asked in (None, Limit(1.0, DELTA)):
+            limit = limit_for_session(sessions, this.digest, asked=asked, stored=None)
+            assert limit is not None
+            assert (limit.accountant, limit.fixed) == ("exact", (1.0, DELTA))
+
+
+def test_a_statement_says_where_the_limit_comes_from() -> None:
+    """It was asked for, or it is what the first session may spend."""
+    limit = Limit(4.0, DELTA, fixed=(4.0, DELTA))
+    assert "was fixed before its first release" in statement("main", limit)
+    own = statement("main", replace(limit, asked=False))
+    assert "was set to the budget of the first session before its first release" in own
+
+
 def test_a_finished_session_can_be_opened_under_any_limit(tmp_path: Path) -> None:
     """It releases nothing more, so a limit below what it spent does not refuse it."""
     path, session = tmp_path / "ledger", agreed(1.0)
@@ -545,6 +564,7 @@ def test_room_is_the_largest_session_that_fits(mode: str, before: float, limit: 
     earlier, allowed = played(agreed(before, mode=mode)), Limit(limit, DELTA)
     left = room(earlier.spent, allowed)
     assert limit - before < left < limit
+    assert float(f"{left:.4g}") == left, "four digits are enough to type"
     fits = agreed(left, session="two", mode=mode)
     require_room([earlier, played(fits, 0)], fits.digest, "main", allowed)
     large = agreed(1.01 * left, session="two", mode=mode)
