@@ -1,7 +1,9 @@
 """Deleted secrets leave the disk, and a log that still has records is never overwritten."""
 
 import os
-from contextlib import closing
+import resource
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ from party.ledger.database import Database
 from party.ledger.session_ledger import Ledger
 from protocol.errors import BadLedger
 from tests.support.builders import make_agreement
-from tests.support.ledgers import release, run_python
+from tests.support.ledgers import release
 
 MASKED = make_agreement(reveal="totals")
 SECRET = b"a secret mask key".ljust(32)
@@ -56,38 +58,31 @@ def test_the_log_is_on_the_disk_as_zeros_before_it_is_emptied(
             assert not (tmp_path / "ledger-wal").stat().st_size
 
 
-NO_ROOM = """
-import resource, sys
-from pathlib import Path
-from party.ledger.database import Database
-from protocol.errors import BadLedger
-
-file = Database(sys.argv[1])
-file.write("INSERT INTO limits (data_set, epsilon, delta) VALUES (?, 1, 0.5)",
-           [(f"{n:1000}",) for n in range(100)])
-file.commit()
-size = Path(sys.argv[1]).stat().st_size
-resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
-try:
-    file.wipe()
-except BadLedger as error:
-    print(error)
-for use in (lambda: file.rows("SELECT * FROM limits"), file.commit):
+@contextmanager
+def no_file_above(size: int) -> Iterator[None]:
+    """The disk is full for files that grow beyond this."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
-        print("gave", use())
-    except BadLedger:
-        print("refused")
-"""
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_a_log_that_cannot_be_moved_into_the_file_is_kept(tmp_path: Path) -> None:
     """On a full disk wiping fails, says why, and loses no record; nothing is read after that."""
-    path = tmp_path / "ledger"
-    done = run_python(NO_ROOM, path)
-    assert (done.returncode, done.stderr) == (0, "")
-    first, *rest = done.stdout.splitlines()
-    assert first.startswith(f"the ledger {str(path)!r} cannot be used: disk I/O error; the disk")
-    assert rest == ["refused", "refused"]
+    path, file = tmp_path / "ledger", Database(tmp_path / "ledger")
+    file.write(
+        "INSERT INTO limits (data_set, epsilon, delta) VALUES (?, 1, 0.5)",
+        [(f"{n:1000}",) for n in range(100)],
+    )
+    file.commit()
+    with no_file_above(path.stat().st_size), pytest.raises(BadLedger) as failed:
+        file.wipe()
+    text = f"the ledger {str(path)!r} cannot be used: disk I/O error; the disk fails or is full"
+    assert str(failed.value).startswith(text)
+    with pytest.raises(BadLedger):
+        file.rows("SELECT * FROM limits")
     with closing(Database(path)) as file:
         assert file.rows("SELECT count(*) FROM limits") == [(100,)]
 
