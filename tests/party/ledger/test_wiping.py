@@ -1,9 +1,7 @@
 """Deleted secrets leave the disk, and a log that still has records is never overwritten."""
 
 import os
-import resource
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,6 +11,7 @@ from party.ledger.session_ledger import Ledger
 from protocol.errors import BadLedger
 from tests.support.builders import make_agreement
 from tests.support.ledgers import release
+from tests.support.limits import no_file_above
 
 MASKED = make_agreement(reveal="totals")
 SECRET = b"a secret mask key".ljust(32)
@@ -56,17 +55,6 @@ def test_the_log_is_on_the_disk_as_zeros_before_it_is_emptied(
             assert flushed.pop() == bytes(size)
             assert not flushed
             assert not (tmp_path / "ledger-wal").stat().st_size
-
-
-@contextmanager
-def no_file_above(size: int) -> Iterator[None]:
-    """The disk is full for files that grow beyond this."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_a_log_that_cannot_be_moved_into_the_file_is_kept(tmp_path: Path) -> None:

@@ -120,6 +120,13 @@ def test_member_that_gets_nothing_commits_to_nothing() -> None:
     assert committed_numbers(known, nothing) == (0, 0, PAYMENT_OFFSET)
 
 
+def test_numbers_of_false_releases_are_cut_to_their_bits() -> None:
+    """The largest number of each width can still be proved, and nothing above it is committed."""
+    known = play_until_over(AGREEMENTS["constant"], 1).sealed()
+    most = Allocation(np.full(2, 1 << 62), 1e30)
+    assert committed_numbers(known, most) == (2**25 - 1, 2**25 - 1, 2**29 - 1)
+
+
 def test_commitments_of_another_state_are_never_made() -> None:
     """A gate that is asked in a state which its ledger does not hold refuses, and signs nothing."""
     session = play_until_over(AGREEMENTS["constant"], 1)
