@@ -57,6 +57,15 @@ def test_the_log_is_on_the_disk_as_zeros_before_it_is_emptied(
             assert not (tmp_path / "ledger-wal").stat().st_size
 
 
+def test_a_log_without_a_whole_record_is_wiped(tmp_path: Path) -> None:
+    """The power may fail while the first record of a log is written."""
+    with closing(Database(tmp_path / "ledger")):
+        pass
+    (tmp_path / "ledger-wal").write_bytes(SECRET)
+    with closing(Database(tmp_path / "ledger")):
+        assert found_in(tmp_path) == set()
+
+
 def test_a_log_that_cannot_be_moved_into_the_file_is_kept(tmp_path: Path) -> None:
     """On a full disk wiping fails, says why, and loses no record; nothing is read after that."""
     path, file = tmp_path / "ledger", Database(tmp_path / "ledger")

@@ -13,6 +13,7 @@ from party.ledger.session_ledger import Ledger
 from party.release.allocation import own_allocation
 from party.release.commitments import committed_numbers
 from protocol.agreement.model import Agreement
+from protocol.agreement.quantities import quantities
 from protocol.commitment.exchange import adds_up, statement
 from protocol.commitment.group import ORDER, commit
 from protocol.commitment.layout import MONEY_GRAIN_UNITS, PAYMENT_OFFSET, grain_ticks
@@ -118,6 +119,15 @@ def test_member_that_gets_nothing_commits_to_nothing() -> None:
     known = play_until_over(AGREEMENTS["constant"], 1).sealed()
     nothing = Allocation(np.zeros(2, dtype=np.int64), 0.0)
     assert committed_numbers(known, nothing) == (0, 0, PAYMENT_OFFSET)
+
+
+def test_a_grain_of_money_is_small_beside_what_all_is_worth() -> None:
+    """A payment of the whole worth has between 2^27 and 2^28 grains, as SPEC.md says."""
+    known = play_until_over(AGREEMENTS["centre"], 1).sealed()
+    worth = float(known.prices @ quantities(known.agreement).capacity)
+    assert worth > 0.0
+    whole = committed_numbers(known, Allocation(np.zeros(2, dtype=np.int64), worth))[-1]
+    assert 2**27 <= whole - PAYMENT_OFFSET <= 2**28
 
 
 def test_numbers_of_false_releases_are_cut_to_their_bits() -> None:
