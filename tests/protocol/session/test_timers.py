@@ -4,7 +4,7 @@ import pytest
 
 from protocol.session.phases import Phase
 from protocol.session.timers import LINGER_SECONDS, Timers
-from tests.support.builders import make_agreement
+from tests.support.builders import make_agreement, public_key
 
 BEGIN = 1000.0
 
@@ -76,3 +76,13 @@ def test_the_own_solver_uses_up_no_wait() -> None:
     waits.enter(Phase.RESPONDING, gathering=True)
     waits.reset_patience(BEGIN + 100.0)
     assert not waits.expired(BEGIN + 110.0)
+
+
+def test_with_many_members_an_ended_party_stays_for_four_messages() -> None:
+    """Sixty members send again after 1.8 s at first, so a peer has 7.2 s to hear what it lacks."""
+    names = [f"m{k}" for k in range(60)]
+    crowd = [{"name": name, "signing_key": public_key(name).hex()} for name in names]
+    waits = Timers(make_agreement(member=crowd), BEGIN)
+    waits.enter(Phase.FINISHED, gathering=False)
+    assert not waits.expired(BEGIN + 7.199)
+    assert waits.expired(BEGIN + 7.201)
