@@ -36,14 +36,11 @@ def test_forgetting_destroys_openings_and_fingerprint_at_once(tmp_path: Path) ->
     """No file holds them, even while the ledger stays open."""
     number = int.from_bytes(SECRET, "little")
     with closing(Ledger(tmp_path / "ledger", MASKED, "ada")) as ledger:
-        for record in (
-            lambda: ledger.record_opening(Opening((1,), (number,)), release(MASKED, 0)),
-            lambda: ledger.record_model(SECRET),
-        ):
-            record()
-            assert found_in(tmp_path)
-            ledger.forget()
-            assert found_in(tmp_path) == set()
+        ledger.record_opening(Opening((1,), (number,)), release(MASKED, 0))
+        ledger.record_model(SECRET)
+        assert found_in(tmp_path)
+        ledger.forget()
+        assert found_in(tmp_path) == set()
 
 
 def test_the_log_is_on_the_disk_as_zeros_before_it_is_emptied(
