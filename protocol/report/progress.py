@@ -45,7 +45,7 @@ class SessionPath:
 
 
 def part_of_worth(agreement: Agreement, state: RoundState) -> float | None:
-    """The bound of the certificate as a fraction of all worth at its prices; None without either."""
+    """The certificate as a fraction of all worth at its prices; None without either."""
     certificate = state.certificate
     if certificate is None:
         return None
