@@ -1,5 +1,6 @@
 """Which tests `scripts/test --fast` leaves out. Every subpackage must keep a fast test file."""
 
+from functools import cache
 from pathlib import Path
 
 from tests.support import ROOT
@@ -24,8 +25,13 @@ SLOW = (
 
 def slow_entry(path: Path, test: str = "") -> str | None:
     """The entry of SLOW that covers this test, if there is one."""
+    return _entry(str(path), test.partition("[")[0])
+
+
+@cache
+def _entry(path: str, test: str) -> str | None:
     for entry in SLOW:
         file, _, name = entry.partition("::")
-        if path.is_relative_to(ROOT / file) and name in ("", test.partition("[")[0]):
+        if Path(path).is_relative_to(ROOT / file) and name in ("", test):
             return entry
     return None
