@@ -156,7 +156,7 @@ class PartyLoop:
                     self._link.report(signed.data)
             if outgoing:
                 self._driver.run_idle_work()
-                self._driver.free.busy(time.monotonic())
+                self._driver.published(outgoing, time.monotonic())
             outgoing = self._driver.respond()
             if not outgoing:
                 return
