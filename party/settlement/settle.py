@@ -364,7 +364,8 @@ def _exact_sum(a: Floats, x: Floats) -> Fraction:
         int(one) * int(other) << power - least
         for (one, other), power in zip(factors, powers, strict=True)
     )
-    return Fraction(total) * Fraction(2) ** (least - 106)
+    power = least - 106
+    return Fraction(total << power) if power >= 0 else Fraction(total, 1 << -power)
 
 
 def _terms(data: CompanyModel, values: Floats) -> list[tuple[Floats, Floats]]:

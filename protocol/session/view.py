@@ -1,4 +1,4 @@
-"""What one party knows of a session: its parts, how they start, and what its driver may ask or tell.
+"""What one party knows of a session: its parts, how they start, what its driver asks and tells.
 
 Nothing here sends, decides or changes the phase: that is `machine`. Never here: IO or a clock.
 """

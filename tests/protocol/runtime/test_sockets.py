@@ -41,9 +41,9 @@ def test_the_longest_batch_arrives_and_keeps_the_connection() -> None:
             setattr(me, name, value)
         me.curve_publickey, me.curve_secretkey = zmq.curve_keypair()
         me.curve_serverkey = public
-        relay.bind("tcp://127.0.0.1:*")
+        port = relay.bind_to_random_port("tcp://127.0.0.1")
         me.subscribe(b"")
-        me.connect(relay.last_endpoint)
+        me.connect(f"tcp://127.0.0.1:{port}")
         while not relay.poll(20):  # the subscription, which leaves when `me` is looked at
             assert not me.poll(20)
         for frame in (batch, first):
