@@ -96,9 +96,9 @@ class Account:
     per_release: PrivacyCost
     #: With masked releases the cost holds if at most this many members collude, the others add
     #: their noise, and no one breaks the encryption of the masks.
-    colluders: int | None = None
+    colluders: int | None
     #: Step `ball`: release n costs n times as much as the first. `per_release` is the average.
-    growing: bool = False
+    growing: bool
 
     @property
     def spent(self) -> PrivacyCost:

@@ -43,7 +43,7 @@ def read(key: Path) -> Marked | None:
     marker = marker_path(key)
     try:
         content = json.loads(marker.read_text(encoding="utf-8"))
-        found, releases = content["id"], content.get("releases", 0)
+        found, releases = content["id"], content["releases"]
         extent = None if found is None else Extent(bytes.fromhex(found), int(releases))
         return Marked(str(content["ledger"]), extent)
     except FileNotFoundError:

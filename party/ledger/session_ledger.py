@@ -184,7 +184,7 @@ class Ledger(SecretRecords):
         self._file.delete(self._session, table)
         self._file.insert(table, self._session, {i: (m.data,) for i, m in enumerate(messages)})
 
-    def record_fault(self, error: PeerError, *, over: bool = False) -> None:
+    def record_fault(self, error: PeerError, *, over: bool) -> None:
         """Store why this session can never go on, and the messages that prove it.
 
         Its mask key is destroyed. Its demands are destroyed too, unless all rounds are closed
@@ -194,7 +194,7 @@ class Ledger(SecretRecords):
         secrets = ["masks"] if over else ["masks", "demands"]
         self._record_end(error.exit_code, str(error), evidence, secrets, over=over)
 
-    def record_abandoned(self, *, over: bool = False) -> None:
+    def record_abandoned(self, *, over: bool) -> None:
         """End this session for good because its operator asked for it.
 
         Its mask key and demands are destroyed; its releases stay counted. The fingerprint of its

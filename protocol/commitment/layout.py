@@ -41,8 +41,3 @@ def proof_bytes(resources: int) -> int:
     """The length of a proof about the numbers of one member."""
     scalars = sum(widths(resources)) + _PROOF_SCALARS
     return POINT_BYTES * _PROOF_POINTS + SCALAR_BYTES * scalars
-
-
-def commitment_bytes(resources: int) -> int:
-    """The length of all points of one member and their proof."""
-    return POINT_BYTES * (resources + 1) + proof_bytes(resources)

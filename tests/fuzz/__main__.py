@@ -25,8 +25,6 @@ INPUT_SECONDS = 10
 MEMORY_MIB = 1024
 """A process that needs more is a defect."""
 
-_REST = 0.05  # so little processor time may be missing at the end
-
 _MISSING = """atheris is not installed here. It has wheels for some versions of Python. Try:
   scripts/environment pip install -c constraints.txt atheris"""
 
@@ -57,7 +55,7 @@ def fuzz(name: str, seconds: int, folder: Path) -> int:
     dictionary = [f"-dict={words}"] if target.words else []
     target.close()
     start, code = processor_seconds(), 0
-    while not code and (left := seconds - processor_seconds() + start) > _REST * seconds:
+    while not code and (left := seconds - processor_seconds() + start) > 0.0:
         code = _run(
             name, folder / "log", found, seeds, CORPUS / name, f"-max_total_time={ceil(left)}",
             f"-max_len={target.longest}", f"-artifact_prefix={folder}/", *dictionary,

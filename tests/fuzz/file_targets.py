@@ -73,6 +73,7 @@ class ModelFile(Target):
     """A model in one of four formats. No error repeats a number of the model."""
 
     modules = ("party.model.lp_text", "party.model.lp_tokens", "party.model.mps_text",
+               "party.model.mps_lines",
                "party.model.linear_program", "party.model.model_file",
                "party.model.company_model", "party.model.shared_rows")  # fmt: skip
     words = (
@@ -237,8 +238,9 @@ class PageRequest(Target):
 
     modules = ("protocol.runtime.page_server",)
     words = ("GET ", "POST ", "HEAD ", " HTTP/1.1\r\n", " HTTP/0.9\r\n", "Host: ", "localhost:",
-             "events", "\r\n\r\n", "Connection: keep-alive\r\n", "Expect: 100-continue\r\n",
-             "Content-Length: ", "Transfer-Encoding: chunked\r\n")  # fmt: skip
+             "events", "metrics", "healthz", "\r\n\r\n", "Connection: keep-alive\r\n",
+             "Expect: 100-continue\r\n", "Content-Length: ",
+             "Transfer-Encoding: chunked\r\n")  # fmt: skip
 
     _PORT = 8
 
@@ -251,7 +253,7 @@ class PageRequest(Target):
         host = b" HTTP/1.1\r\nHost: 127.0.0.1:8\r\n\r\n"
         return [
             b"GET /x7/" + host,
-            b"GET /x7/events" + host,
+            *(b"GET /x7/" + name + host for name in (b"events", b"metrics", b"healthz")),
             b"GET /" + host,
             b"POST /x7/ HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc",
             b"HEAD /x7/" + host + b"GET /x7/" + host,

@@ -7,15 +7,17 @@ import sys
 
 import atheris
 
-with atheris.instrument_imports(
-    include=["protocol", "party", "tests.fuzz", "tomllib", "http.server", "http.client", "csv"]
-):
-    from tests.fuzz.targets import TARGETS
-
 
 def main() -> None:
     name, *arguments = sys.argv[1:]
-    target = TARGETS[name]()
+    with atheris.instrument_imports(
+        include=["protocol", "party", "tests.fuzz", "tomllib", "http.server", "http.client", "csv"]
+    ):
+        from tests.fuzz.targets import TARGETS
+
+        target = TARGETS[name]()
+        for seed in target.seeds():  # many readers are imported only when they are needed
+            target.feed(seed)
     atheris.Setup([sys.argv[0], *arguments], target.feed)
     atheris.Fuzz()
 

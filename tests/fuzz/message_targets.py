@@ -10,10 +10,21 @@ from dataclasses import replace
 from typing import Any
 
 import msgpack
+from nacl.public import PrivateKey
 
 from protocol.agreement.model import Agreement
-from protocol.clearing.claims import ENCRYPTED, Claim, decrypted, packed, verified
-from protocol.clearing.use import read_use
+from protocol.agreement.quantities import quantities
+from protocol.clearing.claims import (
+    ENCRYPTED,
+    NO_RECIPIENT,
+    Claim,
+    decrypted,
+    packed,
+    recipient_of,
+    verified,
+)
+from protocol.clearing.settle import from_claims
+from protocol.clearing.use import compare, read_use
 from protocol.errors import BadClaim, BadMessage
 from protocol.outcome.outcome import Outcome, outcome
 from protocol.report.terminal import audit_figures, audit_text
@@ -184,66 +195,95 @@ def _resigned(agreement: Agreement, transcript: Transcript, script: bytes) -> by
 
 
 class Claims(Target):
-    """What a clearing office reads: a claim, sealed or not, and the table of what was used."""
+    """What a clearing office reads: a claim, sealed or not, and the table of what was used.
 
-    modules = ("protocol.clearing.claims", "protocol.clearing.use")
+    The claims of one session open commitments, and those to its capacity are encrypted for an
+    operator. The other session has noise: a claim is what its member states.
+    """
+
+    modules = ("protocol.clearing.claims", "protocol.clearing.statements",
+               "protocol.clearing.settle", "protocol.clearing.use")  # fmt: skip
     words = ("member,resource,amount", "ada", "ben", "r0", ",", '"', "nan", "inf", "-1", "1e999")
 
     _FIELDS = struct.Struct(">BBIIQ")
+    _SECRET = bytes(31) + b"\1"
 
     def __init__(self) -> None:
-        session = play_until_over(_totals(), 1)
-        self._outcome: Outcome = session.sealed()
-        opened = [ledger.opening() for ledger in session.ledgers]
+        key = bytes(PrivateKey(self._SECRET).public_key).hex()
+        capacity = {"name": "r0", "capacity": 10.0, "worth": 5.0}
+        depot = {**capacity, "operator": {"name": "depot", "key": key}}
+        committed = make_agreement(rounds=2, reveal="totals", resource=[depot])
+        noisy = make_agreement(
+            rounds=2, reveal="totals", mode="private", rehearsal=True, prices={},
+            resource=[capacity], privacy={"epsilon": 40.0, "delta": 0.001},
+        )  # fmt: skip
+        sessions = [play_until_over(committed, 1), play_until_over(noisy, 1)]
+        self._outcomes: list[Outcome] = [session.sealed() for session in sessions]
+        opened = [ledger.opening() for ledger in sessions[0].ledgers]
         self._openings = [opening for opening in opened if opening is not None]
         assert len(self._openings) == 3
 
     def seeds(self) -> list[bytes]:
         right = self._FIELDS.pack(0x3F, 0, 0, 0, 0)
         return [
-            b"\0" + right,
-            b"\0" + self._FIELDS.pack(0x3F, 1, 1, 1, 0),
+            *(b"\0" + self._FIELDS.pack(0x3F, who, who, index, 0)
+              for who in range(3) for index in range(2)),
+            b"\0" + self._FIELDS.pack(0xBF, 0, 0, 0, 0),
             b"\0" + self._FIELDS.pack(0x0F, 2, 2, 0, 5) + bytes(32),
+            *(b"\4" + self._FIELDS.pack(0x0F, 1, 1, index, 2) for index in range(2)),
+            b"\1" + self._claim(self._FIELDS.pack(0x3F, 1, 1, 1, 0)),
             b"\1" + self._claim(right),
             b"\2" + ENCRYPTED + bytes(200),
             b"\3member,resource,amount\nada,r0,3.5\nben,r0,1\nada,r0,1e3\n",
-        ]
+        ]  # fmt: skip
 
     def read(self, data: bytes) -> None:
-        mode, rest = (data[0] % 4 if data else 0), data[1:]
+        mode, rest = (data[0] % 5 if data else 0), data[1:]
         if mode == 3:
-            read_use(self._outcome, rest.decode(errors="replace"))
+            for known in self._outcomes:
+                used = read_use(known, rest.decode(errors="replace"))
+                for row in compare(from_claims(known, [], {}), used):
+                    assert row.coins >= 0, "what is above a quota costs something"
             return
+        known = self._outcomes[mode == 4]
+        claim = self._claim(rest, noisy=mode == 4) if mode in (0, 4) else rest
         try:
-            claim = self._claim(rest) if mode == 0 else rest
-            if mode == 2:
-                claim = decrypted(rest, bytes(31) + b"\1")
-            found = verified(self._outcome, claim)
+            found = verified(known, decrypted(claim, None if mode == 1 else self._SECRET))
         except BadClaim:
             return
-        opening = self._openings[found.place]
-        assert found.number == opening.numbers[found.index], "a false claim counts"
+        self._require_bound(known, found)
 
-    def _claim(self, fields: bytes) -> bytes:
+    def _require_bound(self, known: Outcome, found: Claim) -> None:
+        """A claim that counts is the committed one, or within what the member could state."""
+        if known is self._outcomes[0]:
+            right = self._openings[found.place].numbers[found.index]
+            assert found.number == right, "a false claim counts"
+        cleared = from_claims(known, [found], {})
+        assert len(cleared.payments) == found.index
+        fixed = quantities(known.agreement)
+        share = float(fixed.share[found.place, 0] * fixed.capacity[0])
+        assert all(0.0 <= amount <= share for row in cleared.quotas.values()
+                   for amount in row.values()), "a claim allows more than the share"  # fmt: skip
+
+    def _claim(self, fields: bytes, *, noisy: bool = False) -> bytes:
         """A signed claim. Bits of the first byte say which fields are the right ones."""
         flags, who, place, index, number = self._FIELDS.unpack(
             fields[: self._FIELDS.size].ljust(self._FIELDS.size, b"\0")
         )
         free = fields[self._FIELDS.size :].ljust(96, b"\0")
-        member = who % 3
+        member, outcome = who % 3, self._outcomes[noisy]
         opening = self._openings[member]
         known = index % len(opening.numbers)
-        state = self._outcome.state
         claim = Claim(
-            agreement=self._outcome.agreement.digest if flags & 1 else free[:32],
-            chain_hash=state.chain_hash if flags & 2 else free[32:64],
+            agreement=outcome.agreement.digest if flags & 1 else free[:32],
+            chain_hash=outcome.state.chain_hash if flags & 2 else free[32:64],
             place=member if flags & 4 else place,
             index=known if flags & 8 else index,
-            recipient=bytes(32),
+            recipient=NO_RECIPIENT if flags & 128 else recipient_of(outcome.agreement, known),
             number=opening.numbers[known] if flags & 16 else number,
             blinding=opening.blindings[known] if flags & 32 else 0,
         )
-        name = self._outcome.agreement.members[member].name
+        name = outcome.agreement.members[member].name
         if flags & 64:  # any blinding, which `Claim` itself would reduce
             text = claim.text[:-32] + free[64:96]
             return text + signing_key(name).sign(text).signature

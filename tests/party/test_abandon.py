@@ -246,7 +246,7 @@ def test_a_sealed_session_cannot_be_abandoned(tmp_path: Path) -> None:
     session = play_until_over(agreement, 1, tmp_path)
     session.sealed()
     with pytest.raises(InternalError, match="has ended"):
-        session.ledgers[0].record_abandoned()
+        session.ledgers[0].record_abandoned(over=False)
     for ledger in session.ledgers:
         ledger.close()
     with pytest.raises(BadCommand, match="it is finished, and cannot be abandoned"):
@@ -259,7 +259,7 @@ def test_a_sealed_session_cannot_be_abandoned(tmp_path: Path) -> None:
 def test_a_session_with_a_proved_fault_cannot_be_abandoned(begun: Begun) -> None:
     """The ledger keeps the fault and its proof."""
     with begun.opened() as ledger:
-        ledger.record_fault(Equivocation("'ben' lied", sender="ben"))
+        ledger.record_fault(Equivocation("'ben' lied", sender="ben"), over=False)
     with pytest.raises(BadCommand, match="There is nothing to abandon"):
         begun.abandon()
 

@@ -92,9 +92,9 @@ def test_a_copy_after_a_session_is_not_called_short_lived(
         if end == "sealed":
             ledger.record_seals((release(company.agreement, 3),))
         elif end == "abandoned":
-            ledger.record_abandoned()
+            ledger.record_abandoned(over=False)
         else:
-            ledger.record_fault(Equivocation("ben signed two releases", sender="ben"))
+            ledger.record_fault(Equivocation("ben signed two releases", sender="ben"), over=False)
     lines = list(backup(company.key, company.ledger, tmp_path / "copy"))
     assert len(lines) == 1
 

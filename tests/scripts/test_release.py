@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 from protocol import __version__
 from protocol.errors import BadKey
 from scripts.lab.release import provenance
-from scripts.lab.release.__main__ import audit_result, missing, stale_lock
+from scripts.lab.release.__main__ import audit_result, make, missing, stale_lock
 from scripts.lab.release.build import git
 from scripts.lab.release.lock import LOCK, locked, normal_name, pinned
 from scripts.lab.release.sbom import sbom
@@ -182,10 +182,11 @@ def test_a_changed_release_is_found(
 
 @pytest.mark.usefixtures("signed")
 def test_only_the_published_key_signs(tmp_path: Path) -> None:
-    """Another key is refused before anything is signed."""
+    """Another key is refused before anything is built or signed."""
     provenance.make_key(tmp_path / "other.key")
     with pytest.raises(SystemExit, match=r"is not the key of release\.pub"):
-        provenance.sign(b"", tmp_path / "other.key")
+        make(tmp_path / "out", tmp_path / "other.key", None)
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_security_page_names_the_key_of_releases() -> None:

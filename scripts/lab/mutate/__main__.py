@@ -28,7 +28,7 @@ GROUPS: dict[str, tuple[list[str], list[str]]] = {
         "tests/party/release/test_pacing.py::test_a_release_is_recorded_before_its_time_comes"]),
     "ledger": (["party/ledger"], ["tests/party/ledger", "tests/party/test_backup.py",
         "tests/party/test_abandon.py", "tests/party/test_claim_file.py",
-        "tests/party/release/test_masks.py"]),
+        "tests/party/release/test_masks.py", "tests/party/release/test_commitments.py"]),
     "session": (["protocol/session"], ["tests/protocol/session"]),
     "privacy": (["protocol/privacy"], ["tests/protocol/privacy",
         "tests/party/release/test_ball_gate.py"]),

@@ -87,6 +87,8 @@ def _places(tree: ast.Module) -> Iterator[tuple[str, ast.stmt, ast.AST]]:
             function = f"{function}.{node.name}".lstrip(".")
         if isinstance(node, ast.keyword) and node.arg == "strict":
             return
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            return
         if isinstance(node, ast.stmt):
             statement = node
         if statement is not None:
@@ -98,8 +100,6 @@ def _places(tree: ast.Module) -> Iterator[tuple[str, ast.stmt, ast.AST]]:
                 continue  # the words of an error
             for child in value if isinstance(value, list) else [value]:
                 if isinstance(child, ast.JoinedStr | ast.Import | ast.ImportFrom):
-                    continue
-                if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
                     continue
                 if isinstance(child, ast.AST):
                     yield from walk(child, function, statement)

@@ -96,6 +96,7 @@ def make(out: Path, key: Path, image: str | None) -> None:
     """Build, list, audit, sign and check."""
     from scripts.lab.release.sbom import sbom
 
+    provenance.sign(b"", key)  # a wrong key is refused before anything is made
     out.mkdir(parents=True)
     time = commit_time()
     with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:

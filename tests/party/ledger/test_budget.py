@@ -3,6 +3,7 @@
 Another library's accountant computes the cost again, from the noise that sessions really add.
 """
 
+import argparse
 import math
 import re
 from contextlib import closing
@@ -17,9 +18,11 @@ from scipy import stats
 
 from party.ledger.accounts import accounts, set_limit
 from party.ledger.budget import (
+    RAISED,
     Account,
     Limit,
     colluding,
+    limit_for_session,
     opened,
     require_room,
     room,
@@ -28,13 +31,20 @@ from party.ledger.budget import (
     unprotected,
 )
 from party.ledger.session_ledger import Ledger
+from party.options import limit as limit_option
 from party.ui.budget_table import figures
 from protocol.agreement.model import Agreement
+from protocol.agreement.quantities import quantities
 from protocol.errors import BadCommand, BadLedger, BudgetExceeded
 from protocol.numeric import Floats
 from protocol.privacy.accountant import IntegerNoiseCost, PrivacyCost, rho
+from protocol.privacy.axes import half_axes
+from protocol.privacy.calibration import Calibration
+from protocol.privacy.collusion import remaining_noise
 from tests.support.budgets import DELTA, agreed, composed, exact_agreement, multiplier, record
 from tests.support.builders import public_key
+
+CAPACITY = {"name": "r0", "capacity": 10.0, "worth": 5.0}
 
 
 def rehearsal() -> Agreement:
@@ -74,6 +84,49 @@ def test_a_session_costs_no_more_than_agreed(epsilon: float, mode: str, accounta
     assert total <= epsilon * (1.0 + 1e-8)
     if accountant == "exact":
         assert total == pytest.approx(epsilon, rel=1e-6)
+
+
+@pytest.mark.parametrize("releases", [0, 1, 3, 6])
+def test_with_the_ball_later_releases_cost_more(tmp_path: Path, releases: int) -> None:
+    """After n of T releases a session has spent what the noise of these n rounds does not hide."""
+    agreement = agreed(40.0, rounds=6, prices={}, reveal="totals", resource=[CAPACITY])
+    assert agreement.ball
+    calibration, caps = Calibration(agreement), quantities(agreement).share_ticks
+    noise = (calibration.scales(caps, t) ** 2 for t in range(releases))
+    moves = (2.0 * half_axes(agreement)) ** 2
+    shown = sum(float((moves / remaining_noise(each, 1)).max()) for each in noise)
+    record(tmp_path / "ledger", agreement, releases)
+    assert cost(tmp_path / "ledger").mu_squared == pytest.approx(shown, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "agreement",
+    [
+        exact_agreement(),
+        agreed(1.0),
+        agreed(1.0, reveal="totals"),
+        agreed(40.0, reveal="totals", prices={}, resource=[CAPACITY]),
+    ],
+)
+def test_an_account_is_there_before_the_first_release(tmp_path: Path, agreement: Agreement) -> None:
+    """It is as the agreement says, even if the process dies when it has opened its ledger."""
+    ledger = Ledger(tmp_path / "ledger", agreement, "ada")
+    ledger._file._base.close()  # as if the process had ended here
+    assert accounts(tmp_path / "ledger") == ((opened(agreement),), {})
+
+
+def test_data_released_without_noise_get_no_limit(tmp_path: Path) -> None:
+    """No limit could hold for them, so none is stored."""
+    record(tmp_path / "ledger", exact_agreement(), 1)
+    with pytest.raises(BudgetExceeded, match="can have no limit"):
+        set_limit(tmp_path / "ledger", "main", Limit(4.0, DELTA))
+    assert accounts(tmp_path / "ledger")[1] == {}
+
+
+def test_a_limit_may_be_asked_for_without_a_delta() -> None:
+    """`--max-epsilon` alone means δ = 0.001, as the documents say."""
+    asked = limit_option(argparse.Namespace(max_epsilon=4.0, max_delta=None))
+    assert asked == Limit(4.0, 0.001)
 
 
 def test_the_cost_can_be_shown_at_another_delta() -> None:
@@ -294,6 +347,70 @@ def test_without_a_request_the_first_session_sets_the_limit(tmp_path: Path) -> N
     assert accounts(path)[1] == {"main": limit}
 
 
+def test_a_limit_that_the_operator_lowers_is_the_operators(tmp_path: Path) -> None:
+    """It is no longer called the budget of the first session, and keeps the guarantee."""
+    path, session = tmp_path / "ledger", agreed(1.0)
+    fixed_by(path, session)
+    record(path, session, 1)
+    set_limit(path, "main", Limit(0.9, DELTA))
+    limit = accounts(path)[1]["main"]
+    assert (limit.epsilon, limit.asked, limit.fixed) == (0.9, True, (1.0, DELTA))
+
+
+def test_before_the_first_release_the_accountant_is_chosen_again() -> None:
+    """A session that joined and released nothing does not decide for the next one."""
+    first = agreed(1.0)
+    stored = Limit(4.0, DELTA, accountant="paper", fixed=(4.0, DELTA))
+    for releases, accountant in ((0, "exact"), (1, "paper")):
+        limit = limit_for_session(
+            [played(first, releases)], first.digest, asked=None, stored=stored
+        )
+        assert limit is not None
+        assert limit.accountant == accountant
+
+
+def test_a_limit_counts_only_its_own_data() -> None:
+    """What other data have spent, even all of it, changes neither limit nor accountant."""
+    this = agreed(1.0)
+    for other in (agreed(1.0, session="two"), exact_agreement()):
+        sessions = [replace(played(other), data_set="others"), opened(this)]
+        for asked in (None, Limit(1.0, DELTA)):
+            limit = limit_for_session(sessions, this.digest, asked=asked, stored=None)
+            assert limit is not None
+            assert (limit.accountant, limit.fixed) == ("exact", (1.0, DELTA))
+
+
+def test_a_statement_says_where_the_limit_comes_from() -> None:
+    """It was asked for, or it is what the first session may spend."""
+    limit = Limit(4.0, DELTA, fixed=(4.0, DELTA))
+    assert "was fixed before its first release" in statement("main", limit)
+    own = statement("main", replace(limit, asked=False))
+    assert "was set to the budget of the first session before its first release" in own
+
+
+def test_a_finished_session_can_be_opened_under_any_limit(tmp_path: Path) -> None:
+    """It releases nothing more, so a limit below what it spent does not refuse it."""
+    path, session = tmp_path / "ledger", agreed(1.0)
+    record(path, session)
+    set_limit(path, "main", Limit(0.1, DELTA))
+    require_room(accounts(path)[0], session.digest, "main", Limit(0.1, DELTA))
+    with pytest.raises(BudgetExceeded):
+        require_room([played(session, 3)], session.digest, "main", Limit(0.1, DELTA))
+
+
+@pytest.mark.parametrize("spent_before", [False, True])
+@pytest.mark.parametrize("fixed", [None, (1.0, DELTA)])
+def test_a_refusal_says_what_raising_the_limit_would_cost(
+    fixed: tuple[float, float] | None, spent_before: bool
+) -> None:
+    """Only a limit that was fixed before a release has a guarantee to lose."""
+    large = agreed(2.0, session="two")
+    sessions = [played(agreed(0.5), 4 if spent_before else 0), opened(large)]
+    with pytest.raises(BudgetExceeded) as refused:
+        require_room(sessions, large.digest, "main", Limit(1.0, DELTA, fixed=fixed))
+    assert (RAISED in str(refused.value)) == (spent_before and fixed is not None)
+
+
 @pytest.mark.parametrize("first", [exact_agreement(), rehearsal()])
 def test_a_session_without_a_guarantee_sets_no_limit(tmp_path: Path, first: Agreement) -> None:
     """It also removes the limit of a session that never released anything."""
@@ -390,6 +507,32 @@ def test_the_first_session_chooses_the_accountant() -> None:
     )
 
 
+def test_a_limit_allows_a_session_that_costs_all_of_it() -> None:
+    """The limit itself is within the limit, whoever counts."""
+    cost = PrivacyCost(0.04)
+    for accountant, delta in (
+        (None, cost.delta(1.0)),
+        ("paper", cost.zcdp_delta(1.0)),
+        ("exact", cost.gaussian_delta(1.0)),
+    ):
+        assert Limit(1.0, delta, accountant=accountant).allows(cost)
+        assert not Limit(1.0, 0.999 * delta, accountant=accountant).allows(cost)
+
+
+def test_half_of_what_the_first_session_leaves_is_set_aside_for_ticks() -> None:
+    """δ leaves a factor of e^0.0012 beside the noise of the first session, so e^0.0006 is kept.
+
+    Where δ leaves much more, only a thousandth is set aside.
+    """
+    first = PrivacyCost(0.04, IntegerNoiseCost(0.0, 4e-4))
+    left = first.gaussian_delta(1.0) * math.exp(8e-4)
+    limit = Limit(1.0, left).with_accountant(first)
+    assert limit.factor == pytest.approx(6e-4, rel=1e-6)
+    ticks = [PrivacyCost(0.0, IntegerNoiseCost(0.0, more)) for more in (1.9e-4, 2.1e-4)]
+    assert [limit.allows(first + more) for more in ticks] == [True, False]
+    assert Limit(1.0, 2.0 * left).with_accountant(first).factor == 1e-3
+
+
 @pytest.mark.parametrize("accountant", ["exact", "paper"])
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 30.0])
 @pytest.mark.parametrize("share", [1.0, 1e-5])
@@ -421,6 +564,7 @@ def test_room_is_the_largest_session_that_fits(mode: str, before: float, limit: 
     earlier, allowed = played(agreed(before, mode=mode)), Limit(limit, DELTA)
     left = room(earlier.spent, allowed)
     assert limit - before < left < limit
+    assert float(f"{left:.4g}") == left, "four digits are enough to type"
     fits = agreed(left, session="two", mode=mode)
     require_room([earlier, played(fits, 0)], fits.digest, "main", allowed)
     large = agreed(1.01 * left, session="two", mode=mode)

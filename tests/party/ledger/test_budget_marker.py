@@ -1,5 +1,6 @@
 """The marker beside a key allows one ledger only."""
 
+import json
 import os
 import sqlite3
 import threading
@@ -46,6 +47,18 @@ def test_of_two_ledgers_at_the_same_time_one_is_marked(
         marked = dict(zip((b"a", b"b"), pool.map(marks, (b"a", b"b")), strict=True))
     assert sorted(marked.values()) == [False, True]
     assert {ledger_id: marks(ledger_id) for ledger_id in marked} == marked
+
+
+@pytest.mark.parametrize("missing", ["ledger", "id", "releases"])
+def test_a_marker_that_lacks_something_is_damaged(key: Path, missing: str) -> None:
+    """Without the number of releases, an old copy of the ledger would pass."""
+    budget_marker.mark(key, key.with_name("a.ledger"), Extent(b"a", 3))
+    marker = budget_marker.marker_path(key)
+    content = json.loads(marker.read_text())
+    del content[missing]
+    marker.write_text(json.dumps(content))
+    with pytest.raises(BadLedger, match="but it is damaged"):
+        budget_marker.require_marked(key, key.with_name("a.ledger"), Extent(b"a", 0))
 
 
 def test_an_unreadable_marker_refuses_every_ledger(key: Path) -> None:

@@ -57,7 +57,7 @@ def test_records_are_read_back_after_reopening(tmp_path: Path) -> None:
     waited = WaitTime(name="ben", seconds=0.1, longest=0.05, last=2)
     ledger.record_waits([replace(waited, seconds=0.01)])
     ledger.record_waits([waited])
-    ledger.record_fault(Equivocation("ben signed two messages", sender="ben"))
+    ledger.record_fault(Equivocation("ben signed two messages", sender="ben"), over=False)
     ledger.close()
     ledger = Ledger(tmp_path / "ledger", agreement, "ada")
     assert ledger.own() == own
@@ -82,7 +82,7 @@ def test_a_fault_is_stored_with_its_evidence(tmp_path: Path) -> None:
     with closing(Ledger(tmp_path / "ledger", agreement, "ada")) as ledger:
         ledger.record_witnessed((release(agreement, 0, 5, "cyd"),))
         assert ledger.proof() == ()
-        ledger.record_fault(error)
+        ledger.record_fault(error, over=False)
     with closing(Ledger(tmp_path / "ledger", agreement, "ada")) as ledger:
         assert ledger.fault is not None
         assert (ledger.fault.sender, ledger.fault.evidence) == ("ben", error.evidence)
@@ -246,7 +246,7 @@ STEPS: dict[str, Callable[[Ledger], object]] = {
     "a release": lambda ledger: ledger.record_release(release(MASKED, 1), (NUMBERS, NUMBERS)),
     "the allocation": lambda ledger: ledger.record_allocation(Allocation(NUMBERS, 1.0)),
     "the seals": lambda ledger: ledger.record_seals((SEAL,)),
-    "a fault": lambda ledger: ledger.record_fault(FAULT),
+    "a fault": lambda ledger: ledger.record_fault(FAULT, over=False),
     "the limit": lambda ledger: ledger.fix_limit(Limit(2.0, 1e-3)),
 }
 
@@ -436,7 +436,7 @@ def test_several_sessions_share_one_file(tmp_path: Path) -> None:
         for t in range(i + 1):
             ledger.record_release(release(agreement, t, 100 * i + t))
         if i == 1:
-            ledger.record_fault(Diverged("ben stopped", sender="ben"))
+            ledger.record_fault(Diverged("ben stopped", sender="ben"), over=False)
         ledger.close()
     for i, agreement in enumerate(agreements):
         ledger = Ledger(path, agreement, "ada")

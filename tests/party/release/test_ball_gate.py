@@ -31,7 +31,7 @@ from tests.support.gates import Problem, Shift, gate
 NAMES = ["ada", "ben", *(f"p{k}" for k in range(18))]
 
 
-def agree() -> Agreement:
+def agree(**of_each: float) -> Agreement:
     return from_table(
         {
             "session": "ball",
@@ -41,7 +41,8 @@ def agree() -> Agreement:
             "privacy": {"epsilon": 8.0, "delta": 0.001},
             "resource": [{"name": f"r{j}", "capacity": 10.0, "worth": 50.0} for j in range(2)],
             "member": [
-                {"name": name, "share": 0.1, "signing_key": public_key(name)} for name in NAMES
+                {"name": name, "share": 0.1, "signing_key": public_key(name), **of_each}
+                for name in NAMES
             ],
         }
     )
@@ -50,10 +51,12 @@ def agree() -> Agreement:
 AGREEMENT = agree()
 
 
-def released(problem: Problem, state: RoundState, noise: Any) -> tuple[list[int], list[int]]:
+def released(
+    problem: Problem, state: RoundState, noise: Any, agreement: Agreement = AGREEMENT
+) -> tuple[list[int], list[int]]:
     """The demand and the unmasked numbers of one release."""
-    with closing(Ledger(":memory:", AGREEMENT, "ada")) as ledger:
-        own = gate(AGREEMENT, problem, noise, ledger)
+    with closing(Ledger(":memory:", agreement, "ada")) as ledger:
+        own = gate(agreement, problem, noise, ledger)
         own._masks = _NoMasks()  # type: ignore[assignment]
         own.release(state)
         asked, unmasked = ledger.demands()
@@ -67,8 +70,8 @@ class _NoMasks:
         return values
 
 
-def opening() -> RoundState:
-    engine = RoundEngine(AGREEMENT)
+def opening(agreement: Agreement = AGREEMENT) -> RoundState:
+    engine = RoundEngine(agreement)
     return engine.pair(engine.opening, [])
 
 
@@ -83,6 +86,16 @@ def test_without_a_usable_answer_the_centre_is_released(problem: Problem) -> Non
     demand, unmasked = released(problem, opening(), Shift(5, -6))
     assert demand == center
     assert unmasked == [center[0] + 5, center[1] - 6]
+
+
+def test_an_answer_counts_from_the_floor() -> None:
+    """With floors of −1 unit, a capacity of 10 has 30 units above them; the centre stays itself."""
+    agreement = agree(floor=-0.1)
+    center = ball(agreement).center[0]
+    units = [30.0 * ticks / agreement.ticks - 1.0 for ticks in center.tolist()]
+    assert ball(agreement).axes[0].all()
+    demand, _ = released(Problem(*units), opening(agreement), Shift(0, 0), agreement)
+    assert np.abs(np.array(demand) - center).max() <= 1  # ticks, by rounding
 
 
 def test_an_answer_outside_the_ball_is_clipped_before_the_noise() -> None:

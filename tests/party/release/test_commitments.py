@@ -6,18 +6,22 @@ import random
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from party.ledger.session_ledger import Ledger
 from party.release.allocation import own_allocation
+from party.release.commitments import committed_numbers
 from protocol.agreement.model import Agreement
+from protocol.agreement.quantities import quantities
 from protocol.commitment.exchange import adds_up, statement
 from protocol.commitment.group import ORDER, commit
 from protocol.commitment.layout import MONEY_GRAIN_UNITS, PAYMENT_OFFSET, grain_ticks
 from protocol.commitment.range_proof import prove
-from protocol.errors import BadCommitment
+from protocol.errors import BadCommitment, InternalError
 from protocol.outcome.outcome import outcome
 from protocol.outcome.payments import unit_of_money
+from protocol.outcome.private_quota import Allocation
 from protocol.wire.messages import Commitment, Signed
 from tests.support.builders import make_agreement, public_key, sign
 from tests.support.committed_sessions import CommittedSession, play_until_over
@@ -108,6 +112,38 @@ def test_commitments_are_made_once(tmp_path: Path) -> None:
     assert again.own()[-1] == first
     for ledger in (again, *session.ledgers[1:]):
         ledger.close()
+
+
+def test_member_that_gets_nothing_commits_to_nothing() -> None:
+    """A quota of 0 is committed as 0 grains: its claim allows no use."""
+    known = play_until_over(AGREEMENTS["constant"], 1).sealed()
+    nothing = Allocation(np.zeros(2, dtype=np.int64), 0.0)
+    assert committed_numbers(known, nothing) == (0, 0, PAYMENT_OFFSET)
+
+
+def test_a_grain_of_money_is_small_beside_what_all_is_worth() -> None:
+    """A payment of the whole worth has between 2^27 and 2^28 grains, as SPEC.md says."""
+    known = play_until_over(AGREEMENTS["centre"], 1).sealed()
+    worth = float(known.prices @ quantities(known.agreement).capacity)
+    assert worth > 0.0
+    whole = committed_numbers(known, Allocation(np.zeros(2, dtype=np.int64), worth))[-1]
+    assert 2**27 <= whole - PAYMENT_OFFSET <= 2**28
+
+
+def test_numbers_of_false_releases_are_cut_to_their_bits() -> None:
+    """The largest number of each width can still be proved, and nothing above it is committed."""
+    known = play_until_over(AGREEMENTS["constant"], 1).sealed()
+    most = Allocation(np.full(2, 1 << 62), 1e30)
+    assert committed_numbers(known, most) == (2**25 - 1, 2**25 - 1, 2**29 - 1)
+
+
+def test_commitments_of_another_state_are_never_made() -> None:
+    """A gate that is asked in a state which its ledger does not hold refuses, and signs nothing."""
+    session = play_until_over(AGREEMENTS["constant"], 1)
+    with pytest.raises(InternalError, match="before its rounds were closed"):
+        session.gates[0].release(replace(session.over, chain_hash=bytes(32)))
+    assert session.ledgers[0].commitment() is None
+    assert session.ledgers[0].opening() is None
 
 
 def test_allocation_computed_before_gives_the_same_commitments() -> None:

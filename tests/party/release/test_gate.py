@@ -64,6 +64,15 @@ def test_the_subproblem_is_solved_at_the_prices_of_the_round() -> None:
     assert [prices.tolist() for prices in problem.asked] == [[3.0, 4.0]]
 
 
+@pytest.mark.parametrize(("demand", "part"), [(-2.0, 0.0), (2.0, 0.25), (6.0, 0.5)])
+def test_a_release_counts_from_the_floor(demand: float, part: float) -> None:
+    """With floors of −2 units, a capacity of 10 has 16 units above them."""
+    member = [{"name": name, "signing_key": key, "floor": -0.2} for name, key in KEYS.items()]
+    agreement = make_agreement(resources=1, member=member)
+    release = gate(agreement, Problem(demand), Shift(0)).release(RoundEngine(agreement).opening)
+    assert values(release) == (part * agreement.ticks,)
+
+
 def test_a_second_call_returns_the_same_bytes() -> None:
     """A second call neither solves nor draws noise; it returns the recorded bytes."""
     agreement = make_agreement(**PRIVATE, prices=SQRT)

@@ -413,7 +413,7 @@ def test_a_final_fault_destroys_the_secrets(tmp_path: Path) -> None:
     with closing(Ledger(tmp_path / "ledger", agreement, "ada")) as ledger:
         Masks(agreement, "ada", ledger, signer("ada")).key(RoundEngine(agreement).opening)
         secret = ledger.mask_secret()
-        ledger.record_fault(BadMessage("a fault"))
+        ledger.record_fault(BadMessage("a fault"), over=False)
         assert not any(secret in path.read_bytes() for path in tmp_path.iterdir())
 
 

@@ -57,6 +57,16 @@ def test_one_changed_number_is_noticed(agreement: Agreement, column: int, more: 
     assert not adds_up(agreement, committed(numbers))
 
 
+@pytest.mark.parametrize(("off", "passes"), [(-5, False), (-4, True), (4, True), (5, False)])
+def test_payments_may_be_off_by_rounding(off: int, passes: bool) -> None:
+    """For five members that is half a grain each, and two more."""
+    agreement = make_agreement(members=5, resources=1, reveal="totals")
+    grains = agreement.ticks // grain_ticks(agreement)
+    rows = [[grains // 5, PAYMENT_OFFSET] for _ in range(4)]
+    rows.append([grains - 4 * (grains // 5), PAYMENT_OFFSET + off])
+    assert adds_up(agreement, committed(rows)) == passes
+
+
 def test_other_blindings_are_noticed() -> None:
     """Blindings that do not cancel do not pass."""
     agreement = AGREEMENTS[0]

@@ -161,6 +161,15 @@ def test_every_field_of_a_proof_counts() -> None:
         assert not holds(statement, parse(data))
 
 
+@pytest.mark.parametrize("responses", [(), (1,), (1,) * 9, (1,) * 11])
+def test_proof_of_another_length_does_not_hold(responses: tuple[int, ...]) -> None:
+    """A proof with too few or too many scalars is false, alone and beside a true one."""
+    statement, proof, _ = claim(6)
+    other = statement, replace(proof, responses=responses)
+    assert invalid([other]) == [0]
+    assert invalid([(statement, proof), other]) == [1]
+
+
 def test_unreduced_scalar_is_not_well_formed() -> None:
     """A scalar has one encoding: no second message says the same."""
     _, proof, _ = claim(7)

@@ -340,6 +340,20 @@ def test_discreteness_refuses_noise_below_one_tick() -> None:
     assert discreteness(np.array([]), rounds=10, dearest=1.0, total=1.0) == IntegerNoiseCost()
 
 
+@pytest.mark.parametrize("noise", ["component", "norm"])
+@pytest.mark.parametrize("share", [1.0, 2e-7])
+def test_whole_ticks_cost_what_the_real_noise_needs(noise: str, share: float) -> None:
+    """One number takes an equal part of the budget of a round; with `norm` it may take it all."""
+    agreement = agree(rounds=20, shares=(share, 1.0), epsilon=4.0, noise=noise)
+    calibration, caps = Calibration(agreement), quantities(agreement).share_ticks[0]
+    sigma = calibration.scales(caps)
+    parts = (caps / sigma) ** 2
+    dearest = float(parts.max() if noise == "component" else parts.sum())
+    needed = discreteness(sigma, rounds=20, dearest=dearest, total=calibration.mu**2).reserve
+    counted = calibration.per_release.discreteness.reserve
+    assert counted == pytest.approx(needed, rel=1e-9, abs=0.0)
+
+
 def test_whole_ticks_cost_no_delta_of_their_own() -> None:
     """However small δ is, the noise is that of the Gaussian curve."""
     agreement = agree(rounds=40, delta=1e-10, capacity=(10.0,), shares=(300 / TICKS, 1.0))

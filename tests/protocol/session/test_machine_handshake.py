@@ -211,6 +211,16 @@ def test_a_hello_that_wants_no_reply_gets_none() -> None:
     assert party.advance_time(HELLO_SECONDS) == []
 
 
+def test_a_hello_counts_the_releases_that_are_recorded() -> None:
+    """One more would make peers wait for a release that does not exist."""
+    party = SessionHarness(rounds=3).collecting()
+    party.receive(party.hello("ben", nonce=b"ben in life two!", wants_reply=True))
+    party.advance_time(HELLO_SECONDS)
+    hello = party.sent[-1].message
+    assert isinstance(hello, Hello)
+    assert (hello.round, hello.recorded) == (0, 1)
+
+
 # Restart and old ledgers
 
 

@@ -64,6 +64,26 @@ def test_a_seal_of_the_wrong_round_is_ignored() -> None:
     assert party.missing == ["ben"]
 
 
+def test_each_seal_begins_patience_again() -> None:
+    """A party that has just heard a seal does not give up on the others."""
+    party = SessionHarness().sealing()
+    party.advance_time(PATIENCE - 1.0)
+    party.receive(party.seal("ben"))
+    assert not any(line.startswith("fail") for line in party.advance_time(PATIENCE - 1.0))
+    assert party.receive(party.seal("cyd")) == ["finish 2", "send complete seal 2"]
+
+
+def test_a_repeated_seal_does_not_make_a_party_send_more() -> None:
+    """While seals are missing, the waits between its messages stay long."""
+    party = SessionHarness().sealing()
+    party.receive(party.seal("ben"))
+    for _ in range(8):
+        party.advance_time(LONGEST)
+    assert party.receive(party.seal("ben")) == []
+    assert party.advance_time(0.9 * LONGEST) == []
+    assert "send seal 2" in party.advance_time(0.1 * LONGEST)
+
+
 # An early end
 
 

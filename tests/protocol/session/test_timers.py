@@ -4,7 +4,7 @@ import pytest
 
 from protocol.session.phases import Phase
 from protocol.session.timers import LINGER_SECONDS, Timers
-from tests.support.builders import make_agreement
+from tests.support.builders import make_agreement, public_key
 
 BEGIN = 1000.0
 
@@ -76,3 +76,29 @@ def test_the_own_solver_uses_up_no_wait() -> None:
     waits.enter(Phase.RESPONDING, gathering=True)
     waits.reset_patience(BEGIN + 100.0)
     assert not waits.expired(BEGIN + 110.0)
+
+
+def crowd(patience: float) -> Timers:
+    """The timers of one of sixty members: they send again after 1.8 s at first."""
+    names = [f"m{k}" for k in range(60)]
+    members = [{"name": name, "signing_key": public_key(name).hex()} for name in names]
+    return Timers(make_agreement(member=members, patience=patience), BEGIN)
+
+
+def test_with_many_members_waits_stay_below_a_quarter_of_the_patience() -> None:
+    """So each message is sent at least four times before anyone gives up."""
+    waits, now = crowd(20.0), BEGIN
+    waits.enter(Phase.COLLECTING, gathering=False)
+    while not waits.expired(now):
+        sent, now = now, now + 0.01
+        while not waits.resend_due(now):
+            now += 0.01
+    assert 4.99 < now - sent < 5.03
+
+
+def test_with_many_members_an_ended_party_stays_for_four_messages() -> None:
+    """A peer has four times 1.8 s to hear what it lacks."""
+    waits = crowd(120.0)
+    waits.enter(Phase.FINISHED, gathering=False)
+    assert not waits.expired(BEGIN + 7.199)
+    assert waits.expired(BEGIN + 7.201)
