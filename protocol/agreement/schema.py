@@ -89,7 +89,7 @@ START_RANGE = Range(-1e12, 1e12)
 CAPACITY_RANGE = Range(1e-9, 1e12)
 SPARE_RANGE = Range(0.0, 0.5)
 WORTH_WITHIN_RANGE = Range(1.1, 20.0)
-"""Step `ball`: prices stay within a factor of 20 of the worth."""
+"""Step `ball`: prices stay between a 20th of the worth and 100 times it."""
 
 WORTH_RANGE = Range(0.0, 1e15)
 OVERRUN_PRICE_RANGE = Range(0.0, 1e12)
