@@ -39,10 +39,7 @@ def _member_file(path: Path, where: str) -> Table:
         if "," in str(path) or " " in str(path):
             several = ". Give each member a --member of its own"
         raise BadAgreement(f"{where}: there is no file {str(path)!r}{several}")
-    try:
-        text = files.read_text(path, files.KEY_BYTES)
-    except files.Unreadable as error:
-        raise BadAgreement(f"{where}: {str(path)!r} cannot be read: {error}") from None
+    text = files.read_text(path, files.KEY_BYTES, f"{where}: {str(path)!r}", BadAgreement)
     _refuse_secret(text, path, where)
     try:
         [member] = tomllib.loads(text)["member"]

@@ -64,10 +64,7 @@ def _capacities(options: argparse.Namespace, old: Agreement) -> dict[str, float]
 
 def _from_file(path: Path) -> dict[str, float]:
     """The capacities in a CSV file with the columns `resource` and `capacity`."""
-    try:
-        text = files.read_text(path, files.AGREEMENT_BYTES)
-    except files.Unreadable as error:
-        raise BadCommand(f"--capacities {str(path)!r} cannot be read: {error}") from None
+    text = files.read_text(path, files.AGREEMENT_BYTES, f"--capacities {str(path)!r}")
     rows = list(csv.reader(io.StringIO(text)))
     if not rows or [cell.strip().lower() for cell in rows[0]] != ["resource", "capacity"]:
         raise BadCommand(

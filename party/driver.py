@@ -18,7 +18,7 @@ from protocol.session.effects import Effect, Fail, Finish, Leave, Record, Respon
 from protocol.session.machine import Session
 from protocol.session.outbox import Pack
 from protocol.session.phases import Phase
-from protocol.wire.messages import Commitment, MaskKey, Release, Signed
+from protocol.wire.messages import Commitment, Hello, MaskKey, Release, Signed
 
 
 class Driver:
@@ -119,6 +119,15 @@ class Driver:
         self._closed.clear()
         if self._pacer is None and self.session.phase is Phase.COLLECTING:
             self._gate.prepare(self.session.state.round + 1)
+
+    def published(self, outgoing: list[Signed], now: float) -> None:
+        """These messages have left, and this party is no longer busy.
+
+        Only now it waits for others. A Hello that merely replies must not delay a resend.
+        """
+        self.free.busy(now)
+        if not all(isinstance(signed.message, Hello) for signed in outgoing):
+            self.session.left(now)
 
     def shutdown(self) -> None:
         """Persist peer messages and fault proof when the process ends in good order."""

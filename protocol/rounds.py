@@ -7,7 +7,7 @@ it. A round state holds public numbers only. Never here: averages and quotas (`o
 import hashlib
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,6 +33,17 @@ if TYPE_CHECKING:  # a program that sees no commitments need not load libsodium
     from protocol.commitment.exchange import Committed
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class ClosedRound:
+    """A closed round. Its link to the one before makes the history of a session."""
+
+    #: The prices that the members answered.
+    prices: Floats
+    #: Members by numbers: what they released.
+    values: Ticks
+    before: "ClosedRound | None"
+
+
 @dataclass(frozen=True)
 class RoundState:
     """Everything that a live session needs to know before the releases of `round`."""
@@ -51,6 +62,17 @@ class RoundState:
     uncommitted: bool = False
     #: The commitments of all members, once they are exchanged.
     committed: "Committed | None" = None
+    #: The round that was closed last; None before the first.
+    last: ClosedRound | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def history(self) -> list[ClosedRound]:
+        """All closed rounds, the first one first."""
+        rounds, one = [], self.last
+        while one is not None:
+            rounds.append(one)
+            one = one.before
+        return rounds[::-1]
 
     @property
     def round(self) -> int:
@@ -134,6 +156,7 @@ class RoundEngine:
             caps=next_caps(self.agreement, demands),
             over=over,
             uncommitted=over and self.agreement.commits,
+            last=ClosedRound(state.prices.current, values, state.last),
         )
 
     def commit(self, state: RoundState, commitments: Sequence[Commitment]) -> RoundState:

@@ -24,7 +24,7 @@ from protocol.report.settlement import (
     unchecked,
 )
 from protocol.runtime import role_keys
-from protocol.runtime.files import TooLong, Unreadable, read_bounded, read_text, replace_private
+from protocol.runtime.files import TooLong, read_bounded, read_text, replace_private
 
 _USE_BYTES = 1 << 24
 
@@ -40,7 +40,8 @@ def settle(options: argparse.Namespace, outcome: Outcome) -> None:
         raise BadClaim(f"no file counts, each for the reason beside it; nothing is written{wrong}")
     used = []
     if options.used is not None:
-        figures = read_use(outcome, _read_use(options.used))
+        text = read_text(options.used, _USE_BYTES, f"--used {str(options.used)!r}")
+        figures = read_use(outcome, text)
         _require_claims_to(clearing, {resource for _, resource in figures})
         used = compare(clearing, figures)
     files = {
@@ -133,10 +134,3 @@ def _read_claim(path: Path) -> bytes:
         raise BadClaim("it is not a claim file: it is too long") from None
     except OSError as error:
         raise BadCommand(f"{str(path)!r} cannot be read: {error.strerror}") from None
-
-
-def _read_use(path: Path) -> str:
-    try:
-        return read_text(path, _USE_BYTES)
-    except Unreadable as error:
-        raise BadCommand(f"--used {str(path)!r} cannot be read: {error}") from None

@@ -5,26 +5,33 @@ run together. Give the edge cases of a property as explicit examples. The end of
 tests that it left out.
 """
 
-from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
-from tests.support import ROOT, ledgers
+from tests.support import ledgers
 from tests.support.browser import CHROMIUM, Browser
-from tests.support.slow import slow_entry
+from tests.support.slow import SLOW, slow_entry
 
 settings.register_profile("sotto", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("sotto")
 ledgers.watch()
 
-_left_out: Counter[str] = Counter()
-
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "slow: left out by `scripts/test --fast`")
+
+
+def is_fast(config: pytest.Config) -> bool:
+    """Whether this run leaves out slow tests."""
+    return bool(config.getoption("markexpr") == "not slow")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import a file of slow tests that is left out: every process would import it."""
+    return True if is_fast(config) and slow_entry(collection_path) else None
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -36,29 +43,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: slow_entry(item.path) is None)
 
 
-def pytest_deselected(items: list[pytest.Item]) -> None:
-    for item in items:
-        entry = slow_entry(item.path, item.name) or item.path.relative_to(ROOT).as_posix()
-        _left_out[entry] += 1
-
-
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Hand the list to the process that prints the summary. Every worker has the whole list."""
-    output = getattr(session.config, "workeroutput", None)
-    if output is not None:
-        output["left_out"] = dict(_left_out)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any) -> None:
-    if not _left_out:
-        _left_out.update(getattr(node, "workeroutput", {}).get("left_out", {}))
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if _left_out:
-        entries = ", ".join(f"{count} of {name}" for name, count in sorted(_left_out.items()))
-        terminalreporter.write_line(f"left out: {entries}")
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    if is_fast(config):
+        terminalreporter.write_line(f"left out: {', '.join(SLOW)}")
 
 
 @pytest.fixture(autouse=True)

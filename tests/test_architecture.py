@@ -5,7 +5,8 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -77,14 +78,22 @@ def within(name: str, prefix: str) -> bool:
     return f"{name}.".startswith(f"{prefix}.")
 
 
-def imports(path: Path) -> Iterator[str]:
+def breaches(paths: Iterable[Path], wrong: Callable[[Path], Iterable[str]]) -> dict[str, list[str]]:
+    """What is wrong, by file; empty if nothing is."""
+    return {named(path): found for path in paths if (found := sorted(wrong(path)))}
+
+
+@cache
+def imports(path: Path) -> frozenset[str]:
     """Every module that a file imports, anywhere in it, as a dotted name."""
+    names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{named(path)} has a relative import"
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return frozenset(names)
 
 
 def imported(path: Path, *roots: str) -> set[str]:
@@ -92,83 +101,90 @@ def imported(path: Path, *roots: str) -> set[str]:
     return {name for name in imports(path) for root in roots if within(name, root)}
 
 
-def calls(path: Path) -> Iterator[str]:
+@cache
+def calls(path: Path) -> frozenset[str]:
     """The dotted text of everything that a file calls."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Call):
-            yield ast.unparse(node.func)
+    nodes = ast.walk(ast.parse(path.read_text()))
+    return frozenset(ast.unparse(node.func) for node in nodes if isinstance(node, ast.Call))
 
 
-@pytest.mark.parametrize("path", FILES, ids=named)
-def test_imports_follow_the_layers(path: Path) -> None:
+def random_calls(path: Path) -> set[str]:
+    """The calls that draw random numbers."""
+    return {call for call in calls(path) if ".random." in f".{call}."}
+
+
+def test_imports_follow_the_layers() -> None:
     """A module imports its own package and what its rule allows, and nothing else of ours."""
-    name = module(path)
-    if name in FOLDERS:
-        rule = name
-    else:
-        rule = max((prefix for prefix in RULES if within(name, prefix)), key=len)
-    allowed = (rule, *RULES.get(rule, "").split())
-    wrong = [
-        other
-        for other in imported(path, *FOLDERS)
-        if not any(within(other, prefix) for prefix in allowed)
-    ]
-    assert not wrong
+
+    def wrong(path: Path) -> set[str]:
+        name = module(path)
+        rules = [name] if name in FOLDERS else [rule for rule in RULES if within(name, rule)]
+        rule = max(rules, key=len)  # every module has one
+        allowed = (rule, *RULES.get(rule, "").split())
+        return {
+            other
+            for other in imported(path, *FOLDERS)
+            if not any(within(other, prefix) for prefix in allowed)
+        }
+
+    assert not breaches(FILES, wrong)
+
+
+def test_protocol_is_pure_outside_runtime() -> None:
+    """No socket, clock, disk or randomness, so that every machine gets the same result."""
+    impure = {"open", "print", "input", "exec", "eval", "__import__"}
+
+    def wrong(path: Path) -> set[str]:
+        found = imported(path, *OUTSIDE) | (impure & calls(path)) | random_calls(path)
+        if module(path) == "protocol.report.html":  # reads its style sheet from the package
+            found.discard("importlib.resources.files")
+        return found
+
+    edges = ("protocol.runtime", "protocol.__main__", "protocol.settle_command")
+    pure = [p for p in modules("protocol") if not any(within(module(p), edge) for edge in edges)]
+    assert not breaches(pure, wrong)
 
 
 @pytest.mark.parametrize(
-    "path",
-    [p for p in modules("protocol") if not within(module(p), "protocol.runtime")
-     and p.name not in ("__main__.py", "settle_command.py")],
-    ids=named,
-)  # fmt: skip
-def test_protocol_is_pure_outside_runtime(path: Path) -> None:
-    """No socket, clock, disk or randomness, so that every machine gets the same result."""
-    if module(path) == "protocol.report.html":  # reads its style sheet from the package
-        assert imported(path, *OUTSIDE) <= {"importlib.resources.files"}
-    else:
-        assert not imported(path, *OUTSIDE)
-    assert not {"open", "print", "input", "exec", "eval", "__import__"} & set(calls(path))
-    assert not any(".random." in f".{call}." for call in calls(path))
+    ("folder", "unwanted"),
+    [
+        ("protocol", ("highspy", "opendp", "scipy", "sqlite3", "zmq")),
+        ("coordinator", ("highspy", "opendp", "numpy", "scipy", "sqlite3")),
+    ],
+)
+def test_a_package_imports_no_library_beyond_its_task(
+    folder: str, unwanted: tuple[str, ...]
+) -> None:
+    """An auditor needs no solver, sampler or sockets; the coordinator no mathematics either."""
+    assert not breaches(modules(folder), lambda path: imported(path, *unwanted))
 
 
-@pytest.mark.parametrize("path", modules("protocol"), ids=named)
-def test_protocol_needs_no_solver(path: Path) -> None:
-    """An auditor who holds only the protocol needs no solver, sampler or socket library."""
-    assert not imported(path, "highspy", "opendp", "scipy", "sqlite3", "zmq")
-
-
-@pytest.mark.parametrize("path", modules("coordinator"), ids=named)
-def test_coordinator_needs_no_mathematics(path: Path) -> None:
-    """The coordinator has no solver, sampler, arrays or database."""
-    assert not imported(path, "highspy", "opendp", "numpy", "scipy", "sqlite3")
-
-
-@pytest.mark.parametrize("path", modules("party"), ids=named)
-def test_only_the_gate_draws_noise(path: Path) -> None:
+def test_only_the_gate_draws_noise() -> None:
     """`party.release` draws noise. The modules that choose its source import it; others do not."""
-    chooses = {"party.run", "party.rehearsal.in_process", "party.rehearsal.rehearse"}
-    if not within(module(path), "party.release") and module(path) not in chooses:
-        assert imported(path, "party.release.noise") <= {"party.release.noise.Noise"}
-        assert not imported(path, "opendp", "random")
-        assert not any(".random." in f".{call}." for call in calls(path))
+    chooses = ("party.release", "party.run", "party.rehearsal")
+
+    def wrong(path: Path) -> set[str]:
+        noise = imported(path, "party.release.noise", "opendp", "random") | random_calls(path)
+        return noise - {"party.release.noise.Noise"}
+
+    others = [p for p in modules("party") if not any(within(module(p), one) for one in chooses)]
+    assert not breaches(others, wrong)
 
 
-@pytest.mark.parametrize("path", modules("party"), ids=named)
-def test_only_gate_and_settlement_read_the_solution(path: Path) -> None:
+def test_only_gate_and_settlement_read_the_solution() -> None:
     """No other module of a party asks the private problem for its answer, except the solver."""
-    readers = (
+    readers = {
         *("party.release.gate", "party.settlement.settle", "party.settlement.mixture"),
-        *("party.model.solver_process", "party.model.ball_response"),
-    )
-    if module(path) not in (*readers, "party.model_check"):
-        assert not [call for call in calls(path) if call.endswith(".answer")]
+        *("party.model.solver_process", "party.model.ball_response", "party.model_check"),
+    }
+    others = [path for path in modules("party") if module(path) not in readers]
+    assert not breaches(others, lambda path: {c for c in calls(path) if c.endswith(".answer")})
 
 
-@pytest.mark.parametrize("path", modules("tests"), ids=named)
-def test_what_tests_share_is_in_support(path: Path) -> None:
+def test_what_tests_share_is_in_support() -> None:
     """No test imports another test file."""
-    assert not [name for name in imported(path, "tests") if ".test_" in name]
+    every = modules("tests")
+    assert not breaches(every, lambda path: {n for n in imported(path, "tests") if ".test_" in n})
 
 
 @pytest.mark.parametrize(
@@ -196,19 +212,21 @@ def test_importing_a_package_loads_nothing_unwanted(folder: str, unwanted: list[
     assert done.stdout == "\n"
 
 
-@pytest.mark.parametrize("path", FILES, ids=named)
-def test_file_says_what_it_is(path: Path) -> None:
+def test_every_file_says_what_it_is() -> None:
     """Every file opens with a docstring and is named after a thing."""
-    assert ast.get_docstring(ast.parse(path.read_text()))
-    words = set(re.split(r"[_.]", path.stem))
     vague = {"utils", "util", "helper", "helpers", "manager", "common", "handler", "base", "misc"}
-    assert not words & vague
+
+    def wrong(path: Path) -> set[str]:
+        says = ast.get_docstring(ast.parse(path.read_text()))
+        return vague & set(re.split(r"[_.]", path.stem)) | (set() if says else {"no docstring"})
+
+    assert not breaches(FILES, wrong)
 
 
-@pytest.mark.parametrize("path", FILES, ids=named)
-def test_no_banner_comments(path: Path) -> None:
+def test_no_banner_comments() -> None:
     """No comment is an ornament."""
-    assert not re.search(r"^\s*#\s*[-=#*~]{3,}", path.read_text(), re.MULTILINE)
+    banner = re.compile(r"^\s*#\s*[-=#*~]{3,}", re.MULTILINE)
+    assert not breaches(FILES, lambda path: banner.findall(path.read_text()))
 
 
 LARGE = {
@@ -256,12 +274,8 @@ def oversized(path: Path) -> Iterator[str]:
 PRODUCT = [path for folder in ("protocol", "party", "coordinator") for path in modules(folder)]
 
 
-@pytest.mark.parametrize("path", PRODUCT, ids=named)
-def test_parts_are_small(path: Path) -> None:
+def test_parts_are_small() -> None:
     """Files, functions and classes keep the limits, unless a sentence in LARGE says why not."""
-    assert not [what for what in oversized(path) if what.partition(": ")[0] not in LARGE]
-
-
-def test_every_exemption_is_needed() -> None:
-    """What LARGE excuses is still too large."""
-    assert {w.partition(": ")[0] for path in PRODUCT for w in oversized(path)} >= LARGE.keys()
+    found = {what for path in PRODUCT for what in oversized(path)}
+    assert {what for what in found if what.partition(": ")[0] not in LARGE} == set()
+    assert {what.partition(": ")[0] for what in found} == LARGE.keys()  # no exemption is left over

@@ -1,6 +1,7 @@
 """What `scripts/test --fast` runs: no subpackage is left without a test."""
 
 import ast
+from functools import cache
 
 import pytest
 
@@ -14,6 +15,7 @@ PACKAGES = sorted(
 )
 
 
+@cache
 def imported_by_fast_tests() -> set[str]:
     """The modules that fast test files of the three packages import."""
     names: set[str] = set()

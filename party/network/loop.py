@@ -156,7 +156,7 @@ class PartyLoop:
                     self._link.report(signed.data)
             if outgoing:
                 self._driver.run_idle_work()
-                self._driver.free.busy(time.monotonic())
+                self._driver.published(outgoing, time.monotonic())
             outgoing = self._driver.respond()
             if not outgoing:
                 return
@@ -181,11 +181,12 @@ class PartyLoop:
         sealed = driver.finished is not None
         if driver.session.state.over and (sealed or isinstance(error, Unsealed | PeerError)):
             unsealed = () if sealed else driver.session.unsealed
-            from protocol.outcome.outcome import outcome
+            from protocol.outcome.outcome import outcome_of
 
+            state = driver.session.state
             try:
                 self._on_outcome(
-                    outcome(self._agreement, self._ledger.transcript(), unsealed=unsealed)
+                    outcome_of(self._agreement, state, sealed=sealed, unsealed=unsealed)
                 )
             except SottoError as failed:
                 if not isinstance(error, PeerError):

@@ -18,7 +18,7 @@ from protocol.commitment.group import commit
 from protocol.commitment.layout import MONEY_GRAIN_UNITS, PAYMENT_OFFSET, grain_ticks, widths
 from protocol.commitment.range_proof import prove
 from protocol.errors import InternalError
-from protocol.outcome.outcome import Outcome, outcome
+from protocol.outcome.outcome import Outcome, outcome_of
 from protocol.outcome.payments import unit_of_money
 from protocol.outcome.private_quota import Allocation
 from protocol.rounds import RoundState
@@ -67,9 +67,9 @@ class Commitments:
         recorded = self._ledger.commitment()
         if recorded is not None:
             return recorded
-        result = outcome(self._agreement, self._ledger.transcript())
+        result = outcome_of(self._agreement, state, sealed=False)
         allocation = own_allocation(result, self._member, self._ledger)
-        if allocation is None or result.state.chain_hash != state.chain_hash:
+        if allocation is None or not state.uncommitted:
             raise InternalError("the session asked for commitments before its rounds were closed")
         numbers = committed_numbers(result, allocation)
         blindings = self._masks.blindings(state, len(numbers))

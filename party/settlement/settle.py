@@ -352,9 +352,20 @@ def _excess(data: CompanyModel, values: Floats, limit: Floats) -> Floats:
 
 
 def _exact_sum(a: Floats, x: Floats) -> Fraction:
-    """Σ a·x without rounding."""
-    pairs = zip(a.tolist(), x.tolist(), strict=True)
-    return sum((Fraction(p) * Fraction(q) for p, q in pairs), start=Fraction(0))
+    """Σ a·x without rounding: each product is an integer times a power of two."""
+    used = np.flatnonzero((a != 0.0) & (x != 0.0))
+    if not len(used):
+        return Fraction(0)
+    (a, p), (x, q) = np.frexp(a[used]), np.frexp(x[used])
+    factors = zip((a * 2.0**53).tolist(), (x * 2.0**53).tolist(), strict=True)
+    powers = (p + q).tolist()
+    least = min(powers)
+    total = sum(
+        int(one) * int(other) << power - least
+        for (one, other), power in zip(factors, powers, strict=True)
+    )
+    power = least - 106
+    return Fraction(total << power) if power >= 0 else Fraction(total, 1 << -power)
 
 
 def _terms(data: CompanyModel, values: Floats) -> list[tuple[Floats, Floats]]:

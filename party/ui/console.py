@@ -32,10 +32,27 @@ QUIET_SECONDS = 2.0
 """For this long after a round, the view shows no missing members."""
 
 
-def _moved(changed: frozenset[tuple[str, bool]], changes: Backoff) -> bool:
-    """Whether one of these members came or went, and may be shown again by now."""
-    due = [name for name in {name for name, _ in changed} if changes.due(name, time.monotonic())]
-    return bool(due)
+class _LastWait:
+    """For whom the session waits and who is away, as it was last shown."""
+
+    def __init__(self) -> None:
+        self._shown: tuple[Phase, tuple[str, ...], frozenset[tuple[str, bool]]] | None = None
+        #: How often the coming and going of one member is shown.
+        self._changes = Backoff(*REPORT_SECONDS)
+
+    def forget(self) -> None:
+        """A round is closed."""
+        self._shown = None
+
+    def changed(self, phase: Phase, missing: tuple[str, ...], away: Away) -> bool:
+        """Whether to show this wait: it is new, or a member came or went and may be shown again."""
+        before, now = self._shown, (phase, missing, absences(away))
+        if before is not None and before[:2] == now[:2]:
+            moved = {name for name, _ in before[2] ^ now[2]}
+            if not [name for name in moved if self._changes.due(name, time.monotonic())]:
+                return False
+        self._shown = now
+        return True
 
 
 class View:
@@ -84,24 +101,16 @@ class JsonView(View):
     def __init__(self, agreement: Agreement, out: TextIO | None = None) -> None:
         self._agreement = agreement
         self._out = sys.stdout if out is None else out
-        #: What the last `waiting` event showed, until a round closes.
-        self._waiting: tuple[Phase, tuple[str, ...], frozenset[tuple[str, bool]]] | None = None
-        self._changes = Backoff(*REPORT_SECONDS)
+        self._wait = _LastWait()
         self._dropped = 0
 
     def waiting(self, phase: Phase, missing: tuple[str, ...], away: Away) -> None:
-        now = phase, missing, absences(away)
-        if (
-            self._waiting is None
-            or now[:2] != self._waiting[:2]
-            or _moved(self._waiting[2] ^ now[2], self._changes)
-        ):
-            self._waiting = now
+        if self._wait.changed(phase, missing, away):
             times = {name: None if at is None else self._coarse(at) for name, at in away.items()}
             self._event("waiting", phase=phase.name.lower(), missing=missing, away=times)
 
     def round(self, state: RoundState, releases: tuple[Signed, ...]) -> None:
-        self._waiting = None
+        self._wait.forget()
         self._event(
             "round",
             round=state.round,
@@ -141,8 +150,7 @@ class ProgressView(View):
     def __init__(self, agreement: Agreement) -> None:
         self._agreement = agreement
         self._bar = _ProgressBar(agreement) if sys.stderr.isatty() else None
-        self._waiting: tuple[Phase, tuple[str, ...], frozenset[tuple[str, bool]]] | None = None
-        self._changes = Backoff(*REPORT_SECONDS)
+        self._wait = _LastWait()
         #: When the last round closed, and when one was last shown.
         self._round_at = 0.0
         self._shown_at = 0.0
@@ -162,13 +170,8 @@ class ProgressView(View):
     def waiting(self, phase: Phase, missing: tuple[str, ...], away: Away) -> None:
         handshake = phase is Phase.HANDSHAKE
         quiet = not handshake and time.monotonic() < self._round_at + QUIET_SECONDS
-        now = phase, missing, absences(away)
-        if not missing or quiet or now == self._waiting:
+        if not missing or quiet or not self._wait.changed(phase, missing, away):
             return
-        same = self._waiting is not None and self._waiting[:2] == now[:2]
-        if same and self._waiting and not _moved(self._waiting[2] ^ now[2], self._changes):
-            return
-        self._waiting = now
         names = [m.name for m in self._agreement.members]
         gone = [n for n in names if n in away and n not in missing and away[n] is not None]
         waited = [f"{n} ({state_text(away, n)})" if n in away else n for n in (*missing, *gone)]
@@ -178,7 +181,7 @@ class ProgressView(View):
 
     def round(self, state: RoundState, releases: tuple[Signed, ...]) -> None:
         now = self._round_at = time.monotonic()
-        self._waiting = None
+        self._wait.forget()
         if self._bar is not None:
             self._bar.add(state, now)
         interval = 5.0 if self._bar is None else 0.1

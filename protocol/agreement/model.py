@@ -271,9 +271,9 @@ def canonical(agreement: Agreement) -> str:
         "privacy": agreement.privacy and _without(vars(agreement.privacy), "colluders", "overrun"),
         "pricing": _without(vars(agreement.pricing), *CERTIFICATE_TERMS, "worth_within", "earlier"),
         "currency": agreement.currency,
-        "clearing": _role(agreement.clearing),
+        "clearing": role_terms(agreement.clearing),
         "resources": [
-            _without(vars(r) | {"operator": _role(r.operator)}, *_OPTIONAL)
+            _without(vars(r) | {"operator": role_terms(r.operator)}, *_OPTIONAL)
             for r in agreement.resources
         ],
         "members": [
@@ -288,7 +288,8 @@ def canonical(agreement: Agreement) -> str:
     return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def _role(role: Role | None) -> dict[str, str] | None:
+def role_terms(role: Role | None) -> dict[str, str] | None:
+    """The name and the key of a role, as a file and the canonical form have them."""
     return None if role is None else {"name": role.name, "key": role.key.hex()}
 
 

@@ -9,14 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import wraps
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
-from protocol.agreement.model import Agreement, Member
+from protocol.agreement.model import Agreement
 from protocol.numeric import Floats, Ticks, frozen
 
-_CACHE_SIZE = 64
 _Result = TypeVar("_Result")
 
 Opposites = tuple[tuple[int, int, float], ...]
@@ -24,16 +23,15 @@ Opposites = tuple[tuple[int, int, float], ...]
 
 
 def once_per_agreement(compute: Callable[[Agreement], _Result]) -> Callable[[Agreement], _Result]:
-    """Compute once for each agreement, and remember the results of the newest ones."""
-    cache: dict[bytes, _Result] = {}
+    """Compute once for each agreement, which remembers the result as its cached properties do."""
+    name = f"{compute.__module__}.{compute.__qualname__}"
 
     @wraps(compute)
     def remembered(agreement: Agreement) -> _Result:
-        if agreement.digest not in cache:
-            cache[agreement.digest] = compute(agreement)
-            if len(cache) > _CACHE_SIZE:
-                del cache[next(iter(cache))]
-        return cache[agreement.digest]
+        results: dict[str, _Result] = vars(agreement)
+        if name not in results:
+            results[name] = compute(agreement)
+        return results[name]
 
     return remembered
 
@@ -59,19 +57,20 @@ class Quantities:
 @once_per_agreement
 def quantities(agreement: Agreement) -> Quantities:
     """The arrays of an agreement, computed once."""
-    columns = range(len(agreement.resources))
-
-    def table(entry: Callable[[Member, int], float]) -> np.ndarray[Any, Any]:
-        rows = [[entry(member, j) for j in columns] for member in agreement.members]
-        return frozen(np.array(rows))
-
-    capacity = frozen(np.array([agreement.above_floors(j) for j in columns]))
+    capacity = np.array([agreement.above_floors(j) for j in range(len(agreement.resources))])
+    share = np.array([member.share for member in agreement.members])
+    floor = np.zeros_like(share)
+    if agreement.banded:  # as `Agreement.floor_of` and `share_of`, for all members at once
+        measure = np.array([resource.measure for resource in agreement.resources])
+        none = (0.0,) * len(capacity)
+        floor = np.array([member.floor or none for member in agreement.members]) * measure
+        share = np.clip((share * measure - floor) / capacity, 0.0, 1.0)
     return Quantities(
-        floor=table(agreement.floor_of),
-        capacity=capacity,
+        floor=frozen(floor),
+        capacity=frozen(capacity),
         worth=_worth(agreement, capacity),
-        share=table(agreement.share_of),
-        share_ticks=table(agreement.share_ticks_of),
+        share=frozen(share),
+        share_ticks=frozen(np.ceil(share * agreement.ticks).astype(np.int64)),
         opposites=_opposites(agreement, capacity.tolist()),
     )
 

@@ -8,7 +8,7 @@ import json
 import textwrap
 from typing import Any
 
-from protocol.agreement.model import Agreement, Member, Resource, Role
+from protocol.agreement.model import Agreement, Member, Resource, role_terms
 from protocol.agreement.schema import SHARE
 
 COMMENTS = {
@@ -77,7 +77,7 @@ def written(agreement: Agreement) -> str:
         _table("[privacy]", _privacy_terms(agreement)),
         _table("[prices]", _pricing_terms(agreement)),
         _table("[transport]", vars(agreement.transport)),
-        _table("[clearing]", _role_term(agreement.clearing) or {}),
+        _table("[clearing]", role_terms(agreement.clearing) or {}),
         *(_table("[[resource]]", _resource_terms(r)) for r in agreement.resources),
         f"\n# Endowments: {_wrapped(endowments_in_words(agreement))}",
         *(_table("[[member]]", _member_terms(m, names)) for m in agreement.members),
@@ -140,11 +140,7 @@ def _start_term(agreement: Agreement) -> Any:
 
 
 def _resource_terms(resource: Resource) -> dict[str, Any]:
-    return vars(resource) | {"operator": _role_term(resource.operator)}
-
-
-def _role_term(role: Role | None) -> dict[str, Any] | None:
-    return None if role is None else {"name": role.name, "key": role.key.hex()}
+    return vars(resource) | {"operator": role_terms(resource.operator)}
 
 
 def _member_terms(member: Member, resources: list[str]) -> dict[str, Any]:

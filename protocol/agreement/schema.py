@@ -89,7 +89,7 @@ START_RANGE = Range(-1e12, 1e12)
 CAPACITY_RANGE = Range(1e-9, 1e12)
 SPARE_RANGE = Range(0.0, 0.5)
 WORTH_WITHIN_RANGE = Range(1.1, 20.0)
-"""Step `ball`: prices stay within a factor of 20 of the worth."""
+"""Step `ball`: prices stay between a 20th of the worth and 100 times it."""
 
 WORTH_RANGE = Range(0.0, 1e15)
 OVERRUN_PRICE_RANGE = Range(0.0, 1e12)
@@ -111,8 +111,11 @@ NAME = Form(
 )
 """The names of sessions, members and resources."""
 
-CURRENCY = Form(r"[^\s\x00-\x1f\x7f]{1,8}", "one word of at most 8 characters, like EUR")
-UNIT = Form(r"[^\x00-\x1f]{0,80}", "one line of at most 80 characters")
+_UNSEEN = r"\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069"
+"""Characters that control a terminal, break a line or turn the direction of text."""
+
+CURRENCY = Form(rf"[^\s{_UNSEEN}]{{1,8}}", "one word of at most 8 characters, like EUR")
+UNIT = Form(rf"[^{_UNSEEN}]{{0,80}}", "one line of at most 80 characters, none of them unseen")
 ADDRESS = Form(
     r"tcp://\S{1,255}:[1-9][0-9]{0,4}",
     "an address of the form 'tcp://host:port', its port from 1 to 65535",

@@ -5,6 +5,7 @@ commands read one `Outcome`, and none of them computes any of it again. Never he
 """
 
 import math
+from collections import deque
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -30,7 +31,7 @@ from protocol.outcome.margin import QuotaMargin, quota_margin
 from protocol.outcome.replay import round_states
 from protocol.outcome.trade import Trade, trade
 from protocol.pricing.center import Certificate
-from protocol.rounds import RoundState, excess_demand, numbers
+from protocol.rounds import RoundState, excess_demand
 from protocol.wire.transcript import Transcript
 
 
@@ -272,15 +273,22 @@ def outcome(
 
     `unsealed` names the members whose seals are missing.
     """
-    path = []
-    for state in round_states(agreement, transcript):
-        path.append(state.prices.current)  # the prices alone: there may be many states
-    released = np.array([numbers(r) for r in transcript.rounds], dtype=np.int64)
+    [state] = deque(round_states(agreement, transcript), maxlen=1)
+    sealed = len(transcript.seals) == len(agreement.members)
+    return outcome_of(agreement, state, sealed=sealed, unsealed=unsealed)
+
+
+def outcome_of(
+    agreement: Agreement, state: RoundState, *, sealed: bool, unsealed: tuple[str, ...] = ()
+) -> Outcome:
+    """The outcome of a session that has reached this state. `outcome` describes `unsealed`."""
+    history = state.history
+    released = np.array([one.values for one in history], dtype=np.int64)
     return Outcome(
         agreement=agreement,
         state=state,
         released=released.reshape(-1, len(agreement.members), agreement.width),
-        path=np.array(path),
-        sealed=len(transcript.seals) == len(agreement.members),
+        path=np.array([*(one.prices for one in history), state.prices.current]),
+        sealed=sealed,
         unsealed=unsealed,
     )

@@ -27,8 +27,9 @@ LARGEST_CHANGE = 0.7
 DRIFT = 0.001
 """Added to P in every round: demand is no exact function of the price."""
 
-PRICE_RANGE = 20.0
-"""No price is further from the worth than this factor."""
+LARGEST_FALL, LARGEST_RISE = 20.0, 100.0
+"""A price is at least the worth over the first and at most the worth times the second. The second
+is large: below the right price members ask for more than there is, and all quotas are cut."""
 
 PRIOR = 0.64
 """Standard deviation of log y over the log of `worth_within`."""
@@ -81,6 +82,6 @@ class BallRule:
 
     def _limited(self, money: Floats) -> Floats:
         limited: Floats = np.minimum(
-            np.maximum(money, self._worth / PRICE_RANGE), self._worth * PRICE_RANGE
+            np.maximum(money, self._worth / LARGEST_FALL), self._worth * LARGEST_RISE
         )
         return limited

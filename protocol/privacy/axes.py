@@ -21,9 +21,9 @@ from protocol.privacy.accountant import gaussian_delta, last_true, rho
 LEAST_REACH = 0.1
 """A resource of which all members together can trade less than this fraction is not traded."""
 
-MOST, FIRST, SECOND = 1.8, 1.2, 8.0
-"""c₁ is the smaller of the first two, the second times √m; c₂ is the third times m^¼. They were
-chosen by `scripts.lab.study.ball_constants` (scripts/results/BALL_CONSTANTS.md)."""
+MOST, FIRST, SECOND = 1.8, 1.1, 8.0
+"""c₁ is the smaller of the first two, the second times √m; c₂ is the third times m^¼. See
+scripts/results/BALL_CONSTANTS.md for what they bring to many kinds of companies, beside others."""
 
 _ROUNDING = 1e-12
 

@@ -10,7 +10,7 @@ from typing import Any
 from xml.etree.ElementTree import Element
 
 from protocol.agreement.model import Agreement
-from protocol.agreement.quantities import net_prices, pair_prices, quantities
+from protocol.agreement.quantities import pair_prices, quantities
 from protocol.numeric import Floats
 from protocol.report.certificate import certified
 from protocol.report.charts import CHARTS, Line, chart
@@ -41,6 +41,7 @@ from protocol.report.html import (
     section,
     table,
 )
+from protocol.report.progress import part_of_worth
 from protocol.rounds import RoundState
 
 POINTS = 256
@@ -130,8 +131,7 @@ class LiveState:
         certificate = state.certificate
         if certificate is None:
             return
-        worth = math.fsum(net_prices(certificate.prices, opposites))
-        fraction = certificate.bound / worth if worth > 0.0 else None
+        fraction = part_of_worth(self.agreement, state)
         self.certificate = {"money": certificate.bound, "part": fraction, "fits": certificate.fits}
         if fraction is not None and 0.0 < fraction < math.inf:
             self.certificate_trail.add(math.log10(fraction))

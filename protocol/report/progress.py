@@ -25,10 +25,11 @@ class SessionPath:
 
     def add(self, state: RoundState) -> None:
         """A round is closed, and led to this state."""
-        rounds, part = self._agreement.rounds, _fraction(self._agreement, state)
+        rounds, tolerance = self._agreement.rounds, self._agreement.pricing.tolerance
         done = state.round / rounds
-        tolerance = self._agreement.pricing.tolerance
-        if part is not None and tolerance:
+        fits = state.certificate is not None and state.certificate.fits
+        part = part_of_worth(self._agreement, state) if fits else None
+        if part is not None and part > 0.0 and tolerance:
             self._first = self._first or (part, state.round)
             begin, since = self._first
             # A certificate falls by about the same factor in every round.
@@ -41,6 +42,15 @@ class SessionPath:
         self.done = 1.0 if state.over else min(max(self.done, done), 0.99)
         left = math.ceil(state.round * (1.0 - self.done) / self.done)
         self.rounds_left = 0 if state.over else max(1, min(left, rounds - state.round))
+
+
+def part_of_worth(agreement: Agreement, state: RoundState) -> float | None:
+    """The certificate as a fraction of all worth at its prices; None without either."""
+    certificate = state.certificate
+    if certificate is None:
+        return None
+    worth = math.fsum(net_prices(certificate.prices, quantities(agreement).opposites))
+    return certificate.bound / worth if worth > 0.0 else None
 
 
 def distance_text(agreement: Agreement, state: RoundState) -> str:
@@ -57,12 +67,3 @@ def _rounded_up(amount: float) -> str:
     if amount >= 1_000.0:
         return f"{math.ceil(amount):,}"
     return f"{math.ceil(max(amount, 0.0) * 100.0) / 100.0:.2f}"
-
-
-def _fraction(agreement: Agreement, state: RoundState) -> float | None:
-    """The certificate as a fraction of all worth, if it holds."""
-    certificate = state.certificate
-    if certificate is None or not certificate.fits:
-        return None
-    worth = math.fsum(net_prices(certificate.prices, quantities(agreement).opposites))
-    return certificate.bound / worth if worth > 0.0 and certificate.bound > 0.0 else None

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from protocol.agreement.model import Agreement
 from protocol.errors import BadAgreement, BadApproval, BadCommand, MissingApprovals
-from protocol.runtime.files import KEY_BYTES, Unreadable, read_agreement, read_text
+from protocol.runtime.files import KEY_BYTES, read_agreement, read_text
 from protocol.wire.approval import Approval, beyond, in_series, parse, require_signed
 
 ENDING = ".approval.toml"
@@ -56,10 +56,9 @@ class Approvals:
 
 def read_approval(path: Path) -> Approval:
     """Return the approval in a file; its signature is not verified."""
+    text = read_text(path, KEY_BYTES, f"the approval {str(path)!r}", BadApproval)
     try:
-        return parse(read_text(path, KEY_BYTES))
-    except Unreadable as error:
-        raise BadApproval(f"the approval {str(path)!r} cannot be read: {error}") from None
+        return parse(text)
     except BadApproval as error:
         raise BadApproval(f"{path}: {error}") from None
 

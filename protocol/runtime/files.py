@@ -26,11 +26,7 @@ _CHUNK_BYTES = 1 << 20
 T = TypeVar("T")
 
 
-class Unreadable(ValueError):
-    """A file cannot be read. Its text says why."""
-
-
-class TooLong(Unreadable):
+class TooLong(ValueError):
     """A file is longer than any file of its kind."""
 
 
@@ -49,29 +45,27 @@ def read_bounded(path: Path, most: int) -> bytes:
     raise TooLong(f"it is longer than {most >> 10:,} KiB, the limit for such a file")
 
 
-def read_text(path: Path, most: int) -> str:
-    """Return a text of at most `most` bytes. Raises `Unreadable`."""
+def read_text(path: Path, most: int, what: str, kind: type[SottoError] = BadCommand) -> str:
+    """Return a text of at most `most` bytes. Raises an error of this kind that names `what`."""
     try:
         # Some editors and spreadsheets begin a file with a byte order mark.
         return read_bounded(path, most).decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise Unreadable("it is not UTF-8 text") from None
+        reason = "it is not UTF-8 text"
+    except TooLong as error:
+        reason = str(error)
     except OSError as error:
-        raise Unreadable(error.strerror) from None
+        reason = f"{error.strerror}"
+    raise kind(f"{what} cannot be read: {reason}")
 
 
 def read_agreement(path: Path) -> "Agreement":
     """Return the agreement in a file."""
     from protocol.agreement.parse import parse
 
-    try:
-        text = read_text(path, AGREEMENT_BYTES)
-    except Unreadable as error:
-        if not path.exists():
-            raise BadAgreement(
-                f"there is no agreement file {str(path)!r}; check its path"
-            ) from None
-        raise BadAgreement(f"the agreement {str(path)!r} cannot be read: {error}") from None
+    if not path.exists():
+        raise BadAgreement(f"there is no agreement file {str(path)!r}; check its path")
+    text = read_text(path, AGREEMENT_BYTES, f"the agreement {str(path)!r}", BadAgreement)
     try:
         return parse(text)
     except BadAgreement as error:

@@ -42,7 +42,8 @@ def socket_options(agreement: Agreement) -> dict[str, int]:
     """
     return {
         "linger": 0,
-        "maxmsgsize": max_message_bytes(agreement),
+        # libzmq compares the encrypted length: a full batch of the longest size must pass.
+        "maxmsgsize": wire_bytes(max_message_bytes(agreement)),
         "sndhwm": _queue(agreement),
         "rcvhwm": _queue(agreement),
         "immediate": 1,

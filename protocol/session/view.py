@@ -1,4 +1,4 @@
-"""What one party knows of a session: its parts, how they start, and what its driver may ask.
+"""What one party knows of a session: its parts, how they start, what its driver asks and tells.
 
 Nothing here sends, decides or changes the phase: that is `machine`. Never here: IO or a clock.
 """
@@ -145,6 +145,10 @@ class SessionView:
     def deadline(self) -> float:
         """`tick` has nothing to do before this time."""
         return self._timers.deadline
+
+    def left(self, now: float) -> None:
+        """Our messages have left only now: the gate took its time. They need no resend yet."""
+        self._timers.sent(now)
 
     def holds(self, data: bytes) -> bool:
         """Whether these bytes are a release or mask key that is held already: skip them."""

@@ -123,6 +123,26 @@ def test_every_returned_message_rests_on_durable_records(
         party.ledger.close()
 
 
+def test_a_slow_answer_is_not_sent_twice_at_once(tmp_path: Path) -> None:
+    """The pause before a resend begins when a release leaves; replies to Hellos do not move it."""
+    agreement = make_agreement(rounds=3)
+    ada, ben, cyd = (Party(agreement, name, tmp_path / name) for name in ("ada", "ben", "cyd"))
+    hellos = {party.name: party.driver.begin(0.0)[0] for party in (ada, ben, cyd)}
+    for party in (ben, cyd):
+        party.driver.receive(hellos["ada"], 0.0)
+    replies = [party.driver.tick(party.driver.session.deadline)[0] for party in (ben, cyd)]
+    answered = [out for reply in replies if (out := ada.driver.receive(reply, 1.0))]
+    [release] = [s for out in answered for s in out if isinstance(s.message, Release)]
+    pause = ada.driver.session.deadline - 1.0
+    ada.driver.published([release], 9.0)  # the solver took eight seconds
+    assert ada.driver.session.deadline == pytest.approx(9.0 + pause)
+    ada.driver.published([hellos["ada"]], 9.0 + pause / 2.0)
+    assert ada.driver.session.deadline == pytest.approx(9.0 + pause)
+    assert release in ada.driver.tick(9.0 + pause)
+    for party in (ada, ben, cyd):
+        party.ledger.close()
+
+
 def test_waits_count_from_the_own_release_to_the_first_copy(tmp_path: Path) -> None:
     """A repeated or early release adds no wait."""
     agreement = make_agreement(rounds=3)

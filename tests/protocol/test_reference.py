@@ -95,6 +95,6 @@ def test_sums_of_releases_wrap_around(total: int) -> None:
 def test_canonical_text_is_printable_ascii() -> None:
     """All other characters are escaped by their numbers."""
     table = drawn(random.Random(3))
-    table["resource"][0]["unit"] = '\x7f"\\é🚚~'
+    table["resource"][0]["unit"] = '\u00a0"\\é🚚~'
     text = reference.canonical(reference_agreement.terms(table))
-    assert r'"\u007f\"\\\u00e9\ud83d\ude9a~"' in text
+    assert r'"\u00a0\"\\\u00e9\ud83d\ude9a~"' in text

@@ -246,7 +246,7 @@ def terms(table: Table) -> Terms:
     pace = top.maybe("pace_seconds", 0.001, 3600.0)
     if pace is None and mode in ("private", "clipped") and not rehearsal:
         pace = 0.25
-    currency = top.text("currency", "[^\x00-\x1f\x7f]{1,8}")
+    currency = top.text("currency", "[^\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]{1,8}")
     check(not any(character.isspace() for character in currency), "currency")
     resources = [resource(rows) for rows in top.tables("resource", 1)]
     names = [r.name for r in resources]
@@ -309,7 +309,7 @@ def resource(rows: Rows) -> Resource:
     read = Resource(
         name=rows.name(),
         capacity=rows.number("capacity", 1e-9 if span is None else -1e12, 1e12),
-        unit=rows.text("unit", "[^\x00-\x1f]{0,80}"),
+        unit=rows.text("unit", "[^\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]{0,80}"),
         worth=rows.maybe("worth", 0.0, 1e15),
         span=span,
         opposite=rows.text("opposite", NAME),

@@ -86,7 +86,7 @@ class Ball:
     def _axes(self) -> tuple[Rows, Rows]:
         N, K = self.N, self.K
         Z = self.z * math.sqrt(K / (K - self.privacy.colluders)) / self._first_mu()
-        c1, c2 = min(1.8, 1.2 * math.sqrt(self.m)), 8.0 * math.sqrt(math.sqrt(self.m))
+        c1, c2 = min(1.8, 1.1 * math.sqrt(self.m)), 8.0 * math.sqrt(math.sqrt(self.m))
         A: Rows = [[0] * self.m for _ in range(K)]
         g: Rows = [[0] * self.m for _ in range(K)]
         for j in range(self.m):
@@ -212,7 +212,7 @@ class BallMarket:
         worth = self.terms.worth
         if worth is None:
             raise Refused("worth")
-        self.low, self.high = [w / 20.0 for w in worth], [w * 20.0 for w in worth]
+        self.low, self.high = [w / 20.0 for w in worth], [w * 100.0 for w in worth]
         pairs = zip(self.terms.pricing.start, self.terms.capacity, strict=True)
         self.y = self._cut([start * c for start, c in pairs])
         within = 0.64 * math.log(self.terms.pricing.worth_within or math.e)

@@ -58,7 +58,7 @@ def drawn(chance: random.Random) -> Table:
         if step not in ("ball", "worth", "theorem") and chance.random() < 0.1:
             resource["worth"] = 0
         if chance.random() < 0.3:
-            resource["unit"] = chance.choice(("t", 'a "unit" \\ of', "m³", "🚚 per day", "\x7f"))
+            resource["unit"] = chance.choice(("t", 'a "unit" \\ of', "m³", "🚚 per day", "\u00a0"))
     known = all("worth" in resource for resource in resources)
     seated = members(chance, K, [r["name"] for r in resources])
     if chance.random() < 0.3:

@@ -261,72 +261,60 @@ def _chosen(
     return quick if options.quick else full
 
 
-def _table(title: str, caption: str, *columns: str) -> Table:
+def _table(
+    rows: list[dict[str, Any]], title: str, caption: str, *columns: tuple[str, str, str]
+) -> Table:
+    """A table with a line for each session. A column is its heading, its key, and its form."""
     table = Table(title=title, caption=caption)
-    for column in columns:
-        table.add_column(column, justify="left" if column in ("", "topology") else "right")
+    for heading in ("parties", "topology", *(heading for heading, _, _ in columns)):
+        table.add_column(heading, justify="left" if heading == "topology" else "right")
+    for row in rows:
+        cells = (_cell(row, key, form) for _, key, form in columns)
+        table.add_row(str(row["parties"]), row["topology"], *cells)
     return table
 
 
-def _cell(row: dict[str, Any], key: str, form: str, scale: float = 1.0) -> str:
-    found = row.get(key)
+def _cell(row: dict[str, Any], key: str, form: str) -> str:
+    """The spread of a figure; seconds are shown in milliseconds."""
+    found, scale = row.get(key), 1e3 if "seconds_per" in key else 1.0
     return spread(v * scale for v in found.values).shown(form) if found else "–"
 
 
 def _paces(rows: list[dict[str, Any]]) -> Table:
-    table = _table(
+    return _table(
+        rows,
         "rounds per second",
         "median, and below it lowest–highest; measured in turns, ratios within each turn",
-        "parties", "topology", "session", "bare loop", "session ÷ bare", "DISROPT",
-        "session ÷ DISROPT", "bare ÷ DISROPT", "pyzmq, no work", "MPI, no work",
-    )  # fmt: skip
-    for row in rows:
-        table.add_row(
-            str(row["parties"]),
-            row["topology"],
-            _cell(row, "rounds_per_second", ".0f"),
-            _cell(row, "bare_rounds_per_second", ".0f"),
-            _cell(row, "over_bare", ".2f"),
-            _cell(row, "disropt_rounds_per_second", ".0f"),
-            _cell(row, "over_disropt", ".2f"),
-            _cell(row, "bare_over_disropt", ".2f"),
-            _cell(row, "pyzmq_rounds_per_second", ".0f"),
-            _cell(row, "allgather_rounds_per_second", ".0f"),
-        )
-    return table
+        ("session", "rounds_per_second", ".0f"),
+        ("bare loop", "bare_rounds_per_second", ".0f"),
+        ("session ÷ bare", "over_bare", ".2f"),
+        ("DISROPT", "disropt_rounds_per_second", ".0f"),
+        ("session ÷ DISROPT", "over_disropt", ".2f"),
+        ("bare ÷ DISROPT", "bare_over_disropt", ".2f"),
+        ("pyzmq, no work", "pyzmq_rounds_per_second", ".0f"),
+        ("MPI, no work", "allgather_rounds_per_second", ".0f"),
+    )
 
 
 def _totals(rows: list[dict[str, Any]]) -> Table:
-    table = _table(
+    return _table(
+        rows,
         "reveal totals compared with reveal each",
         "rounds per second of one session with both settings, and CPU of a party; in turns",
-        "parties", "topology", "each", "totals", "totals ÷ each", "CPU, totals ÷ each",
-    )  # fmt: skip
-    for row in rows:
-        table.add_row(
-            str(row["parties"]),
-            row["topology"],
-            _cell(row, "rounds_per_second", ".0f"),
-            _cell(row, "totals_rounds_per_second", ".0f"),
-            _cell(row, "totals_over_each", ".2f"),
-            _cell(row, "totals_cpu_over_each", ".2f"),
-        )
-    return table
+        ("each", "rounds_per_second", ".0f"),
+        ("totals", "totals_rounds_per_second", ".0f"),
+        ("totals ÷ each", "totals_over_each", ".2f"),
+        ("CPU, totals ÷ each", "totals_cpu_over_each", ".2f"),
+    )
 
 
 def _cpu(rows: list[dict[str, Any]]) -> Table:
-    table = _table(
+    return _table(
+        rows,
         "milliseconds of CPU per round: decisive on separate machines",
         "from the first round to the last; session: as the system counts; bare loop: its own count",
-        "parties", "topology", "a party", "bare loop", "party ÷ bare", "coordinator",
-    )  # fmt: skip
-    for row in rows:
-        table.add_row(
-            str(row["parties"]),
-            row["topology"],
-            _cell(row, "party_cpu_seconds_per_round", ".3f", 1e3),
-            _cell(row, "bare_cpu_seconds_per_round", ".3f", 1e3),
-            _cell(row, "cpu_over_bare", ".2f"),
-            _cell(row, "coordinator_cpu_seconds_per_round", ".3f", 1e3),
-        )
-    return table
+        ("a party", "party_cpu_seconds_per_round", ".3f"),
+        ("bare loop", "bare_cpu_seconds_per_round", ".3f"),
+        ("party ÷ bare", "cpu_over_bare", ".2f"),
+        ("coordinator", "coordinator_cpu_seconds_per_round", ".3f"),
+    )

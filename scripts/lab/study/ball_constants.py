@@ -16,17 +16,25 @@ import json
 import math
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import product
+from dataclasses import dataclass, replace
+from itertools import groupby, product
 from pathlib import Path
 
 import numpy as np
+from scipy.interpolate import PchipInterpolator
 from scipy.stats import norm
 
 from protocol.agreement.schema import OVERRUN, WORTH_WITHIN
 from protocol.numeric import Floats
 from protocol.outcome.ball_quota import LEAST_TOTAL
-from protocol.pricing.ball_rule import DRIFT, LARGEST_CHANGE, PRICE_RANGE, PRIOR, RESPONSE
+from protocol.pricing.ball_rule import (
+    DRIFT,
+    LARGEST_CHANGE,
+    LARGEST_FALL,
+    LARGEST_RISE,
+    PRIOR,
+    RESPONSE,
+)
 from protocol.privacy import axes
 from scripts.lab.attack import page
 from scripts.lab.study.ball_kinds import KINDS, Market
@@ -37,9 +45,6 @@ KAPPAS = (0.015, 0.03, 0.06, 0.09, 0.12, 0.15)
 RHOS = (0.2, 0.5, 0.9, 1.4, 1.8)
 MOST_MARGIN = 0.28
 """Sessions that would withhold more are not played: they lose, whatever the companies are."""
-
-LOSS = 2.0
-"""How much more a loss counts than a gain when constants are chosen."""
 
 LARGEST_GAIN = 10.0
 """In percent of the optimum: a larger gain counts as this, so that no kind decides alone."""
@@ -84,7 +89,7 @@ def play(market: Market, kappa: float, rho: float, seed: int) -> float:
         seen += (t + 1) / W * total
         v = sigma * sigma * W / (t + 1) / (h * h)
         a = np.clip(P / (P + v) / h * (total - 1.0 + M), -LARGEST_CHANGE, LARGEST_CHANGE)
-        lowest, highest = market.worth / PRICE_RANGE, market.worth * PRICE_RANGE
+        lowest, highest = market.worth / LARGEST_FALL, market.worth * LARGEST_RISE
         y = np.clip(y * (2.0 + a) / (2.0 - a), lowest, highest)
         P = P * v / (P + v) + DRIFT
     quota = np.minimum(asked / np.maximum(seen + M, float(LEAST_TOTAL)), market.share)
@@ -138,33 +143,50 @@ class Rule:
 RULES = tuple(
     Rule(*numbers)
     for numbers in product(
-        (1.4, 1.6, 1.8), (0.8, 1.0, 1.2), np.arange(6.0, 15.5, 0.5).tolist(), (0.0, 0.125, 0.25)
+        (1.4, 1.6, 1.8),
+        (0.8, 0.9, 1.0, 1.1, 1.2),
+        np.arange(6.0, 15.5, 0.5).tolist(),
+        (0.0, 0.125, 0.25),
     )
 )
 CHOSEN = Rule(axes.MOST, axes.FIRST, axes.SECOND, 0.25)
 """The rule of `protocol.privacy.axes`."""
 
-Curves = Mapping[Size, Mapping[float, tuple[list[float], list[float]]]]
-"""By kind and size, and by κ: values of ρ and the mean gain at each, from 0 on."""
+NEAR = (
+    *(replace(CHOSEN, first=first) for first in (0.9, 1.0, 1.1, 1.2)),
+    *(replace(CHOSEN, second=second) for second in (6.5, 7.0, 7.25, 7.5, 7.75, 8.0, 8.5, 9.0)),
+)
+"""Rules that differ from it in one constant."""
+
+
+class Curve:
+    """The mean gain by ρ, through those played and 0 at 0; beyond the last, along its slope."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self._rhos, self._gains = [0.0], [0.0]
+        for row in rows:
+            self._rhos.append(row.rho)
+            self._gains.append(row.mean)
+        self._between = PchipInterpolator(self._rhos, self._gains)
+
+    def gain(self, rho: float) -> float:
+        rhos, gains = self._rhos, self._gains
+        if rho <= rhos[-1]:
+            return float(self._between(rho))
+        slope = (gains[-1] - gains[-2]) / (rhos[-1] - rhos[-2])
+        return gains[-1] + min(slope, 0.0) * (rho - rhos[-1])
+
+
+Curves = Mapping[Size, Mapping[float, Curve]]
+"""By kind and size, and by κ."""
 
 
 def curves(rows: Iterable[Row]) -> Curves:
-    found: dict[Size, dict[float, tuple[list[float], list[float]]]] = {}
-    for row in sorted(rows, key=lambda r: r.cell):
-        size = found.setdefault((row.kind, row.parties, row.resources), {})
-        rhos, gains = size.setdefault(row.kappa, ([0.0], [0.0]))
-        rhos.append(row.rho)
-        gains.append(row.mean)
+    ordered = sorted(rows, key=lambda r: r.cell)
+    found: dict[Size, dict[float, Curve]] = {}
+    for (*size, kappa), group in groupby(ordered, key=lambda r: r.cell[:4]):
+        found.setdefault(tuple(size), {})[kappa] = Curve(group)
     return found
-
-
-def gain(rule: Rule, resources: int, kappa: float, curve: tuple[list[float], list[float]]) -> float:
-    """The gain at the rule's ρ, between those played; beyond the last, along its slope."""
-    rho, (rhos, gains) = rule.rho(resources, kappa), curve
-    if rho <= rhos[-1]:
-        return float(np.interp(rho, rhos, gains))
-    slope = (gains[-1] - gains[-2]) / (rhos[-1] - rhos[-2])
-    return gains[-1] + min(slope, 0.0) * (rho - rhos[-1])
 
 
 def score(rule: Rule, found: Curves, loss: float) -> float:
@@ -172,7 +194,7 @@ def score(rule: Rule, found: Curves, loss: float) -> float:
     kinds: dict[str, list[float]] = {}
     for (kind, _, resources), by_kappa in found.items():
         for kappa, curve in by_kappa.items():
-            value = min(gain(rule, resources, kappa, curve), LARGEST_GAIN)
+            value = min(curve.gain(rule.rho(resources, kappa)), LARGEST_GAIN)
             kinds.setdefault(kind, []).append(value if value >= 0.0 else loss * value)
     return float(np.mean([np.mean(values) for values in kinds.values()]))
 
@@ -218,7 +240,10 @@ _WORDS_RULES = (
     "Each rule sets ρ from κ and m. It is the best of "
     f"{len(RULES)} by the mean over all kinds of companies; a loss counts as often as the first "
     f"column says, and a gain above {LARGEST_GAIN:g} counts as {LARGEST_GAIN:g}. The last row is "
-    "the rule of this version."
+    "the rule of this version. It is none of the others: its balls are larger, so that ten "
+    "members trade at ε = 8. Companies that are nearly alike pay for this, and `protocol plan` "
+    "advises them against noise. The second table has the mean for this rule with other constants, "
+    "a loss counting once and twice."
 )
 _WORDS_CELLS = (
     "Gain by the rule of this version, with the standard error over seeds at the nearest ρ that "
@@ -236,15 +261,22 @@ def tables(rows: Sequence[Row]) -> list[str]:
     kinds = list(KINDS)
     columns = ("a loss counts", "ρ", *(KINDS[kind].title for kind in kinds), "worst cell")
     lines += page.grid(columns, [_rule_row(*pair, found) for pair in [*rules, ("–", CHOSEN)]], 2)
+    columns = ("c₁", "c₂", "a loss counts 1", "a loss counts 2")
+    lines += ["", *page.grid(columns, [_near_row(rule, found) for rule in NEAR], 2)]
     lines += ["", "## Cells", "", *textwrap.wrap(_WORDS_CELLS, 100), ""]
     columns = ("companies", "K", "m", *(f"κ = {kappa:g}" for kappa in KAPPAS))
     return [*lines, *page.grid(columns, [_cell_row(size, found, rows) for size in found], 1)]
 
 
+def _near_row(rule: Rule, found: Curves) -> list[str]:
+    c1, c2 = f"min({rule.most:g}, {rule.first:g}·√m)", f"{rule.second:g}·m^{rule.power:g}"
+    return [c1, c2, *(f"{score(rule, found, loss):.2f}" for loss in (1.0, 2.0))]
+
+
 def _rule_row(loss: str, rule: Rule, found: Curves) -> list[str]:
     by_kind: dict[str, list[float]] = {kind: [] for kind in KINDS}
     for (kind, _, resources), by_kappa in found.items():
-        by_kind[kind] += [gain(rule, resources, kappa, c) for kappa, c in by_kappa.items()]
+        by_kind[kind] += [c.gain(rule.rho(resources, kappa)) for kappa, c in by_kappa.items()]
     means = [f"{np.mean(values):.1f}" if values else "" for values in by_kind.values()]
     worst = min(value for values in by_kind.values() for value in values)
     return [loss, str(rule), *means, f"{worst:.1f}"]
@@ -259,7 +291,7 @@ def _cell_row(size: Size, found: Curves, rows: Sequence[Row]) -> list[str]:
             (r for r in rows if r.cell[:4] == (*size, kappa)), key=lambda r: abs(r.rho - rho)
         )
         error = np.std(near.gains) / math.sqrt(max(len(near.gains) - 1, 1))
-        value = gain(CHOSEN, resources, kappa, curve)
+        value = curve.gain(rho)
         texts.append(f"{value:.1f} ± {error:.1f} ({rho:.2f})" if rho else "keeps")
     return [KINDS[kind].title, str(parties), str(resources), *texts]
 

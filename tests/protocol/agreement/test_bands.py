@@ -1,5 +1,6 @@
 """Floors: the least that a member is given, or the most that it brings; and noise by band."""
 
+import random
 from fractions import Fraction
 from typing import Any
 
@@ -21,6 +22,7 @@ from protocol.outcome.payments import payments
 from protocol.outcome.quota import quota, weighted_quota
 from protocol.privacy.calibration import Calibration
 from scripts.lab.common.agreements import public_key
+from tests.reference.random_agreements import drawn
 from tests.support.problems import matrix
 
 NAMES = ("acme", "bolt", "cargo")
@@ -261,3 +263,17 @@ def test_many_members_with_floors_cost_time_in_proportion(monkeypatch: pytest.Mo
     terms = {"session": "many", "mode": "exact", "rounds": 2, "member": rows}
     endowment(from_table(terms | {"resource": [{"name": "steel", "capacity": 10.0}]}))
     assert len(asked) < 10 * members
+
+
+def test_arrays_are_what_the_record_says_of_each_member() -> None:
+    """Floors, shares and ticks of all members at once have the bits of those one by one."""
+    for seed in range(150):
+        terms = from_table(drawn(random.Random(seed)))
+        arrays, columns = quantities(terms), range(len(terms.resources))
+        for array, one in (
+            (arrays.floor, terms.floor_of),
+            (arrays.share, terms.share_of),
+            (arrays.share_ticks, terms.share_ticks_of),
+        ):
+            rows = [[one(member, j) for j in columns] for member in terms.members]
+            assert array.tobytes() == np.array(rows).tobytes()

@@ -35,7 +35,7 @@ NOT_NUMBERS = ["7", True, [1.0], {"a": 1}, math.nan, math.inf, -math.inf, dateti
 
 NOT_TABLES = [7, "x", True, [1]]
 
-LINE = "one line of at most 80 characters"
+LINE = "one line of at most 80 characters, none of them unseen"
 
 ADDRESS = "an address of the form 'tcp://host:port', its port from 1 to 65535"
 
@@ -104,7 +104,7 @@ FIELDS: list[tuple[str, str, list[Any]]] = [
     ("resource.0", "a table", NOT_TABLES),
     ("resource.0.name", NAME, [MISSING, *NOT_NAMES]),
     ("resource.0.capacity", "a number from 1e-09 to 1e+12", [MISSING, 0, -3, 1e13, *NOT_NUMBERS]),
-    ("resource.1.unit", LINE, [7, True, "a\nb", "a" * 81, ["t"]]),
+    ("resource.1.unit", LINE, [7, True, "a\nb", "\x9b2J", "\u202ekg", "a" * 81, ["t"]]),
     ("resource.1.worth", "a number from 0 to 1e+15", [-1, 1e16, *NOT_NUMBERS]),
     ("member", "a list of 2 to 10000 [[member]] tables", [MISSING, [], [{}], 7, {"a": 1}]),
     ("member.1", "a table", NOT_TABLES),
