@@ -11,7 +11,8 @@ import pytest
 
 from party.ledger.session_ledger import Ledger
 from party.release.allocation import own_allocation
-from party.release.commitments import committed_numbers
+from party.release.commitments import Commitments, committed_numbers
+from party.release.masks import Masks
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
 from protocol.commitment.exchange import adds_up, statement
@@ -23,7 +24,7 @@ from protocol.outcome.outcome import outcome
 from protocol.outcome.payments import unit_of_money
 from protocol.outcome.private_quota import Allocation
 from protocol.wire.messages import Commitment, Signed
-from tests.support.builders import make_agreement, public_key, sign
+from tests.support.builders import make_agreement, public_key, sign, signer
 from tests.support.committed_sessions import CommittedSession, play_until_over
 
 AGREEMENTS = {
@@ -137,11 +138,13 @@ def test_numbers_of_false_releases_are_cut_to_their_bits() -> None:
     assert committed_numbers(known, most) == (2**25 - 1, 2**25 - 1, 2**29 - 1)
 
 
-def test_commitments_of_another_state_are_never_made() -> None:
-    """A gate that is asked in a state which its ledger does not hold refuses, and signs nothing."""
-    session = play_until_over(AGREEMENTS["constant"], 1)
+def test_commitments_are_never_made_before_the_last_round() -> None:
+    """A session that asks too early gets an error, and nothing is signed or recorded."""
+    agreement, session = AGREEMENTS["constant"], play_until_over(AGREEMENTS["constant"], 1)
+    ledger, signs = session.ledgers[0], signer("ada")
+    own = Commitments(agreement, "ada", ledger, Masks(agreement, "ada", ledger, signs), signs)
     with pytest.raises(InternalError, match="before its rounds were closed"):
-        session.gates[0].release(replace(session.over, chain_hash=bytes(32)))
+        own.message(replace(session.over, uncommitted=False))
     assert session.ledgers[0].commitment() is None
     assert session.ledgers[0].opening() is None
 
