@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from party.ledger.database import Database
+from party.ledger.secret_records import Opening
 from party.ledger.session_ledger import Ledger
 from protocol.errors import BadLedger
 from tests.support.builders import make_agreement
@@ -28,6 +29,17 @@ def test_seals_destroy_the_mask_key_at_once(tmp_path: Path) -> None:
         ledger.record_mask_key(SECRET, release(MASKED, 0))
         assert found_in(tmp_path) == {"ledger-wal"}
         ledger.record_seals(())
+        assert found_in(tmp_path) == set()
+
+
+def test_forgetting_destroys_openings_and_fingerprint_at_once(tmp_path: Path) -> None:
+    """No file holds them, even while the ledger stays open."""
+    number = int.from_bytes(SECRET, "little")
+    with closing(Ledger(tmp_path / "ledger", MASKED, "ada")) as ledger:
+        ledger.record_opening(Opening((1,), (number,)), release(MASKED, 0))
+        ledger.record_model(SECRET)
+        assert found_in(tmp_path)
+        ledger.forget()
         assert found_in(tmp_path) == set()
 
 

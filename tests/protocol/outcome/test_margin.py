@@ -19,6 +19,7 @@ from protocol.numeric import Floats, Ticks
 from protocol.outcome.allocation_rule import noisy_rule, weighted_sums
 from protocol.outcome.margin import FIRST_ROUND, HEEDED, IGNORED, quota_margin
 from protocol.privacy.axes import deviations
+from protocol.privacy.ball import ball
 from protocol.privacy.calibration import Calibration
 from protocol.privacy.collusion import divide_noise
 from scripts.lab.common.agreements import players, table
@@ -29,10 +30,17 @@ RARE = 1e-6
 
 
 def agree(
-    members: int, epsilon: float, *, resources: int = 3, rounds: int = 60, **privacy: Any
+    members: int,
+    epsilon: float,
+    *,
+    resources: int = 3,
+    rounds: int = 60,
+    shares: float = 2.0,
+    **privacy: Any,
 ) -> Agreement:
+    """Equal members. Together they may claim each capacity `shares` times."""
     capacity = np.linspace(10.0, 20.0, resources)
-    share = np.full((members, resources), 2.0 / members)
+    share = np.full((members, resources), shares / members)
     terms = table(
         session="hedge",
         mode="private",
@@ -159,20 +167,22 @@ def test_no_weights_lose_less(members: int, epsilon: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("members", "epsilon", "resources", "rounds", "colluders"),
+    ("members", "epsilon", "resources", "rounds", "colluders", "shares"),
     [
-        (10, 16.0, 5, 150, 1),
-        (50, 4.0, 5, 150, 1),
-        (6, 2.0, 1, 7, 4),
-        (30, 64.0, 2, 400, 12),
-        (4, 30.0, 3, 1, 2),
+        (10, 16.0, 5, 150, 1, 2.0),
+        (10, 16.0, 2, 40, 1, 9.0),
+        (50, 4.0, 5, 150, 1, 2.0),
+        (6, 2.0, 1, 7, 4, 2.0),
+        (30, 64.0, 2, 400, 12, 2.0),
+        (4, 30.0, 3, 1, 2, 2.0),
     ],
 )
 def test_the_reference_withholds_the_same(
-    members: int, epsilon: float, resources: int, rounds: int, colluders: int
+    members: int, epsilon: float, resources: int, rounds: int, colluders: int, shares: float
 ) -> None:
     """Weights, margins, θ and β of the reference implementation are the same bits."""
-    agreement = agree(members, epsilon, resources=resources, rounds=rounds, colluders=colluders)
+    terms: dict[str, Any] = {"rounds": rounds, "resources": resources, "shares": shares}
+    agreement = agree(members, epsilon, **terms, colluders=colluders)
     sigma = Calibration(agreement).scales(quantities(agreement).share_ticks) / agreement.ticks
     margin = quota_margin(agreement)
     reference = Margin(
@@ -207,3 +217,23 @@ def test_the_reference_adds_the_same_noise(colluders: int) -> None:
         assert found[:, j].tolist() == pytest.approx(
             noise_parts(alone[:, j].tolist(), colluders), rel=1e-15
         )
+
+
+@pytest.mark.parametrize(("members", "epsilon", "kept"), [(3, 0.5, 1), (60, 8.0, 0)])
+def test_without_trade_members_keep_what_they_brought(
+    members: int, epsilon: float, kept: int
+) -> None:
+    """With the step `ball`, too much noise leaves no trade, and every quota is the endowment."""
+    agreement = from_table(
+        {
+            "session": "ball",
+            "mode": "private",
+            "reveal": "totals",
+            "rounds": 12,
+            "privacy": {"epsilon": epsilon, "delta": 0.001},
+            "resource": [{"name": "r0", "capacity": 10.0, "worth": 50.0}],
+            "member": [{"name": f"p{k}"} for k in range(members)],
+        }
+    )
+    assert ball(agreement).trades == (not kept)
+    assert quota_margin(agreement).pro_rata == kept

@@ -9,6 +9,7 @@ from typing import Any
 import mpmath  # type: ignore[import-untyped]
 import numpy as np
 import pytest
+from scipy import stats
 
 from protocol.agreement.endowment import endowment
 from protocol.agreement.model import Agreement
@@ -196,3 +197,31 @@ def test_without_spare_capacity_the_whole_deviation_is_withheld() -> None:
     assert bare.margin.tolist() == bare.deviation.tolist()
     assert bare.margin.min() > 0.01
     assert ample.margin == pytest.approx(ample.deviation - 0.01)
+
+
+def test_the_quantile_is_on_the_safe_side() -> None:
+    """z is rounded to 16 bits and never below the exact quantile of the agreed risk."""
+    for risk in np.linspace(0.01, 0.4, 40).tolist():
+        exact = float(stats.norm.isf(1.0 - math.sqrt(1.0 - risk)))
+        z = deviations(equal(10, overrun=risk))
+        assert exact * (1.0 - 1e-12) <= z <= exact * (1.0 + 2.0**-14)
+
+
+def test_the_burden_is_what_is_withheld_over_what_can_be_traded() -> None:
+    """For one resource both are fractions of its capacity, and no currency counts."""
+    agreement = equal(40, resources=1)
+    public = ball(agreement)
+    tradable = public.axes.sum() / agreement.ticks
+    for worth in (50.0, 5e7):
+        burden = public.burden(np.array([worth]))
+        assert burden == pytest.approx(public.margin[0] / tradable, rel=1e-12)
+
+
+@pytest.mark.parametrize("K", [20, 60])
+def test_the_cost_against_the_agreed_colluders_is_the_agreed_one(K: int) -> None:
+    """Counted from the noise of all members, or of one: the smallest noise is in the last round."""
+    calibration = Calibration(equal(K))
+    counted, agreed = calibration.against(1), calibration.per_release.times(12)
+    assert counted.mu_squared == pytest.approx(agreed.mu_squared, rel=1e-6)
+    reserves = counted.discreteness.reserve, agreed.discreteness.reserve
+    assert reserves[0] == pytest.approx(reserves[1], rel=1e-3, abs=0.0)
