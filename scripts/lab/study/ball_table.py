@@ -167,7 +167,8 @@ _WORDS = (
     "*Worst*: the largest loss of one company. *Least above floor*: the smallest distance to the "
     "floor of PRIVACY.md, Theorem 16, as a fraction of it. Where ball − alone is 0.0 ± 0.0 the "
     "noise leaves nothing to trade, and every member keeps its endowment. The constants were "
-    "chosen on other companies and seeds (BALL_CONSTANTS.md)."
+    "chosen on other companies and seeds (BALL_CONSTANTS.md). Earlier rows of this table, with one "
+    "resource, showed that prices stopped too low; their upper limit was then raised."
 )
 _WORDS_OVER = (
     "Sessions in which all quotas together exceed some capacity with its spare fraction. The "

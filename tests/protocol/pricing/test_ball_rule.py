@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from protocol.agreement.parse import from_table
 from protocol.pricing.ball_rule import BallRule
-from tests.protocol.privacy.test_ball import equal
+from scripts.lab.common.agreements import players, table
 
 
 @pytest.mark.parametrize(("asked", "last"), [(1.9, 100.0), (0.1, 1.0 / 20.0)])
@@ -13,8 +14,21 @@ def test_prices_end_at_their_limits(asked: float, last: float) -> None:
 
     Nothing is lost at the limit: the next total in the other direction moves prices away from it.
     """
-    agreement = equal(100, resources=1, rounds=60, epsilon=16.0)
-    rule, worth = BallRule(agreement), 50.0
+    worth = 50.0
+    terms = table(
+        session="limits",
+        mode="private",
+        reveal="totals",
+        rounds=60,
+        capacity=np.array([10.0]),
+        share=np.full((100, 1), 0.02),
+        members=players(100),
+        worth=worth,
+        privacy={"epsilon": 16.0, "delta": 0.001},
+        rehearsal=True,
+    )
+    agreement = from_table(terms)
+    rule = BallRule(agreement)
     prices = rule.first
     totals = np.array([int(asked * agreement.ticks)])
     for number in range(59):
