@@ -5,7 +5,13 @@ from statistics import NormalDist
 
 import pytest
 
-from protocol.privacy.accountant import IntegerNoiseCost, PrivacyCost, finite, rho
+from protocol.privacy.accountant import (
+    IntegerNoiseCost,
+    PrivacyCost,
+    finite,
+    gaussian_delta,
+    rho,
+)
 
 COARSE = IntegerNoiseCost(reserve=math.inf)
 """Ticks for which nothing is proved about the Gaussian curve."""
@@ -48,3 +54,9 @@ def test_without_noise_a_guess_is_certain_and_no_epsilon_is_written() -> None:
     assert PrivacyCost(math.inf).guessed == 1.0
     assert finite(PrivacyCost(math.inf).epsilon(0.01)) is None
     assert finite(0.5) == 0.5
+
+
+def test_where_float64_underflows_delta_stays_a_small_number() -> None:
+    """A part of the curve that float64 cannot hold counts as none; it never makes δ wrong."""
+    assert gaussian_delta(mu=1e-200, epsilon=1.0) == 0.0
+    assert 0.0 < gaussian_delta(mu=1.0, epsilon=36.9) < 1e-280

@@ -15,6 +15,7 @@ from protocol.agreement.endowment import endowment
 from protocol.agreement.model import Agreement
 from protocol.agreement.parse import from_table
 from protocol.agreement.quantities import quantities
+from protocol.privacy.accountant import discreteness
 from protocol.privacy.axes import deviations
 from protocol.privacy.ball import ball, clip
 from protocol.privacy.calibration import Calibration
@@ -225,3 +226,16 @@ def test_the_cost_against_the_agreed_colluders_is_the_agreed_one(K: int) -> None
     assert counted.mu_squared == pytest.approx(agreed.mu_squared, rel=1e-6)
     reserves = counted.discreteness.reserve, agreed.discreteness.reserve
     assert reserves[0] == pytest.approx(reserves[1], rel=1e-3, abs=0.0)
+
+
+@pytest.mark.parametrize("K", [20, 60])
+def test_whole_ticks_cost_what_the_noise_of_the_last_round_needs(K: int) -> None:
+    """One resource may take all of the last round, against the noise of all but one member."""
+    agreement = equal(K)
+    calibration, rounds = Calibration(agreement), agreement.rounds
+    scales = calibration.scales(quantities(agreement).share_ticks, rounds - 1)
+    sigma = np.sqrt((scales[1:] ** 2).sum(axis=0))
+    dearest = float(((2.0 * ball(agreement).axes[0] / sigma) ** 2).max())
+    needed = discreteness(sigma, rounds=rounds, dearest=dearest, total=calibration.mu**2)
+    counted = calibration.per_release.discreteness
+    assert counted.reserve == pytest.approx(needed.reserve, rel=1e-6, abs=0.0)
