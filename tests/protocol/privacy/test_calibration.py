@@ -380,7 +380,7 @@ def test_a_smoothed_discrete_gaussian_is_below_a_continuous_one(
 @pytest.mark.parametrize("sigma", [1.0, 3.0, 5.5, 1e6])
 @pytest.mark.parametrize("rounds", [1, 150, 1_000_000])
 def test_discreteness_covers_the_proved_cost(sigma: float, rounds: int) -> None:
-    """The counted cost is no less than the proof needs, apart from the last digits, and no waste."""
+    """The counted cost is what the proof needs: no less, and not noticeably more."""
     for numbers in (1, 4):
         cost = discreteness(np.full(numbers, sigma), rounds=rounds, dearest=0.01, total=1.0)
         exact = [mpmath.mpf(sigma)] * numbers
