@@ -135,7 +135,7 @@ class PrivacyCost:
         was fixed before the first one is a guarantee (PRIVACY.md §6). Then this figure says how
         much of the limit is used.
         """
-        return min(self.zcdp_delta(epsilon), self.gaussian_delta(epsilon), 1.0)
+        return min(self.zcdp_delta(epsilon), self.gaussian_delta(epsilon))
 
     def zcdp_delta(self, epsilon: float) -> float:
         """The δ for this ε by the paper's accountant, which holds for any noise."""

@@ -60,3 +60,13 @@ def test_where_float64_underflows_delta_stays_a_small_number() -> None:
     """A part of the curve that float64 cannot hold counts as none; it never makes δ wrong."""
     assert gaussian_delta(mu=1e-200, epsilon=1.0) == 0.0
     assert 0.0 < gaussian_delta(mu=1.0, epsilon=36.9) < 1e-280
+
+
+@pytest.mark.parametrize("factor", [0.0, 0.5, 3.0])
+def test_epsilon_counts_what_ticks_add_to_delta(factor: float) -> None:
+    """At the stated ε the curve, times what whole ticks cost, gives just the δ that was asked."""
+    cost = PrivacyCost(0.3, IntegerNoiseCost(factor=factor))
+    epsilon = cost.epsilon(1e-3)
+    assert cost.gaussian_delta(epsilon) == pytest.approx(1e-3, rel=1e-6)
+    assert cost.delta(epsilon) <= 1e-3
+    assert PrivacyCost(4.0).delta(0.1) <= 1.0

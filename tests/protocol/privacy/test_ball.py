@@ -228,6 +228,17 @@ def test_the_cost_against_the_agreed_colluders_is_the_agreed_one(K: int) -> None
     assert reserves[0] == pytest.approx(reserves[1], rel=1e-3, abs=0.0)
 
 
+def test_who_brings_nothing_of_a_resource_has_its_centre_at_zero() -> None:
+    """No tick of a resource is promised to a member that has none of it."""
+    brings_none = 0
+    for seed in range(8):
+        agreement = unequal(seed)
+        none = endowment(agreement) == 0
+        brings_none += int(none.sum())
+        assert not ball(agreement).center[none].any()
+    assert brings_none > 10
+
+
 @pytest.mark.parametrize("K", [20, 60])
 def test_whole_ticks_cost_what_the_noise_of_the_last_round_needs(K: int) -> None:
     """One resource may take all of the last round, against the noise of all but one member."""
