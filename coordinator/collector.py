@@ -5,7 +5,7 @@ a member is stored for each of a few exchanges, so that no member can fill the m
 Never here: sockets, files, arithmetic.
 """
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from protocol.agreement.model import Agreement
 from protocol.wire.messages import Commitment, MaskKey, Message, Release, Seal, Signed
@@ -21,8 +21,7 @@ MAX_AHEAD = 2
 newest two messages again, which lets a coordinator that was started late catch up."""
 
 
-@dataclass
-class Exchange:
+class Exchange(Struct):
     """The messages of one exchange: mask keys, the releases of a round, commitments, or seals."""
 
     number: int
@@ -38,8 +37,7 @@ class Exchange:
         return any(isinstance(signed.message, Commitment) for signed in self.messages.values())
 
 
-@dataclass(frozen=True)
-class Collected:
+class Collected(Struct, frozen=True):
     """What one message has changed."""
 
     first: bool = False

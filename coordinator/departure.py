@@ -5,7 +5,7 @@ units. Where the agreement states no endowments, the capacities stay, and the ot
 Never here: files or prices.
 """
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from protocol.agreement.model import Agreement, Member
 from protocol.errors import BadCommand

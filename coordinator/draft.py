@@ -6,9 +6,10 @@ It checks the agreement as a party would, before a member receives it. Never her
 import argparse
 import math
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from coordinator import bands
 from coordinator.departure import without

@@ -15,7 +15,6 @@ secret: only notebooks show it, and it has no other printable form. Nothing happ
 import asyncio
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -37,6 +36,7 @@ from protocol.agreement.quantities import amounts
 from protocol.agreement.schema import WAIT_SECONDS
 from protocol.errors import BadCommand
 from protocol.outcome.outcome import Outcome
+from protocol.records import Opaque
 from protocol.report.format import coins
 from protocol.rounds import RoundState
 from protocol.runtime.files import read_agreement
@@ -50,8 +50,7 @@ Progress = bool | Callable[[int, int], None]
 """Whether to show rounds on standard error, or what to call with each round and their number."""
 
 
-@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class Result:
+class Result(Opaque, frozen=True, kw_only=True):
     """What a session means for one company. Secret, except `outcome`, `prices`, `certificate`.
 
     `outcome` is public, `settlement` is the company's own. The properties give their numbers by

@@ -5,8 +5,9 @@ it. Never here: an opening that was not asked for, or a number in a log or an er
 """
 
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from party import keys
 from party.ledger import accounts

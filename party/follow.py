@@ -12,8 +12,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from party import keys
 from party.ledger import accounts
@@ -44,8 +46,7 @@ _BACK = 3  # sessions of the ledger from whose prices the next one may start
 Say = Callable[[str], None]
 
 
-@dataclass(frozen=True)
-class Past:
+class Past(Struct, frozen=True):
     """What the ledger says about one session of the series."""
 
     number: int
@@ -57,8 +58,7 @@ class Past:
     begun: bool
 
 
-@dataclass
-class Series:
+class Series(Struct):
     """A standing agreement, what its operator signed, and what is announced in a folder."""
 
     standing: Agreement

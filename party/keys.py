@@ -5,7 +5,6 @@ Never here: a secret that is printed, logged or sent.
 """
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 
 import zmq
@@ -16,14 +15,14 @@ from party.ledger import budget_marker
 from protocol.agreement.fields import wrong_name
 from protocol.agreement.model import Agreement
 from protocol.errors import BadCommand, BadKey
+from protocol.records import Opaque
 from protocol.runtime.files import read_private, write_new, write_private
 from protocol.runtime.process_memory import keep_private
 from protocol.wire.codec import SIGNATURE_BYTES, pack
 from protocol.wire.messages import Message, Signed
 
 
-@dataclass(frozen=True, repr=False)
-class Identity:
+class Identity(Opaque, frozen=True, eq=True):
     """A party's name and keys. The secret halves have no printable form."""
 
     name: str

@@ -5,7 +5,6 @@ Never here: argument parsing, or a decision about the session.
 """
 
 from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +28,7 @@ from party.ui.long_step import long_step
 from protocol import errors
 from protocol.agreement.model import Agreement
 from protocol.agreement.schema import WAIT_SECONDS
+from protocol.records import Opaque
 from protocol.runtime.sockets import require_network
 
 if TYPE_CHECKING:  # needed when a session is over: it would slow its start
@@ -46,8 +46,7 @@ ANOTHER_MODEL = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class PartyConfig:
+class PartyConfig(Opaque, frozen=True, kw_only=True):
     """Everything that one party needs for a session."""
 
     agreement: Agreement
@@ -76,8 +75,7 @@ class PartyConfig:
         return self.ledger or self.key.with_suffix(".ledger")
 
 
-@dataclass(frozen=True, repr=False, eq=False)
-class Company:
+class Company(Opaque, frozen=True):
     """A member of a session with its model and its ledger. Secret."""
 
     member: str
@@ -86,8 +84,7 @@ class Company:
     mip_limits: MipLimits
 
 
-@dataclass(frozen=True, repr=False, eq=False)
-class Conclusion:
+class Conclusion(Opaque, frozen=True, dict=True):
     """The outcome of a session for one company. Secret."""
 
     company: Company

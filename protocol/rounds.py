@@ -7,10 +7,11 @@ it. A round state holds public numbers only. Never here: averages and quotas (`o
 import hashlib
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import net_prices, quantities
@@ -20,6 +21,7 @@ from protocol.pricing.center import Certificate
 from protocol.pricing.rule import PriceRule, Prices
 from protocol.privacy.calibration import Calibration
 from protocol.privacy.sensitivity import first_caps, next_caps
+from protocol.records import Opaque
 from protocol.wire.messages import (
     VALUE_LIMIT,
     Commitment,
@@ -33,8 +35,7 @@ if TYPE_CHECKING:  # a program that sees no commitments need not load libsodium
     from protocol.commitment.exchange import Committed
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class ClosedRound:
+class ClosedRound(Opaque, frozen=True):
     """A closed round. Its link to the one before makes the history of a session."""
 
     #: The prices that the members answered.
@@ -44,8 +45,7 @@ class ClosedRound:
     before: "ClosedRound | None"
 
 
-@dataclass(frozen=True)
-class RoundState:
+class RoundState(Struct, frozen=True, eq=False):
     """Everything that a live session needs to know before the releases of `round`."""
 
     #: SHA-256 over the agreement and all that was released so far.
@@ -63,7 +63,7 @@ class RoundState:
     #: The commitments of all members, once they are exchanged.
     committed: "Committed | None" = None
     #: The round that was closed last; None before the first.
-    last: ClosedRound | None = field(default=None, compare=False, repr=False)
+    last: ClosedRound | None = None
 
     @property
     def history(self) -> list[ClosedRound]:

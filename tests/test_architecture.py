@@ -18,12 +18,13 @@ FOLDERS = ("protocol", "party", "coordinator", "scripts", "tests")
 FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 
 PURE = (
-    "protocol.errors protocol.numeric protocol.agreement protocol.commitment protocol.wire "
-    "protocol.privacy"
+    "protocol.errors protocol.numeric protocol.records protocol.agreement protocol.commitment "
+    "protocol.wire protocol.privacy"
 )
 RULES = {
     "protocol.errors": "",
     "protocol.numeric": "protocol.errors",
+    "protocol.records": "",
     "protocol.agreement": "protocol.numeric protocol.errors",
     "protocol.commitment": "protocol.agreement protocol.errors",
     "protocol.wire": "protocol.commitment protocol.agreement protocol.errors",
@@ -40,8 +41,8 @@ RULES = {
     "protocol.runtime": "protocol.agreement protocol.wire protocol.errors protocol.__version__",
     "protocol.__main__": "protocol",
     "protocol.settle_command": "protocol",
-    "party.model": "protocol.agreement protocol.numeric protocol.errors protocol.runtime "
-    "protocol.privacy",
+    "party.model": "protocol.agreement protocol.numeric protocol.records protocol.errors "
+    "protocol.runtime protocol.privacy",
     "party.release": f"party.model party.ledger {PURE} protocol.rounds protocol.outcome",
     "party": "party protocol",
     "coordinator.draft": "coordinator protocol",
@@ -148,14 +149,18 @@ def test_protocol_is_pure_outside_runtime() -> None:
 @pytest.mark.parametrize(
     ("folder", "unwanted"),
     [
-        ("protocol", ("highspy", "opendp", "scipy", "sqlite3", "zmq")),
-        ("coordinator", ("highspy", "opendp", "numpy", "scipy", "sqlite3")),
+        ("protocol", ("highspy", "opendp", "scipy", "sqlite3", "zmq", "dataclasses")),
+        ("coordinator", ("highspy", "opendp", "numpy", "scipy", "sqlite3", "dataclasses")),
+        ("party", ("dataclasses",)),
     ],
 )
 def test_a_package_imports_no_library_beyond_its_task(
     folder: str, unwanted: tuple[str, ...]
 ) -> None:
-    """An auditor needs no solver, sampler or sockets; the coordinator no mathematics either."""
+    """An auditor needs no solver, sampler or sockets; the coordinator no mathematics either.
+
+    No package compiles dataclasses at its start.
+    """
     assert not breaches(modules(folder), lambda path: imported(path, *unwanted))
 
 

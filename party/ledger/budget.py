@@ -7,8 +7,10 @@ numbers only.
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from decimal import ROUND_DOWN, Context
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from protocol.agreement.model import Agreement
 from protocol.errors import BadCommand, BudgetExceeded
@@ -28,8 +30,7 @@ _TICK_FACTOR = 1e-3
 """The largest factor that a limit sets aside for integer noise, before later sessions are known."""
 
 
-@dataclass(frozen=True)
-class Limit:
+class Limit(Struct, frozen=True):
     """The most that a data set may ever spend: (ε, δ) for all its sessions together.
 
     Guarantee: with `fixed`, all releases of the data set together, in sessions that
@@ -82,8 +83,7 @@ class Limit:
         return paper if paper.allows(first) else replace(self, accountant=None, factor=None)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Account:
+class Account(Struct, frozen=True, kw_only=True):
     """What one session may cost its data set, and how much it has released."""
 
     agreement: bytes

@@ -11,7 +11,6 @@ the party, except an opening in a claim.
 import struct
 from abc import abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +19,7 @@ from party.ledger.database import Database
 from protocol.agreement.model import Agreement
 from protocol.errors import InternalError
 from protocol.numeric import Ticks
+from protocol.records import Opaque
 from protocol.wire.messages import Signed
 
 if TYPE_CHECKING:  # computed when a session is over
@@ -28,8 +28,7 @@ if TYPE_CHECKING:  # computed when a session is over
 _BYTES = 32  # of a number or a blinding
 
 
-@dataclass(frozen=True, repr=False, eq=False)
-class Opening:
+class Opening(Opaque, frozen=True):
     """What opens the own commitments: each number and its blinding. Secret."""
 
     numbers: tuple[int, ...]

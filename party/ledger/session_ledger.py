@@ -9,8 +9,9 @@ holds whether the solver answered in each round. None of this ever leaves the pa
 
 import os
 from collections.abc import Iterable
-from dataclasses import astuple
 from typing import Any
+
+from msgspec.structs import astuple
 
 from party.ledger import accounts
 from party.ledger.budget import Account, Limit, opened

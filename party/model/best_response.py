@@ -7,11 +7,12 @@ them.
 """
 
 import math
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 import highspy
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from party.model.company_model import CompanyModel, uses
 from party.model.highs_program import hessian, model
@@ -20,6 +21,7 @@ from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import Opposites, net_prices, quantities
 from protocol.errors import BadCommand, BadData, Unsolved
 from protocol.numeric import Floats
+from protocol.records import Opaque
 
 if TYPE_CHECKING:  # only the step `ball` needs it
     from party.model.ball_response import Trader
@@ -43,8 +45,7 @@ _SIMPLEX_STEPS = 100
 far fewer, or fail: then another method is tried."""
 
 
-@dataclass(frozen=True)
-class MipLimits:
+class MipLimits(Struct, frozen=True):
     """How long to search for the best integer plan.
 
     The search ends with a plan whose relative gap to the best is proved to be at most `gap`, or
@@ -74,8 +75,7 @@ class MipLimits:
 USUAL = MipLimits()
 
 
-@dataclass(frozen=True, repr=False, eq=False)
-class Answer:
+class Answer(Opaque, frozen=True):
     """The company's best plan at some prices, and its demand. Secret."""
 
     objective: float

@@ -13,7 +13,6 @@ import os
 import stat
 import zipfile
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +32,11 @@ from party.model.shared_rows import OWN_NAMES, RowMap, locate
 from protocol.agreement.model import Agreement
 from protocol.errors import BadCommand, BadData
 from protocol.numeric import Floats
+from protocol.records import Opaque
 from protocol.runtime.process_memory import keep_private
 
 
-@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class CompanyModel:
+class CompanyModel(Opaque, frozen=True, kw_only=True):
     """max utility·x + offset, subject to consumption ≤ allocation, private rows and bounds.
 
     The matrix is column-wise: first the rows of the shared resources in the order of the

@@ -9,10 +9,11 @@ when there is no plan to write any more (`party.ledger.secret_records`). Never h
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from party.model.company_model import CompanyModel
 
@@ -30,10 +31,10 @@ def fingerprint(data: CompanyModel, key: bytes) -> bytes:
 
 def _parts(value: Any) -> Iterator[bytes]:
     """The bytes of everything in a model, in the order of its fields."""
-    if is_dataclass(value):
-        for field in fields(value):
-            yield field.name.encode()
-            yield from _parts(getattr(value, field.name))
+    if isinstance(value, Struct):
+        for name, part in asdict(value).items():
+            yield name.encode()
+            yield from _parts(part)
     elif isinstance(value, np.ndarray):
         yield value.dtype.newbyteorder("<").str.encode()
         yield np.ascontiguousarray(value, value.dtype.newbyteorder("<")).tobytes()

@@ -7,13 +7,12 @@ Symbols: minimise ½ z·H z + g·z subject to M z = b and lower ≤ z ≤ upper.
 one slack for each row that is no equation; y are duals of M, v and w of the bounds.
 """
 
-from dataclasses import dataclass
-
 import highspy
 import numpy as np
 
 from party.model.linear_program import Indices
 from protocol.numeric import Floats
+from protocol.records import Opaque
 
 LARGEST = 1500
 """Unknowns of a program that is still solved: the effort grows with their cube."""
@@ -25,8 +24,7 @@ _STAY_INSIDE = 0.995
 _REGULAR, _TINY = 1e-12, 1e-100
 
 
-@dataclass(repr=False, eq=False)
-class _Program:
+class _Program(Opaque, frozen=True):
     """A program in the form above. Secret."""
 
     H: Floats
@@ -79,8 +77,7 @@ def _standard(lp: highspy.HighsLp, quadratic: highspy.HighsHessian) -> _Program:
     )
 
 
-@dataclass(repr=False, eq=False)
-class _Point:
+class _Point(Opaque, frozen=True):
     """Where the method is: z, y and the duals v and w. Secret."""
 
     z: Floats

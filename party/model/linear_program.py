@@ -7,13 +7,13 @@ and no error contains a number from a model.
 import math
 import re
 from array import array
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from protocol.errors import BadData
 from protocol.numeric import Floats
+from protocol.records import Opaque
 
 Indices = np.ndarray[Any, np.dtype[np.int32]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
@@ -27,8 +27,7 @@ LARGE = 1e15
 _CURVATURE = 1e-9  # of the largest entry of a block: what rounding adds to a semidefinite matrix
 
 
-@dataclass(frozen=True, repr=False, eq=False)
-class Quadratic:
+class Quadratic(Opaque, frozen=True):
     """Q of quadratic terms ½ x·Q x: its lower triangle, column by column. Secret."""
 
     start: Indices
@@ -88,8 +87,7 @@ class Quadratic:
         return np.split(order, np.flatnonzero(np.diff(label[order])) + 1) if len(order) else []
 
 
-@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class LinearProgram:
+class LinearProgram(Opaque, frozen=True, kw_only=True):
     """The content of a model, in its own order and sense. Secret.
 
     Some columns may be `integer`, and the objective may have `quadratic` terms.

@@ -11,12 +11,12 @@ import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import highspy
 import numpy as np
+from msgspec.structs import replace
 
 from party.model import model_file
 from party.model.linear_program import LinearProgram, column_wise, refuse_infinite

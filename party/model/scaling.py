@@ -6,13 +6,14 @@ powers of two, so that nothing is rounded. Everything here is secret.
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from party.model.company_model import CompanyModel
 from party.model.linear_program import LARGE
 from protocol.numeric import Floats
+from protocol.records import Opaque
 
 _LARGEST_EXPONENT = 30  # a unit is divided into at most 2^30
 _USUAL_MONEY = (0, 17)  # exponents of objectives that need no scale
@@ -22,8 +23,7 @@ _OTHER_EXPONENTS = (0, -3, 3, -6, 6)
 """Further scales of rows and units, in the order in which they are tried."""
 
 
-@dataclass(frozen=True, repr=False, eq=False)
-class Scale:
+class Scale(Opaque, frozen=True):
     """Factors for the amounts of each resource, for money, and for each private row. Secret."""
 
     units: Floats

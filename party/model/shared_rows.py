@@ -8,10 +8,11 @@ import math
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from party.model.linear_program import LinearProgram, column_wise
 from protocol.agreement.model import Agreement
@@ -24,8 +25,7 @@ _CLOSE = 0.75
 """How similar a row's name must be to be suggested, from 0 to 1."""
 
 
-@dataclass(frozen=True)
-class RowMap:
+class RowMap(Struct, frozen=True):
     """The rows of resources that have other names in the model, in the order they were given.
 
     A resource may have `*` in its name, and its row as many: `hours-*` is `hours[*]` for every

@@ -11,7 +11,8 @@ import threading
 import time
 from collections import deque
 from contextlib import suppress
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 LOOKUP_SECONDS = 5.0
 """A lookup that takes longer counts as slow, and the operator gets a warning."""
@@ -23,8 +24,7 @@ _MOST_THREADS = 8
 _MOST_ADDRESSES = 8  # of one name that are tried
 
 
-@dataclass(frozen=True)
-class LookupResult:
+class LookupResult(Struct, frozen=True):
     """The hosts of a name, written as in an address, or what went wrong."""
 
     name: str

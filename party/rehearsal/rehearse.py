@@ -6,10 +6,10 @@ agreement only. Nothing is sent or written, and no budget is spent. The results 
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from party.model.best_response import USUAL, MipLimits, responder
 from party.model.company_model import CompanyModel, dense
@@ -29,6 +29,7 @@ from protocol.planning.incentives import incentives
 from protocol.planning.synthetic_market import Companies, without_noise
 from protocol.privacy.calibration import Calibration
 from protocol.privacy.sensitivity import first_caps
+from protocol.records import Opaque
 
 _NEGLIGIBLE = 1e-5
 
@@ -36,8 +37,7 @@ SESSIONS = 20
 """The default number of sessions."""
 
 
-@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class SessionResult:
+class SessionResult(Opaque, frozen=True, kw_only=True):
     """The company's result of one session. Secret."""
 
     rounds: int

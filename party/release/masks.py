@@ -9,9 +9,9 @@ is sealed. Never here: a secret key or a mask in a log, an error or a message.
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 from nacl.bindings import (
     crypto_scalarmult,
     crypto_sign,
@@ -33,8 +33,7 @@ from protocol.wire.messages import KEY_BYTES, MaskKey, Message, Signed, possessi
 _WIDE_BYTES = 64  # twice the length of a scalar: reduced, they have no bias
 
 
-@dataclass(frozen=True)
-class MaskSecret:
+class MaskSecret(Struct, frozen=True):
     """The 32-byte seed of a member's mask key. Secret."""
 
     seed: bytes

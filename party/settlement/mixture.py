@@ -6,14 +6,14 @@ average. Prices that a small linear program finds lead to better plans, until no
 (Dantzig and Wolfe). Nothing here leaves the party, and no release is computed again.
 """
 
-from dataclasses import dataclass, field
-
 import highspy
 import numpy as np
+from msgspec import field
 
 from party.model.best_response import Subproblem, loaded
 from party.model.company_model import CompanyModel, uses
 from protocol.numeric import Floats
+from protocol.records import Opaque
 
 _ROUNDS = 300
 _ENOUGH = 1e-7  # stop when the next plan would add less than this fraction
@@ -21,8 +21,7 @@ _LACK = 1e-9  # a mixture may exceed the limit by this fraction of the range bef
 _PENALTIES = (1e2, 1e5, 1e8)  # for what lies above the limit, times all that the plans earn
 
 
-@dataclass(repr=False, eq=False)
-class _Plans:
+class _Plans(Opaque, frozen=True):
     """The plans found so far, what they use (in fractions of `size`), and earn. Secret."""
 
     size: Floats

@@ -4,9 +4,10 @@ All of it is un-noised and secret: for the company's own report only.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from xml.etree.ElementTree import Element
+
+from msgspec import Struct
 
 from party.model.company_model import CompanyModel
 from party.settlement.settle import Settlement
@@ -27,8 +28,7 @@ from protocol.report.format import coins, counted, fixed, money, percent
 from protocol.report.html import Content, element, facts, lead, number, section, small, verdicts
 
 
-@dataclass(frozen=True)
-class Account:
+class Account(Struct, frozen=True):
     """The company's money: alone, within its quota, payment and gain, as the page shows them.
 
     In units of the last decimal, so that the figures add up: each is off by less than two.

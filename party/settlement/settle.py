@@ -5,11 +5,11 @@ Never here: a message, a log line, an error with a private number, or noise.
 """
 
 import math
-from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import highspy
 import numpy as np
+from msgspec.structs import replace
 
 from party.model.best_response import (
     USUAL,
@@ -30,6 +30,7 @@ from protocol.errors import BadData, Unsolved
 from protocol.numeric import Floats, Ticks
 from protocol.outcome.outcome import Outcome
 from protocol.outcome.private_quota import Allocation
+from protocol.records import Opaque
 
 TOLERANCE = 1e-7
 """Feasibility tolerance of HiGHS for a row of 1 to 100 units; in proportion for other rows."""
@@ -41,8 +42,7 @@ _ATTEMPTS = 8
 _INTEGER_TOLERANCE = 2e-6  # twice what HiGHS may exceed a row of an integer program by
 
 
-@dataclass(frozen=True, repr=False, eq=False)
-class Plan:
+class Plan(Opaque, frozen=True):
     """Values of all variables, use of each resource, and what it earns. Secret.
 
     A resource that the plan brings has a negative use.
@@ -56,8 +56,7 @@ class Plan:
         return "<private plan>"
 
 
-@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class Settlement:
+class Settlement(Opaque, frozen=True, kw_only=True):
     """What the outcome means for one company.
 
     Quota and payment are public unless only totals are; everything else is secret.

@@ -4,14 +4,14 @@ For the company's own files. Never here: the data themselves.
 """
 
 import math
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from party.ledger.budget import Limit, in_words, statement
 from protocol.privacy.accountant import PrivacyCost
 
 
-@dataclass(frozen=True, kw_only=True)
-class Spending:
+class Spending(Struct, frozen=True, kw_only=True):
     """What a data set has spent in a session and in all sessions, and its lifetime limit."""
 
     data_set: str

@@ -4,9 +4,11 @@ Every field of an agreement is compared, so that no difference is left out. Neve
 differences matter to whom.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Iterator
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from protocol.agreement.model import Agreement, Member, Role
 from protocol.agreement.render import COMMENTS
@@ -21,8 +23,7 @@ Path = tuple[str, ...]
 """Where a term is: `("rounds",)`, `("resource", "hours", "capacity")`."""
 
 
-@dataclass(frozen=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """One term that two agreements have differently."""
 
     path: Path
@@ -108,10 +109,9 @@ def _spread(
         yield (field, resource), value
 
 
-def _fields(record: Any) -> Iterator[tuple[str, Any]]:
+def _fields(record: Any) -> Iterable[tuple[str, Any]]:
     """The fields of a record, and no other attributes; none if there is no record."""
-    for field in fields(record) if record is not None else ():
-        yield field.name, getattr(record, field.name)
+    return asdict(record).items() if record is not None else ()
 
 
 def _field(path: Path) -> str:

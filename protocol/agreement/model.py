@@ -7,10 +7,12 @@ private and nothing secret may ever be in it, and nothing here loads numpy.
 import hashlib
 import json
 import math
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from protocol.agreement import schema
 from protocol.errors import BadAgreement
@@ -19,8 +21,7 @@ CERTIFICATE_TERMS = ("tolerance", "reserve", "trade_limit", "answer_gap")
 """The terms of the price rule that only the centre rule has."""
 
 
-@dataclass(frozen=True)
-class Role:
+class Role(Struct, frozen=True):
     """Someone outside of the session to whom members send claims."""
 
     name: str
@@ -28,8 +29,7 @@ class Role:
     key: bytes
 
 
-@dataclass(frozen=True)
-class Resource:
+class Resource(Struct, frozen=True):
     """One shared capacity."""
 
     name: str
@@ -67,8 +67,7 @@ class Resource:
         return replace(self, capacity=capacity, worth=worth)
 
 
-@dataclass(frozen=True)
-class Member:
+class Member(Struct, frozen=True):
     """One company: its fractions of each resource, in the order of the resources, and its keys."""
 
     name: str
@@ -83,8 +82,7 @@ class Member:
     address: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Privacy:
+class Privacy(Struct, frozen=True, kw_only=True):
     """The privacy budget of each party for the whole session. Mode `exact` has none."""
 
     epsilon: float
@@ -98,8 +96,7 @@ class Privacy:
     overrun: float | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Pricing:
+class Pricing(Struct, frozen=True, kw_only=True):
     """How prices start and move, and when the rounds may stop."""
 
     step: str
@@ -123,8 +120,7 @@ class Pricing:
     earlier: tuple[tuple[float, ...], ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Transport:
+class Transport(Struct, frozen=True, kw_only=True):
     """How the processes reach each other. It is not part of the digest, so it may change."""
 
     topology: str = schema.TOPOLOGY
@@ -133,8 +129,7 @@ class Transport:
     coordinator_key: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Agreement:
+class Agreement(Struct, frozen=True, kw_only=True, dict=True):
     """The terms that every member signs up to. The same content has the same digest.
 
     It has 17 fields because the canonical form, and so the digest, is flat in the same way.
@@ -268,17 +263,20 @@ def canonical(agreement: Agreement) -> str:
         "alpha": agreement.alpha if agreement.mode == "clipped" else None,
         "tau": agreement.tau if agreement.mode == "clipped" or agreement.truncate else None,
         "objective_limit": agreement.objective_limit,
-        "privacy": agreement.privacy and _without(vars(agreement.privacy), "colluders", "overrun"),
-        "pricing": _without(vars(agreement.pricing), *CERTIFICATE_TERMS, "worth_within", "earlier"),
+        "privacy": agreement.privacy
+        and _without(asdict(agreement.privacy), "colluders", "overrun"),
+        "pricing": _without(
+            asdict(agreement.pricing), *CERTIFICATE_TERMS, "worth_within", "earlier"
+        ),
         "currency": agreement.currency,
         "clearing": role_terms(agreement.clearing),
         "resources": [
-            _without(vars(r) | {"operator": role_terms(r.operator)}, *_OPTIONAL)
+            _without(asdict(r) | {"operator": role_terms(r.operator)}, *_OPTIONAL)
             for r in agreement.resources
         ],
         "members": [
             _without(
-                vars(m) | {"signing_key": m.signing_key.hex(), "address": None},
+                asdict(m) | {"signing_key": m.signing_key.hex(), "address": None},
                 *("address", "endowment", "floor"),
             )
             for m in agreement.members

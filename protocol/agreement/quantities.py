@@ -6,12 +6,12 @@ computes takes its arrays from here. They are read-only, with the same bits on e
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import wraps
 from typing import TypeVar
 
 import numpy as np
+from msgspec import Struct
 
 from protocol.agreement.model import Agreement
 from protocol.numeric import Floats, Ticks, frozen
@@ -36,8 +36,7 @@ def once_per_agreement(compute: Callable[[Agreement], _Result]) -> Callable[[Agr
     return remembered
 
 
-@dataclass(frozen=True, eq=False)
-class Quantities:
+class Quantities(Struct, frozen=True, eq=False):
     """Arrays of one agreement. Rows are members in roster order, columns are resources."""
 
     #: The floor of each member, in units.

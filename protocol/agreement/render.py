@@ -8,6 +8,8 @@ import json
 import textwrap
 from typing import Any
 
+from msgspec.structs import asdict
+
 from protocol.agreement.model import Agreement, Member, Resource, role_terms
 from protocol.agreement.schema import SHARE
 
@@ -76,7 +78,7 @@ def written(agreement: Agreement) -> str:
         _lines(top),
         _table("[privacy]", _privacy_terms(agreement)),
         _table("[prices]", _pricing_terms(agreement)),
-        _table("[transport]", vars(agreement.transport)),
+        _table("[transport]", asdict(agreement.transport)),
         _table("[clearing]", role_terms(agreement.clearing) or {}),
         *(_table("[[resource]]", _resource_terms(r)) for r in agreement.resources),
         f"\n# Endowments: {_wrapped(endowments_in_words(agreement))}",
@@ -113,7 +115,7 @@ def _wrapped(text: str) -> str:
 
 def _privacy_terms(agreement: Agreement) -> dict[str, Any]:
     clipped = agreement.mode == "clipped"
-    return (vars(agreement.privacy) if agreement.privacy else {}) | {
+    return (asdict(agreement.privacy) if agreement.privacy else {}) | {
         "truncate": agreement.truncate or None,
         "tau": agreement.tau if clipped or agreement.truncate else None,
         "alpha": agreement.alpha if clipped else None,
@@ -123,7 +125,7 @@ def _privacy_terms(agreement: Agreement) -> dict[str, Any]:
 
 
 def _pricing_terms(agreement: Agreement) -> dict[str, Any]:
-    terms = vars(agreement.pricing) | {"start": _start_term(agreement)}
+    terms = asdict(agreement.pricing) | {"start": _start_term(agreement)}
     if agreement.pricing.step in ("center", "ball"):
         terms |= {"momentum": None, "nonnegative": None}
     return terms
@@ -140,12 +142,12 @@ def _start_term(agreement: Agreement) -> Any:
 
 
 def _resource_terms(resource: Resource) -> dict[str, Any]:
-    return vars(resource) | {"operator": role_terms(resource.operator)}
+    return asdict(resource) | {"operator": role_terms(resource.operator)}
 
 
 def _member_terms(member: Member, resources: list[str]) -> dict[str, Any]:
     share = _fractions_term(member.share, resources)
-    return vars(member) | {
+    return asdict(member) | {
         "share": None if share == SHARE else share,
         "endowment": _fractions_term(member.endowment, resources),
         "floor": _fractions_term(member.floor, resources),

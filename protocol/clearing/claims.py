@@ -9,7 +9,6 @@ that is not claimed.
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from nacl.bindings import (
     crypto_box_seal,
@@ -26,6 +25,7 @@ from protocol.commitment.group import ORDER, commit, scalar_bytes
 from protocol.commitment.layout import PAYMENT_OFFSET, grain_ticks, widths
 from protocol.errors import BadClaim, BadMessage
 from protocol.outcome.outcome import Outcome, no_claims
+from protocol.records import Opaque
 from protocol.wire.signatures import verify
 
 CONTEXT = b"sotto claim 1\n"
@@ -41,8 +41,7 @@ MOST_BYTES = len(ENCRYPTED) + CLAIM_BYTES + 48
 Sign = Callable[[bytes], bytes]
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class Claim:
+class Claim(Opaque, frozen=True, kw_only=True, eq=True):
     """One opened number of one member. Private: only its recipient should see it."""
 
     agreement: bytes

@@ -6,10 +6,10 @@ Never here: reading a file, or trusting a number that was not verified.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
+from msgspec import Struct, field
 
 from protocol.agreement.currency import money_places
 from protocol.agreement.quantities import amounts, quantities
@@ -27,8 +27,7 @@ COINS_OF_WORTH = 10**6
 """Then all capacities together are worth at least this many coins, so that no payment vanishes."""
 
 
-@dataclass(frozen=True)
-class Transfer:
+class Transfer(Struct, frozen=True):
     """One payment between two members, in coins."""
 
     payer: str
@@ -36,8 +35,7 @@ class Transfer:
     coins: int
 
 
-@dataclass(frozen=True)
-class Clearing:
+class Clearing(Struct, frozen=True):
     """What a session means for those who move money and run resources."""
 
     outcome: Outcome

@@ -9,10 +9,10 @@ Symbols: w weights of the rounds, y money for a whole capacity, A half axis, c c
 """
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from msgspec import Struct
 
 from protocol.agreement.quantities import quantities
 from protocol.commitment.layout import (
@@ -33,8 +33,7 @@ by noise alone."""
 _ROUNDING = 1.0 + 2.0**-30  # of a limit that is computed in float64
 
 
-@dataclass(frozen=True)
-class Sum:
+class Sum(Struct, frozen=True):
     """What members state together, beside what that can be: of a capacity, or in money."""
 
     #: A resource, or "" for the payments.

@@ -7,8 +7,9 @@ where the figures of use come from.
 import csv
 import math
 import re
-from dataclasses import dataclass
 from fractions import Fraction
+
+from msgspec import Struct
 
 from protocol.agreement.quantities import quantities
 from protocol.clearing.settle import Clearing
@@ -23,8 +24,7 @@ _COLUMNS = ["member", "resource", "amount"]
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")  # Python reads 1_0 as 10
 
 
-@dataclass(frozen=True)
-class Use:
+class Use(Struct, frozen=True):
     """What one member used of one resource."""
 
     member: str

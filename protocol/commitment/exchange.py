@@ -6,7 +6,8 @@ a single member.
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from protocol.agreement.model import Agreement
 from protocol.commitment.group import IDENTITY, VALUE_BASE, add, multiply, subtract, total
@@ -14,8 +15,7 @@ from protocol.commitment.layout import PAYMENT_OFFSET, grain_ticks, widths
 from protocol.commitment.range_proof import Statement, invalid, parse
 
 
-@dataclass(frozen=True)
-class Committed:
+class Committed(Struct, frozen=True):
     """The commitments of all members, after their exchange. Public."""
 
     #: The chain hash after the last round, which every proof names.

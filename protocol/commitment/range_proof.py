@@ -10,8 +10,9 @@ x and y challenges, f = b·x + a.
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from protocol.commitment.group import (
     IDENTITY,
@@ -30,8 +31,7 @@ from protocol.commitment.group import (
 from protocol.commitment.layout import POINT_BYTES, SCALAR_BYTES
 
 
-@dataclass(frozen=True, kw_only=True)
-class Statement:
+class Statement(Struct, frozen=True, kw_only=True):
     """What a proof is about: these points, in this place and no other."""
 
     #: Names the agreement, the chain hash and the member. A proof is valid for one context.
@@ -48,8 +48,7 @@ class Statement:
         return b"sotto range proof 1\n" + self.context + sizes + b"".join(self.points)
 
 
-@dataclass(frozen=True, kw_only=True)
-class RangeProof:
+class RangeProof(Struct, frozen=True, kw_only=True):
     """What the prover sends: four points and n + 2 scalars, for n bits."""
 
     #: Commits to all bits, and to all nonces.

@@ -10,8 +10,9 @@ Symbols: N ticks to a capacity, A the sum of all shares, θ (`scale`) the factor
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
+
+from msgspec import Struct
 
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
@@ -19,8 +20,7 @@ from protocol.numeric import Ticks
 from protocol.outcome.margin import quota_margin
 
 
-@dataclass(frozen=True)
-class AllocationRule:
+class AllocationRule(Struct, frozen=True):
     """How a quota follows from a member's demands, for each resource. Public."""
 
     #: The weight of each round in an averaged demand; later rounds have none.

@@ -8,9 +8,9 @@ Never here: private numbers.
 """
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import net_prices, quantities
@@ -22,8 +22,7 @@ MOST_ROUNDS = 1000
 """Rounds that are compared with each other. Of more, the first and the last half of this many."""
 
 
-@dataclass(frozen=True)
-class Inconsistency:
+class Inconsistency(Struct, frozen=True):
     """Answers that contradict each other by more than the agreement allows. Public."""
 
     #: Whose answers they are; empty if only totals can be read.

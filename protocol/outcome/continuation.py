@@ -6,7 +6,8 @@ members approved.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from protocol.agreement.model import Agreement, Pricing
 from protocol.outcome.outcome import Outcome

@@ -11,10 +11,10 @@ would lose, as a fraction of a capacity, because the prices of round t are far f
 """
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from msgspec import Struct
 
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
@@ -33,8 +33,7 @@ rata. In between they are blended."""
 _FULL = 1 << 16  # the largest weight of a round
 
 
-@dataclass(frozen=True)
-class QuotaMargin:
+class QuotaMargin(Struct, frozen=True):
     """What follows from the agreement, in advance, for private quotas with noise."""
 
     #: The weight of each round in averaged demands.

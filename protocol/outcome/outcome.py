@@ -6,10 +6,10 @@ commands read one `Outcome`, and none of them computes any of it again. Never he
 
 import math
 from collections import deque
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from msgspec import Struct
 
 from protocol.agreement.endowment import endowment
 from protocol.agreement.model import Agreement
@@ -35,8 +35,7 @@ from protocol.rounds import RoundState, excess_demand
 from protocol.wire.transcript import Transcript
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Outcome:
+class Outcome(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     """The outcome of a session after `rounds` rounds. Binding only if it is `sealed`."""
 
     agreement: Agreement

@@ -7,7 +7,6 @@ Symbols: N ticks to a capacity, θ, β and κ as in `allocation_rule`, y = λ·c
 capacity, e endowment.
 """
 
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -18,10 +17,10 @@ from protocol.agreement.quantities import quantities
 from protocol.numeric import Floats, Ticks
 from protocol.outcome.allocation_rule import AllocationRule, weighted_sums
 from protocol.outcome.payments import unit_of_money
+from protocol.records import Opaque
 
 
-@dataclass(frozen=True, repr=False, eq=False)
-class Allocation:
+class Allocation(Opaque, frozen=True):
     """What one member may use, in ticks, and what it pays. Secret: no ε covers either.
 
     The quota tells the member's demand without noise. The payment tells as much as all other

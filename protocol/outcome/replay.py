@@ -12,7 +12,11 @@ from protocol.rounds import RoundEngine, RoundState, commitments_in, mask_keys, 
 from protocol.wire.messages import Commitment, MaskKey, Release, Seal, Signed
 from protocol.wire.transcript import Transcript
 
-_NAMES = {MaskKey: "the mask keys", Commitment: "the commitments", Seal: "the seals"}
+_NAMES: dict[type, str] = {
+    MaskKey: "the mask keys",
+    Commitment: "the commitments",
+    Seal: "the seals",
+}
 """How an error names an exchange that is no round; `transcript.load` does so too."""
 
 

@@ -7,11 +7,11 @@ quota that costs them money. Never here: private numbers.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 
 import numpy as np
+from msgspec import Struct
 
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import net_prices, quantities
@@ -44,8 +44,7 @@ class Obstacle(StrEnum):
     ANSWERS = "answers"
 
 
-@dataclass(frozen=True)
-class Trade:
+class Trade(Struct, frozen=True):
     """What decides whether the members trade. Public."""
 
     #: Why there is no trade; empty if there is one.

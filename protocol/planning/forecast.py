@@ -5,11 +5,12 @@ From the agreement alone. Never here: sentences (`verdict`), released or private
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from protocol.agreement import schema
 from protocol.agreement.model import Agreement, Member, Pricing, Privacy
@@ -66,8 +67,7 @@ def forecast(agreement: Agreement) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True)
-class Noise:
+class Noise(Struct, frozen=True):
     """σ of the noisiest party and resource in the first round."""
 
     #: Of one party's release, as a fraction of the capacity.

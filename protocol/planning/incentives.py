@@ -4,8 +4,10 @@ A public table that was measured beforehand, and the sentences of `protocol plan
 rehearse` about it. Proofs and all measurements: docs/incentives.md. Never here: private numbers.
 """
 
-from dataclasses import asdict, dataclass
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
@@ -17,8 +19,7 @@ WIDE = 2.0
 """Texts warn of shares above this many equal parts, however many members there are."""
 
 
-@dataclass(frozen=True)
-class Lies:
+class Lies(Struct, frozen=True):
     """What lies brought among this many members without noise.
 
     Each figure is a percentage of what the liar earns honestly, after its payment.

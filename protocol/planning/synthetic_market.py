@@ -9,11 +9,12 @@ Symbols: y = λ·c money for a whole capacity, K companies, m resources, n steps
 
 import hashlib
 import math
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from protocol.agreement import schema
 from protocol.agreement.endowment import endowment
@@ -53,8 +54,7 @@ class Market(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Companies:
+class Companies(Struct, frozen=True, dict=True):
     """Invented companies: demands in steps, companies by resources by steps.
 
     No demand is above the share of its company.
@@ -113,8 +113,7 @@ class Companies:
         return float((np.clip(1.0 - begins, 0.0, sizes) * values).sum())
 
 
-@dataclass(frozen=True)
-class InBalls:
+class InBalls(Struct, frozen=True):
     """Invented companies that answer within their balls (step `ball`)."""
 
     companies: Companies
@@ -147,8 +146,7 @@ class InBalls:
         return np.where((outside(taken) <= 1.0)[:, None], taken, s)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Expected:
+class Expected(Struct, frozen=True, kw_only=True):
     """The results of all sessions, compared with what the companies earn alone.
 
     The placebo uses quotas and payments from sessions of other companies. So what it gains comes

@@ -9,9 +9,9 @@ log y, h fall of the total demand for each unit of log y, M margin.
 """
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
@@ -35,8 +35,7 @@ PRIOR = 0.64
 """Standard deviation of log y over the log of `worth_within`."""
 
 
-@dataclass(frozen=True)
-class BallPrices:
+class BallPrices(Struct, frozen=True):
     """The prices of a round in money for a whole capacity, and P."""
 
     money: Floats

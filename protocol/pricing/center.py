@@ -12,10 +12,11 @@ number is computed.
 """
 
 import math
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from protocol.numeric import Flags, Floats, Ticks, apportion, column_sums, ordered_sum, row_sums
 from protocol.pricing.cutting_planes import BarrierPoint, Cuts, Polytope, tightest
@@ -38,8 +39,7 @@ _SMALL = 2.0**-10  # of what all capacities are worth: a contradiction is longer
 _ROUNDING = 2.0**-48  # CERTIFICATE.md §5
 
 
-@dataclass(frozen=True)
-class Certificate:
+class Certificate(Struct, frozen=True):
     """Weights of the rounds, and what they prove about the averages over the rounds.
 
     Guarantee (CERTIFICATE.md §2): for the full capacity, the dual value at ȳ is at most `bound`
@@ -70,8 +70,7 @@ class Certificate:
         return near and not np.any(self.excess > MOST_EXCESS)
 
 
-@dataclass(frozen=True)
-class Search:
+class Search(Struct, frozen=True):
     """The state of the search for the scale of the prices."""
 
     #: Resources whose total exceeded the capacity in some round.
@@ -80,8 +79,7 @@ class Search:
     falling: bool = False
 
 
-@dataclass(frozen=True)
-class Center:
+class Center(Struct, frozen=True):
     """Everything that the rule remembers between two rounds."""
 
     round: int

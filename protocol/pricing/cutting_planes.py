@@ -11,10 +11,10 @@ g·(asked − y) the slack of a cut, R = g/s, H the second derivative of −Σ l
 """
 
 import math
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from protocol.numeric import Flags, Floats, Ticks, ordered_sum, row_sums
 
@@ -25,8 +25,7 @@ _TINY = 1e-300
 _SMALL = 15  # up to this many resources, one product of all cuts is faster than one of each
 
 
-@dataclass(frozen=True)
-class Cuts:
+class Cuts(Struct, frozen=True):
     """The rounds whose cuts are kept, in order, with the prices asked and the slopes found."""
 
     rounds: Ticks

@@ -11,9 +11,9 @@ its demands with a minus sign.
 """
 
 import math
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 
 from protocol.numeric import Flags, Floats, Ticks, row_sums
 
@@ -23,8 +23,7 @@ _LOOKED_AT = 256  # rounds that are tried, at most, when some must be given up
 _ABOVE = 1.0 + 2.0**-40  # contradictions nearer to each other than this count as equal
 
 
-@dataclass(frozen=True)
-class Paths:
+class Paths(Struct, frozen=True):
     """The longest paths among some rounds. There are no cycles of positive length."""
 
     #: From row to column. The diagonal is 0.
@@ -76,8 +75,7 @@ def consistent(asked: Floats, slopes: Floats, limit: float) -> tuple[Ticks, Path
     return np.array(kept[::-1]), paths[::-1]
 
 
-@dataclass(frozen=True)
-class Contradiction:
+class Contradiction(Struct, frozen=True):
     """Answers that no companies could have given."""
 
     #: In money, for each round of the cycle: the mean length of its arcs above what is allowed.

@@ -10,10 +10,10 @@ Symbols of the paper: λ prices, c capacities, ν step, γ momentum. The default
 """
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from protocol.agreement import schema
 from protocol.agreement.model import Agreement
@@ -31,8 +31,7 @@ PRICE_LIMIT = 1e15
 """No price is above this, since a solver could not take it."""
 
 
-@dataclass(frozen=True)
-class Prices:
+class Prices(Struct, frozen=True):
     """The prices of a round, and what the price rule remembers."""
 
     round: int

@@ -5,7 +5,8 @@ Every function states its guarantee; PRIVACY.md proves it. Never here: agreement
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from protocol.numeric import Floats
 
@@ -71,8 +72,7 @@ def finite(epsilon: float) -> float | None:
     return epsilon if math.isfinite(epsilon) else None
 
 
-@dataclass(frozen=True)
-class IntegerNoiseCost:
+class IntegerNoiseCost(Struct, frozen=True):
     """What drawing whole ticks instead of real numbers costs."""
 
     #: Added to μ², once for all releases together.
@@ -108,8 +108,7 @@ def discreteness(sigma: Floats, *, rounds: int, dearest: float, total: float) ->
     return IntegerNoiseCost(dearest * smooth / (least - smooth), numbers * ripple)
 
 
-@dataclass(frozen=True)
-class PrivacyCost:
+class PrivacyCost(Struct, frozen=True):
     """What releases have cost in privacy. Costs of sessions with one data set add up exactly."""
 
     #: Infinite if something was released without noise, or with noise that can be repeated.

@@ -11,10 +11,10 @@ a capacity, M margin, R spare fraction.
 """
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from msgspec import Struct
 
 from protocol.agreement import schema
 from protocol.agreement.endowment import endowment
@@ -27,8 +27,7 @@ from protocol.privacy.calibration import Calibration
 _SHIFT = 48  # bits of the factor that an answer outside is multiplied by
 
 
-@dataclass(frozen=True, eq=False)
-class Ball:
+class Ball(Struct, frozen=True, eq=False):
     """The balls of all members, and what follows from their noise. Public."""
 
     #: Members by resources, in ticks.

@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
 import numpy as np
+from msgspec import Struct
 
 from protocol.agreement.quantities import pair_prices, quantities
 from protocol.numeric import Floats
@@ -22,8 +22,7 @@ _WIDTH, _HEIGHT = 320.0, 150.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 54.0, 314.0, 10.0, 128.0
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(Struct, frozen=True):
     """One line of a chart: a value for each round, and how it is drawn."""
 
     values: Sequence[float]

@@ -4,9 +4,11 @@ From the agreement alone. Never here: a released or a private number.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 from xml.etree.ElementTree import Element
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
@@ -25,8 +27,7 @@ _MEASURES: tuple[tuple[str, Callable[[Expected], float]], ...] = (
 )
 
 
-@dataclass(frozen=True)
-class Variant:
+class Variant(Struct, frozen=True):
     """A variant of an agreement, in words, and what its sessions gave; None if too long."""
 
     words: str

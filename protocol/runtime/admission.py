@@ -6,7 +6,8 @@ member is named. Never here: a socket or a clock.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from protocol.agreement.model import Agreement
 from protocol.errors import BadMessage
@@ -38,8 +39,7 @@ REPORT_SECONDS = (5.0, 600.0)
 figure."""
 
 
-@dataclass
-class _Account:
+class _Account(Struct):
     """A token bucket: how many messages may still be read."""
 
     left: float
@@ -49,8 +49,7 @@ class _Account:
     rounds: int = 0
 
 
-@dataclass
-class _Member:
+class _Member(Struct):
     """One member's accounts, and the count of its messages that were dropped.
 
     The first account is for its own mask key, releases, commitments and seals. The second is for

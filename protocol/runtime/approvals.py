@@ -5,9 +5,10 @@ names. Never here: what an approval must have (`protocol.wire.approval`).
 """
 
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from protocol.agreement.model import Agreement
 from protocol.errors import BadAgreement, BadApproval, BadCommand, MissingApprovals
@@ -18,8 +19,7 @@ ENDING = ".approval.toml"
 """How the name of an approval file ends."""
 
 
-@dataclass
-class Approvals:
+class Approvals(Struct):
     """The approvals of one agreement that a folder holds."""
 
     agreement: Agreement

@@ -14,8 +14,9 @@ import termios
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 LOOK_SECONDS = 0.05
 
@@ -28,8 +29,7 @@ _RECEIVED_AT = 128  # offset of tcpi_bytes_received in Linux's struct tcp_info
 _HANDSHAKE_BYTES = 2_048  # bytes of a connection that belong to no message
 
 
-@dataclass
-class BacklogLimit:
+class BacklogLimit(Struct):
     """A limit on unread bytes that some connections share."""
 
     limit_bytes: int
@@ -58,8 +58,7 @@ class BacklogLimit:
         self._backlog = max(0, self._backlog - connection.growth)
 
 
-@dataclass
-class _Connection:
+class _Connection(Struct):
     inode: int
     limit: BacklogLimit | None
     received: int = _HANDSHAKE_BYTES
@@ -75,8 +74,7 @@ class _Connection:
         self.growth += self.new_bytes
 
 
-@dataclass
-class BacklogGuard:
+class BacklogGuard(Struct):
     """Watches every TCP connection of the process until it is stopped.
 
     `limit_of` returns the limit of a connection from its own port and its peer's port, or None

@@ -6,7 +6,8 @@ a message or a transcript. Never here: how long a party's own answer took.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from protocol.agreement.model import Agreement
 
@@ -17,8 +18,7 @@ _BUSY_SECONDS = 0.5  # spent on other things between two waits, and still counte
 _PACES = 4.0  # with a slow pace, only waits of this many paces are long
 
 
-@dataclass(frozen=True)
-class WaitTime:
+class WaitTime(Struct, frozen=True):
     """How long the rounds have waited for one member."""
 
     name: str

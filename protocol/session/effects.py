@@ -3,19 +3,18 @@
 Each docstring says what the driver must do, and what must be durable before the next effect.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from protocol.errors import InternalError, PeerError, SottoError
 from protocol.rounds import RoundState
 from protocol.wire.messages import Message, Release, Signed
 
 
-class Effect:
+class Effect(Struct, frozen=True):
     """Something the driver must do, in the given order."""
 
 
-@dataclass(frozen=True)
-class Respond(Effect):
+class Respond(Effect, frozen=True):
     """Ask the gate for what this state awaits: release, mask key or commitment; `submit` it.
 
     It must be durable before it is submitted: persist, then send.
@@ -24,8 +23,7 @@ class Respond(Effect):
     state: RoundState
 
 
-@dataclass(frozen=True)
-class Record(Effect):
+class Record(Effect, frozen=True):
     """An exchange is closed. Must be durable no later than the next release or the seal."""
 
     #: The messages of all members in roster order, all of one kind.
@@ -43,15 +41,13 @@ class Record(Effect):
         return message.round if isinstance(message, Release) else None
 
 
-@dataclass(frozen=True)
-class Send(Effect):
+class Send(Effect, frozen=True):
     """Publish this message to all. It may be lost: the session sends it again."""
 
     signed: Signed
 
 
-@dataclass(frozen=True)
-class Finish(Effect):
+class Finish(Effect, frozen=True):
     """Every member has sealed this state. The outcome may be used.
 
     The seals must be durable before the next effect, which tells the others that this party has
@@ -62,13 +58,11 @@ class Finish(Effect):
     seals: tuple[Signed, ...]
 
 
-@dataclass(frozen=True)
-class Leave(Effect):
+class Leave(Effect, frozen=True):
     """No peer needs this party any more: the process may end."""
 
 
-@dataclass(frozen=True)
-class Fail(Effect):
+class Fail(Effect, frozen=True):
     """The session cannot go on here; the error says why.
 
     A `final` fault ends the session for good, and its proof must be durable. Without proof no
@@ -83,8 +77,7 @@ class Fail(Effect):
             raise InternalError("a fault without proof is not final")
 
 
-@dataclass(frozen=True)
-class Warn(Effect):
+class Warn(Effect, frozen=True):
     """Something the operator should know; the session goes on."""
 
     text: str

@@ -9,7 +9,9 @@ import re
 import struct
 import tomllib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from protocol.agreement.differences import Difference, differences
 from protocol.agreement.fields import Fields
@@ -34,8 +36,7 @@ _VARIES = ("capacity", "worth")
 Sign = Callable[[bytes], bytes]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Approval:
+class Approval(Struct, frozen=True, kw_only=True):
     """What a member signs: these terms, and how far later sessions may differ from them."""
 
     #: The digest of the agreement.

@@ -4,9 +4,11 @@ The numbers of a `Release` are ticks, with noise or masks as agreed. A `Commitme
 numbers that it is about. No other field of any message may be computed from private data.
 """
 
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import astuple
 
 from protocol.errors import BadMessage
 
@@ -32,8 +34,7 @@ class Reason(IntEnum):
     HEADS_DIFFER = 2
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Message:
+class Message(Struct, frozen=True, kw_only=True):
     """Fields of every message."""
 
     sender: str
@@ -52,8 +53,7 @@ class Message:
             raise BadMessage("the chain hash has a wrong length")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Hello(Message):
+class Hello(Message, frozen=True, kw_only=True):
     """I am here, at this round and chain hash.
 
     `nonce` is fresh for each start of the process. `wants_reply` asks for a Hello in return.
@@ -88,8 +88,7 @@ class Hello(Message):
             raise BadMessage("counts of known releases must be from 0 to 2, and not all 0")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MaskKey(Message):
+class MaskKey(Message, frozen=True, kw_only=True):
     """The sender's public key for masks. It is sent before the first release."""
 
     #: An Ed25519 key made for this session only.
@@ -119,8 +118,7 @@ def possession(
     return b"sotto mask key 1\n" + session_and_place + signing_key + key
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Release(Message):
+class Release(Message, frozen=True, kw_only=True):
     """The sender's demand at the prices of this round, in ticks, with noise as agreed."""
 
     #: One number for each resource. Masked, they may be any numbers of 64 bits.
@@ -133,8 +131,7 @@ class Release(Message):
             raise BadMessage("a released number is out of range")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Commitment(Message):
+class Commitment(Message, frozen=True, kw_only=True):
     """The sender's commitments to its quota and its payment. `round` is how many are closed.
 
     The signature covers the hash of the proof. So evidence can leave out the proof, which is long.
@@ -145,7 +142,7 @@ class Commitment(Message):
     #: SHA-256 of the proof that the committed numbers are small.
     proof_hash: bytes
     #: The proof; empty in evidence. Two messages that differ only here are one message.
-    proof: bytes = field(default=b"", compare=False, repr=False)
+    proof: bytes = b""
 
     def __post_init__(self) -> None:
         Message.__post_init__(self)
@@ -154,13 +151,23 @@ class Commitment(Message):
         if len(self.proof_hash) != HEAD_BYTES:
             raise BadMessage("the hash of the proof has a wrong length")
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Commitment) and self._signed == other._signed
+
+    def __hash__(self) -> int:
+        return hash(self._signed)
+
+    @property
+    def _signed(self) -> tuple[object, ...]:
+        """All fields but the proof."""
+        return astuple(self)[:-1]
+
 
 Contribution = MaskKey | Release | Commitment
 """What a member sends once in each exchange."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Seal(Message):
+class Seal(Message, frozen=True, kw_only=True):
     """All exchanges are closed and this is my final chain hash.
 
     `has_all_seals` says that the seals of all members have reached me.
@@ -169,8 +176,7 @@ class Seal(Message):
     has_all_seals: bool
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Halt(Message):
+class Halt(Message, frozen=True, kw_only=True):
     """The sender stops for good."""
 
     reason: Reason

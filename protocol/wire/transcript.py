@@ -4,9 +4,8 @@ A transcript is public. Anyone with the agreement can verify it without trusting
 here: prices or outcomes, which `protocol.outcome` computes from it. SPEC.md §11 has the format.
 """
 
-from dataclasses import dataclass
-
 import msgpack
+from msgspec import Struct
 
 from protocol.agreement.model import Agreement
 from protocol.errors import BadMessage, BadTranscript
@@ -24,8 +23,7 @@ _HEADER_BYTES = 5  # what msgpack puts before a list or a message, at most
 _EXTRA_BYTES = 1 << 20  # so that a longer file of another agreement is still read, and named
 
 
-@dataclass(frozen=True)
-class Transcript:
+class Transcript(Struct, frozen=True):
     """The signed messages of a session, members in roster order."""
 
     #: The releases of each round.

@@ -8,11 +8,11 @@ with a folder it writes the five models there, for the guide docs/exchange.md.
 
 import math
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyomo.environ as pyo
+from msgspec import Struct
 
 from scripts.examples.together import Example, show
 
@@ -22,8 +22,7 @@ GRID_PRICE = {h: 0.36 if 7 <= h < 21 else 0.24 for h in HOURS}
 FEED_IN = 0.07
 
 
-@dataclass(frozen=True)
-class Site:
+class Site(Struct, frozen=True):
     """One member: solar panels, a battery, what it uses by day and by night, flexible use."""
 
     panels: float

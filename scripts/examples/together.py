@@ -6,10 +6,10 @@ uses a network or spends a budget.
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from party.model import company_model
 from party.model.best_response import MipLimits, subproblem
@@ -28,8 +28,7 @@ from scripts.lab.common.instances import Instance, central
 LIMITS = MipLimits(gap=0.0)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Example:
+class Example(Struct, frozen=True, kw_only=True):
     """Companies that share resources. The terms of a member may have its share and its floor."""
 
     resources: list[dict[str, Any]]
@@ -60,8 +59,7 @@ class Example:
         )
 
 
-@dataclass(frozen=True)
-class Played:
+class Played(Struct, frozen=True):
     """A session that has ended, each company's settlement, and the joint optimum."""
 
     outcome: Outcome

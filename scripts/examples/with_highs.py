@@ -3,16 +3,15 @@
 `scripts/environment python -m scripts.examples.with_highs courier.mps` writes its model.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import highspy
+from msgspec import Struct
 
 from scripts.examples import join_or_write, restore_names
 
 
-@dataclass(frozen=True)
-class Service:
+class Service(Struct, frozen=True):
     """One hundred parcels: what they earn, and what they need."""
 
     profit: float

@@ -1,12 +1,12 @@
 """`coordinator new` for what some members bring and others take: spans, bands and opposites."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import highspy
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from coordinator.members import set_endowments
 from party.model.company_model import read, uses

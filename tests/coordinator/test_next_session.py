@@ -8,11 +8,12 @@ import subprocess
 import sys
 from argparse import Namespace
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Struct
+from msgspec.structs import replace
 
 from party.ledger.accounts import set_limit
 from party.ledger.budget import DATA_SET, Limit
@@ -46,8 +47,7 @@ def coordinator_new(*arguments: Any, **more: str) -> subprocess.CompletedProcess
     )
 
 
-@dataclass(frozen=True)
-class Earlier:
+class Earlier(Struct, frozen=True):
     """A real session that is over: its agreement, files and prices."""
 
     options: Namespace

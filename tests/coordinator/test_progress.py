@@ -1,9 +1,9 @@
 """How a session is going, as a coordinator reports it from verified messages."""
 
 import re
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from coordinator.collector import RoundCollector
 from coordinator.progress import QUIET_SECONDS, SessionProgress

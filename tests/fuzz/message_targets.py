@@ -6,10 +6,10 @@ signatures: then it is what a dishonest member of the session can send.
 
 import hashlib
 import struct
-from dataclasses import replace
 from typing import Any
 
 import msgpack
+from msgspec.structs import replace
 from nacl.public import PrivateKey
 
 from protocol.agreement.model import Agreement

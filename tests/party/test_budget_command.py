@@ -13,11 +13,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Struct
 
 from party.ledger import budget_marker
 from party.ledger.accounts import accounts, extent
@@ -64,8 +64,7 @@ def real(*arguments: str, rounds: int) -> Any:
     return chosen
 
 
-@dataclass(frozen=True)
-class Session:
+class Session(Struct, frozen=True):
     """A real session in which a party was killed, and its budget at that moment."""
 
     agreement: Agreement
@@ -233,8 +232,7 @@ def test_an_empty_ledger_is_shown_as_such(tmp_path: Path) -> None:
     )
 
 
-@dataclass(frozen=True)
-class Unplayed:
+class Unplayed(Struct, frozen=True):
     """A session without a coordinator, and listeners on its ports that notice connections."""
 
     play: RunningSession

@@ -3,11 +3,11 @@
 import errno
 import os
 from contextlib import closing, nullcontext
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import zmq
+from msgspec.structs import replace
 
 from party.abandon import abandon
 from party.claim_file import forget, write_claim

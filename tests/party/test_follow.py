@@ -3,10 +3,11 @@
 import os
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from party.abandon import abandon
 from party.follow import Series
@@ -27,8 +28,7 @@ STANDING = make_agreement(
 )  # fmt: skip
 
 
-@dataclass
-class Follower:
+class Follower(Struct):
     """The party of ada, with its ledger and the folder that it watches."""
 
     series: Series
@@ -110,17 +110,17 @@ def test_it_accepts_a_session_that_starts_anew(tmp_path: Path) -> None:
 def _first_member(**changes: object) -> Callable[[Agreement], Agreement]:
     def change(agreement: Agreement) -> Agreement:
         first, *rest = agreement.members
-        return replace(agreement, members=(replace(first, **changes), *rest))  # type: ignore[arg-type]
+        return replace(agreement, members=(replace(first, **changes), *rest))
 
     return change
 
 
 def _pricing(**changes: object) -> Callable[[Agreement], Agreement]:
-    return lambda a: replace(a, pricing=replace(a.pricing, **changes))  # type: ignore[arg-type]
+    return lambda a: replace(a, pricing=replace(a.pricing, **changes))
 
 
 def _transport(**changes: str) -> Callable[[Agreement], Agreement]:
-    return lambda a: replace(a, transport=replace(a.transport, **changes))  # type: ignore[arg-type]
+    return lambda a: replace(a, transport=replace(a.transport, **changes))
 
 
 SLIPPED: list[tuple[Callable[[Agreement], Agreement], str]] = [
@@ -178,7 +178,7 @@ def test_more_noise_terms_are_refused(tmp_path: Path) -> None:
         ({"colluders": 2}, "privacy.colluders: 1 -> 2"),
         ({"delta": 0.01}, "privacy.delta"),
     ):
-        bad = replace(good, privacy=Privacy(**vars(good.privacy) | change))
+        bad = replace(good, privacy=Privacy(**asdict(good.privacy) | change))
         assert why in series.refusals(bad, [])[0]
 
 

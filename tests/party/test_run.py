@@ -2,12 +2,12 @@
 
 import argparse
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element, tostring
 
 import pytest
+from msgspec.structs import replace
 
 from party.model.best_response import USUAL
 from party.model.company_model import CompanyModel

@@ -5,7 +5,6 @@ test. The best prices, which no party can know, are used only for comparison.
 """
 
 import math
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from scipy.optimize import linprog
 
 from party.model.best_response import Answer, Subproblem

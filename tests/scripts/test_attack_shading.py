@@ -1,10 +1,10 @@
 """The measure of lies: the truth gains nothing, known lies gain what mathematics says."""
 
-from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from party.model.company_model import CompanyModel, dense
 from party.model.linear_program import Quadratic

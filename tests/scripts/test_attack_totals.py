@@ -1,9 +1,8 @@
 """The attack on exact totals: it finds steps of one company, and its claims are true."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from party.rehearsal.in_process import players, run
 from protocol.outcome.outcome import outcome

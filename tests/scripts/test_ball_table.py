@@ -1,9 +1,9 @@
 """The table of the step `ball`: what it stores, and how it judges sessions."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from msgspec.structs import replace
 
 from party.settlement.settle import plan_within
 from protocol.agreement.endowment import endowment

@@ -3,11 +3,11 @@
 import argparse
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from protocol.errors import BadCommand
 from scripts.lab.common.model_sets import read_set

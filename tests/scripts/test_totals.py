@@ -1,11 +1,11 @@
 """Sessions with masked releases and noise: quotas, risk, and what pages say."""
 
 import argparse
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from party.rehearsal.in_process import players, run
 from party.release.allocation import own_allocation

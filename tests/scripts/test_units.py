@@ -1,10 +1,11 @@
 """Units do not matter: in litres or barrels, companies get equal quotas for equal money."""
 
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import Struct
+from msgspec.structs import replace
 
 from party.model.scaling import rescaled
 from party.rehearsal.in_process import players, run
@@ -34,8 +35,7 @@ def in_units(instance: Instance, factors: Floats) -> Instance:
     )
 
 
-@dataclass(frozen=True)
-class SettledSession:
+class SettledSession(Struct, frozen=True):
     """A session and the companies' settlements."""
 
     result: Outcome

@@ -6,8 +6,10 @@ All choices come from the seed of the simulation. Never here: a check of what mu
 import hashlib
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from party.release.masks import MaskSecret, announcement
 from protocol.agreement.model import Agreement
@@ -39,8 +41,7 @@ _WRONG_COMMITMENTS = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Faults:
+class Faults(Struct, frozen=True, kw_only=True):
     """What goes wrong until the faults stop. Numbers are probabilities at each step."""
 
     loss: float = 0.0

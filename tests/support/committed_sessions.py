@@ -5,11 +5,12 @@ Without noise they end with commitments.
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from party.ledger.session_ledger import Ledger
 from party.model.best_response import Answer, Subproblem
@@ -39,8 +40,7 @@ class Problem:
         return Answer(0.0, np.array(demand), prices)
 
 
-@dataclass
-class CommittedSession:
+class CommittedSession(Struct):
     """A session up to its commitments, and all that its members know."""
 
     agreement: Agreement

@@ -10,10 +10,11 @@ session that fails, name its seed, and print the worst figures otherwise.
 import math
 import sys
 from collections import Counter
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from party.model.best_response import Responder, subproblem
 from party.release.gate import clamped
@@ -39,8 +40,7 @@ class NoAnswer(AssertionError):
     """A solver failed for numerical reasons."""
 
 
-@dataclass
-class Figures:
+class Figures(Struct):
     """The worst that was seen, and how many sessions there were of each kind."""
 
     kinds: Counter[str] = field(default_factory=Counter)

@@ -8,7 +8,8 @@ import hashlib
 import runpy
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from party.driver import Driver
 from party.release import commitments

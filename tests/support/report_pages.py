@@ -9,13 +9,14 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cache
 from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from party.model.company_model import CompanyModel, dense
 from party.rehearsal.in_process import players, run
@@ -46,8 +47,7 @@ SPENDING = Spending(
 )
 
 
-@dataclass(frozen=True)
-class Played:
+class Played(Struct, frozen=True):
     """A session that was played to its end, and what its first member has."""
 
     outcome: Outcome

@@ -3,7 +3,7 @@
 The session is the real one. Peers exist only as the messages that a test delivers.
 """
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from protocol.agreement.model import Agreement
 from protocol.agreement.timing import RESEND_SECONDS

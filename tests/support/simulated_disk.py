@@ -7,10 +7,11 @@ network, or a decision when something fails.
 import itertools
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from party.ledger.secret_records import Opening
 from protocol.errors import BadLedger, InternalError, PeerError
@@ -25,8 +26,7 @@ class Violation(AssertionError):
     """Something happened that must never happen."""
 
 
-@dataclass(frozen=True)
-class Stored:
+class Stored(Struct, frozen=True):
     """The content of a disk."""
 
     #: The party's own releases, by round.

@@ -10,13 +10,13 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import Struct
 
 from coordinator.collector import RoundCollector
 from coordinator.live_page import LivePage
@@ -403,8 +403,7 @@ def test_only_the_newest_events_are_shown() -> None:
     assert f"number {99 - SENTENCES}." not in text
 
 
-@dataclass
-class Carrier:
+class Carrier(Struct):
     """A coordinator's page with what it reads, and no sockets."""
 
     page: LivePage

@@ -4,12 +4,12 @@ import csv
 import io
 import json
 import math
-from dataclasses import replace
 from decimal import Decimal
 from statistics import NormalDist
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from party.model.company_model import CompanyModel
 from party.settlement.result_files import public_result, result

@@ -11,11 +11,11 @@ import signal
 import subprocess
 import time
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from party import keys as identity
 from party.ledger.session_ledger import Ledger

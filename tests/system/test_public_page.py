@@ -2,10 +2,10 @@
 
 import math
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from party.settlement.result_files import result
 from protocol.agreement.quantities import quantities

@@ -7,7 +7,6 @@ import math
 import re
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -16,6 +15,8 @@ from xml.etree.ElementTree import tostring
 
 import numpy as np
 import pytest
+from msgspec import Struct
+from msgspec.structs import replace
 
 from party.ledger.session_ledger import Ledger
 from party.settlement.result_files import plan_csv, result, write_report, write_result
@@ -158,8 +159,7 @@ def test_shortfall_is_a_fraction_of_the_capacity() -> None:
     assert private["gain"] is None
 
 
-@dataclass(frozen=True)
-class Files:
+class Files(Struct, frozen=True):
     """A sealed session on the disk."""
 
     transcript: Path

@@ -3,11 +3,11 @@
 import re
 import subprocess
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from party.model.company_model import dense
 from party.settlement.settle import plan_within

@@ -15,12 +15,13 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import zmq
+from msgspec import Struct
+from msgspec.structs import replace
 
 from party import keys as identity
 from party.network.inbox import Incoming
@@ -60,8 +61,7 @@ def agreement_text(session: RunningSession) -> str:
     return (session.folder / "agreement.toml").read_text()
 
 
-@dataclass(frozen=True)
-class Port:
+class Port(Struct, frozen=True):
     """An open port: its owner's public key, and the kind of socket that a member connects."""
 
     place: str

@@ -11,11 +11,11 @@ same arithmetic with repeatable noise, for many sessions at once.
 """
 
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from party.ledger.session_ledger import Ledger
 from party.model.best_response import Subproblem, subproblem
@@ -53,8 +53,7 @@ _BALL_SHARE = np.full((3, 2), 2.0 / 3.0)  # twice the endowment: the ball reache
 _VICTIM, _COLLUDER = 0, 2
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(Struct, frozen=True):
     """What is audited."""
 
     epsilon: float

@@ -8,12 +8,12 @@ if the noise is Gaussian of any size, which takes the fewest sessions.
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import zip_longest
 from statistics import NormalDist
 
 import numpy as np
+from msgspec import Struct
 from scipy.special import betaincinv
 
 from protocol.numeric import Floats
@@ -25,8 +25,7 @@ _PARTS = (1.0, 0.8, 0.5)
 _NORMAL = NormalDist()
 
 
-@dataclass(frozen=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """The sessions of each data set, and how many were classified as `everything`.
 
     There is one count for each threshold. `far` counts the sessions whose ratio was more than μ

@@ -11,11 +11,12 @@ import textwrap
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import asdict
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -78,8 +79,7 @@ def epsilon(chosen: argparse.Namespace, console: Console) -> list[dict[str, Any]
     return rows
 
 
-@dataclass(frozen=True)
-class Unit:
+class Unit(Struct, frozen=True):
     """A unit of work: sessions of the gate or of its twin, half with each data set."""
 
     case: Case

@@ -7,9 +7,10 @@ roster lies. All data are invented.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from party.model.best_response import responder
 from party.model.company_model import CompanyModel
@@ -26,8 +27,7 @@ LIAR = 0
 """The liar's place in the roster."""
 
 
-@dataclass(frozen=True)
-class Lie:
+class Lie(Struct, frozen=True):
     """The company for which a member answers, compared with its own. All ones: the truth."""
 
     #: Every product earns this many times as much.
@@ -99,8 +99,7 @@ class Answers:
         return np.array(rows)
 
 
-@dataclass(frozen=True)
-class Played:
+class Played(Struct, frozen=True):
     """A session to its end."""
 
     outcome: Outcome

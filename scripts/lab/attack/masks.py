@@ -13,11 +13,12 @@ import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -65,8 +66,7 @@ _MEANING = (
 )
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(Struct, frozen=True):
     """Which members copy keys. In a roster `o` is copied, `v` and `w` are victims, `m` and `n`
     attack."""
 
@@ -94,8 +94,7 @@ CASES = (
 )
 
 
-@dataclass(frozen=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """What the attackers know of a session: all rounds, or none where a key was refused."""
 
     agreement: Agreement

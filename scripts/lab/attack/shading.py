@@ -10,12 +10,12 @@ import os
 import textwrap
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -39,8 +39,7 @@ NARROW = 2.0
 """The sum of all shares, where shares are narrow."""
 
 
-@dataclass(frozen=True, order=True)
-class Setting:
+class Setting(Struct, frozen=True, order=True):
     """The terms of the sessions in one row of the table."""
 
     members: int
@@ -106,8 +105,7 @@ def settings() -> list[Setting]:
     ]
 
 
-@dataclass(frozen=True)
-class Unit:
+class Unit(Struct, frozen=True):
     """One liar among one set of partners."""
 
     setting: Setting

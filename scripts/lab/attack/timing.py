@@ -13,12 +13,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -106,8 +106,7 @@ def timing(chosen: argparse.Namespace, console: Console) -> list[dict[str, Any]]
     return rows
 
 
-@dataclass(frozen=True)
-class Timed:
+class Timed(Struct, frozen=True):
     """What the attacker saw: a time for each round, and whether the answer was a new one."""
 
     seconds: Floats

@@ -14,13 +14,13 @@ import math
 import textwrap
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -51,8 +51,7 @@ Asked = Callable[[float], Floats]
 Samples = dict[float, Floats]
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(Struct, frozen=True):
     """The demand falls by `size` as the price of everything rises from `low` to `high`."""
 
     low: float

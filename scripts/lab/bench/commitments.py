@@ -12,9 +12,9 @@ import random
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import fields
 from typing import Any
 
+from msgspec.structs import asdict
 from nacl.signing import SigningKey
 from rich.console import Console
 from rich.table import Table
@@ -110,7 +110,7 @@ def _median(act: Callable[[], object], passes: int) -> float:
     return statistics.median(times)
 
 
-class Uncommitted(Agreement):
+class Uncommitted(Agreement, frozen=True):
     """An agreement whose members seal without commitments, to compare rounds with."""
 
     @property
@@ -124,7 +124,7 @@ def rounds(size: tuple[int, int], seed: int, turns: int) -> dict[str, Any]:
     chance = random.Random(seed)
     keys = [SigningKey(chance.randbytes(32)) for _ in range(members)]
     agreed = _agreement(keys, resources)
-    bare = Uncommitted(**{field.name: getattr(agreed, field.name) for field in fields(agreed)})
+    bare = Uncommitted(**asdict(agreed))
     ways = {
         "with": lambda: play(agreed, keys, seed),
         "without": lambda: play(bare, keys, seed),

@@ -9,11 +9,11 @@ import argparse
 import json
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
 from rich.console import Console
 from rich.table import Table
 
@@ -26,8 +26,7 @@ RECOMMENDED = ("--mode", "exact", "--reveal", "totals", "--tolerance", "1e-9", "
 """With this tolerance no session ends before its last round."""
 
 
-@dataclass(frozen=True)
-class Size:
+class Size(Struct, frozen=True):
     """How many parties, how many rounds a session has, and how many turns."""
 
     parties: int

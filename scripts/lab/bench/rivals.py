@@ -9,12 +9,13 @@ import argparse
 import math
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from rich.console import Console
 from rich.table import Table
 
@@ -28,8 +29,7 @@ from scripts.lab.bench.measure.traffic import relayed
 from scripts.lab.common.instances import Instance, central, draw
 
 
-@dataclass(frozen=True)
-class Size:
+class Size(Struct, frozen=True):
     """How many companies share how many resources; how many products and own limits each has."""
 
     parties: int

@@ -11,11 +11,11 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from msgspec import Struct
 from rich.console import Console
 from rich.table import Table
 
@@ -32,8 +32,7 @@ from scripts.lab.common.local_session import Processes
 from scripts.lab.common.ports import reserve
 
 
-@dataclass(frozen=True)
-class Size:
+class Size(Struct, frozen=True):
     """How many parties, how many rounds a session has, and how many turns."""
 
     parties: int

@@ -7,11 +7,12 @@ measured points are printed and written: nothing is fitted and nothing is extrap
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import replace
 from rich.console import Console
 
 from party.release.noise import DRAWN_AHEAD
@@ -21,8 +22,7 @@ from scripts.lab.bench.measure.single_party import Setting
 from scripts.lab.bench.scale_tables import page, tables
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """Which points are measured, and how often."""
 
     parties: tuple[int, ...]

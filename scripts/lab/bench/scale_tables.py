@@ -3,9 +3,9 @@
 import os
 import platform
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from rich.table import Table
 
 from protocol import __version__
@@ -13,8 +13,7 @@ from protocol import __version__
 NOT_MEASURED = "–"
 
 
-@dataclass(frozen=True)
-class Points:
+class Points(Struct, frozen=True):
     """One table: a title, a sentence about it, column titles and rows."""
 
     title: str

@@ -9,10 +9,10 @@ import math
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from rich.console import Console
 from rich.table import Table
 from scipy import sparse
@@ -44,8 +44,7 @@ where an answer hardly ever changes and any solver looks fast."""
 WAYS = ("warm", "bare loop", "rebuilt", "scipy")
 
 
-@dataclass(frozen=True)
-class Size:
+class Size(Struct, frozen=True):
     """One model to measure, how many prices of its path, and how many passes."""
 
     name: str

@@ -13,11 +13,11 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
 from rich.console import Console
 from rich.table import Table
 
@@ -41,8 +41,7 @@ HELP = ("party", "coordinator", "protocol")
 READY = b"relaying"
 
 
-@dataclass(frozen=True)
-class Size:
+class Size(Struct, frozen=True):
     """How many parties, and how many turns."""
 
     parties: int
@@ -183,8 +182,7 @@ def commands(turns: int, seed: int) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True)
-class Role:
+class Role(Struct, frozen=True):
     """What one kind of process loaded: milliseconds of each package's own code."""
 
     name: str

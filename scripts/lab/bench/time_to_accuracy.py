@@ -9,11 +9,11 @@ in the same turn.
 
 import math
 import tempfile
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
 from rich.table import Table
 
 from protocol.agreement.schema import TOPOLOGIES
@@ -33,8 +33,7 @@ ROUNDS = 150
 """The most rounds of a session. It ends by itself before."""
 
 
-@dataclass(frozen=True)
-class Size:
+class Size(Struct, frozen=True):
     """How many parties and instances, and how many rounds measure DISROPT's pace."""
 
     parties: int
@@ -47,8 +46,7 @@ SIZES = (Size(5, 5, 300), Size(10, 5, 150), Size(20, 5, 60))
 QUICK = (Size(5, 1, 100, ("relay",)),)
 
 
-@dataclass(frozen=True)
-class Reached:
+class Reached(Struct, frozen=True):
     """After how many rounds a level was reached, and seconds without and with the launch."""
 
     rounds: int
@@ -86,8 +84,7 @@ def _reached(rounds: int | None, timing: SessionTiming) -> Reached | None:
     return Reached(rounds, between * rounds / (rounds - 1), timing.closed[rounds - 1])
 
 
-@dataclass(frozen=True)
-class Pace:
+class Pace(Struct, frozen=True):
     """Seconds until DISROPT's agents are ready, and its rounds per second."""
 
     launch_seconds: float

@@ -14,10 +14,10 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
 from rich.console import Console
 from rich.table import Table
 
@@ -37,8 +37,7 @@ print(json.dumps({"rounds": len(timing.closed), "first": timing.closed[0], "all"
 """
 
 
-@dataclass(frozen=True)
-class Size:
+class Size(Struct, frozen=True):
     """How many parties, over which topology, and how many turns; each turn has its own instance."""
 
     parties: int

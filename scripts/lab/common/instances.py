@@ -5,11 +5,12 @@ choose a parameter.
 """
 
 import math
-from dataclasses import dataclass, replace
 from typing import Any
 
 import highspy
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from party.model.best_response import USUAL, MipLimits, Subproblem, found, loaded
 from party.model.company_model import CompanyModel, dense
@@ -20,8 +21,7 @@ from protocol.numeric import Floats
 RESOURCES = 5
 
 
-@dataclass(frozen=True)
-class Instance:
+class Instance(Struct, frozen=True):
     """The capacities, each party's share of them (parties by resources) and its model.
 
     `names` are the names of the resources, if they have any. `floor` (parties by resources, in
@@ -51,8 +51,7 @@ class Instance:
         ]
 
 
-@dataclass(frozen=True)
-class Optimum:
+class Optimum(Struct, frozen=True):
     """The best total utility, the plan of each party and the best prices.
 
     With integer columns `utility` is the proved upper bound, and there are no prices.

@@ -9,11 +9,11 @@ import argparse
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -33,8 +33,7 @@ REPORTED = "dale-fruit"
 """The company whose report is kept: it buys capacity, and earns more with it."""
 
 
-@dataclass(frozen=True)
-class Setup:
+class Setup(Struct, frozen=True):
     """How one session is agreed, and how its columns and lines are labelled."""
 
     name: str

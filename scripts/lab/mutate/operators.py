@@ -7,8 +7,9 @@ which checks what the code around it has made sure of. Never here: running tests
 import ast
 import copy
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct
 
 _COMPARE: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
@@ -21,8 +22,7 @@ _BINARY: dict[type[ast.operator], type[ast.operator]] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Mutant:
+class Mutant(Struct, frozen=True):
     """One change of one file."""
 
     path: Path
@@ -33,9 +33,9 @@ class Mutant:
     before: str
     after: str
     #: The unchanged file, the part of it that goes, and what comes.
-    tree: ast.Module = field(repr=False)
-    old: ast.AST | None = field(repr=False)
-    new: ast.AST | None = field(repr=False)
+    tree: ast.Module
+    old: ast.AST | None
+    new: ast.AST | None
 
     @property
     def source(self) -> str:

@@ -15,12 +15,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 import pytest
+from msgspec import Struct
 
 from scripts.lab.mutate.operators import Mutant
 
@@ -31,8 +31,7 @@ _OPTIONS = (
 )
 
 
-@dataclass(frozen=True)
-class Baseline:
+class Baseline(Struct, frozen=True):
     """What the tests of a group do without any change."""
 
     #: Seconds of each test.

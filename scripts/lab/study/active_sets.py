@@ -9,11 +9,11 @@ Symbols: λ prices, y the duals of the rows and d the reduced costs of the colum
 a corner is optimal where none of them has the wrong sign.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import highspy
 import numpy as np
+from msgspec import Struct
 
 from party.model.best_response import Answer, Subproblem
 from party.model.company_model import CompanyModel
@@ -28,8 +28,7 @@ KEPT = 32
 _TOLERANCE = 1e-12  # fraction of the largest utility: above rounding, below the smallest utilities
 
 
-@dataclass(frozen=True)
-class Corner:
+class Corner(Struct, frozen=True):
     """A plan, its demand and consumption of each resource, and its objective."""
 
     plan: Floats
@@ -38,8 +37,7 @@ class Corner:
     utility: float
 
 
-@dataclass(frozen=True)
-class Region:
+class Region(Struct, frozen=True):
     """Where a corner is optimal: level + slope·λ ≥ lowest, which is 0 except for rounding."""
 
     corner: Corner

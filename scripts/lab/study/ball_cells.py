@@ -6,9 +6,10 @@ optimum judges them and never reaches a session. No constant was chosen on these
 """
 
 import math
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from protocol.agreement.model import Agreement
 from protocol.agreement.parse import from_table
@@ -30,8 +31,7 @@ BOTH = ("totals", "ball")
 """The step `worth` of only totals, and the step `ball`."""
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(Struct, frozen=True):
     """One kind of session."""
 
     parties: int
@@ -135,8 +135,7 @@ CELLS = (
 )
 
 
-@dataclass(frozen=True)
-class Played:
+class Played(Struct, frozen=True):
     """One session: fractions of the optimum, and what the companies got."""
 
     quota: float

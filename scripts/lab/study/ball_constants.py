@@ -16,11 +16,12 @@ import json
 import math
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import groupby, product
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 from scipy.interpolate import PchipInterpolator
 from scipy.stats import norm
 
@@ -50,8 +51,7 @@ LARGEST_GAIN = 10.0
 """In percent of the optimum: a larger gain counts as this, so that no kind decides alone."""
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(Struct, frozen=True):
     """The gain of one kind against the split by endowment, in percent of the optimum."""
 
     kind: str
@@ -122,8 +122,7 @@ def played(size: Size, seeds: int, cells: Sequence[tuple[float, float]]) -> Iter
         yield Row(*size, kappa, rho, tuple(round(g, 3) for g in gains))
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """ρ = c₁ − c₂·κ with c₁ = min(most, first·√m) and c₂ = second·m^power."""
 
     most: float
@@ -223,7 +222,7 @@ def collect(path: Path | None, report: Callable[[str], None] = print) -> list[Ro
                 rows.append(row)
                 if path is not None:
                     with path.open("a") as file:
-                        file.write(json.dumps(vars(row)) + "\n")
+                        file.write(json.dumps(asdict(row)) + "\n")
             report(f"{kind}, K = {parties}, m = {resources}")
     return rows
 

@@ -7,10 +7,11 @@ whole capacity. Only for choosing constants: no session and no plan page uses th
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from party.model.ball_response import Trader
 from party.model.company_model import CompanyModel, dense
@@ -205,8 +206,7 @@ def _valley(seed: int, parties: int, resources: int) -> Market:
     return Programs(instance, np.array(VALLEY_WORTH) * size)
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(Struct, frozen=True):
     """One kind of companies, and how many of them, resources and seeds are tried."""
 
     title: str

@@ -10,11 +10,11 @@ import json
 import math
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
 import numpy as np
+from msgspec.structs import asdict, replace
 from scipy.stats import beta
 
 from party.release.noise import DiscreteGaussian
@@ -86,7 +86,7 @@ def _stored(path: Path | None) -> dict[tuple[Cell, str, int], Played]:
 
 
 def _line(cell: Cell, step: str, seed: int, played: Played) -> str:
-    stored = {"cell": vars(cell), "step": step, "seed": seed, "played": vars(played)}
+    stored = {"cell": asdict(cell), "step": step, "seed": seed, "played": asdict(played)}
     return json.dumps(stored) + "\n"
 
 

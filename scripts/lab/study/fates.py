@@ -4,10 +4,11 @@ A real company knows only its own part of this. Never here: anything that a sess
 """
 
 import math
-from dataclasses import dataclass, replace
 
 import highspy
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from party.model.best_response import loaded
 from party.model.highs_program import model
@@ -25,8 +26,7 @@ NEGLIGIBLE = 1e-4
 """A smaller loss, as a fraction of what a company earns alone, is none."""
 
 
-@dataclass(frozen=True, eq=False)
-class Fates:
+class Fates(Struct, frozen=True, eq=False):
     """By company: its quota, what it earns there and alone, and what it pays with the levy.
 
     Without a plan a company earns NaN.

@@ -7,11 +7,12 @@ an optimum or an answer.
 import hashlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from protocol.agreement.model import Agreement
 from protocol.agreement.parse import from_table
@@ -38,8 +39,7 @@ MOMENTUM_PRIVATE = 0.1
 TAU = 0.01
 
 
-@dataclass(frozen=True)
-class Variant:
+class Variant(Struct, frozen=True):
     """One way to run a session: the terms of its agreement besides the resources."""
 
     label: str
@@ -117,8 +117,7 @@ CONVERGENCE_VARIANTS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(Struct, frozen=True):
     """Number of companies, market shares, and whether there are minimum demands."""
 
     parties: int
@@ -146,8 +145,7 @@ class Setting:
         return generator.standard_normal((rounds, self.parties, RESOURCES))
 
 
-@dataclass(frozen=True)
-class Experiment:
+class Experiment(Struct, frozen=True):
     """A question of the study: every setting is run with every variant."""
 
     name: str

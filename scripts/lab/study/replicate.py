@@ -8,11 +8,12 @@ rows and never reaches a session.
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from party.model.ball_response import Trader
 from party.release.gate import clamped, truncated, within_ball
@@ -38,8 +39,7 @@ LEVELS = (25.0, 15.0, 5.0, 1.0, 0.1)
 """Gaps in percent for which the rounds needed are counted."""
 
 
-@dataclass(frozen=True)
-class Unit:
+class Unit(Struct, frozen=True):
     """The smallest piece of work: all sessions of one experiment with one instance."""
 
     experiment: str
@@ -52,8 +52,7 @@ class Unit:
         return f"{self.experiment}-{s.parties}-{s.share_first}-{s.buffer}-{self.seed}"
 
 
-@dataclass(frozen=True)
-class Rows:
+class Rows(Struct, frozen=True):
     """The result of a unit: rows by table, for convergence the gap at every round, and its cost."""
 
     tables: Mapping[str, Sequence[Row]]
@@ -61,8 +60,7 @@ class Rows:
     cpu_seconds: float = 0.0
 
 
-@dataclass(frozen=True)
-class SimulatedSession:
+class SimulatedSession(Struct, frozen=True):
     """The outcome of a session, and dual values by round.
 
     `dual` is at the prices of the round. `outcome_dual` is at the prices of the outcome if the

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import asdict
+
 from protocol.errors import BadCommand
 from scripts.lab.study.grid import EXPERIMENTS
 from scripts.lab.study.replicate import Rows, Unit
@@ -63,7 +65,7 @@ class Work:
         return self._path(unit).exists()
 
     def put(self, unit: Unit, rows: Rows) -> None:
-        write(self._path(unit), json.dumps(vars(rows), default=float))
+        write(self._path(unit), json.dumps(asdict(rows), default=float))
 
     def get(self, unit: Unit) -> Rows:
         return Rows(**json.loads(self._path(unit).read_text()))

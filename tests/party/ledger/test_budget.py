@@ -7,13 +7,13 @@ import argparse
 import math
 import re
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from scipy import stats
 
 from party.ledger.accounts import accounts, set_limit

@@ -5,12 +5,12 @@ import random
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from party.ledger.budget import Limit
 from party.ledger.database import Database

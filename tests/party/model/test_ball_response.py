@@ -1,10 +1,10 @@
 """The best response within a ball: optimal, inside, and with a plan where there can be one."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from party.model.ball_response import Trader
 from party.model.best_response import Subproblem, responder

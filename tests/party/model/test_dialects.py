@@ -2,11 +2,11 @@
 
 import math
 import random
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec import Struct, field
 
 from party.model import model_file
 from party.model.linear_program import LinearProgram
@@ -14,8 +14,7 @@ from party.model.linear_program import LinearProgram
 INFINITY = ("inf", "Inf", "infinity", "1e30", "1E+30", "1e20")
 
 
-@dataclass
-class Written:
+class Written(Struct):
     """A model as numbers, which a file must give back. Numbers are whole quarters."""
 
     maximise: bool

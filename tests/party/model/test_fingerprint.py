@@ -1,8 +1,7 @@
 """The fingerprint of a model: it finds another model, and tells a reader of it almost nothing."""
 
-from dataclasses import replace
-
 import numpy as np
+from msgspec.structs import replace
 
 from party.model.fingerprint import BYTES, fingerprint
 from scripts.lab.common.agreements import drawn

@@ -2,13 +2,13 @@
 
 import itertools
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import highspy
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from scipy.optimize import linprog
 
 from party.model import company_model

@@ -4,13 +4,13 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgpack
 import pytest
 import zmq
+from msgspec.structs import replace
 
 from party.keys import Identity, generate
 from party.ledger.session_ledger import Ledger

@@ -1,12 +1,12 @@
 """The gate with the step `ball`: clipped answers, noise that falls, the cost of each release."""
 
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from party.ledger.accounts import accounts
 from party.ledger.budget import Account, opened

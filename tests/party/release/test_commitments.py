@@ -3,11 +3,11 @@
 import hashlib
 import math
 import random
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from party.ledger.session_ledger import Ledger
 from party.release.allocation import own_allocation

@@ -1,12 +1,12 @@
 """The gate answers each round once, within the caps, and records before it returns."""
 
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from party.ledger.session_ledger import Ledger
 from party.model.best_response import Subproblem

@@ -7,12 +7,12 @@ colluder shares. What is left of the two honest members must reveal nothing but 
 import hashlib
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from typing import cast
 
 import numpy as np
 import pytest
+from msgspec import Struct
 
 from party.model.best_response import Subproblem
 from party.release.gate import Gate
@@ -35,8 +35,7 @@ AGREEMENTS = {
 CAPACITY = quantities(AGREEMENTS["totals"]).capacity
 
 
-@dataclass(frozen=True)
-class Observed:
+class Observed(Struct, frozen=True):
     """One session: all messages, the states of its rounds, and the colluders' secrets."""
 
     keys: tuple[Signed, ...]

@@ -8,12 +8,12 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from party.ledger.session_ledger import Ledger
 from party.release.masks import Masks, MaskSecret, pair_secret

@@ -9,12 +9,12 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from party.driver import Driver
 from party.ledger.session_ledger import Ledger

@@ -8,10 +8,10 @@ one to one, so both worlds are equally likely for all who see the messages.
 """
 
 import random
-from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
+from msgspec import Struct, field
 from nacl.signing import SigningKey
 
 from party.release import masks
@@ -35,8 +35,7 @@ MORE = 1 << 14
 _numbers = (25, 25, 29)
 
 
-@dataclass
-class World:
+class World(Struct):
     """The randomness of one world, and how it differs from that of the first."""
 
     value_log: int

@@ -7,9 +7,10 @@ solve.
 
 import math
 import sys
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from party.model.best_response import subproblem
 from party.model.company_model import CompanyModel, dense
@@ -29,8 +30,7 @@ MONEY = (-6, -3, 0, 3, 6, 9, 10)
 """The exponents of the sizes of money."""
 
 
-@dataclass(frozen=True)
-class Count:
+class Count(Struct, frozen=True):
     """What became of the companies of a session."""
 
     companies: int

@@ -3,9 +3,9 @@
 import csv
 import io
 import re
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from party.model.company_model import CompanyModel, dense
 from party.settlement.private_sections import certainty, loss_with_integers

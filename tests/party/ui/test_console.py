@@ -4,13 +4,13 @@ import io
 import json
 import re
 import time
-from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from rich.console import Console
 from rich.progress import BarColumn
 

@@ -1,10 +1,10 @@
 """Which terms of two agreements differ: all of them, in words, and nothing else."""
 
 import random
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from protocol.agreement.differences import differences, in_words
 from protocol.agreement.model import Agreement

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from msgspec.structs import asdict
 from nacl.bindings import crypto_box_seal
 from nacl.exceptions import CryptoError
 
@@ -32,7 +33,7 @@ def test_every_stated_field_is_in_the_agreement() -> None:
     assert (agreement.currency, agreement.pace_seconds) == ("EUR", 0.5)
     assert agreement.ticks == TICKS
     assert agreement.privacy is not None
-    assert vars(agreement.privacy) == {
+    assert asdict(agreement.privacy) == {
         "epsilon": 1.0,
         "delta": 0.001,
         "accountant": "paper",
@@ -47,7 +48,7 @@ def test_every_stated_field_is_in_the_agreement() -> None:
     assert agreement.pricing == Pricing(
         step="sqrt", step_size=0.5, momentum=0.25, nonnegative=False, start=(2.0, 3.0)
     )
-    assert vars(agreement.transport) == full()["transport"]
+    assert asdict(agreement.transport) == full()["transport"]
     left_out = {
         "span": None,
         "opposite": "",
@@ -56,7 +57,7 @@ def test_every_stated_field_is_in_the_agreement() -> None:
         "spare": None,
     }
     stated = [{**resource, **left_out} for resource in full()["resource"]]
-    assert [vars(r) for r in agreement.resources] == stated
+    assert [asdict(r) for r in agreement.resources] == stated
     ada, ben = agreement.members
     assert (ada.name, ada.share, ada.signing_key) == ("ada", (0.5, 1.0), bytes.fromhex(KEY))
     assert (ada.transport_key, ada.address) == (CURVE, "tcp://ada.example.org:6000")

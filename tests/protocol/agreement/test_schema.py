@@ -57,4 +57,5 @@ def test_the_record_has_the_defaults_of_the_schema() -> None:
     """A record that is built without a file has the same defaults as one from a file."""
     assert Transport().patience_seconds == schema.PATIENCE_SECONDS
     assert Privacy(epsilon=1.0, delta=1e-3).noise == schema.SHAPE
-    assert (Agreement.alpha, Agreement.tau) == (schema.ALPHA, schema.TAU)
+    bare = Agreement(session="s", mode="exact", rounds=1, resources=(), members=())
+    assert (bare.alpha, bare.tau) == (schema.ALPHA, schema.TAU)

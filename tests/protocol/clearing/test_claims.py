@@ -5,11 +5,11 @@ import os
 import random
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 
 import pytest
+from msgspec.structs import replace
 from nacl.public import PrivateKey
 
 from party.ledger.secret_records import Opening

@@ -2,13 +2,13 @@
 
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from fractions import Fraction
 from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from party.release.allocation import own_allocation
 from party.release.commitments import committed_numbers

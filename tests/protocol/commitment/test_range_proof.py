@@ -2,9 +2,9 @@
 
 import hashlib
 import random
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from nacl.bindings import crypto_core_ed25519_from_uniform
 
 from protocol.commitment.group import (

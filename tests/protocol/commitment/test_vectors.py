@@ -3,10 +3,10 @@
 import hashlib
 import json
 import random
-from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
+from msgspec.structs import asdict, replace
 
 from party.release.masks import blinding_stream
 from protocol.agreement.model import Agreement

@@ -1,9 +1,8 @@
 """Answers that no company could give as best plans are found; others are not."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from party.settlement.settle import settle
 from protocol.agreement.quantities import quantities

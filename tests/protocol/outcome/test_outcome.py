@@ -1,13 +1,13 @@
 """The outcome of a session, complete or cut short."""
 
 import math
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from protocol.agreement.endowment import prorata
 from protocol.agreement.schema import TICKS

@@ -1,10 +1,10 @@
 """The figures and sentences of `protocol plan`."""
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from protocol.agreement.model import Agreement
 from protocol.planning.forecast import GAINS

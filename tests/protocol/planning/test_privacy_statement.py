@@ -1,13 +1,13 @@
 """The privacy statement is true for payments, quotas and guesses."""
 
 import math
-from dataclasses import replace
 from fractions import Fraction
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from protocol.agreement.endowment import endowment
 from protocol.agreement.model import Agreement

@@ -1,10 +1,10 @@
 """Invented companies: drawn from public numbers, with a placebo beside them."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities

@@ -3,7 +3,6 @@
 import json
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -12,6 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
+from msgspec import Struct
+from msgspec.structs import replace
 
 from party.model.best_response import Subproblem
 from party.model.company_model import CompanyModel, dense
@@ -39,8 +40,7 @@ RESERVE = 1_099_512
 CASES = json.loads((ROOT / "tests" / "reference" / "vectors" / "center.json").read_text())["cases"]
 
 
-@dataclass(frozen=True)
-class Round:
+class Round(Struct, frozen=True):
     """The prices asked, the demands in ticks (members by resources), and their utilities."""
 
     prices: Floats

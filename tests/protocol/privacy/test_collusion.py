@@ -7,7 +7,6 @@ discrete Gaussians term by term, and by the accountant of another library.
 import hashlib
 import itertools
 import math
-from dataclasses import replace
 from typing import Any
 
 import mpmath  # type: ignore[import-untyped]
@@ -16,6 +15,7 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from scipy.optimize import linprog
 
 from protocol.agreement.model import Agreement

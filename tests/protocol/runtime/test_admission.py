@@ -1,9 +1,9 @@
 """Limits of each member's connections: what is read, and which member is named."""
 
 import random
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from protocol.errors import BadMessage
 from protocol.runtime.admission import (

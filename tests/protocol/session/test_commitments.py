@@ -1,10 +1,10 @@
 """One party after its last round: commitments are its last exchange, and seals follow."""
 
 import hashlib
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from party.release.masks import MaskSecret, announcement
 from protocol.commitment.exchange import statement

@@ -1,10 +1,10 @@
 """What proves that a member broke the rules, and what does not."""
 
 import random
-from dataclasses import replace
 from itertools import combinations
 
 import pytest
+from msgspec.structs import replace
 
 from protocol.errors import Diverged, Equivocation, InternalError, Unavailable
 from protocol.session import faults

@@ -1,10 +1,10 @@
 """Which peers run, which have answered this start, and what our Hellos contain."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from protocol.errors import DifferentAgreement
 from protocol.session.exchange import RoundBuffer

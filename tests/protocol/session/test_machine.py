@@ -1,11 +1,11 @@
 """One party as a whole: every transition of the table, and random sequences of events."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from protocol.errors import (
     InternalError,

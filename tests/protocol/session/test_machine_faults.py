@@ -1,8 +1,7 @@
 """One party and members that break the protocol: proofs, disputes, and Halts without proof."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from protocol.errors import (
     DifferentPrices,

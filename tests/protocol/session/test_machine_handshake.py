@@ -1,8 +1,7 @@
 """One party in its handshake: greetings, restarts, old ledgers, silence, other agreements."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from protocol.agreement.model import Agreement
 from protocol.agreement.schema import WAIT_SECONDS

@@ -1,8 +1,7 @@
 """Seals, who has all of them, and what late peers need."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from protocol.agreement.model import Agreement
 from protocol.session.exchange import RoundBuffer

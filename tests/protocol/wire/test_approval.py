@@ -3,10 +3,10 @@
 import json
 import random
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from protocol.agreement.model import Agreement, Role
 from protocol.agreement.render import written as agreement_text

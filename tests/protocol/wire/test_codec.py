@@ -5,13 +5,13 @@ import math
 import random
 import tracemalloc
 from collections.abc import Callable
-from dataclasses import asdict, replace
 from typing import Any
 
 import msgpack
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import asdict, replace
 from nacl.signing import VerifyKey
 
 from protocol.agreement.model import canonical

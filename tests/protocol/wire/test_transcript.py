@@ -5,13 +5,13 @@ import os
 import random
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgpack
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from protocol.agreement.model import Agreement, canonical
 from protocol.agreement.parse import from_table

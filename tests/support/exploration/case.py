@@ -4,8 +4,9 @@ Never here: how states are found, or what must hold in them.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from protocol.agreement.model import Agreement
 from protocol.wire.messages import Signed
@@ -29,8 +30,7 @@ _TERMS: dict[str, dict[str, Any]] = {
 REVEALS = tuple(_TERMS)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Case:
+class Case(Struct, frozen=True, kw_only=True):
     """One session, and what may go wrong in it. Losses, repetitions and delays have no bound."""
 
     members: int = 2

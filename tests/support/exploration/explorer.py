@@ -13,8 +13,9 @@ all of them. This can add behaviour, but it never hides any. Never here: how a p
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from protocol.session.phases import Phase
 from protocol.wire.messages import Contribution, Hello, Seal, Signed

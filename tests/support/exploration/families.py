@@ -15,8 +15,9 @@ import itertools
 import math
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+from msgspec import Struct, field
 
 from protocol.session.phases import Phase
 from protocol.wire.messages import Contribution, Seal
@@ -40,8 +41,7 @@ class Family(NamedTuple):
     crashes: int
 
 
-@dataclass
-class Content:
+class Content(Struct):
     """The states of a family: each party in any of its processes, any of these messages sent."""
 
     processes: list[set[int]]

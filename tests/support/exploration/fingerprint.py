@@ -7,6 +7,8 @@ plays every event with both. Never here: a decision about which events there are
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from party.driver import Driver
 from party.release.noise import Noise
@@ -28,11 +30,20 @@ _UNCHANGING = (
     *(Stored, SottoError, Phase),
 )
 
+
 _shared: dict[type, bool] = {}
+
+
+def _shares(kind: type) -> bool:
+    if kind not in _shared:
+        _shared[kind] = _is_shared(kind)
+    return _shared[kind]
 
 
 def _is_shared(kind: type) -> bool:
     """Whether copies of a party share objects of this type: they never change, or are code."""
+    if issubclass(kind, Struct) and kind.__struct_config__.frozen:
+        return True
     code = any("__call__" in vars(one) for one in kind.__mro__)
     return code or any(one in kind.__mro__ for one in _UNCHANGING)
 
@@ -44,15 +55,17 @@ def clone(thing: Any, memo: dict[int, Any]) -> Any:
         return thing.copy()
     if id(thing) in memo:
         return memo[id(thing)]
+    if isinstance(thing, Struct):
+        copy = memo[id(thing)] = replace(thing)
+        for name, value in asdict(copy).items():
+            if not _shares(type(value)):
+                setattr(copy, name, clone(value, memo))
+        return copy
     copy = memo[id(thing)] = object.__new__(kind)
     held = copy.__dict__
     held.update(vars(thing))
     for name, value in held.items():
-        part = type(value)
-        shared = _shared.get(part)
-        if shared is None:
-            shared = _shared[part] = _is_shared(part)
-        if not shared:
+        if not _shares(type(value)):
             held[name] = clone(value, memo)
     return copy
 

@@ -9,10 +9,10 @@ refuses some of them. Never here: what honest parties do with it.
 import hashlib
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from party.release.masks import MaskSecret, announcement, pair_secret, stream
 from protocol.agreement.model import Agreement

@@ -7,9 +7,9 @@ all data can know the best step; here it is searched, in favour of DISROPT.
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from protocol.numeric import Floats
 from scripts.lab.common.convergence import gap
@@ -29,8 +29,7 @@ REFINEMENTS = tuple(10.0 ** (i / 16.0) for i in (-3, -2, -1, 1, 2, 3))
 """Factors that refine the best constant."""
 
 
-@dataclass(frozen=True)
-class Hindsight:
+class Hindsight(Struct, frozen=True):
     """The step that reached a level first, and after how many rounds; None if none did."""
 
     constant: float | None

@@ -8,9 +8,10 @@ import json
 import shutil
 import subprocess
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from scripts.lab.common.local_session import LIMIT_SECONDS, environment
 
@@ -19,8 +20,7 @@ YIELDING = ("--oversubscribe", "--allow-run-as-root", "--mca", "mpi_yield_when_i
 """There are more processes than cores: a waiting process must let others run."""
 
 
-@dataclass(frozen=True)
-class Mpi:
+class Mpi(Struct, frozen=True):
     """What is installed on this machine; `missing` names what is not."""
 
     python: str

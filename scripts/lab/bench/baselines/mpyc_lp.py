@@ -11,10 +11,10 @@ import math
 import re
 import subprocess
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct
 
 from party.model.company_model import CompanyModel
 from protocol.numeric import Floats
@@ -28,8 +28,7 @@ SLOT = "uvlp"
 """The demonstration reads the first of its data sets from this file in the working folder."""
 
 
-@dataclass(frozen=True)
-class Tableau:
+class Tableau(Struct, frozen=True):
     """max cost·x, rows·x ≤ limit, x ≥ 0, in whole numbers."""
 
     cost: Floats
@@ -69,8 +68,7 @@ def joint(instance: Instance) -> Tableau:
     return Tableau(np.concatenate([d.utility for d in instance.data]), rows, limit)
 
 
-@dataclass(frozen=True)
-class Solved:
+class Solved(Struct, frozen=True):
     """What MPyC found, and what it took."""
 
     optimum: float
@@ -79,8 +77,7 @@ class Solved:
     pivots: int
 
 
-@dataclass(frozen=True)
-class Mpyc:
+class Mpyc(Struct, frozen=True):
     """A clone of MPyC's repository, and an interpreter that has the package."""
 
     clone: Path

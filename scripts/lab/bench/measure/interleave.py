@@ -6,14 +6,14 @@ The speed of a machine changes within minutes, so only figures of the same turn 
 
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
+
+from msgspec import Struct
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Spread:
+class Spread(Struct, frozen=True):
     """One figure, measured several times."""
 
     values: tuple[float, ...]

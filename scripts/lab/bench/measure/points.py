@@ -10,9 +10,10 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import asdict
 
 from scripts.lab.bench.measure.process_usage import Together, Watch, cpu_per_round
 from scripts.lab.bench.measure.sessions import SessionTiming, run_session, session

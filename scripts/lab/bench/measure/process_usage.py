@@ -6,15 +6,15 @@ On systems without /proc there are no samples.
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(Struct, frozen=True):
     """One sample of one process, with the wall-clock time."""
 
     at: float
@@ -23,8 +23,7 @@ class Sample:
     cpu_seconds: float
 
 
-@dataclass
-class Watch:
+class Watch(Struct):
     """Samples the processes of a session until all of its parties have ended."""
 
     every_seconds: float = 0.25
@@ -59,8 +58,7 @@ class Watch:
         return max((getattr(s, what) for s in self.samples.get(name, ())), default=None)
 
 
-@dataclass
-class Together:
+class Together(Struct):
     """Samples the memory of all processes of a session together.
 
     Shared memory counts once: the proportional set size adds up over processes.

@@ -14,9 +14,11 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 SKIPPED_ROUNDS = 5
 """The first rounds do not count: caches fill, and late parties still connect."""
@@ -57,8 +59,7 @@ COMPONENT_CALLS: dict[str, tuple[str, ...]] = {
 PARTS = (*COMPONENT_CALLS, "rest", "ZeroMQ thread")
 
 
-@dataclass
-class Part:
+class Part(Struct):
     """CPU, wall time and calls of one component so far."""
 
     cpu: float = 0.0
@@ -129,8 +130,7 @@ def calibrated(parts: tuple[str, ...]) -> Clock:
     return Clock(parts, inside=inside, outside=total - inside)
 
 
-@dataclass(frozen=True)
-class Moment:
+class Moment(Struct, frozen=True):
     """All clocks at one moment."""
 
     parts: dict[str, Part]

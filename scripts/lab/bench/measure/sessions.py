@@ -7,8 +7,9 @@ sleeps meanwhile.
 import argparse
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from scripts.lab.common.agreements import drawn
 from scripts.lab.common.instances import Instance
@@ -17,8 +18,7 @@ from scripts.lab.common.workspace import prepare
 from scripts.lab.demo.__main__ import demo_options
 
 
-@dataclass(frozen=True)
-class SessionTiming:
+class SessionTiming(Struct, frozen=True):
     """Launch of a session by the wall clock, and seconds from then to each closed round and the
     end."""
 

@@ -10,11 +10,12 @@ import json
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import asdict
 from nacl.bindings import crypto_sign, crypto_sign_seed_keypair
 
 from party.driver import Driver
@@ -43,8 +44,7 @@ OFFLINE = tuple(name for name in COMPONENT_CALLS if name not in ("wire", "log"))
 """The components of a party without sockets and log."""
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(Struct, frozen=True):
     """One point to measure."""
 
     parties: int = 5

@@ -5,13 +5,13 @@ The same figure gives the same file, byte for byte.
 
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from msgspec import Struct
 from PIL import Image
 
 from scripts.lab.study.grid import EPSILONS, PAPER_EPSILONS
@@ -34,8 +34,7 @@ STYLE: Any = {
 }
 
 
-@dataclass(frozen=True)
-class Look:
+class Look(Struct, frozen=True):
     """How one line is drawn: a colour of Okabe and Ito, and a marker for the colour-blind."""
 
     colour: str

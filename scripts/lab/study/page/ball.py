@@ -1,10 +1,10 @@
 """What noise leaves with the step `ball`: beside the step `worth`, a placebo and an oracle."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from scripts.lab.study.grid import BALL_EPSILONS
 from scripts.lab.study.page.layout import budget, grid, meaning, section
@@ -13,8 +13,7 @@ from scripts.lab.study.tables import EXCEEDED, Columns, Results, mean, percent, 
 SETTINGS = tuple(settings("ball"))
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(Struct, frozen=True):
     """One number of companies and one ε, with both steps."""
 
     setting: Any

@@ -1,9 +1,9 @@
 """The paper's grid of market shares and budgets: by its own measure, and at known prices."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from scripts.lab.study.grid import EPSILONS, PAPER_EPSILONS, PAPER_VARIANTS, VARIANTS
 from scripts.lab.study.page.layout import grid, market, meaning, section
@@ -26,8 +26,7 @@ NEAR = 0.05
 """A placebo does as well if its gap exceeds that of the own data by at most this fraction."""
 
 
-@dataclass(frozen=True)
-class Hindsight:
+class Hindsight(Struct, frozen=True):
     """The paper's measure over its grid: in how many cells the placebo does as well."""
 
     cells: int
@@ -67,8 +66,7 @@ def hindsight(results: Results) -> Hindsight:
     )
 
 
-@dataclass(frozen=True)
-class Known:
+class Known(Struct, frozen=True):
     """The recommendation over the paper's grid, at prices that a session knows."""
 
     cells: int

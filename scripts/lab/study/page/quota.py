@@ -1,9 +1,9 @@
 """What the quota earns, without minimum demands and with those of the paper."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from scripts.lab.study.grid import EPSILONS, HIDDEN
 from scripts.lab.study.page.layout import budget, grid, meaning, section
@@ -26,8 +26,7 @@ def played(results: Results, experiment: str, epsilon: float, **more: int) -> Co
     return where(results.sessions, experiment=experiment, epsilon=epsilon, variant=variant, **more)
 
 
-@dataclass(frozen=True)
-class Worth:
+class Worth(Struct, frozen=True):
     """What quota, pro rata split and placebo's quota earn, in percent of the optimum."""
 
     whole: float

@@ -1,10 +1,10 @@
 """Gains where only totals can be read: prices and private quotas, compared with `each`."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from scripts.lab.study.grid import TOTALS_EPSILONS
 from scripts.lab.study.page.layout import budget, grid, meaning, section
@@ -18,8 +18,7 @@ def ratio(table: Columns) -> float:
     return mean(table["placebo_average"]) / mean(table["gap_average"])
 
 
-@dataclass(frozen=True)
-class Gained:
+class Gained(Struct, frozen=True):
     """A cell of the experiment, with single releases and with totals alone."""
 
     setting: Any
