@@ -22,5 +22,5 @@ def test_an_opaque_record_shows_no_field() -> None:
 def test_an_opaque_record_equals_only_itself() -> None:
     """Comparing two of them says nothing about what they hold."""
     one = Secret(4711)
-    assert one == one  # noqa: PLR0124 - the promise
+    assert one == one
     assert one != Secret(4711)

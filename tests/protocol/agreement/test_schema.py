@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from protocol.agreement import schema
-from protocol.agreement.model import Agreement, Privacy, Transport
+from protocol.agreement.model import Agreement, Pricing, Privacy, Transport
 from tests.support import ROOT
 
 FOLDER = ROOT / "protocol" / "agreement"
@@ -57,5 +57,6 @@ def test_the_record_has_the_defaults_of_the_schema() -> None:
     """A record that is built without a file has the same defaults as one from a file."""
     assert Transport().patience_seconds == schema.PATIENCE_SECONDS
     assert Privacy(epsilon=1.0, delta=1e-3).noise == schema.SHAPE
-    bare = Agreement(session="s", mode="exact", rounds=1, resources=(), members=())
+    center = Pricing(step="center")
+    bare = Agreement(session="s", mode="exact", rounds=1, resources=(), members=(), pricing=center)
     assert (bare.alpha, bare.tau) == (schema.ALPHA, schema.TAU)
