@@ -26,7 +26,7 @@ def command(session: RunningSession, name: str, log: str) -> str:
 @pytest.mark.parametrize("where", [">/dev/full 2>/dev/full", ">&- 2>&-", "<&- >&-", "| head -c 1"])
 def test_a_session_continues_without_its_outputs(tmp_path: Path, where: str, log: str) -> None:
     """A full disk, closed streams, or a reader that leaves do not change the result."""
-    with RunningSession(tmp_path / "s", options("--no-demands", rounds=20)) as session:
+    with RunningSession(tmp_path / "s", options("--no-demands", parties=2, rounds=20)) as session:
         session.start_coordinator()
         for name in session.names[1:]:
             session.start_party(name)
@@ -40,7 +40,7 @@ def test_a_session_continues_without_its_outputs(tmp_path: Path, where: str, log
         assert (session.folder / "party1" / "out" / "result.json").exists()
         if log == "json":
             expected = [session.result(name)["prices"] for name in session.names]
-            assert expected[0] == expected[1] == expected[2]
+            assert expected[0] == expected[1]
 
 
 def shell(line: str, **more: str) -> subprocess.CompletedProcess[str]:
