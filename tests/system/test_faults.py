@@ -24,8 +24,8 @@ from tests.support.simulated_disk import Stored, Violation
 from tests.support.simulated_network import SimulatedNetwork, silent
 
 CHUNK = 50
-HONEST = range(0, 300, CHUNK)
-LYING = range(0, 150, CHUNK)
+HONEST = range(0, 250, CHUNK)
+LYING = range(0, 100, CHUNK)
 
 
 def build(seed: int, *, liar: bool = False) -> SimulatedNetwork:
