@@ -164,9 +164,10 @@ def invalid(claims: Sequence[tuple[Statement, RangeProof]]) -> list[int]:
     return invalid(claims[:half]) + [half + at for at in invalid(claims[half:])]
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=16)
 def _hold(claims: tuple[tuple[Statement, RangeProof], ...]) -> bool:
-    """Whether all proofs hold. Remembered, because a simulation asks for each of its members.
+    """Whether all proofs hold. Remembered, because a simulation asks for each of its members, and
+    a party asks again while it waits for a better proof: one bad proof among 100 needs 15 answers.
 
     For each proof both of these are the identity:
     x·bits + nonces − Σ f·g − z·B and x²·Σ y^(n+1+j)·V_j + x·linear + constant − t(x)·H − τ·B.

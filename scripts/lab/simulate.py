@@ -55,11 +55,6 @@ def summary(
         return relative(dual_value(instance, problems, prices), optimum.utility)
 
     by_round = gaps(result, instance, optimum.utility)
-    digest = hashlib.sha256()
-    # Masks differ in every session, so the digest covers what can be read.
-    released = result.totals[:, None, :] if agreement.masked else result.released
-    for values, prices in zip(released, result.path[1:], strict=True):
-        digest.update(values.astype(">i8").tobytes() + prices.astype(">f8").tobytes())
     calibration = Calibration(agreement)
     return {
         "parties": len(agreement.members),
@@ -81,7 +76,7 @@ def summary(
         "contradictions": contradiction_figures(result),
         "prices": result.prices.tolist(),
         "head": result.state.chain_hash.hex(),
-        "releases_digest": digest.hexdigest(),
+        "releases_digest": releases_digest(result),
         "releases_per_party": result.rounds,
         "noise_std_over_capacity": (
             calibration.scales(first_caps(agreement))[:, : len(agreement.resources)].max()
@@ -90,6 +85,15 @@ def summary(
         **settled(result, instance, optimum.utility, allocations),
         "verdict": verdict(agreement),
     }
+
+
+def releases_digest(result: Outcome) -> str:
+    """The digest of all releases and prices. Masks differ in every session: then of the totals."""
+    digest = hashlib.sha256()
+    released = result.totals[:, None, :] if result.agreement.masked else result.released
+    for values, prices in zip(released, result.path[1:], strict=True):
+        digest.update(values.astype(">i8").tobytes() + prices.astype(">f8").tobytes())
+    return digest.hexdigest()
 
 
 def settled(
@@ -107,7 +111,7 @@ def settled(
     more each company has than alone, after its payment.
     """
     agreement = result.agreement
-    allocations = _with_levy(result, allocations or [None] * len(agreement.members))
+    allocations = with_levy(result, allocations or [None] * len(agreement.members))
     settlements = [
         settle(data, result, member.name, allocation)
         for data, member, allocation in zip(
@@ -140,7 +144,7 @@ def settled(
     }
 
 
-def _with_levy(
+def with_levy(
     result: Outcome, allocations: Sequence[Allocation | None]
 ) -> Sequence[Allocation | None]:
     """What each company pays in the end, where payments need not add up to zero."""
@@ -230,6 +234,16 @@ def play(
     on_round: Callable[[int], None] = lambda _: None,
 ) -> dict[str, Any]:
     """The figures of one session among these companies, as the options describe it."""
+    result, allocations = session(instance, options, on_round)
+    return summary(result, instance, optimum, allocations)
+
+
+def session(
+    instance: Instance,
+    options: argparse.Namespace,
+    on_round: Callable[[int], None] = lambda _: None,
+) -> tuple[Outcome, list[Allocation | None]]:
+    """One session among these companies, and each one's allocation where these are private."""
     agreement = from_table(agreement_table(instance, options))
     problems = [
         responder(data, agreement, member.name)
@@ -241,8 +255,7 @@ def play(
         if len(heads) != 1:
             raise AssertionError("the parties ended with different chain hashes")
         result = outcome(agreement, members[0].ledger.transcript())
-        allocations = [own_allocation(result, m.session.me, m.ledger) for m in members]
-    return summary(result, instance, optimum, allocations)
+        return result, [own_allocation(result, m.session.me, m.ledger) for m in members]
 
 
 DRAWN = {

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from coordinator.progress import LINGER_SECONDS
 from protocol.errors import BadCommand, Unavailable
 from protocol.runtime.cli import INTERRUPTED
 from protocol.wire.transcript import load
@@ -58,7 +59,8 @@ def health(session: RunningSession, *more: str) -> int:
 @pytest.mark.parametrize("topology", ["relay", "mesh"])
 def test_it_reports_progress_and_ends_with_the_session(tmp_path: Path, topology: str) -> None:
     """In both topologies the log says who is here and that the session is over."""
-    with RunningSession(tmp_path / "s", options("--topology", topology, rounds=ROUNDS)) as session:
+    chosen = options("--topology", topology, parties=2, rounds=ROUNDS)
+    with RunningSession(tmp_path / "s", chosen) as session:
         session.start()
         session.wait(LIMIT)
         assert session.processes["coordinator"].wait(LIMIT) == 0
@@ -74,7 +76,7 @@ def test_it_reports_progress_and_ends_with_the_session(tmp_path: Path, topology:
 
 def test_it_keeps_running_when_asked_to(tmp_path: Path) -> None:
     """With --keep-running it reports the end of the session and continues until stopped."""
-    with RunningSession(tmp_path / "s", options(rounds=ROUNDS)) as session:
+    with RunningSession(tmp_path / "s", options(parties=2, rounds=ROUNDS)) as session:
         serve(session, "--keep-running")
         for name in session.names:
             session.start_party(name)
@@ -82,7 +84,7 @@ def test_it_keeps_running_when_asked_to(tmp_path: Path) -> None:
         until(lambda: "the session is over" in log(session), "the coordinator knows of the end")
         coordinator = session.processes["coordinator"]
         with pytest.raises(subprocess.TimeoutExpired):
-            coordinator.wait(10.0)
+            coordinator.wait(LINGER_SECONDS + 2.0)  # without the option it would end by now
         assert health(session) == 0
         coordinator.terminate()
         assert coordinator.wait(LIMIT) == INTERRUPTED

@@ -8,6 +8,7 @@ import math
 import re
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 NAME = "[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}"
@@ -78,7 +79,10 @@ class Pricing:
 
 @dataclass
 class Terms:
-    """All that an agreement says and that the digest names, defaults filled in."""
+    """All that an agreement says and that the digest names, defaults filled in.
+
+    What follows from it is computed once: terms do not change after they are read.
+    """
 
     session: str
     mode: str
@@ -101,7 +105,7 @@ class Terms:
         """N."""
         return 1 << 40 if self.pricing.step == "center" else 1 << 20
 
-    @property
+    @cached_property
     def floors(self) -> list[list[float]]:
         """f, in units."""
         return [
@@ -116,7 +120,7 @@ class Terms:
         """Whether there is a floor or a span anywhere."""
         return any(m.floor for m in self.members) or any(r.span for r in self.resources)
 
-    @property
+    @cached_property
     def capacity(self) -> list[float]:
         """c: above the floors, where there are any."""
         found = []
@@ -126,7 +130,7 @@ class Terms:
             found.append(above if Fraction(above) <= exact else math.nextafter(above, -math.inf))
         return found
 
-    @property
+    @cached_property
     def worth(self) -> list[float] | None:
         """That of every resource, or none."""
         found = []
@@ -136,7 +140,7 @@ class Terms:
             found.append(r.worth if c == r.whole else r.worth * c / r.whole)
         return found
 
-    @property
+    @cached_property
     def shares(self) -> list[list[float]]:
         if not self.banded:
             return [member.share for member in self.members]
@@ -146,7 +150,7 @@ class Terms:
             found.append([min(1.0, max(0.0, (s * r.whole - f) / c)) for s, f, r, c in columns])
         return found
 
-    @property
+    @cached_property
     def share_ticks(self) -> list[list[int]]:
         return [[math.ceil(part * self.ticks) for part in row] for row in self.shares]
 

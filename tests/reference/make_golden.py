@@ -9,9 +9,8 @@ import json
 from importlib.metadata import version
 from typing import Any
 
-from protocol.agreement.parse import from_table
-from scripts.lab.common.agreements import agreement_table, drawn
-from scripts.lab.simulate import command_line, simulate
+from scripts.lab.common.agreements import drawn
+from scripts.lab.simulate import command_line, releases_digest, session, with_levy
 from tests.support import ROOT
 
 FILE = ROOT / "tests" / "reference" / "vectors" / "golden.json"
@@ -58,18 +57,19 @@ def played(arguments: list[str]) -> dict[str, Any]:
     options = command_line().parse_args(arguments)
     if options.worth is None:
         options.worth = 100.0
-    digest = from_table(agreement_table(drawn(options), options)).digest
-    figures = simulate(options, lambda _: None)
+    outcome, allocations = session(drawn(options), options)
+    agreement, private = outcome.agreement, with_levy(outcome, allocations)
+    paid = [own.payment for own in private if own is not None] or outcome.payments.tolist()
     result = {
         "options": arguments,
-        "agreement": digest.hex(),
-        "rounds": figures["rounds_played"],
-        "releases": figures["releases_digest"],
-        "prices": [price.hex() for price in figures["prices"]],
-        "payments": [payment.hex() for payment in figures["payments"]],
+        "agreement": agreement.digest.hex(),
+        "rounds": outcome.rounds,
+        "releases": releases_digest(outcome),
+        "prices": [price.hex() for price in outcome.prices.tolist()],
+        "payments": [payment.hex() for payment in paid],
     }
-    if figures["reveal"] == "each":
-        result["head"] = figures["head"]  # masks are drawn anew in every session
+    if not agreement.masked:
+        result["head"] = outcome.state.chain_hash.hex()  # masks are drawn anew in every session
     return result
 
 

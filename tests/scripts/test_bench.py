@@ -86,7 +86,7 @@ def test_missing_baselines_are_listed() -> None:
 
 def test_rounds_of_two_parties() -> None:
     """A session of two, its bare loop and its components give every figure as a number."""
-    size = Size(2, rounds=300, turns=1, topologies=("relay",), sample_seconds=0.05)
+    size = Size(2, rounds=100, turns=1, topologies=("relay",), sample_seconds=0.05)
     [row] = plain(measure(size, 1, Mpi(sys.executable, False, False, ())))
     assert set(row["cpu"]) == set(PARTS)
     assert row["rounds_per_second"]["median"] > 0.0

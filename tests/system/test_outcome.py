@@ -71,9 +71,9 @@ def any_session(seed: int) -> argparse.Namespace:
     )
 
 
-@pytest.mark.parametrize("first", range(0, 400, 100))
+@pytest.mark.parametrize("first", range(0, 200, 100))
 def test_no_capacity_is_ever_exceeded(first: int) -> None:
-    """In 400 sessions with any noise, all plans within quotas together fit exactly."""
+    """In 200 sessions with any noise, all plans within quotas together fit exactly."""
     without = 0
     for seed in range(first, first + 100):
         instance, known = played(any_session(seed))
@@ -104,7 +104,7 @@ def utilities(seeds: int, **chosen: Any) -> tuple[float, float]:
     return float(quota), float(equal)
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
+@pytest.mark.parametrize("epsilon", [0.1, 8.0])
 def test_quotas_lose_nothing_if_noise_is_large(epsilon: float) -> None:
     """With much noise the quota is worth as much as the pro rata split, to 1 %."""
     quota, equal = utilities(4, epsilon=epsilon)

@@ -26,7 +26,7 @@ def command(session: RunningSession, name: str, log: str) -> str:
 @pytest.mark.parametrize("where", [">/dev/full 2>/dev/full", ">&- 2>&-", "<&- >&-", "| head -c 1"])
 def test_a_session_continues_without_its_outputs(tmp_path: Path, where: str, log: str) -> None:
     """A full disk, closed streams, or a reader that leaves do not change the result."""
-    with RunningSession(tmp_path / "s", options("--no-demands", rounds=20)) as session:
+    with RunningSession(tmp_path / "s", options("--no-demands", parties=2, rounds=20)) as session:
         session.start_coordinator()
         for name in session.names[1:]:
             session.start_party(name)
@@ -40,7 +40,7 @@ def test_a_session_continues_without_its_outputs(tmp_path: Path, where: str, log
         assert (session.folder / "party1" / "out" / "result.json").exists()
         if log == "json":
             expected = [session.result(name)["prices"] for name in session.names]
-            assert expected[0] == expected[1] == expected[2]
+            assert expected[0] == expected[1]
 
 
 def shell(line: str, **more: str) -> subprocess.CompletedProcess[str]:
@@ -82,21 +82,21 @@ def test_a_lost_output_is_an_error_if_it_is_the_purpose(tmp_path: Path) -> None:
         assert (closed.returncode, closed.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
-def test_characters_that_a_stream_cannot_show_are_escaped(tmp_path: Path, encoding: str) -> None:
+def test_characters_that_a_stream_cannot_show_are_escaped(tmp_path: Path) -> None:
     """If ε or … cannot be shown, they are escaped, and the rest is printed."""
     chosen = options("--epsilon", "8", rounds=3, parties=2)
     chosen.rehearsal = False
     with RunningSession(tmp_path / "s", chosen) as session:
         agreement = session.folder / "agreement.toml"
-        plan = shell(ours("protocol", "plan", agreement), PYTHONIOENCODING=encoding)
-        assert (plan.returncode, plan.stderr) == (0, "")
         session.start()
         session.wait(LIMIT)
         ledger = session.folder / "party1" / "party1.ledger"
-        budget = shell(ours("party", "budget", ledger), PYTHONIOENCODING=encoding, LC_ALL="C")
-        assert (budget.returncode, budget.stderr) == (0, "")
-        assert "demo-1" in budget.stdout
+        for encoding in ("ascii", "latin-1", "utf-8"):
+            plan = shell(ours("protocol", "plan", agreement), PYTHONIOENCODING=encoding)
+            assert (plan.returncode, plan.stderr) == (0, "")
+            budget = shell(ours("party", "budget", ledger), PYTHONIOENCODING=encoding, LC_ALL="C")
+            assert (budget.returncode, budget.stderr) == (0, "")
+            assert "demo-1" in budget.stdout
 
 
 EARLY = """

@@ -32,8 +32,9 @@ pytestmark = pytest.mark.timeout(600)
 TOTALS = ("--mode", "exact", "--reveal", "totals")
 
 
-@pytest.mark.parametrize("mode", ["exact", "private"])
-@pytest.mark.parametrize("topology", ["relay", "mesh"])
+@pytest.mark.parametrize(
+    ("topology", "mode"), [("relay", "exact"), ("relay", "private"), ("mesh", "private")]
+)
 def test_processes_reach_the_outcome_of_the_simulation(
     tmp_path: Path, topology: str, mode: str
 ) -> None:
@@ -73,7 +74,7 @@ def test_masks_change_no_price_of_any_step(step: str) -> None:
     assert totals["quota_overrun"] == 0.0
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_parties_killed_at_random_moments_lose_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:

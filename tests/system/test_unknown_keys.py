@@ -27,7 +27,6 @@ from party import keys as identity
 from party.network.inbox import Incoming
 from party.network.relay_link import RelayLink
 from protocol.agreement.address import address
-from protocol.agreement.schema import TOPOLOGIES
 from protocol.errors import BadKey
 from protocol.runtime.cli import INTERRUPTED
 from protocol.wire.messages import HEAD_BYTES, Release
@@ -40,8 +39,8 @@ from tests.support.wait import LIMIT, until
 
 pytestmark = pytest.mark.timeout(900)
 
-ROUNDS = 200
-SAMPLES = 12
+ROUNDS = 100
+SAMPLES = 6
 """How often memory is sampled: once a second, with ten rounds between two samples."""
 
 VISITS = 10
@@ -427,8 +426,10 @@ REASONS = {
 }
 
 
-@pytest.mark.parametrize("topology", TOPOLOGIES)
-@pytest.mark.parametrize("trouble", REASONS)
+@pytest.mark.parametrize(
+    ("topology", "trouble"),
+    [*(("relay", each) for each in REASONS), ("mesh", "wrong transport key")],
+)
 def test_a_party_that_cannot_reach_the_coordinator_gives_the_reason(
     tmp_path: Path, topology: str, trouble: str
 ) -> None:
@@ -532,7 +533,7 @@ def test_a_foreign_signing_key_is_ignored(tmp_path: Path) -> None:
         assert_undisturbed(session)
 
 
-@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604], ids=oct)
+@pytest.mark.parametrize("mode", [0o640, 0o604], ids=oct)
 def test_a_key_file_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> None:
     """Party and coordinator end with 5 and say how to correct the file."""
     with RunningSession(tmp_path / "s", options(rounds=5)) as session:

@@ -424,7 +424,9 @@ def test_a_false_claim_of_releases_makes_no_ledger_stale(tmp_path: Path) -> None
 BAD_ADDRESSES = ["tcp://*:5555", "tcp://0.0.0.0:5555", "tcp://a b:5", "tcp://x:0", "tcp://x:99999"]
 
 
-@pytest.mark.parametrize("endpoint", [*BAD_ADDRESSES, "tcp://[::1]:5", "tcp://no.such.host:5555"])
+@pytest.mark.parametrize(
+    "endpoint", ["tcp://*:5555", "tcp://x:99999", "tcp://[::1]:5", "tcp://no.such.host:5555"]
+)
 def test_an_unreachable_address_affects_only_its_owner(tmp_path: Path, endpoint: str) -> None:
     """A member of a mesh may announce any address; its peers continue, now and later."""
     with RunningSession(tmp_path / "s", options("--topology", "mesh", rounds=10)) as session:

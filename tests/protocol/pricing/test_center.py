@@ -330,7 +330,7 @@ NUMBERS = st.one_of(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(data=st.data(), resources=st.integers(1, 6))
 def test_any_totals_are_handled(data: st.DataObject, resources: int) -> None:
     """No exception, prices within the box, and a finite certificate."""

@@ -336,7 +336,7 @@ def read(data: bytes) -> Signed | None:
         return None
 
 
-@settings(max_examples=2000)
+@settings(max_examples=800)
 @given(data=st.binary(max_size=400))
 @example(b"")
 @example(bytes(64))
@@ -450,7 +450,7 @@ def test_a_signed_random_structure_is_a_message_or_refused() -> None:
     """A signed structure gives a message only if its version and kind are right."""
     chance = random.Random(2)
     opened = 0
-    for _ in range(8000):
+    for _ in range(4000):
         content = chance.choice((structure, frame))(chance)
         found = read(signed(bytes(msgpack.packb(content))))
         if found is not None:
@@ -480,7 +480,7 @@ def test_a_signed_random_halt_is_a_halt_or_refused() -> None:
     """The body of a halt is a reason and a list of bytes, and nothing else."""
     chance = random.Random(3)
     opened = 0
-    for _ in range(8000):
+    for _ in range(4000):
         body = chance.choice((structure(chance), [structure(chance), structure(chance)]))
         packed = bytes(msgpack.packb(body))
         if len(packed) > 600:
