@@ -71,9 +71,9 @@ def any_session(seed: int) -> argparse.Namespace:
     )
 
 
-@pytest.mark.parametrize("first", range(0, 200, 100))
+@pytest.mark.parametrize("first", range(0, 400, 100))
 def test_no_capacity_is_ever_exceeded(first: int) -> None:
-    """In 200 sessions with any noise, all plans within quotas together fit exactly."""
+    """In 400 sessions with any noise, all plans within quotas together fit exactly."""
     without = 0
     for seed in range(first, first + 100):
         instance, known = played(any_session(seed))
