@@ -47,7 +47,10 @@ RUN useradd --uid 1000 --no-create-home sotto \
 WORKDIR /sotto
 COPY --from=dependencies /venv /venv
 COPY --from=package /own /venv
-COPY scripts scripts
+# Only what docker-compose.yml runs.
+COPY scripts/__init__.py scripts/compose scripts/
+COPY scripts/lab/__init__.py scripts/lab/
+COPY scripts/lab/common scripts/lab/common
 # The problems are small: one thread is fastest.
 ENV PATH=/venv/bin:$PATH PYTHONUNBUFFERED=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 USER sotto

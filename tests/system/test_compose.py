@@ -305,8 +305,8 @@ def reaches(path: Path) -> bool:
 
 
 def test_the_image_holds_no_results_and_no_tests() -> None:
-    """No results, tests, keys or models reach the builder."""
-    for folder in ("scripts/results", "tests"):
+    """No results, tests, keys, models or programs of developers reach the builder."""
+    for folder in ("scripts/results", "scripts/lab/attack", "scripts/lab/release", "tests"):
         files = [path for path in (ROOT / folder).rglob("*") if path.is_file()]
         assert files
         assert not [path for path in files if reaches(path)]
