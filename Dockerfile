@@ -35,10 +35,11 @@ RUN mkdir -p /own/share/sotto \
     && /build/bin/pip --python /venv/bin/python install --no-index --no-deps --prefix /own /wheel/*.whl
 
 FROM ${BASE}
-# Nothing is installed at run time, so pip is removed.
-RUN find / -xdev -type d \( -name pip -o -name 'pip-*' -o -name ensurepip -o -name setuptools \) \
-        -path '*/python3*' -prune -exec rm -r {} + \
-    && rm -f /usr/bin/pip* /usr/local/bin/pip*
+# Nothing is installed at run time, so pip is removed, and all that the base image has to build packages.
+RUN find / -xdev -path '*/python3*' \( -name pip -o -name 'pip-*' -o -name ensurepip \
+        -o -name setuptools -o -name 'setuptools-*' -o -name pkg_resources -o -name _distutils_hack \
+        -o -name distutils-precedence.pth -o -name wheel -o -name 'wheel-*' \) -prune -exec rm -r {} + \
+    && rm -f /usr/bin/pip* /usr/local/bin/pip* /usr/local/bin/wheel
 # A new volume gets the mode of the folder on which it is mounted. Any user number may write there
 # (`OWNER` in docker-compose.yml), because each volume is mounted only where it belongs.
 RUN useradd --uid 1000 --no-create-home sotto \
