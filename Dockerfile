@@ -35,10 +35,11 @@ RUN mkdir -p /own/share/sotto \
     && /build/bin/pip --python /venv/bin/python install --no-index --no-deps --prefix /own /wheel/*.whl
 
 FROM ${BASE}
-# Nothing is installed at run time, so pip is removed.
-RUN find / -xdev -type d \( -name pip -o -name 'pip-*' -o -name ensurepip -o -name setuptools \) \
-        -path '*/python3*' -prune -exec rm -r {} + \
-    && rm -f /usr/bin/pip* /usr/local/bin/pip*
+# Nothing is installed at run time, so pip is removed, and all that the base image has to build packages.
+RUN find / -xdev -path '*/python3*' \( -name pip -o -name 'pip-*' -o -name ensurepip \
+        -o -name setuptools -o -name 'setuptools-*' -o -name pkg_resources -o -name _distutils_hack \
+        -o -name distutils-precedence.pth -o -name wheel -o -name 'wheel-*' \) -prune -exec rm -r {} + \
+    && rm -f /usr/bin/pip* /usr/local/bin/pip* /usr/local/bin/wheel
 # A new volume gets the mode of the folder on which it is mounted. Any user number may write there
 # (`OWNER` in docker-compose.yml), because each volume is mounted only where it belongs.
 RUN useradd --uid 1000 --no-create-home sotto \
@@ -47,7 +48,10 @@ RUN useradd --uid 1000 --no-create-home sotto \
 WORKDIR /sotto
 COPY --from=dependencies /venv /venv
 COPY --from=package /own /venv
-COPY scripts scripts
+# Only what docker-compose.yml runs.
+COPY scripts/__init__.py scripts/compose scripts/
+COPY scripts/lab/__init__.py scripts/lab/
+COPY scripts/lab/common scripts/lab/common
 # The problems are small: one thread is fastest.
 ENV PATH=/venv/bin:$PATH PYTHONUNBUFFERED=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 USER sotto

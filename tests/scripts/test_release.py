@@ -17,6 +17,7 @@ from protocol.errors import BadKey
 from scripts.lab.release import provenance
 from scripts.lab.release.__main__ import audit_result, make, missing, stale_lock
 from scripts.lab.release.build import git
+from scripts.lab.release.image import Image
 from scripts.lab.release.lock import LOCK, locked, normal_name, pinned
 from scripts.lab.release.sbom import sbom
 from tests.support import ROOT
@@ -92,10 +93,9 @@ def test_the_lock_has_every_needed_package_as_pinned() -> None:
 
 def test_the_list_of_parts_names_each_package_with_its_hashes() -> None:
     """CycloneDX: the release, its packages with version and hashes, and who needs whom."""
-    text = sbom(__version__, TIME, wheel_hash="ab" * 32, debian="bash\t5.2\nlibc6:amd64\t2.36-9")
-    assert text == sbom(
-        __version__, TIME, wheel_hash="ab" * 32, debian="bash\t5.2\nlibc6:amd64\t2.36-9"
-    )
+    image = Image("sotto", "sha256:12", python="3.11.9", debian="bash\t5.2\nlibc6:amd64\t2.36-9")
+    text = sbom(__version__, TIME, wheel_hash="ab" * 32, image=image)
+    assert text == sbom(__version__, TIME, wheel_hash="ab" * 32, image=image)
     content = json.loads(text)
     assert (content["bomFormat"], content["specVersion"]) == ("CycloneDX", "1.5")
     own = content["metadata"]["component"]
@@ -107,7 +107,9 @@ def test_the_list_of_parts_names_each_package_with_its_hashes() -> None:
         assert part["purl"] == f"pkg:pypi/{name}@{version}"
         assert sorted(entry["content"] for entry in part["hashes"]) == sorted(hashes)
     assert parts.pop("bash")["purl"] == "pkg:deb/debian/bash@5.2"
-    assert list(parts) == ["libc6:amd64"]
+    assert parts.pop("libc6")["purl"] == "pkg:deb/debian/libc6@2.36-9?arch=amd64"
+    assert parts.pop("python")["cpe"].startswith("cpe:2.3:a:python:python:3.11.9:")
+    assert parts == {}
     needs = {entry["ref"]: entry.get("dependsOn", ()) for entry in content["dependencies"]}
     assert len(needs[own["bom-ref"]]) == len(content["components"])
 

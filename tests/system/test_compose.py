@@ -309,8 +309,8 @@ def reaches(path: Path) -> bool:
 
 
 def test_the_image_holds_no_results_and_no_tests() -> None:
-    """No results, tests, keys or models reach the builder."""
-    for folder in ("scripts/results", "tests"):
+    """No results, tests, keys, models or programs of developers reach the builder."""
+    for folder in ("scripts/results", "scripts/lab/attack", "scripts/lab/release", "tests"):
         files = [path for path in (ROOT / folder).rglob("*") if path.is_file()]
         assert files
         assert not [path for path in files if reaches(path)]
@@ -347,3 +347,24 @@ def test_the_image_runs_without_root_and_gets_only_what_it_copies() -> None:
     }
     assert ignored()[0] == "*"
     assert {rule[1:] for rule in ignored() if rule.startswith("!")} == copied
+
+
+def test_the_image_keeps_nothing_that_installs_packages(tmp_path: Path) -> None:
+    """The base image has pip, setuptools and wheel. Not even a name that a scanner reads stays."""
+    library = tmp_path / "usr/local/lib/python3.11"
+    programs = tmp_path / "usr/local/bin"
+    for name in ("ensurepip", "json", *(f"site-packages/{part}" for part in (
+        "pip", "pip-24.0.dist-info", "setuptools", "setuptools-65.5.1.dist-info", "pkg_resources",
+        "_distutils_hack", "wheel", "wheel-0.45.1.dist-info",
+    ))):  # fmt: skip
+        (library / name).mkdir(parents=True)
+    programs.mkdir()
+    for path in (library / "site-packages/distutils-precedence.pth", programs / "pip3.11",
+                 programs / "pip", programs / "wheel", programs / "python3.11"):  # fmt: skip
+        path.touch()
+    text = (ROOT / "Dockerfile").read_text()
+    (command,) = re.findall(r"^RUN (find / -xdev(?:.*\\\n)*.*)$", text, re.MULTILINE)
+    command = command.replace(" /usr/", f" {tmp_path}/usr/").replace("find / ", f"find {tmp_path} ")
+    subprocess.run(["sh", "-ec", command], check=True)
+    assert {path.name for path in library.rglob("*")} == {"json", "site-packages"}
+    assert [path.name for path in programs.iterdir()] == ["python3.11"]

@@ -15,6 +15,7 @@ from protocol.errors import BadKey
 from scripts.lab.common.local_session import ROOT
 from scripts.lab.release import provenance
 from scripts.lab.release.build import build, commit_time, export, git
+from scripts.lab.release.image import build_image, missing_for_image
 from scripts.lab.release.lock import LOCK, locked, pinned, write_lock
 
 _DESCRIPTION = """\
@@ -113,30 +114,21 @@ def make(out: Path, key: Path, image: str | None) -> None:
     listed = out / f"{wheel.name}.cdx.json"
     listed.write_text(sbom(__version__, time, wheel_hash=provenance.sha256(wheel)))
     files.append(listed)
+    built_image = None
     if image is not None:
-        files.append(_image(image, out, wheel, time))
+        built_image = build_image(image, out)
+        listed = out / f"{re.sub('[/:]', '-', image)}.image.cdx.json"
+        listed.write_text(
+            sbom(__version__, time, wheel_hash=provenance.sha256(wheel), image=built_image)
+        )
+        files.append(listed)
     audit = audited()
     print(f"audit: {audit}")
-    data = provenance.statement(__version__, git("rev-parse", "HEAD"), time, files, audit)
+    commit = git("rev-parse", "HEAD")
+    data = provenance.statement(__version__, commit, time, files, audit, image=built_image)
     (out / provenance.STATEMENT).write_bytes(data)
     (out / provenance.SIGNATURE).write_text(provenance.sign(data, key) + "\n")
     _verify(out)
-
-
-def _image(name: str, out: Path, wheel: Path, time: int) -> Path:
-    """Build the container image from this wheel, and list what is in it."""
-    from scripts.lab.release.sbom import sbom
-
-    subprocess.run(
-        ["docker", "build", "--build-context", f"wheel={out}", "--tag", name, str(ROOT)], check=True
-    )
-    debian = subprocess.run(
-        ["docker", "run", "--rm", "--network", "none", name, "dpkg-query", "-W"],
-        capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
-    path = out / f"{name.replace('/', '-').replace(':', '-')}.image.cdx.json"
-    path.write_text(sbom(__version__, time, wheel_hash=provenance.sha256(wheel), debian=debian))
-    return path
 
 
 def _verify(folder: Path) -> None:
@@ -184,8 +176,8 @@ def _act(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
                 problems.append("the key of releases is missing; name it with --key")
             if options.out.exists():
                 problems.append(f"{options.out} exists; name a new folder with --out")
-            if options.image and shutil.which("docker") is None:
-                problems.append("--image needs docker, which is not here")
+            if options.image:
+                problems += missing_for_image()
         if problems:
             lines = "\n".join(f"  - {problem}" for problem in problems)
             parser.exit(2, f"nothing was made. A release of {__version__} still needs:\n{lines}\n")

@@ -18,6 +18,7 @@ from protocol.errors import BadKey
 from protocol.runtime.files import read_private, write_private
 from scripts.lab.common.local_session import ROOT
 from scripts.lab.release.build import git
+from scripts.lab.release.image import Image
 
 PUBLIC_KEY = ROOT / "release.pub"
 STATEMENT, SIGNATURE = "provenance.json", "provenance.sig"
@@ -31,7 +32,9 @@ def sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def statement(version: str, commit: str, time: int, files: list[Path], audit: str) -> bytes:
+def statement(
+    version: str, commit: str, time: int, files: list[Path], audit: str, image: Image | None = None
+) -> bytes:
     """What a release is made from, and what it consists of."""
     content: dict[str, Any] = {
         "project": "sottovoce",
@@ -48,6 +51,8 @@ def statement(version: str, commit: str, time: int, files: list[Path], audit: st
         "audit": audit,
         "files": {path.name: sha256(path) for path in sorted(files)},
     }
+    if image is not None:
+        content["image"] = {"name": image.name, "id": image.id}
     return (json.dumps(content, indent=1, sort_keys=True) + "\n").encode()
 
 
