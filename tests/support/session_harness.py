@@ -269,7 +269,7 @@ class SessionHarness:
 
 def lying(signed: Signed, **changes: object) -> Signed:
     """Another content, signed by the same sender."""
-    return sign(replace(signed.message, **changes))  # type: ignore[arg-type]
+    return sign(replace(signed.message, **changes))
 
 
 def forged(signed: Signed, **changes: object) -> Signed:

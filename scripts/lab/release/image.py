@@ -7,15 +7,15 @@ do not have equal bytes, so the signed statement names one image by its id.
 import shutil
 import subprocess
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from scripts.lab.common.local_session import ROOT
 from scripts.lab.release.build import export
 
 
-@dataclass(frozen=True)
-class Image:
+class Image(Struct, frozen=True):
     """An image that was built: what Docker calls it, and what the base image brought."""
 
     name: str

@@ -94,7 +94,7 @@ def seal(name: str, **changes: object) -> Signed:
         chain_hash=FINAL.chain_hash,
         has_all_seals=False,
     )
-    return sign(replace(message, **changes))  # type: ignore[arg-type]
+    return sign(replace(message, **changes))
 
 
 class CommittingParty(SessionHarness):

@@ -176,12 +176,12 @@ def test_other_names_are_not_in_the_series(other: str) -> None:
 
 
 def next_week(**changes: object) -> Agreement:
-    return replace(AGREEMENT, session="trucks-43", **changes)  # type: ignore[arg-type]
+    return replace(AGREEMENT, session="trucks-43", **changes)
 
 
 def _resource(**changes: object) -> dict[str, object]:
     first, *rest = AGREEMENT.resources
-    return {"resources": (replace(first, **changes), *rest)}  # type: ignore[arg-type]
+    return {"resources": (replace(first, **changes), *rest)}
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_a_standing_approval_covers_capacities_within_its_limit(change: dict[str
 def test_a_standing_approval_covers_nothing_else(change: dict[str, object], why: str) -> None:
     """Other terms, members, keys, recipients or sessions are not covered, and named."""
     standing = approved("ada", last=94, within=0.2)
-    other = replace(AGREEMENT, **{"session": "trucks-43"} | change)  # type: ignore[arg-type]
+    other = replace(AGREEMENT, **{"session": "trucks-43"} | change)
     assert why in " / ".join(beyond(standing, AGREEMENT, other))
 
 
