@@ -325,7 +325,7 @@ def test_trail_has_a_fixed_size(count: int) -> None:
     """A trail keeps few values, each the mean of equally many rounds, and loses no round."""
     trail = Trail()
     for value in range(count):
-        trail.add(float(value))
+        trail.add(float(value), value + 1)
     values = trail.values()
     assert len(values) <= POINTS + 1
     means = [np.mean(range(i, min(i + trail.each, count))) for i in range(0, count, trail.each)]
