@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from coordinator.collector import KEYS, SEALS, Exchange, RoundCollector
@@ -152,7 +153,8 @@ class LivePage:
             return
         values = numbers(messages)
         if self._state is not None:
-            self._state = self._engine.advance(self._state, values)
+            # Without its history, which would keep all rounds a second time, and without a limit.
+            self._state = replace(self._engine.advance(self._state, values), last=None)
             self._kept_bytes += sum(len(signed.data) for signed in messages)
             if self._kept_bytes <= KEPT_BYTES:
                 self._rounds.append(tuple(signed.data for signed in messages))

@@ -451,6 +451,18 @@ def test_coordinator_page_follows_the_rounds() -> None:
         assert positions[-1].chain_hash.hex() in get(session.address)[1]
 
 
+def test_the_page_of_a_coordinator_keeps_no_round_twice() -> None:
+    """It keeps the bytes of the rounds up to a limit, and no history without a limit beside it."""
+    agreement = make_agreement(rounds=4)
+    transcript, _ = play(agreement)
+    with following(agreement) as session:
+        session.carry(*(s for r in transcript.rounds[:3] for s in r))
+        until(lambda: "Round 3 is closed" in get(session.address)[1], "three rounds are shown")
+        state = session.page._state
+        assert state is not None
+        assert (state.round, state.history) == (3, [])
+
+
 def test_late_coordinator_shows_totals_only() -> None:
     """Without the first rounds the page has totals but no prices, and names who has them."""
     agreement = make_agreement(rounds=6)
