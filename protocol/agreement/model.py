@@ -7,7 +7,7 @@ private and nothing secret may ever be in it, and nothing here loads numpy.
 import hashlib
 import json
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -164,6 +164,10 @@ class Agreement:
     #: Who receives the claims to payments.
     clearing: Role | None = None
     transport: Transport = Transport()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The terms alone. A copy computes the rest again, so that its arrays are read-only too."""
+        return {term.name: getattr(self, term.name) for term in fields(self)}
 
     @cached_property
     def digest(self) -> bytes:

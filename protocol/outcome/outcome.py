@@ -6,7 +6,7 @@ commands read one `Outcome`, and none of them computes any of it again. Never he
 
 import math
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -283,10 +283,11 @@ def outcome_of(
 ) -> Outcome:
     """The outcome of a session that has reached this state. `outcome` describes `unsealed`."""
     history = state.history
+    alone = replace(state, last=None)  # the arrays have its rounds; such a chain cannot be pickled
     released = np.array([one.values for one in history], dtype=np.int64)
     return Outcome(
         agreement=agreement,
-        state=state,
+        state=alone,
         released=released.reshape(-1, len(agreement.members), agreement.width),
         path=np.array([*(one.prices for one in history), state.prices.current]),
         sealed=sealed,
