@@ -12,6 +12,8 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from coordinator.collector import KEYS, SEALS, Exchange, RoundCollector
 from protocol.agreement.model import Agreement
 from protocol.errors import SottoError
@@ -152,7 +154,8 @@ class LivePage:
             return
         values = numbers(messages)
         if self._state is not None:
-            self._state = self._engine.advance(self._state, values)
+            # Without its history, which would keep all rounds a second time, and without a limit.
+            self._state = replace(self._engine.advance(self._state, values), last=None)
             self._kept_bytes += sum(len(signed.data) for signed in messages)
             if self._kept_bytes <= KEPT_BYTES:
                 self._rounds.append(tuple(signed.data for signed in messages))

@@ -45,7 +45,8 @@ class Relay:
         self._incoming = listener.socket(zmq.XSUB)
         self._outgoing = listener.socket(zmq.XPUB, 1)
         self._incoming.send(b"\1")  # subscribe to everything; members' subscriptions end here
-        say(f"relaying {agreement.session!r} at {listener.address} and the port above")
+        _, _, port = listener.address.rpartition(":")
+        say(f"relaying {agreement.session!r} at {listener.address} and at port {int(port) + 1}")
 
     def run(self) -> None:
         """Pass messages on until interrupted, or until the session is over."""

@@ -123,10 +123,12 @@ class Driver:
     def published(self, outgoing: list[Signed], now: float) -> None:
         """These messages have left, and this party is no longer busy.
 
-        Only now it waits for others. A Hello that merely replies must not delay a resend.
+        Only now it waits for others. A mere reply must not delay a resend: a Hello, and what it
+        gives back to peers that have lost their own newest message.
         """
         self.free.busy(now)
-        if not all(isinstance(signed.message, Hello) for signed in outgoing):
+        own = [signed.message for signed in outgoing if signed.message.sender == self.session.me]
+        if not all(isinstance(message, Hello) for message in own):
             self.session.left(now)
 
     def shutdown(self) -> None:

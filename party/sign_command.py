@@ -52,6 +52,12 @@ def _sign(options: argparse.Namespace) -> None:
         last += numbered(agreement.session)[1]
     approval = approve(agreement, identity.name, identity.sign, last=last, within=within)
     out = options.out or options.key.parent / f"{identity.name}.{agreement.session}{ENDING}"
+    if out.exists():
+        raise BadCommand(
+            f"{str(out)!r} is there already: an approval of this session. It is not overwritten. "
+            "Move it away if the new one is to replace it. Or give the new one another name with "
+            "--out, and name that with --approval where you use --follow"
+        )
     write_new(out, written(approval))
     print(f"{out}: you agree to {agreement.session!r}, digest {agreement.digest.hex()}")
     if last:

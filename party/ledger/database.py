@@ -312,7 +312,8 @@ class Database:
     def _unusable(self, error: Exception) -> BadLedger:
         if "locked" in str(error):
             return LedgerInUse(
-                f"the ledger {self.path!r} is in use by another process; end that process first"
+                f"the ledger {self.path!r} is in use by another process; end that process first. "
+                "If it is `party join`, stop it with Ctrl-C; the same command resumes later"
             )
         name = getattr(error, "sqlite_errorname", "")
         hints = [f"; {hint}" for code, hint in _HINTS.items() if name.startswith(code)]

@@ -89,6 +89,8 @@ class PartyLoop:
         gc.freeze()  # what is loaded by now stays: no need to examine it between rounds
         if driver.error is not None:
             self._view.warn(f"{driver.error}; showing the others the evidence for a few seconds")
+        if session.state.round:
+            self._view.resumed(session.state)
         try:
             self._meet()
             self._publish(driver.begin(time.monotonic()))

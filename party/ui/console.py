@@ -70,6 +70,9 @@ class View:
     def unreached(self, text: str) -> None:
         """Why a peer cannot be reached at present; empty if all can be. Told again and again."""
 
+    def resumed(self, state: RoundState) -> None:
+        """The rounds up to this state were closed before this process began."""
+
     def round(self, state: RoundState, releases: tuple[Signed, ...]) -> None:
         """A round is closed, and led to this state."""
 

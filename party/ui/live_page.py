@@ -89,6 +89,10 @@ class PageView(View):
     def unreached(self, text: str) -> None:
         self._unreached = text
 
+    def resumed(self, state: RoundState) -> None:
+        self._view.resumed(state)
+        self._live.resumed(state)
+
     def round(self, state: RoundState, releases: tuple[Signed, ...]) -> None:
         self._view.round(state, releases)
         self._waiting = None

@@ -83,8 +83,12 @@ def recipient_of(agreement: Agreement, index: int) -> bytes:
 
 
 def file_name(agreement: Agreement, member: str, resource: str | None) -> str:
-    """How the file of a claim is called; it begins with the session. No resource: the payment."""
-    return f"{agreement.session}-{member}-{resource or 'payment'}.claim"
+    """How the file of a claim is called; it begins with the session. No resource: the payment.
+
+    No name in an agreement has a plus sign, and where there are claims no resource is called
+    payment. So two claims never have the same file name.
+    """
+    return f"{agreement.session}+{member}+{resource or 'payment'}.claim"
 
 
 def packed(claim: Claim, sign: Sign) -> bytes:

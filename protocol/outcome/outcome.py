@@ -10,6 +10,7 @@ from functools import cached_property
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from protocol.agreement.endowment import endowment
 from protocol.agreement.model import Agreement
@@ -282,10 +283,11 @@ def outcome_of(
 ) -> Outcome:
     """The outcome of a session that has reached this state. `outcome` describes `unsealed`."""
     history = state.history
+    alone = replace(state, last=None)  # the arrays have its rounds; such a chain cannot be pickled
     released = np.array([one.values for one in history], dtype=np.int64)
     return Outcome(
         agreement=agreement,
-        state=state,
+        state=alone,
         released=released.reshape(-1, len(agreement.members), agreement.width),
         path=np.array([*(one.prices for one in history), state.prices.current]),
         sealed=sealed,

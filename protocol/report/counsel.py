@@ -12,6 +12,18 @@ from protocol.report.format import counted
 from protocol.report.html import Content, callout, paragraph, section, table
 from protocol.report.terminal import recipients
 
+_EACH_EXACT = (
+    "This agreement shows every company the exact demand of every other company at every price of "
+    "the session. That is individual, current and detailed data about how a company reacts to "
+    "prices, and may be competitively sensitive information. With "
+    'reveal = "totals" only the demand of all companies together can be read.'
+)
+
+_EACH_WITH_NOISE = (
+    "This agreement shows every company the demand of every other company with noise. The numbers "
+    "are about one company each. What the noise hides is stated above."
+)
+
 FEW = 5
 """With this many companies or fewer, the page warns that a total says much about each."""
 
@@ -47,22 +59,11 @@ def counsel(agreement: Agreement) -> Element:
 
 def cautions(agreement: Agreement) -> list[str]:
     """What a lawyer should read first; empty if there is nothing."""
-    found = []
     noisy = agreement.privacy is not None and not agreement.rehearsal
-    if not agreement.masked and not noisy:
-        found.append(
-            "This agreement shows every company the exact demand of every other company at every "
-            "price of the session. That is individual, current and detailed data about how a "
-            "company reacts to prices, and may be competitively sensitive information. With "
-            'reveal = "totals" only the demand of all companies together can be read.'
-        )
-    elif agreement.masked and not noisy:
-        found.append(totals_tell(agreement))
-    elif not agreement.masked:
-        found.append(
-            "This agreement shows every company the demand of every other company with noise. The "
-            "numbers are about one company each. What the noise hides is stated above."
-        )
+    if agreement.masked:
+        found = [] if noisy else [totals_tell(agreement)]
+    else:
+        found = [_EACH_WITH_NOISE if noisy else _EACH_EXACT]
     if len(agreement.members) <= FEW:
         others = len(agreement.members) - 1
         found.append(

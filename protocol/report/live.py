@@ -96,6 +96,11 @@ class Live:
         self._state.close_round(round, excess, state)
         self.version += 1
 
+    def resumed(self, state: RoundState) -> None:
+        """All rounds up to this state were closed before this process began."""
+        self._state.resume(state)
+        self.version += 1
+
     def ended(self, parts: Sequence[Element], *, kind: str = "public") -> None:
         """The session is over: from now on the page has these elements."""
         self._end = list(parts), kind

@@ -42,7 +42,7 @@ from protocol.report.html import (
     table,
 )
 from protocol.report.progress import part_of_worth
-from protocol.rounds import RoundState
+from protocol.rounds import RoundState, excess_demand
 
 POINTS = 256
 """Values that a trail keeps. With more rounds, each value is the mean of several."""
@@ -63,8 +63,12 @@ class Trail:
         self._sum, self._count = 0.0, 0
         #: Rounds of which a value is the mean.
         self.each = 1
+        #: The round of the first value.
+        self.first = 1
 
-    def add(self, value: float) -> None:
+    def add(self, value: float, round: int) -> None:  # noqa: A002
+        if not self._means and not self._count:
+            self.first = round
         if len(self._means) >= POINTS:
             pairs = zip(self._means[::2], self._means[1::2], strict=True)
             self._means = [(a + b) / 2.0 for a, b in pairs]
@@ -118,23 +122,41 @@ class LiveState:
         return self.states.get(name, _ABSENT)
 
     def close_round(self, round: int, excess: Floats, state: RoundState | None) -> None:  # noqa: A002
-        self.round, self.trouble = round, ""
-        self.excess_demand = excess.tolist()
+        self.trouble = ""
+        self._add(round, excess, None if state is None else state.prices.current)
+        if state is not None:
+            self._add_certificate(state)
+
+    def resume(self, state: RoundState) -> None:
+        """All rounds up to this state were closed before this process began.
+
+        Only the last certificate is known.
+        """
+        history = state.history
+        after = [*(closed.prices for closed in history[1:]), state.prices.current]
+        for count, (closed, prices) in enumerate(zip(history, after, strict=False), 1):
+            self._add(count, excess_demand(self.agreement, closed.values), prices)
+        self._add_certificate(state)
+
+    def _add(self, round: int, excess: Floats, prices: Floats | None) -> None:  # noqa: A002
+        """A closed round, and the prices that follow it, if they are known here."""
+        self.round, self.excess_demand = round, excess.tolist()
         for trail, value in zip(self.excess_trails, self.excess_demand, strict=False):
-            trail.add(100.0 * value)
-        if state is None:
+            trail.add(100.0 * value, round)
+        if prices is None:
             return
-        opposites = quantities(self.agreement).opposites
-        self.prices = pair_prices(state.prices.current, opposites).tolist()
+        self.prices = pair_prices(prices, quantities(self.agreement).opposites).tolist()
         for trail, value in zip(self.price_trails, self.prices, strict=False):
-            trail.add(value)
+            trail.add(value, round)
+
+    def _add_certificate(self, state: RoundState) -> None:
         certificate = state.certificate
         if certificate is None:
             return
         fraction = part_of_worth(self.agreement, state)
         self.certificate = {"money": certificate.bound, "part": fraction, "fits": certificate.fits}
         if fraction is not None and 0.0 < fraction < math.inf:
-            self.certificate_trail.add(math.log10(fraction))
+            self.certificate_trail.add(math.log10(fraction), state.round)
 
 
 def live_sections(state: LiveState) -> list[Element]:
@@ -265,13 +287,15 @@ def _charts(state: LiveState) -> list[Element]:
     for j, resource in enumerate(state.agreement.resources[:CHARTS]):
         name = resource.name
         if (values := state.price_trails[j].values()) and not resource.opposite:
+            first = state.price_trails[j].first
             price = money(state.agreement, figure(state.prices[j]))
             note = f"next price {price} {per(resource)}"
-            prices.append(chart(name, note, [Line(values)], first=1, last=last))
+            prices.append(chart(name, note, [Line(values)], first=first, last=last))
         if values := state.excess_trails[j].values():
+            first = state.excess_trails[j].first
             note = f"last round {percent(state.excess_demand[j], digits=3, signed=True)}"
             lines, level = [Line(values)], "capacity"
-            drawn = chart(name, note, lines, first=1, last=last, suffix=" %", level=level)
+            drawn = chart(name, note, lines, first=first, last=last, suffix=" %", level=level)
             demand.append(drawn)
     more = left_out(len(demand), len(state.agreement.resources), "resources")
     groups = (("How the prices move", prices), ("Total demand compared with the capacity", demand))
@@ -279,7 +303,7 @@ def _charts(state: LiveState) -> list[Element]:
 
 
 def _certificate(state: LiveState) -> list[Element]:
-    values = state.certificate_trail.values()
+    values, first = state.certificate_trail.values(), state.certificate_trail.first
     if not values:
         return []
     lines, ends = [Line(values)], ""
@@ -297,7 +321,7 @@ def _certificate(state: LiveState) -> list[Element]:
             "How the certificate falls",
             "How much more any other plan for all companies together could earn, at most, in "
             "percent of what all capacities are worth." + ends,
-            chart("Certificate", note, lines, first=1, last=state.round, write=written),
+            chart("Certificate", note, lines, first=first, last=state.round, write=written),
         )
     ]
 

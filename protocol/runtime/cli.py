@@ -40,14 +40,24 @@ def run(parser: argparse.ArgumentParser, arguments: Sequence[str] | None = None)
         if lost and not code and not getattr(options, "beyond_output", False):
             raise BadCommand(f"standard output cannot be written: {lost.strerror}")
     except SottoError as error:
-        sys.stdout.flush()  # earlier output comes first, even in one file
-        print(fitted(f"error: {error}", sys.stderr), file=sys.stderr)
-        code = error.exit_code
+        code = _failed(error)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        # Such as a name that is too long, or a folder that this user must not look into.
+        code = _failed(BadCommand(f"{error.filename!r}: {error.strerror}; check this path"))
     except Interrupted:
         _on_signals(signal.SIG_IGN)  # a second signal must not show a traceback
         print("interrupted; run the same command to resume", file=sys.stderr)
         code = INTERRUPTED
     sys.exit(code)
+
+
+def _failed(error: SottoError) -> int:
+    """Show what is wrong, and return the exit code."""
+    sys.stdout.flush()  # earlier output comes first, even in one file
+    print(fitted(f"error: {error}", sys.stderr), file=sys.stderr)
+    return error.exit_code
 
 
 def fitted(text: str, stream: TextIO) -> str:

@@ -3,10 +3,11 @@
 Never here: what is in a file.
 """
 
+import errno
 import os
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -33,16 +34,25 @@ class TooLong(ValueError):
 def read_bounded(path: Path, most: int) -> bytes:
     """Return a file of at most `most` bytes. Raises `OSError` or `TooLong`.
 
-    A path that is no plain file may report no length, and never end.
+    Never waits: only a path below /dev, such as /dev/stdin, may be no plain file. It may report
+    no length, and never end.
     """
-    data = bytearray()
-    with path.open("rb") as file:
-        if os.fstat(file.fileno()).st_size <= most:
+    typed, data = path.parts[:2] == ("/", "dev"), bytearray()
+    with open(path, "rb", opener=None if typed else _without_waiting) as file:
+        found = os.fstat(file.fileno())
+        if not typed and not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "it is a pipe or a device, no plain file")
+        if found.st_size <= most:
             while len(data) <= most and (chunk := file.read(_CHUNK_BYTES)):
                 data += chunk
             if len(data) <= most:
                 return bytes(data)
     raise TooLong(f"it is longer than {most >> 10:,} KiB, the limit for such a file")
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Open a pipe too although no program writes to it."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # Windows has no such flag
 
 
 def read_text(path: Path, most: int, what: str, kind: type[SottoError] = BadCommand) -> str:
@@ -63,8 +73,9 @@ def read_agreement(path: Path) -> "Agreement":
     """Return the agreement in a file."""
     from protocol.agreement.parse import parse
 
-    if not path.exists():
-        raise BadAgreement(f"there is no agreement file {str(path)!r}; check its path")
+    with suppress(OSError):  # such as a name that is too long: `read_text` says why
+        if not path.exists():
+            raise BadAgreement(f"there is no agreement file {str(path)!r}; check its path")
     text = read_text(path, AGREEMENT_BYTES, f"the agreement {str(path)!r}", BadAgreement)
     try:
         return parse(text)

@@ -22,7 +22,7 @@ from protocol.wire.messages import (
     Signed,
 )
 from protocol.wire.transcript import Transcript
-from tests.support.builders import make_agreement, signer
+from tests.support.builders import make_agreement, release_at, signer
 from tests.support.gates import Problem, Shift, gate
 from tests.support.outcomes import replay
 
@@ -123,22 +123,50 @@ def test_every_returned_message_rests_on_durable_records(
         party.ledger.close()
 
 
+def _answered(ada: Party, others: tuple[Party, Party]) -> tuple[Signed, dict[str, Signed]]:
+    """Ada's release, which it made at 1.0 s, and the first Hellos of all."""
+    hellos = {party.name: party.driver.begin(0.0)[0] for party in (ada, *others)}
+    for party in others:
+        party.driver.receive(hellos[ada.name], 0.0)
+    replies = [party.driver.tick(party.driver.session.deadline)[0] for party in others]
+    answered = [out for reply in replies if (out := ada.driver.receive(reply, 1.0))]
+    [release] = [s for out in answered for s in out if isinstance(s.message, Release)]
+    return release, hellos
+
+
 def test_a_slow_answer_is_not_sent_twice_at_once(tmp_path: Path) -> None:
     """The pause before a resend begins when a release leaves; replies to Hellos do not move it."""
     agreement = make_agreement(rounds=3)
     ada, ben, cyd = (Party(agreement, name, tmp_path / name) for name in ("ada", "ben", "cyd"))
-    hellos = {party.name: party.driver.begin(0.0)[0] for party in (ada, ben, cyd)}
-    for party in (ben, cyd):
-        party.driver.receive(hellos["ada"], 0.0)
-    replies = [party.driver.tick(party.driver.session.deadline)[0] for party in (ben, cyd)]
-    answered = [out for reply in replies if (out := ada.driver.receive(reply, 1.0))]
-    [release] = [s for out in answered for s in out if isinstance(s.message, Release)]
+    release, hellos = _answered(ada, (ben, cyd))
     pause = ada.driver.session.deadline - 1.0
     ada.driver.published([release], 9.0)  # the solver took eight seconds
     assert ada.driver.session.deadline == pytest.approx(9.0 + pause)
     ada.driver.published([hellos["ada"]], 9.0 + pause / 2.0)
     assert ada.driver.session.deadline == pytest.approx(9.0 + pause)
     assert release in ada.driver.tick(9.0 + pause)
+    for party in (ada, ben, cyd):
+        party.ledger.close()
+
+
+def test_a_member_that_claims_a_loss_again_and_again_delays_no_resend(tmp_path: Path) -> None:
+    """Replies give a peer its own message back; what this party has sent is sent again in time."""
+    agreement = make_agreement(rounds=3)
+    ada, ben, cyd = (Party(agreement, name, tmp_path / name) for name in ("ada", "ben", "cyd"))
+    release, hellos = _answered(ada, (ben, cyd))
+    lost = release_at(agreement, "ben", ada.driver.session.state)
+    ada.driver.receive(lost, 1.0)
+    sent: list[Signed] = []
+    for step in range(1, 15):
+        now = 1.0 + step * 0.02
+        outgoing = ada.driver.receive(hellos["ben"], now)  # it says that its ledger holds nothing
+        if ada.driver.session.deadline <= now:
+            outgoing += ada.driver.tick(now)
+        if outgoing:
+            ada.driver.published(outgoing, now)
+        sent += outgoing
+    assert lost in sent
+    assert release in sent
     for party in (ada, ben, cyd):
         party.ledger.close()
 

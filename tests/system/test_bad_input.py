@@ -12,9 +12,11 @@ import pytest
 
 from party.ledger.accounts import accounts
 from party.ledger.session_ledger import Ledger
+from protocol.agreement.render import written
 from protocol.runtime.files import read_agreement
 from scripts.lab.common.local_session import environment, party_command
 from scripts.lab.common.ports import reserve
+from tests.support.builders import make_agreement
 from tests.support.local_sessions import RunningSession, options
 from tests.support.wait import LIMIT
 
@@ -43,6 +45,22 @@ def check(session: RunningSession, name: str, key: str, *more: Any) -> tuple[int
         "party", "check", "--agreement", folder / "agreement.toml", "--data",
         folder / name / "model.npz", "--as", name, "--key", folder / key / f"{key}.key", *more,
     )  # fmt: skip
+
+
+def test_a_path_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    """A name that is too long for the system ends with 2 and without a traceback."""
+    (tmp_path / "a.toml").write_text(written(make_agreement()))
+    name, agreed = "x" * 300, ("--agreement", "a.toml")
+    for command in (
+        ("party", "check", *agreed, "--data", f"{name}.lp", "--as", "ada"),
+        ("party", "budget", name),
+        ("party", "keygen", "ada", "--dir", name),
+        ("protocol", "plan", "a.toml", "--approvals", name),
+    ):
+        code, output = run_command(*command, within=tmp_path)
+        assert code == 2
+        assert name in output
+        assert "File name too long; check this path" in output
 
 
 def test_the_key_of_another_member_is_refused(tmp_path: Path) -> None:

@@ -325,7 +325,7 @@ def test_trail_has_a_fixed_size(count: int) -> None:
     """A trail keeps few values, each the mean of equally many rounds, and loses no round."""
     trail = Trail()
     for value in range(count):
-        trail.add(float(value))
+        trail.add(float(value), value + 1)
     values = trail.values()
     assert len(values) <= POINTS + 1
     means = [np.mean(range(i, min(i + trail.each, count))) for i in range(0, count, trail.each)]
@@ -448,6 +448,18 @@ def test_coordinator_page_follows_the_rounds() -> None:
         session.carry(*transcript.seals, *complete(transcript))
         until(lambda: "sealed by all" in get(session.address)[1], "the report is shown")
         assert positions[-1].chain_hash.hex() in get(session.address)[1]
+
+
+def test_the_page_of_a_coordinator_keeps_no_round_twice() -> None:
+    """It keeps the bytes of the rounds up to a limit, and no history without a limit beside it."""
+    agreement = make_agreement(rounds=4)
+    transcript, _ = play(agreement)
+    with following(agreement) as session:
+        session.carry(*(s for r in transcript.rounds[:3] for s in r))
+        until(lambda: "Round 3 is closed" in get(session.address)[1], "three rounds are shown")
+        state = session.page._state
+        assert state is not None
+        assert (state.round, state.history) == (3, [])
 
 
 def test_late_coordinator_shows_totals_only() -> None:

@@ -9,7 +9,7 @@ import pytest
 from protocol.runtime.presence import MARK, Presence
 from scripts.lab.common.local_session import coordinator_command, party_command
 from tests.support.local_sessions import RunningSession, assert_undisturbed, options
-from tests.support.process_control import kill, until_reported
+from tests.support.process_control import Brake, kill, until_reported
 from tests.support.relay_client import hello, speaking
 from tests.support.wait import LIMIT, until
 
@@ -82,3 +82,24 @@ def test_no_member_makes_another_one_look_here_or_away(tmp_path: Path) -> None:
         until_reported(session, "party1", "waiting")
         assert MARK.hex() == "01"
         assert "party1" not in away(session, "party1")
+
+
+def test_a_party_that_was_started_again_says_how_many_rounds_are_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its health check does so at once, while no further round can close."""
+    chosen = options(rounds=20)
+    with RunningSession(tmp_path / "s", chosen) as session:
+        brake = Brake(session, monkeypatch, name="party1", furthest=6)
+        session.start()
+        brake.reached()
+        kill(session, "party2")
+        session.launch("party2", [*party_command(session.folder, "party2", chosen), "--page"])
+        own = until(lambda: session.page("party2"), "the party's page is there")
+        closed = until(
+            lambda: json.loads(get(f"{own}healthz"))["rounds_closed"], "it knows closed rounds"
+        )
+        assert closed >= 6
+        brake.let_go()
+        session.wait(LIMIT)
+        assert_undisturbed(session)

@@ -85,6 +85,20 @@ class Week(Processes):
         return found
 
 
+def test_an_approval_that_is_there_is_not_overwritten(series: Path) -> None:
+    """Who has signed one session and now signs the next ones, too, is told what to do."""
+    there = series / "acme.trucks-7.approval.toml"
+    before = there.read_bytes()
+    sign = ("party", "sign", "--agreement", "trucks-7.toml", "--key", "acme.key", "--standing")
+    refused = run_module(*sign, folder=series)
+    assert refused.returncode == 2
+    assert "acme.trucks-7.approval.toml' is there already" in refused.stderr
+    assert "Move it away" in refused.stderr
+    assert there.read_bytes() == before
+    run_module(*sign, "--out", "other.approval.toml", folder=series, check=True)
+    assert (series / "other.approval.toml").exists()
+
+
 @pytest.mark.timeout(LIMIT)
 def test_parties_follow_from_week_to_week(series: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second week has another capacity and begins when its file appears.

@@ -158,8 +158,10 @@ def test_a_second_process_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "ledger"
     ledger = Ledger(path, make_agreement(), "ada")
     refused = run_python(OPEN, path)
-    expected = f"the ledger {str(path)!r} is in use by another process; end that process first\n"
-    assert (refused.stdout, refused.returncode) == (expected, 6)
+    expected = f"the ledger {str(path)!r} is in use by another process; end that process first. "
+    assert refused.stdout.startswith(expected)
+    assert "stop it with Ctrl-C; the same command resumes" in refused.stdout
+    assert refused.returncode == 6
     with pytest.raises(BadLedger, match="is in use by another process"):
         Ledger(path, make_agreement(), "ada")
     ledger.record_release(release(make_agreement(), 0))

@@ -2,19 +2,24 @@
 
 import json
 import urllib.request
+from typing import Any
 
 from party.ui.console import View
 from party.ui.live_page import PageView
 from protocol.runtime.presence import clock_text
 from protocol.session.phases import Phase
-from tests.support.builders import make_agreement
+from tests.support.builders import make_agreement, play
 from tests.support.wait import LIMIT
 
 
-def trouble(view: PageView) -> str:
+def health(view: PageView) -> dict[str, Any]:
     address = f"{view._server.address}healthz"
     with urllib.request.urlopen(address, timeout=LIMIT) as answer:  # noqa: S310
-        return str(json.load(answer)["trouble"])
+        return dict(json.load(answer))
+
+
+def trouble(view: PageView) -> str:
+    return str(health(view)["trouble"])
 
 
 def test_trouble_is_shown_while_it_lasts() -> None:
@@ -36,3 +41,31 @@ def test_trouble_is_shown_while_it_lasts() -> None:
         view.warn("the disk is nearly full")
         view.waiting(Phase.COLLECTING, (), {})
         assert trouble(view) == "the disk is nearly full"
+
+
+def test_a_party_that_was_started_again_shows_all_closed_rounds() -> None:
+    """Its page has the numbers and charts of one that never stopped, and what is wrong stays."""
+    agreement = make_agreement(rounds=9)
+    transcript, states = play(agreement, rounds=4)
+    with (
+        PageView(View(), agreement, "ada", port=0) as old,
+        PageView(View(), agreement, "ada", port=0) as new,
+    ):
+        for state, releases in zip(states[1:], transcript.rounds, strict=True):
+            old.round(state, releases)
+        new.warn("the disk is nearly full")
+        new.resumed(states[-1])
+        assert health(new)["rounds_closed"] == 4
+        assert trouble(new) == "the disk is nearly full"
+        pages = [view._live.page().partition("How the prices move")[2] for view in (old, new)]
+        charts = [page.split("</figure>")[:-1] for page in pages]
+        assert charts[0] == charts[1] != []
+
+
+def test_a_chart_begins_with_the_first_round_that_is_known() -> None:
+    """A certificate of round 3 is not drawn as that of round 1."""
+    agreement = make_agreement(rounds=9, prices={"step": "center"})
+    _, states = play(agreement, rounds=3)
+    with PageView(View(), agreement, "ada", port=0) as view:
+        view.resumed(states[-1])
+        assert view._live._state.certificate_trail.first == 3

@@ -1,6 +1,8 @@
 """The outcome of a session, complete or cut short."""
 
+import copy
 import math
+import pickle
 from fractions import Fraction
 
 import numpy as np
@@ -10,15 +12,17 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from protocol.agreement.endowment import prorata
+from protocol.agreement.quantities import quantities
 from protocol.agreement.schema import TICKS
 from protocol.errors import BadTranscript
 from protocol.numeric import round_to_sum
 from protocol.outcome.outcome import outcome
+from protocol.outcome.outcome import outcome_of as reached
 from protocol.outcome.payments import payments
 from protocol.outcome.quota import average_release, quota, weighted_quota
 from protocol.outcome.replay import round_states
 from protocol.pricing.center import WHOLE
-from protocol.rounds import numbers
+from protocol.rounds import RoundEngine, numbers
 from protocol.wire.transcript import Transcript
 from tests.support.builders import make_agreement, play
 from tests.support.outcomes import outcome_of, replay
@@ -170,3 +174,29 @@ def test_rounded_money_adds_up_to_zero(parts: list[Fraction]) -> None:
     counts = round_to_sum(whole)
     assert sum(counts) == 0
     assert all(abs(count - part) < 1 for count, part in zip(counts, whole, strict=True))
+
+
+def test_the_outcome_of_a_long_session_can_be_stored() -> None:
+    """A copy, and what comes back from a file, has the same rounds and prices."""
+    agreement = make_agreement(rounds=700)
+    engine = RoundEngine(agreement)
+    state, values = engine.opening, np.full((3, agreement.width), 1000, dtype=np.int64)
+    while not state.over:
+        state = engine.advance(state, values)
+    ended = reached(agreement, state, sealed=True)
+    for copied in (copy.deepcopy(ended), pickle.loads(pickle.dumps(ended))):  # noqa: S301
+        assert copied.released.tolist() == [values.tolist()] * 700
+        assert copied.path.tobytes() == ended.path.tobytes()
+        assert copied.state.chain_hash == state.chain_hash
+        assert copied.agreement == agreement
+
+
+def test_the_arrays_of_a_copied_agreement_are_read_only() -> None:
+    """A copy does not take over what the agreement remembers: it computes that again."""
+    agreement = make_agreement()
+    quantities(agreement)
+    for copied in (copy.deepcopy(agreement), pickle.loads(pickle.dumps(agreement))):  # noqa: S301
+        assert copied == agreement
+        assert copied.digest == agreement.digest
+        with pytest.raises(ValueError, match="read-only"):
+            quantities(copied).share[0, 0] = 0.5

@@ -1,5 +1,7 @@
-"""Files that are too long are refused before they are read."""
+"""Files that are too long are refused before they are read, and so is what is no plain file."""
 
+import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -38,6 +40,43 @@ def test_a_file_is_read_up_to_its_limit(tmp_path: Path) -> None:
     for path in (tmp_path / "file", ENDLESS):
         with pytest.raises(TooLong, match="longer than 1 KiB"):
             read_bounded(path, 1_999)
+
+
+def test_no_file_of_others_makes_a_command_wait(tmp_path: Path) -> None:
+    """A pipe to which no program writes, a device and a link to one are refused at once."""
+    pipe, link, talk = (tmp_path / name for name in ("pipe.claim", "link.toml", "a.transcript"))
+    os.mkfifo(pipe)
+    link.symlink_to("/dev/tty")
+    link_to_null = tmp_path / "null.toml"
+    link_to_null.symlink_to(os.devnull)
+    for path in (pipe, link_to_null):
+        with pytest.raises(OSError, match="it is a pipe or a device, no plain file"):
+            read_bounded(path, 1_000)
+    with pytest.raises(BadAgreement, match="cannot be read"):
+        read_agreement(link)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(talk))
+        with pytest.raises(BadTranscript, match="cannot be read"):
+            read_transcript(talk, make_agreement())
+    with pytest.raises(IsADirectoryError):
+        read_bounded(tmp_path, 1_000)
+
+
+def test_what_another_program_writes_can_be_read() -> None:
+    """A shell gives the output of a program as a path below /dev."""
+    ours, theirs = os.pipe()
+    os.write(theirs, b"text")
+    os.close(theirs)
+    assert read_bounded(Path(f"/dev/fd/{ours}"), 1_000) == b"text"
+    os.close(ours)
+
+
+def test_an_agreement_with_an_impossible_name_is_an_error_like_any_other(tmp_path: Path) -> None:
+    """A name that is too long for the system, and one that is not there, are named."""
+    with pytest.raises(BadAgreement, match=r"cannot be read: File name too long"):
+        read_agreement(tmp_path / ("a" * 300))
+    with pytest.raises(BadAgreement, match="there is no agreement file"):
+        read_agreement(tmp_path / "a")
 
 
 def test_an_agreement_that_is_too_long_is_not_parsed(tmp_path: Path) -> None:
