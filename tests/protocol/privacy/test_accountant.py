@@ -3,6 +3,7 @@
 import math
 from statistics import NormalDist
 
+import mpmath  # type: ignore[import-untyped]
 import pytest
 
 from protocol.privacy.accountant import (
@@ -70,3 +71,17 @@ def test_epsilon_counts_what_ticks_add_to_delta(factor: float) -> None:
     assert cost.gaussian_delta(epsilon) == pytest.approx(1e-3, rel=1e-6)
     assert cost.delta(epsilon) <= 1e-3
     assert PrivacyCost(4.0).delta(0.1) <= 1.0
+
+
+@pytest.mark.parametrize("mu", [1e-9, 0.03, 0.3, 1.0, 3.0, 8.0])
+@pytest.mark.parametrize("epsilon", [0.0, 0.1, 1.0, 4.0, 20.0])
+def test_what_is_added_for_rounding_is_what_the_proof_needs(mu: float, epsilon: float) -> None:
+    """PRIVACY.md §3: (1 + ε + x²)·2⁻⁴⁸ of both terms, above the curve itself in 40 digits."""
+    with mpmath.workdps(40):
+        near, far = (mpmath.mpf(epsilon) / mu + sign * mpmath.mpf(mu) / 2 for sign in (-1, 1))
+        first, second = mpmath.ncdf(-near), mpmath.exp(epsilon) * mpmath.ncdf(-far)
+        if first < 1e-290:
+            return
+        needed = (1 + epsilon + far**2 / 2) * mpmath.mpf(2) ** -48 * (first + second)
+        added = gaussian_delta(mu=mu, epsilon=epsilon) - (first - second)
+    assert 0.8 < float(added / needed) < 1.2
