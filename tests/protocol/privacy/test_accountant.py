@@ -4,11 +4,13 @@ import math
 from statistics import NormalDist
 
 import mpmath  # type: ignore[import-untyped]
+import numpy as np
 import pytest
 
 from protocol.privacy.accountant import (
     IntegerNoiseCost,
     PrivacyCost,
+    discreteness,
     finite,
     gaussian_delta,
     rho,
@@ -85,3 +87,12 @@ def test_what_is_added_for_rounding_is_what_the_proof_needs(mu: float, epsilon: 
         needed = (1 + epsilon + far**2 / 2) * mpmath.mpf(2) ** -48 * (first + second)
         added = gaussian_delta(mu=mu, epsilon=epsilon) - (first - second)
     assert 0.8 < float(added / needed) < 1.2
+
+
+@pytest.mark.parametrize(("sigma", "rounds"), [(1.0, 1), (1.0, 3), (1.5, 1), (3.0, 1)])
+def test_the_factor_covers_the_ripple_of_each_number(sigma: float, rounds: int) -> None:
+    """PRIVACY.md §4: θ = 2·Σ e^(−2π²κ²k²) each, for the κ² that the reserve pays for."""
+    cost = discreteness(np.array([sigma]), rounds=rounds, dearest=0.1, total=0.1 * rounds)
+    smooth = sigma**2 * cost.reserve / (0.1 + cost.reserve)
+    ripple = sum(2.0 * math.exp(-2.0 * math.pi**2 * smooth * k * k) for k in range(1, 20))
+    assert cost.factor / rounds == pytest.approx(ripple, rel=1e-6)
