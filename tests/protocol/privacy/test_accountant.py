@@ -96,3 +96,8 @@ def test_the_factor_covers_the_ripple_of_each_number(sigma: float, rounds: int) 
     smooth = sigma**2 * cost.reserve / (0.1 + cost.reserve)
     ripple = sum(2.0 * math.exp(-2.0 * math.pi**2 * smooth * k * k) for k in range(1, 20))
     assert cost.factor / rounds == pytest.approx(ripple, rel=1e-6)
+
+
+def test_no_guess_is_more_than_certain() -> None:
+    """What ticks add may make δ larger than 1, which then means nothing."""
+    assert PrivacyCost(1600.0, IntegerNoiseCost(factor=0.5)).guessed == 1.0
