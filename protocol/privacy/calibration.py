@@ -167,7 +167,7 @@ class Calibration:
             return PrivacyCost(mu_squared=math.inf)
         hiding = collusion.remaining_noise(self.scales(caps) ** 2, colluders)
         if self._axes is not None:
-            return self._ball_against(hiding)
+            return self._ball_against(self._axes, hiding)
         hidden = caps > 0
         costs = np.where(hidden, caps, 0.0) ** 2 / np.where(hidden, hiding, 1.0)
         mu_squared = self.agreement.rounds * float(costs.sum(axis=1).max())
@@ -180,10 +180,9 @@ class Calibration:
         )
         return PrivacyCost(mu_squared, cost)
 
-    def _ball_against(self, hiding: Floats) -> PrivacyCost:
+    def _ball_against(self, axes: Ticks, hiding: Floats) -> PrivacyCost:
         """The worst cost for a member if this variance hides it in the first round."""
-        T, axes = self.agreement.rounds, 0 if self._axes is None else self._axes
-        hidden = np.broadcast_to(axes, hiding.shape) > 0
+        T, hidden = self.agreement.rounds, axes > 0
         if not hidden.any():
             return PrivacyCost()
         # Answers differ by at most 2A in one resource, and by less in each if they do in several.

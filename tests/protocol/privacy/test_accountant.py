@@ -3,11 +3,14 @@
 import math
 from statistics import NormalDist
 
+import mpmath  # type: ignore[import-untyped]
+import numpy as np
 import pytest
 
 from protocol.privacy.accountant import (
     IntegerNoiseCost,
     PrivacyCost,
+    discreteness,
     finite,
     gaussian_delta,
     rho,
@@ -70,3 +73,31 @@ def test_epsilon_counts_what_ticks_add_to_delta(factor: float) -> None:
     assert cost.gaussian_delta(epsilon) == pytest.approx(1e-3, rel=1e-6)
     assert cost.delta(epsilon) <= 1e-3
     assert PrivacyCost(4.0).delta(0.1) <= 1.0
+
+
+@pytest.mark.parametrize("mu", [1e-9, 0.03, 0.3, 1.0, 3.0, 8.0])
+@pytest.mark.parametrize("epsilon", [0.0, 0.1, 1.0, 4.0, 20.0])
+def test_what_is_added_for_rounding_is_what_the_proof_needs(mu: float, epsilon: float) -> None:
+    """PRIVACY.md §3: (1 + ε + x²)·2⁻⁴⁸ of both terms, above the curve itself in 40 digits."""
+    with mpmath.workdps(40):
+        near, far = (mpmath.mpf(epsilon) / mu + sign * mpmath.mpf(mu) / 2 for sign in (-1, 1))
+        first, second = mpmath.ncdf(-near), mpmath.exp(epsilon) * mpmath.ncdf(-far)
+        if first < 1e-290:
+            return
+        needed = (1 + epsilon + far**2 / 2) * mpmath.mpf(2) ** -48 * (first + second)
+        added = gaussian_delta(mu=mu, epsilon=epsilon) - (first - second)
+    assert 0.8 < float(added / needed) < 1.2
+
+
+@pytest.mark.parametrize(("sigma", "rounds"), [(1.0, 1), (1.0, 3), (1.5, 1), (3.0, 1)])
+def test_the_factor_covers_the_ripple_of_each_number(sigma: float, rounds: int) -> None:
+    """PRIVACY.md §4: θ = 2·Σ e^(−2π²κ²k²) each, for the κ² that the reserve pays for."""
+    cost = discreteness(np.array([sigma]), rounds=rounds, dearest=0.1, total=0.1 * rounds)
+    smooth = sigma**2 * cost.reserve / (0.1 + cost.reserve)
+    ripple = sum(2.0 * math.exp(-2.0 * math.pi**2 * smooth * k * k) for k in range(1, 20))
+    assert cost.factor / rounds == pytest.approx(ripple, rel=1e-6)
+
+
+def test_no_guess_is_more_than_certain() -> None:
+    """What ticks add may make δ larger than 1, which then means nothing."""
+    assert PrivacyCost(1600.0, IntegerNoiseCost(factor=0.5)).guessed == 1.0
