@@ -36,11 +36,11 @@ def divide_noise(needed: Floats, colluders: int) -> Floats:
 
 def remaining_noise(added: Floats, colluders: int) -> Floats:
     """Members by numbers: the variance that hides each if the worst `colluders` others collude."""
-    ranked = -np.sort(-added, axis=0)
-    largest = ranked[:colluders].sum(axis=0)
-    last = ranked[colluders - 1] if colluders else np.full(added.shape[1], np.inf)
-    following = ranked[colluders]
+    ascending = np.sort(added, axis=0)
+    # Sums from the least on. A difference of large sums would keep few digits of what remains.
+    sums = np.concatenate([np.zeros((1, added.shape[1])), np.add.accumulate(ascending)])
+    others = len(added) - colluders
+    largest = ascending[others] if colluders else np.full(added.shape[1], np.inf)
     # A member that is among the largest is not its own colluder; the next one takes its place.
-    known = np.where(added >= last, largest - added + following, largest)
-    remaining: Floats = added.sum(axis=0) - known
+    remaining: Floats = np.where(added >= largest, added + sums[others - 1], sums[others])
     return remaining

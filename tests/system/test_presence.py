@@ -99,7 +99,7 @@ def test_a_party_that_was_started_again_says_how_many_rounds_are_closed(
         closed = until(
             lambda: json.loads(get(f"{own}healthz"))["rounds_closed"], "it knows closed rounds"
         )
-        assert closed >= 6
+        assert closed >= 5  # it had released round 6, so 5 rounds were closed and durable
         brake.let_go()
         session.wait(LIMIT)
         assert_undisturbed(session)

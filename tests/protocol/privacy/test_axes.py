@@ -8,8 +8,9 @@ import pytest
 from protocol.agreement.endowment import endowment
 from protocol.agreement.schema import TICKS
 from protocol.privacy.axes import LEAST_REACH, deviations, half_axes, noise_ratio, reach, widest
-from tests.protocol.privacy.test_ball import agree, equal, unequal
 from tests.support.builders import make_agreement
+from tests.support.noisy_agreements import agree_ball as agree
+from tests.support.noisy_agreements import equal, unequal
 
 
 def test_without_noise_for_totals_no_ball_is_large_enough() -> None:

@@ -12,52 +12,13 @@ import pytest
 from scipy import stats
 
 from protocol.agreement.endowment import endowment
-from protocol.agreement.model import Agreement
-from protocol.agreement.parse import from_table
 from protocol.agreement.quantities import quantities
 from protocol.privacy.accountant import discreteness
 from protocol.privacy.axes import deviations
 from protocol.privacy.ball import ball, clip
 from protocol.privacy.calibration import Calibration
-
-
-def agree(members: list[dict[str, Any]], *, resources: int = 2, **terms: Any) -> Agreement:
-    spare = terms.pop("spare", None)
-    given = [{"name": f"r{j}", "capacity": 10.0, "worth": 50.0} for j in range(resources)]
-    for resource in given if spare is not None else []:
-        resource["spare"] = spare
-    return from_table(
-        {
-            "session": "ball",
-            "mode": "private",
-            "reveal": "totals",
-            "rounds": terms.pop("rounds", 12),
-            "privacy": {"epsilon": terms.pop("epsilon", 8.0), "delta": 0.001, **terms},
-            "resource": given,
-            "member": [{"name": f"p{k}", **member} for k, member in enumerate(members)],
-        }
-    )
-
-
-def equal(K: int, **terms: Any) -> Agreement:
-    return agree([{"share": 2.0 / K}] * K, **terms)
-
-
-def unequal(seed: int, **terms: Any) -> Agreement:
-    """Members with random endowments and shares, some without any of a resource."""
-    rng = np.random.default_rng(seed)
-    K, m = int(rng.integers(6, 30)), 3
-    parts = rng.dirichlet(np.full(K, 0.7), size=m).T
-    parts[rng.random((K, m)) < 0.1] = 0.0
-    parts /= parts.sum(axis=0)
-    rows = [
-        {
-            "endowment": {f"r{j}": float(e) for j, e in enumerate(row)},
-            "share": {f"r{j}": float(min(1.0, max(0.1, 1.5 * e))) for j, e in enumerate(row)},
-        }
-        for row in parts
-    ]
-    return agree(rows, resources=m, **terms)
+from tests.support.noisy_agreements import agree_ball as agree
+from tests.support.noisy_agreements import equal, unequal
 
 
 def test_the_step_is_the_default_for_noisy_totals() -> None:

@@ -4,7 +4,6 @@ Everything is computed a second time here: with 40 digits from the formulas of P
 summing the discrete Gaussian itself, or by the accountant of another library.
 """
 
-import hashlib
 import itertools
 import math
 from typing import Any
@@ -22,7 +21,6 @@ from party.model.company_model import dense
 from party.release.gate import Gate
 from party.release.noise import DiscreteGaussian, Noise, SeededGaussian
 from protocol.agreement.model import Agreement
-from protocol.agreement.parse import from_table
 from protocol.agreement.quantities import quantities
 from protocol.agreement.schema import TICKS
 from protocol.errors import BadAgreement, LocalError
@@ -40,40 +38,12 @@ from protocol.privacy.sensitivity import next_caps
 from protocol.wire.codec import pack
 from tests.reference import accountant
 from tests.support.ledgers import in_memory
+from tests.support.noisy_agreements import DELTA
+from tests.support.noisy_agreements import agree_each as agree
+from tests.support.privacy_bounds import Number, assert_enough, curve, discrete_cost, lattice
 
-DELTA = 1e-3
 RARE = 1e-7
 """How often a statistical test of noise that is right may fail."""
-
-
-def agree(
-    *,
-    mode: str = "private",
-    rounds: int = 150,
-    capacity: tuple[float, ...] = (10.0, 20.0, 30.0),
-    shares: tuple[Any, ...] = (1.0, 1.0),
-    rehearsal: bool = False,
-    **privacy: Any,
-) -> Agreement:
-    return from_table(
-        {
-            "session": "privacy",
-            "mode": mode,
-            "rounds": rounds,
-            "rehearsal": rehearsal,
-            "privacy": {"epsilon": 1.0, "delta": DELTA} | privacy,
-            "prices": {"step": "constant", "step_size": 1.0},
-            "resource": [{"name": f"r{j}", "capacity": c} for j, c in enumerate(capacity)],
-            "member": [
-                {
-                    "name": f"p{k}",
-                    "share": share,
-                    "signing_key": hashlib.sha256(k.to_bytes(2, "big")).hexdigest(),
-                }
-                for k, share in enumerate(shares)
-            ],
-        }
-    )
 
 
 def multiplier(agreement: Agreement) -> float:
@@ -155,63 +125,7 @@ def test_gaussian_epsilon_is_zero_if_delta_alone_is_enough() -> None:
 # Never too little noise
 
 mpmath.mp.dps = 40
-Number = Any
 """A number of mpmath, which has no types."""
-
-
-def curve(mu: Number, epsilon: Number) -> Number:
-    """The smallest δ of N(μ, 1) against N(0, 1) at ε."""
-    above = mpmath.ncdf(mu / 2 - epsilon / mu)
-    return above - mpmath.exp(epsilon) * mpmath.ncdf(-mu / 2 - epsilon / mu)
-
-
-def discrete_cost(
-    sigma: list[Number], dearest: Number, total: Number, rounds: int
-) -> tuple[Number, Number]:
-    """The reserve and the factor of whole ticks, by PRIVACY.md §4 in 40 digits.
-
-    The κ² of the proof is free; this takes the one of the product.
-    """
-    least, numbers = min(sigma) ** 2, rounds * len(sigma)
-    smooth = mpmath.log(20 * numbers * least * total / dearest) / (2 * mpmath.pi**2)
-    if least < 1 or smooth >= least:
-        return mpmath.inf, 1
-    ripple = lattice(mpmath.sqrt(smooth), 0) - 1
-    return dearest * smooth / (least - smooth), (1 + ripple) ** numbers
-
-
-def lattice(kappa: Number, offset: Number) -> Number:
-    """Σ_z φ_κ(z − offset) over the whole numbers, by Poisson summation."""
-    return 1 + 2 * sum(
-        mpmath.exp(-2 * (mpmath.pi * kappa * k) ** 2) * mpmath.cos(2 * mpmath.pi * k * offset)
-        for k in range(1, 30)
-    )
-
-
-def assert_enough(agreement: Agreement, caps: Ticks, sigma: Floats) -> None:
-    """T releases with these caps (of one member) and this noise are (ε, δ)-LDP."""
-    privacy, T = agreement.privacy, agreement.rounds
-    assert privacy is not None
-    epsilon, delta = mpmath.mpf(privacy.epsilon), mpmath.mpf(privacy.delta)
-    ranges = [*caps.tolist(), *[TICKS] * (agreement.width - len(caps))]
-    assert len(sigma) == len(ranges)
-    assert all(s > 0 for s, cap in zip(sigma, ranges, strict=True) if cap > 0)
-    noisy = [
-        (mpmath.mpf(cap), mpmath.mpf(s))
-        for cap, s in zip(ranges, sigma.tolist(), strict=True)
-        if cap > 0
-    ]
-    spent = T * sum((shift / s) ** 2 for shift, s in noisy)
-    if not noisy:
-        return
-    log = mpmath.log(1 / delta)
-    enough_for_zcdp = spent / 2 <= (mpmath.sqrt(log + epsilon) - mpmath.sqrt(log)) ** 2
-    if privacy.accountant == "paper" or enough_for_zcdp:
-        assert enough_for_zcdp
-        return
-    dearest = max((shift / s) ** 2 for shift, s in noisy)
-    reserve, factor = discrete_cost([s for _, s in noisy], dearest, spent, T)
-    assert curve(mpmath.sqrt(spent + reserve), epsilon) * factor <= delta
 
 
 @st.composite

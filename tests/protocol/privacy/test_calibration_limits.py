@@ -14,10 +14,10 @@ from protocol.numeric import Floats
 from protocol.privacy.accountant import PrivacyCost
 from protocol.privacy.axes import half_axes
 from protocol.privacy.calibration import Calibration
-from tests.protocol.privacy import test_ball as balls
-from tests.protocol.privacy import test_collusion as totals
-from tests.protocol.privacy.test_calibration import agree, assert_enough, discrete_cost
 from tests.support.builders import make_agreement
+from tests.support.noisy_agreements import agree_ball, agree_totals
+from tests.support.noisy_agreements import agree_each as agree
+from tests.support.privacy_bounds import assert_enough, discrete_cost
 
 
 def epsilon_for(mu: float, delta: float) -> float:
@@ -47,7 +47,7 @@ def test_without_noise_nothing_is_promised() -> None:
 
 def test_joint_noise_needs_the_caps_of_all_members() -> None:
     """The part of one member depends on those of the others."""
-    agreement = totals.agree([0.5] * 4)
+    agreement = agree_totals([0.5] * 4)
     calibration, caps = Calibration(agreement), quantities(agreement).share_ticks
     assert calibration.scales(caps).shape == caps.shape
     with pytest.raises(InternalError, match="caps of all members"):
@@ -79,19 +79,18 @@ ONE_TICK = 2.0**-20
 @pytest.mark.parametrize("colluders", [1, 10, 39])
 def test_who_may_claim_one_tick_counts_too(colluders: int) -> None:
     """Against all others, a member with a cap of one tick is the one that is hidden least."""
-    agreement = totals.agree([1.0, *[ONE_TICK] * 39], epsilon=0.01)
+    agreement = agree_totals([1.0, *[ONE_TICK] * 39], epsilon=0.01)
     calibration, caps = Calibration(agreement), quantities(agreement).share_ticks
     assert caps[1:].max() == 1
     worst = (caps**2 / left(calibration.scales(caps) ** 2, colluders)).max()
-    # What remains is a difference in float64, which keeps two digits for shares so far apart.
     found = calibration.against(colluders).mu_squared
-    assert found == pytest.approx(agreement.rounds * worst, rel=0.02)
-    assert found == pytest.approx(calibration.mu**2 * 39.0 / (40.0 - colluders), rel=0.02)
+    assert found == pytest.approx(agreement.rounds * worst)
+    assert found == pytest.approx(calibration.mu**2 * 39.0 / (40.0 - colluders))
 
 
 def test_who_may_claim_nothing_is_not_counted() -> None:
     """Two members have no cap in the second resource: nothing of theirs must be hidden there."""
-    agreement = totals.agree([{"r0": 1.0, "r1": 1.0}, *[{"r0": 1.0, "r1": 0.0}] * 2])
+    agreement = agree_totals([{"r0": 1.0, "r1": 1.0}, *[{"r0": 1.0, "r1": 0.0}] * 2])
     calibration, caps = Calibration(agreement), quantities(agreement).share_ticks
     sigma = np.sqrt(left(calibration.scales(caps) ** 2, 1))
     worst = max((caps[0] / sigma[0]) ** 2)  # each resource takes half of what a round may cost
@@ -103,7 +102,7 @@ def test_who_may_claim_nothing_is_not_counted() -> None:
 @pytest.mark.parametrize("colluders", [0, 1, 5])
 def test_whole_ticks_count_one_number_for_each_resource(colluders: int) -> None:
     """With ten members and one resource a round has one total, not ten."""
-    agreement = totals.agree([1e-3] * 9 + [1.0], rounds=7)
+    agreement = agree_totals([1e-3] * 9 + [1.0], rounds=7)
     calibration, caps = Calibration(agreement), quantities(agreement).share_ticks
     sigma = np.sqrt(left(calibration.scales(caps) ** 2, colluders))
     parts = (caps / sigma) ** 2
@@ -117,7 +116,7 @@ def test_whole_ticks_count_one_number_for_each_resource(colluders: int) -> None:
 def test_the_cost_of_a_ball_is_that_of_its_worst_member(colluders: int) -> None:
     """A half axis of one tick is hidden least here; who has none in a resource costs nothing."""
     tiny = {"share": {"r0": ONE_TICK, "r1": 0.0}, "endowment": 0.0}
-    agreement = balls.agree([{"endowment": 1.0}, *[tiny] * 3], rounds=1000, spare=0.5)
+    agreement = agree_ball([{"endowment": 1.0}, *[tiny] * 3], rounds=1000, spare=0.5)
     calibration, axes = Calibration(agreement), half_axes(agreement)
     assert axes[0].min() > 100_000
     assert axes[1:].tolist() == [[1, 0]] * 3

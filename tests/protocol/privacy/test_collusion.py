@@ -4,7 +4,6 @@ Everything is computed a second time here: over all coalitions, by a linear prog
 discrete Gaussians term by term, and by the accountant of another library.
 """
 
-import hashlib
 import itertools
 import math
 from typing import Any
@@ -18,43 +17,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from scipy.optimize import linprog
 
-from protocol.agreement.model import Agreement
-from protocol.agreement.parse import from_table
 from protocol.agreement.quantities import quantities
 from protocol.errors import BadAgreement
 from protocol.numeric import Floats
 from protocol.privacy.calibration import LEAST_PART, Calibration
 from protocol.privacy.collusion import divide_noise, remaining_noise
-
-
-def agree(
-    shares: list[Any],
-    *,
-    epsilon: float = 4.0,
-    delta: float = 1e-3,
-    rounds: int = 20,
-    **privacy: Any,
-) -> Agreement:
-    names = sorted({name for share in shares if isinstance(share, dict) for name in share})
-    return from_table(
-        {
-            "session": "totals",
-            "mode": "private",
-            "reveal": "totals",
-            "rounds": rounds,
-            "privacy": {"epsilon": epsilon, "delta": delta} | privacy,
-            "prices": {"step": "constant", "step_size": 1.0},
-            "resource": [{"name": name, "capacity": 10.0} for name in names or ["r0"]],
-            "member": [
-                {
-                    "name": f"p{k}",
-                    "share": share,
-                    "signing_key": hashlib.sha256(k.to_bytes(2, "big")).hexdigest(),
-                }
-                for k, share in enumerate(shares)
-            ],
-        }
-    )
+from tests.support.noisy_agreements import agree_totals as agree
 
 
 def least_left(added: Floats, member: int, colluders: int) -> float:

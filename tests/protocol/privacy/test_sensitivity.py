@@ -1,9 +1,8 @@
 """Caps: how much of each capacity a party may claim, in whole ticks."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
@@ -15,7 +14,7 @@ from protocol.privacy.sensitivity import (
     next_caps,
     smallest_cap,
 )
-from tests.protocol.privacy.test_calibration import agree
+from tests.support.noisy_agreements import agree_each as agree
 
 
 def clipped(shares: tuple[float, ...], *, alpha: float = 1.0, tau: float = 0.01) -> Agreement:
