@@ -153,6 +153,7 @@ class Solver:
                 process_group=0,
                 env={
                     **os.environ,
+                    "OMP_NUM_THREADS": "1",  # threads of numpy cost more to start than they gain
                     "PYTHONPATH": os.pathsep.join(filter(None, [_SOURCE, *sys.path])),
                 },
                 stdin=subprocess.PIPE,

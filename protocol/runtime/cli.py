@@ -102,6 +102,8 @@ def command_line(prog: str, description: str) -> tuple[argparse.ArgumentParser, 
     Call it first: from here until the command runs, a signal ends the process at once.
     """
     _on_signals(_quit)
+    # Before numpy is loaded. Its threads cost more to start than matrices as small as ours gain.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     parser = argparse.ArgumentParser(
         prog=prog, description=description, epilog="Exit codes: see docs/EXIT_CODES.md."
     )

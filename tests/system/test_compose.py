@@ -73,11 +73,7 @@ class Machine:
 
     def _environment(self, service: str, settings: dict[str, str]) -> dict[str, str]:
         """The service's environment in its container, with folders and ports of this machine."""
-        environment = {
-            "PATH": f"{Path(sys.executable).parent}:{os.defpath}",
-            "OMP_NUM_THREADS": "1",
-            "OPENBLAS_NUM_THREADS": "1",
-        }
+        environment = {"PATH": f"{Path(sys.executable).parent}:{os.defpath}"}
         for key, value in SERVICES[service]["environment"].items():
             if value.startswith("/"):
                 environment[key] = f"{self._root(service)}{value}"

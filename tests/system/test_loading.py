@@ -57,6 +57,30 @@ def test_help_loads_no_large_library(command: str) -> None:
     assert not loaded_by("-m", command, "--help") & LARGE
 
 
+COUNT = """
+import os
+from protocol.runtime.cli import command_line
+command_line("party", "")
+import numpy
+print(len(os.listdir("/proc/self/task")))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts threads as Linux does")
+def test_a_command_starts_no_threads_for_matrices() -> None:
+    """Starting them would take longer than all that they could save."""
+    unset = {name: value for name, value in environment().items() if "_NUM_THREADS" not in name}
+    done = subprocess.run(
+        [sys.executable, "-c", COUNT],
+        env=unset,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=True,
+    )
+    assert done.stdout == "1\n"
+
+
 def test_an_exact_party_loads_no_sampler_no_tables_and_no_reports(tmp_path: Path) -> None:
     """A party without noise and without a terminal leaves out what it does not use, or not yet."""
     loaded = loaded_to_wait(tmp_path / "s", "exact")
