@@ -38,6 +38,10 @@ POLL_SECONDS = 5.0
 RETRY_SECONDS = 10.0
 """Before a session is resumed in which a member was missing."""
 
+_SEARCHES = 4
+"""Integer searches for a company's plan, at most. The next session waits for as long as they may
+take, with every model: so its start does not show how hard this plan was."""
+
 _GOES_ON = (errors.NoTrade, errors.QuotaTooSmall, errors.Unsolved)
 """How a session may end for this company and still be over. Only its operator may see which."""
 
@@ -254,7 +258,11 @@ def follow(
         sessions.say(_announcement(sessions, agreement))
         out = None if config.out is None else config.out / agreement.session
         try:
-            play(replace(config, agreement=agreement, out=out), view(agreement))
+            play(
+                replace(config, agreement=agreement, out=out),
+                view(agreement),
+                rest=0.0 if once else POLL_SECONDS + _SEARCHES * config.mip_limits.seconds,
+            )
         except _GOES_ON as error:
             sessions.say(f"{agreement.session}: {error}")
         except errors.Unavailable as error:

@@ -4,7 +4,9 @@ The command, `party.join` and `party result` all end a session in `conclude`.
 Never here: argument parsing, or a decision about the session.
 """
 
-from contextlib import ExitStack, closing, suppress
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -141,10 +143,12 @@ class Conclusion(Opaque, frozen=True, dict=True):
             )
 
 
-def run_session(config: PartyConfig, view: View) -> Conclusion:
+def run_session(config: PartyConfig, view: View, *, rest: float = 0.0) -> Conclusion:
     """Take part in a session until it ends, or resume it, and conclude it.
 
-    Raises what ends the session, after the outcome is concluded if all rounds are closed.
+    Raises what ends the session, after the outcome is concluded if all rounds are closed. An
+    outcome is concluded in no less than `rest` seconds: what the party does next must not show how
+    long its plan took.
     """
     agreement, path = config.agreement, config.ledger_path
     identity = keys.load(config.key)
@@ -166,7 +170,8 @@ def run_session(config: PartyConfig, view: View) -> Conclusion:
         gate = _gate(config, identity, problem, ledger)
 
         def on_outcome(outcome: "Outcome") -> None:
-            conclusions.append(conclude(outcome, company, config.out, view))
+            with lasting(rest):
+                conclusions.append(conclude(outcome, company, config.out, view))
 
         try:
             with view:
@@ -190,6 +195,14 @@ def run_session(config: PartyConfig, view: View) -> Conclusion:
     return conclusions[0]
 
 
+@contextmanager
+def lasting(seconds: float) -> Iterator[None]:
+    """Sleep at the end, so that what is done here takes at least this long in all."""
+    ends = time.monotonic() + seconds
+    yield
+    time.sleep(max(0.0, ends - time.monotonic()))
+
+
 def _require_ready(config: PartyConfig) -> None:
     """Raise what would keep this party from a session, before the model is read."""
     agreement, path = config.agreement, config.ledger_path
@@ -205,9 +218,9 @@ def _require_ready(config: PartyConfig) -> None:
         budget_marker.require_marked(config.key, path, None)  # before it is made
 
 
-def play(config: PartyConfig, view: View) -> None:
+def play(config: PartyConfig, view: View, *, rest: float = 0.0) -> None:
     """Take part in one session, and raise if it ended without a trade or a plan."""
-    conclusion = run_session(config, view)
+    conclusion = run_session(config, view, rest=rest)
     conclusion.require_bound()
     conclusion.require_trade()
     if config.out:  # without files no plan was computed

@@ -20,10 +20,10 @@ from protocol.numeric import Floats, Ticks
 from protocol.pricing.center import Certificate
 from protocol.pricing.rule import PriceRule, Prices
 from protocol.privacy.calibration import Calibration
+from protocol.privacy.possible_totals import PossibleTotals
 from protocol.privacy.sensitivity import first_caps, next_caps
 from protocol.records import Opaque
 from protocol.wire.messages import (
-    VALUE_LIMIT,
     Commitment,
     Contribution,
     MaskKey,
@@ -110,11 +110,7 @@ class RoundEngine:
     def __init__(self, agreement: Agreement) -> None:
         self.agreement = agreement
         self._rule = PriceRule(agreement)
-        limit = len(agreement.members) * VALUE_LIMIT
-        self._lowest: Ticks | int = -limit
-        self._highest: Ticks | int = limit
-        if agreement.privacy is None:
-            self._lowest, self._highest = 0, quantities(agreement).share_ticks.sum(axis=0)
+        self._possible = PossibleTotals(agreement)
         Calibration(agreement)  # raises `BadAgreement` if a release cannot carry the noise
 
     @property
@@ -183,13 +179,15 @@ class RoundEngine:
         """Raise `ImpossibleTotal` for a total that the members cannot have released.
 
         If masks do not cancel, a total is a random number of 64 bits, and hardly any passes.
-        The masks that hide single releases also hide who is at fault.
+        A member that lies can move a total only within what all members together could ask for,
+        and the noise. The masks that hide single releases also hide who is at fault.
         """
-        if (totals < self._lowest).any() or (totals > self._highest).any():
+        lowest, highest = self._possible(round)
+        if (totals < lowest).any() or (totals > highest).any():
             raise ImpossibleTotal(
                 f"round {round + 1}: the releases add up to a total that "
                 f"{len(self.agreement.members)} members cannot have released. At least one release "
-                "was not masked as agreed; masks hide which one. The round stays open"
+                "was not made as agreed; masks hide which one. The round stays open"
             )
 
     def _is_over(self, prices: Prices) -> bool:

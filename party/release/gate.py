@@ -55,18 +55,17 @@ def truncated(agreement: Agreement, noisy: Ticks) -> Ticks:
 def within_ball(agreement: Agreement, row: int, demand: Floats) -> Ticks:
     """A member's demand above the floor, in ticks, clipped to its ball. Un-noised.
 
-    What is not a number counts as the centre: the whole answer does.
+    What is not a number counts as the centre: the whole answer does. Then the member's share is
+    clipped instead and not used, so that this takes as long as with an answer.
     """
     from protocol.privacy.ball import ball, clip
 
-    public = ball(agreement)
+    public, caps = ball(agreement), quantities(agreement).share_ticks[row]
     center: Ticks = public.center[row]
-    if not np.isfinite(demand).all():
-        return center
-    caps = quantities(agreement).share_ticks[row]
-    ticks = clamped(agreement, demand, np.zeros(()), caps)
+    answered = np.isfinite(demand).all()
+    ticks = clamped(agreement, demand, np.zeros(()), caps) if answered else caps
     clipped = clip(ticks.tolist(), center.tolist(), public.axes[row].tolist())
-    return np.array(clipped, dtype=np.int64)
+    return np.array(clipped, dtype=np.int64) if answered else center
 
 
 class Gate:

@@ -25,6 +25,10 @@ from protocol.privacy.ball import ball
 LEAST_TOTAL = Fraction(1, 20)
 """Quotas are never more than 20 times the demands, however small the total is."""
 
+LARGE_LEVY, LARGE_LEVY_OF_FEW = 0.25, 0.4
+"""Of what all members together can trade, at the prices of the outcome; the second for one or two
+resources (`scripts/attack pump`)."""
+
 
 def ball_rule(agreement: Agreement, totals: Ticks) -> AllocationRule:
     """The rule from a member's demands to its quota, from the totals, rounds by resources.
@@ -119,6 +123,13 @@ def expected_levy(agreement: Agreement, totals: Ticks, path: Floats) -> float:
     bought = (totals - center) / agreement.ticks * money
     each = [w * math.fsum(row) for w, row in zip(weights, bought.tolist(), strict=True)]
     return -math.fsum(each) / (sum(weights) or 1)
+
+
+def large_levy(agreement: Agreement, prices: Floats, levy: float) -> bool:
+    """Whether a levy is larger than honest members usually cause, so that people should ask why."""
+    part = LARGE_LEVY if len(agreement.resources) > 2 else LARGE_LEVY_OF_FEW
+    traded = np.abs(prices) * quantities(agreement).capacity * ball(agreement).reach
+    return abs(levy) > part * math.fsum(traded.tolist())
 
 
 def levy_deviation(agreement: Agreement, rounds: int, path: Floats) -> float:

@@ -21,7 +21,7 @@ from protocol.agreement.quantities import quantities
 from protocol.numeric import Floats, truncate_to_16_bits
 from protocol.privacy.axes import deviations
 from protocol.privacy.ball import ball
-from protocol.privacy.calibration import Calibration
+from protocol.privacy.possible_totals import totals_noise
 
 FIRST_ROUND = 0.1
 """b_0: what quotas from the first round alone would lose, as a fraction of a capacity."""
@@ -57,7 +57,7 @@ def quota_margin(agreement: Agreement) -> QuotaMargin:
     """
     if agreement.ball:
         return _ball_margin(agreement)
-    sigma, z = _totals_noise(agreement), deviations(agreement)
+    sigma, z = totals_noise(agreement).tolist(), deviations(agreement)
     noise = z * max(sigma)
     losses = _losses(sigma, agreement)
     low, high = float(losses[-1]), float(losses[0]) + noise
@@ -83,16 +83,6 @@ def _ball_margin(agreement: Agreement) -> QuotaMargin:
     margin = tuple(public.margin.tolist())
     kept = Fraction(0 if public.trades else 1)
     return QuotaMargin(growing_weights(agreement.rounds), margin, max(margin), kept)
-
-
-def _totals_noise(agreement: Agreement) -> list[float]:
-    """σ_j of the total of one round, as a fraction of the capacity."""
-    sigma = Calibration(agreement).scales(quantities(agreement).share_ticks) / agreement.ticks
-    columns = sigma[:, : len(agreement.resources)].T.tolist()
-    return [
-        float(truncate_to_16_bits(math.sqrt(math.fsum(s * s for s in column))))
-        for column in columns
-    ]
 
 
 def _losses(sigma: list[float], agreement: Agreement) -> Floats:

@@ -15,7 +15,7 @@ from protocol.agreement.currency import money_places
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
 from protocol.numeric import apportion, round_to_sum
-from protocol.outcome.ball_quota import expected_levy
+from protocol.outcome.ball_quota import expected_levy, large_levy
 from protocol.outcome.outcome import Outcome, no_claims
 from protocol.report.format import (
     ROWS,
@@ -31,6 +31,11 @@ from protocol.report.format import (
 )
 from protocol.report.html import Content, bar, grid, number, section, small, table
 from protocol.report.terminal import recipients
+
+LEVY_WARNING = (
+    "This is a large part of what all members can trade, at these prices. Honest answers rarely "
+    "lead to that, and one member that lies can. Find out why before anyone pays."
+)
 
 _HUNDREDTHS = 10_000  # hundredths of a percent in 100 %
 _QUOTA = "A quota is how much of a capacity a company may use. "
@@ -76,12 +81,14 @@ def _sum_of_payments(outcome: Outcome) -> str:
             "All payments together are zero, except for rounding: less than a hundred-millionth of "
             "what all capacities are worth."
         )
-    levy = coins(agreement, expected_levy(agreement, outcome.totals, outcome.path))
+    expected = expected_levy(agreement, outcome.totals, outcome.path)
+    levy = coins(agreement, expected)
+    warning = f" {LEVY_WARNING}" if large_levy(agreement, outcome.prices, expected) else ""
     return (
         "A payment is what the company bought in each round beyond its centre, at the prices of "
         "that round. So payments need not add up to zero. The person who moves the money collects "
         f"what they lack, about {levy} by the public totals, in proportion to what the companies "
-        "bring. If the amount is negative, it is returned."
+        f"bring. If the amount is negative, it is returned.{warning}"
     )
 
 

@@ -9,6 +9,8 @@ from xml.etree.ElementTree import Element
 from protocol.clearing.settle import Clearing
 from protocol.clearing.statements import Sum
 from protocol.clearing.use import Use
+from protocol.outcome.ball_quota import large_levy
+from protocol.report.allocation import LEVY_WARNING
 from protocol.report.csv import Rows, plain
 from protocol.report.format import amount_text, figure, fixed, money, percent
 from protocol.report.html import element, page, page_header, paragraph, section, small, table
@@ -50,11 +52,12 @@ def _sum_in_words(clearing: Clearing, one: Sum) -> str:
     total, lowest, highest = (
         money(agreement, figure(amount)) for amount in (one.stated, one.lowest, one.highest)
     )
-    levy = _in_money(clearing, clearing.levy)
+    levy, amount = _in_money(clearing, clearing.levy), clearing.levy / 10**clearing.places
+    large = large_levy(agreement, clearing.outcome.prices, amount)
     return (
         f"All payments as stated add up to {total}. By the public totals and their noise the sum "
         f"is between {lowest} and {highest}. The levy, {levy}, makes it zero; it is spread in "
-        "proportion to what the members bring."
+        f"proportion to what the members bring.{f' {LEVY_WARNING}' if large else ''}"
     )
 
 

@@ -2,19 +2,24 @@
 
 import os
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 import pytest
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
+import party.follow
 from party.abandon import abandon
-from party.follow import Series
+from party.follow import POLL_SECONDS, Series, follow
 from party.ledger.session_ledger import Ledger
+from party.model.best_response import MipLimits
+from party.run import PartyConfig
+from party.ui.console import View
 from protocol.agreement.model import Agreement, Privacy, Role
 from protocol.agreement.parse import parse
 from protocol.agreement.render import written
+from protocol.errors import NoTrade
 from protocol.outcome.continuation import next_agreement
 from protocol.outcome.outcome import Outcome, outcome
 from protocol.wire.approval import approve
@@ -256,3 +261,26 @@ def test_half_a_file_is_read_again(tmp_path: Path) -> None:
     assert ada.joins() is None
     path.write_text(text)
     assert ada.joins() == "trucks-8"
+
+
+class Enough(Exception):
+    """Ends a series that would go on for ever."""
+
+
+@pytest.mark.parametrize("once", [False, True])
+def test_the_next_session_waits_for_as_long_as_a_plan_may_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, once: bool
+) -> None:
+    """How long this plan took must not show in the next Hello; with --once none follows."""
+    ada, rests = follower(tmp_path), list[float]()
+
+    def join(config: PartyConfig, view: View, *, rest: float) -> None:  # noqa: ARG001
+        rests.append(rest)
+        raise NoTrade("all keep what they bring") if len(rests) < 2 else Enough
+
+    monkeypatch.setattr(party.follow, "play", join)
+    limits, key = MipLimits(seconds=2.0), tmp_path / "ada.key"
+    config = PartyConfig(agreement=STANDING, model=tmp_path / "ada.lp", key=key, mip_limits=limits)
+    with nullcontext() if once else pytest.raises(Enough):
+        follow(config, ada.series, lambda _: View(), once=once)
+    assert rests == ([0.0] if once else 2 * [POLL_SECONDS + 4 * 2.0])

@@ -168,6 +168,20 @@ class Ball:
             apart = [int(math.copysign(1, x)) * (abs(x) * F // 2**48) for x in apart]
         return [c + x for c, x in zip(center, apart, strict=True)]
 
+    def possible(self, number: int, totals: list[int]) -> bool:
+        """Whether members who do as agreed can release these totals in the round of this number."""
+        T, shares = self.terms.rounds, self.terms.share_ticks
+        for j, total in enumerate(totals):
+            low = high = 0
+            for c, a, share in zip(self.center, self.A, shares, strict=True):
+                low += max(0, c[j] - a[j])
+                high += min(c[j] + a[j], max(share[j], c[j]))
+            s = self.s[j] * math.sqrt(T * (T + 1) / (2.0 * (number + 1)))
+            b = math.ceil(8.0 * s * self.N)
+            if not low - b <= total <= high + b:
+                return False
+        return True
+
     def theta(self, totals: Rows) -> list[Fraction]:
         """θ of each resource from the totals, round by round."""
         T, N = self.terms.rounds, self.N

@@ -21,6 +21,7 @@ ATTACKS = {
     "epsilon": "an adversary tells two extreme models apart by what the gate releases",
     "totals": "a member that answers last steers prices to decompose totals without noise",
     "shading": "a member that answers for another company gains at the others' expense",
+    "pump": "a member that answers last moves noisy prices and the levy, and claims to have sold",
     "flood": "a member that takes part and floods its peers over the same connection",
 }
 """Each attack is a function in a module of its name; `options` there adds its options."""

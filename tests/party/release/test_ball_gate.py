@@ -21,7 +21,7 @@ from protocol.agreement.quantities import quantities
 from protocol.numeric import Floats, Ticks
 from protocol.outcome.outcome import outcome
 from protocol.privacy.accountant import gaussian_epsilon
-from protocol.privacy.ball import ball
+from protocol.privacy.ball import ball, clip
 from protocol.privacy.calibration import Calibration
 from protocol.rounds import RoundEngine, RoundState
 from scripts.lab.common.agreements import public_key
@@ -121,6 +121,21 @@ def test_the_noise_of_a_round_falls_with_the_root_of_its_number() -> None:
     first = Calibration(AGREEMENT).scales(shares)[0]
     for number, (_, scales, _, _) in enumerate(noise.drawn):
         assert scales == pytest.approx(first / np.sqrt(number + 1.0), rel=1e-12)
+
+
+def test_a_release_without_an_answer_takes_the_same_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It clips, too: the member's share, which lies outside the ball like a large answer."""
+    clipped: list[bool] = []
+
+    def watched(demand: list[int], center: list[int], axes: list[int]) -> list[int]:
+        result = clip(demand, center, axes)
+        clipped.append(result != demand)
+        return result
+
+    monkeypatch.setattr("protocol.privacy.ball.clip", watched)
+    for fails in (False, True):
+        released(Problem(9e9, 9e9, fails=fails), opening(), Shift(0, 0))
+    assert clipped == [True, True]
 
 
 def test_noise_drawn_ahead_is_that_of_its_round() -> None:
