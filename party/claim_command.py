@@ -31,7 +31,7 @@ def add_claim_commands(commands: Commands) -> None:
     what.add_argument("--payment", action="store_true", help="your payment")
     add_shared(claim, "--key")
     claim.add_argument("--out", type=Path, metavar="FILE",
-        help="file or folder (SESSION-NAME-RESOURCE.claim or -payment.claim)")  # fmt: skip
+        help="file or folder (SESSION+NAME+RESOURCE.claim or +payment.claim)")  # fmt: skip
     claim.add_argument("--transcript", type=Path, metavar="FILE",
         help="another member's transcript, if your ledger lacks seals")  # fmt: skip
     forget = add_command(

@@ -2,7 +2,7 @@
 
 It sends nothing and raises what `party join` would raise. Its lines hold private numbers, such as
 the size of the model and its value alone: they are for the operator's terminal only.
-Never here: a file, a message or an error with such a number; the ledger (`party.ledger_check`).
+Never here: a file, a message or an error with such a number.
 """
 
 import math
@@ -13,7 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from party import ledger_check
+from party import keys
+from party.ledger import accounts as lifetime
+from party.ledger import budget, budget_marker
 from party.model import company_model
 from party.model.ball_response import Trader
 from party.model.best_response import USUAL, MipLimits, Responder, responder, subproblem
@@ -24,6 +26,7 @@ from party.settlement.settle import plan_within
 from protocol.agreement.endowment import endowment
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import amounts, quantities
+from protocol.errors import BadKey
 from protocol.rounds import RoundEngine
 
 _TRIED_PRICES, _TRIED_SECONDS = 100, 20.0  # to find a model's slowest answer, and for how long
@@ -54,7 +57,7 @@ def check(
     data = company_model.read(model, agreement, rows)
     for line in chain(
         _model(data, agreement, member, company_model.seen_by_others(model), mip_limits),
-        ledger_check.check(agreement, member, key=key, ledger=ledger, data_set=data_set),
+        _key_and_ledger(agreement, member, key, ledger, data_set),
     ):
         doubts += line.startswith("!")
         yield line
@@ -187,3 +190,46 @@ def slowest_answer(problem: Responder, data: CompanyModel) -> tuple[float, int]:
         if now - began > _TRIED_SECONDS:
             break
     return slowest, count
+
+
+def _key_and_ledger(
+    agreement: Agreement, member: str, key: Path | None, ledger: Path | None, data_set: str | None
+) -> Iterator[str]:
+    """Whether the key, its marker and its ledger are those of this member."""
+    if key:
+        identity = keys.load(key)
+        if identity.name != member:
+            owner = identity.name
+            raise BadKey(f"the key file {str(key)!r} is that of {owner!r}, not of {member!r}")
+        identity.belongs_to(agreement)
+        yield "key        is the one in the agreement"
+    exists = ledger is not None and ledger.exists()
+    if key and ledger and not agreement.rehearsal:
+        budget_marker.require_marked(key, ledger, lifetime.extent(ledger) if exists else None)
+    if ledger and exists:
+        yield from _budget(ledger, agreement, data_set)
+
+
+def _budget(path: Path, agreement: Agreement, data_set: str | None) -> Iterator[str]:
+    """What the data set has spent. Refuses what `party join` would refuse."""
+    accounts, limits = lifetime.accounts(path)
+    this = next((a for a in accounts if a.agreement == agreement.digest), None)
+    if this is None or not this.releases:
+        accounts = tuple(a for a in accounts if a is not this)
+        this = budget.opened(agreement, data_set)
+        accounts = (*accounts, this)
+    lifetime.require_same_data_set(this.session, this.data_set, data_set)
+    limit = budget.limit_for_session(
+        accounts, agreement.digest, asked=None, stored=limits.get(this.data_set)
+    )
+    delta = limit.delta if limit else this.delta or budget.DELTA
+    before, after = budget.cost_before_and_after(accounts, this)
+    yield f"budget     data set {this.data_set!r} has spent {budget.in_words(before, delta)}"
+    budget.require_room(accounts, agreement.digest, limit)
+    yield f"           and with all of this session {budget.in_words(after, delta)}"
+    everything = math.isinf(after.mu_squared)
+    colluders = budget.colluding(accounts, this.data_set)
+    sentence = budget.statement(this.data_set, limit, everything=everything, colluders=colluders)
+    yield f"           {sentence}"
+    if warning := budget.unprotected(accounts, agreement.digest):
+        yield f"!          {warning}"

@@ -25,6 +25,7 @@ from party.release.gate import Gate
 from party.release.noise import DiscreteGaussian, SeededGaussian
 from party.release.pacing import solving_seconds
 from party.settlement import result_files
+from party.settlement.result_files import Company
 from party.ui.console import TextView, View
 from party.ui.long_step import long_step
 from protocol import errors
@@ -75,15 +76,6 @@ class PartyConfig(Opaque, frozen=True, kw_only=True):
     @property
     def ledger_path(self) -> Path:
         return self.ledger or self.key.with_suffix(".ledger")
-
-
-class Company(Opaque, frozen=True):
-    """A member of a session with its model and its ledger. Secret."""
-
-    member: str
-    data: CompanyModel
-    ledger: Ledger
-    mip_limits: MipLimits
 
 
 class Conclusion(Opaque, frozen=True, dict=True):
@@ -259,7 +251,7 @@ def _admit(config: PartyConfig, ledger: Ledger) -> list[str]:
         budget_marker.mark(config.key, config.ledger_path, ledger.extent)
     before = ledger.limit()
     limit = ledger.fix_limit(config.limit)
-    require_room(ledger.accounts(), config.agreement.digest, ledger.data_set, limit)
+    require_room(ledger.accounts(), config.agreement.digest, limit)
     if ledger.fault is not None and not ledger.proof():
         raise ledger.fault  # with a proof, the session shows it to members that were absent
     warnings = [
@@ -310,22 +302,15 @@ def conclude(outcome: "Outcome", company: Company, out: Path | None, view: View)
     # First, in any case: the ledger then destroys the company's demands.
     allocation = own_allocation(outcome, company.member, company.ledger)
     conclusion = Conclusion(company, outcome, allocation)
-    member, data, ledger = company.member, company.data, company.ledger
     if out is not None:  # files first: nothing that is shown may keep them from being written
         with long_step(view.privately, "computing your plan"):
             settled = conclusion.settlement
-        result_files.write_result(
-            outcome, member, data, settlement=settled, ledger=ledger, folder=out
-        )
+        result_files.write_result(outcome, company, settled, out)
     view.outcome(outcome)
     if out is not None:
-        view.report(
-            result_files.write_report(
-                outcome, member, data, settlement=settled, ledger=ledger, folder=out
-            )
-        )
-    if out is not None and conclusion.settlement.loses:
-        view.privately(LOSES)
+        view.report(result_files.write_report(outcome, company, settled, out))
+        if settled.loses:
+            view.privately(LOSES)
     view.finished(result_files.public_result(outcome, company.member), out)
     return conclusion
 

@@ -1,4 +1,4 @@
-"""The commands `protocol settle` and `protocol keygen`: files in, files out.
+"""The command `protocol settle`: files in, files out.
 
 Never here: what a claim proves (`protocol.clearing`).
 """

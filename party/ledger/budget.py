@@ -177,7 +177,7 @@ def limit_for_session(
     this = next(a for a in accounts if a.agreement == agreement)
     begun = released(accounts, this.data_set)
     if asked is not None:
-        require_limitable(_cost_before_and_after(accounts, this)[1], this.data_set)
+        require_limitable(cost_before_and_after(accounts, this)[1], this.data_set)
     limit = stored if asked is None else requested_limit(asked, stored, released=begun)
     if not begun and (limit is None or not limit.asked):
         if this.epsilon is None or this.delta is None or math.isinf(this.agreed.mu_squared):
@@ -186,22 +186,20 @@ def limit_for_session(
         limit = Limit(*stated, asked=False, fixed=stated)
     if limit is None or (begun and limit.accountant):
         return limit
-    _, after = _cost_before_and_after(accounts, this)
+    _, after = cost_before_and_after(accounts, this)
     return limit.with_accountant(after)
 
 
-def require_room(
-    accounts: Sequence[Account], agreement: bytes, data_set: str, limit: Limit | None
-) -> None:
+def require_room(accounts: Sequence[Account], agreement: bytes, limit: Limit | None) -> None:
     """Refuse a session that would exceed its data set's limit if it ran to its end.
 
     Guarantee: no sequence of sessions that pass here with one limit spends more than that limit,
     even if later sessions are chosen because of earlier ones.
     """
-    if limit is None or any(a.agreement == agreement and a.releases >= a.rounds for a in accounts):
+    this = next(a for a in accounts if a.agreement == agreement)
+    if limit is None or this.releases >= this.rounds:
         return  # a finished session releases nothing more
-    this = next((a for a in accounts if a.agreement == agreement), None)
-    before, after = _cost_before_and_after([a for a in accounts if a.data_set == data_set], this)
+    before, after = cost_before_and_after(accounts, this)
     if not limit.allows(after):
         origin = "" if limit.asked else " (the budget of its first session)"
         if math.isinf(after.mu_squared):
@@ -214,7 +212,7 @@ def require_room(
                 "" if limit.fixed is None or not before.mu_squared else "; " + RAISED
             )
         raise BudgetExceeded(
-            f"with this session the data set {data_set!r} would have spent "
+            f"with this session the data set {this.data_set!r} would have spent "
             f"{in_words(after, limit.delta)}, and its limit is epsilon {limit.epsilon:g} at that "
             f"delta{origin}. So far it has spent {in_words(before, limit.delta)}. Nothing was "
             f"sent. {way}"
@@ -224,17 +222,13 @@ def require_room(
 RAISED = "a limit raised after a release holds only if no release was the reason to raise it"
 
 
-def _cost_before_and_after(
-    accounts: Iterable[Account], this: Account | None
+def cost_before_and_after(
+    accounts: Iterable[Account], this: Account
 ) -> tuple[PrivacyCost, PrivacyCost]:
     """What a data set has spent, and what it will have spent once this session has ended."""
-    before, after = PrivacyCost(), PrivacyCost()
-    for account in accounts:
-        if this is None or account.data_set == this.data_set:
-            before = before + account.spent
-            current = this is not None and account.agreement == this.agreement
-            after = after + (account.agreed if current else account.spent)
-    return before, after
+    own = [account for account in accounts if account.data_set == this.data_set]
+    costs = (a.agreed if a.agreement == this.agreement else a.spent for a in own)
+    return spent(own, this.data_set), sum(costs, start=PrivacyCost())
 
 
 def colluding(accounts: Iterable[Account], data_set: str) -> tuple[int, ...]:

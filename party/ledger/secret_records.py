@@ -9,7 +9,6 @@ the party, except an opening in a claim.
 """
 
 import struct
-from abc import abstractmethod
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -17,9 +16,10 @@ import numpy as np
 
 from party.ledger.database import Database
 from protocol.agreement.model import Agreement
-from protocol.errors import InternalError
+from protocol.errors import BadMessage, InternalError
 from protocol.numeric import Ticks
 from protocol.records import Opaque
+from protocol.wire.codec import Reader
 from protocol.wire.messages import Signed
 
 if TYPE_CHECKING:  # computed when a session is over
@@ -39,30 +39,40 @@ class Opening(Opaque, frozen=True):
 
 
 class SecretRecords:
-    """The part of a ledger that holds secrets."""
+    """The part of a ledger that holds secrets, and what it shares with the rest of the ledger."""
 
     _agreement: Agreement
     _member: str
+    _reader: Reader
     _file: Database
     _session: int
+    #: Kept here because every release asks for it.
+    _is_abandoned: bool
 
-    @abstractmethod
     def mask_keys(self) -> tuple[Signed, ...]:
         """The mask keys of all members, or none before all are there."""
+        return self._messages("keys")
 
-    @abstractmethod
     def commitments(self) -> tuple[Signed, ...]:
         """The commitments of all members, or none before all are there."""
+        return self._messages("commitments")
 
-    @abstractmethod
     def commit(self) -> None:
         """Make everything recorded so far durable."""
+        self._file.commit()
 
-    @abstractmethod
-    def _require_open(self) -> None: ...
+    def _require_open(self) -> None:
+        if self._is_abandoned:
+            raise InternalError("an abandoned session would release something")
 
-    @abstractmethod
-    def _unpack(self, data: bytes) -> Signed: ...
+    def _messages(self, table: str) -> tuple[Signed, ...]:
+        return tuple(self._unpack(row[0]) for row in self._file.select(table, self._session))
+
+    def _unpack(self, data: bytes) -> Signed:
+        try:
+            return self._reader.unpack(data, verified=True)
+        except (BadMessage, TypeError) as error:
+            raise self._file.damaged(str(error)) from None
 
     def mask_key(self) -> Signed | None:
         """The message with the own mask key, or None."""

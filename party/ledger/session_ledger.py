@@ -18,7 +18,7 @@ from party.ledger.budget import Account, Limit, opened
 from party.ledger.database import Database, Extent
 from party.ledger.secret_records import SecretRecords
 from protocol.agreement.model import Agreement
-from protocol.errors import Abandoned, BadLedger, BadMessage, InternalError, PeerError
+from protocol.errors import Abandoned, BadLedger, InternalError, PeerError
 from protocol.numeric import Ticks
 from protocol.runtime.wait_times import WaitTime
 from protocol.wire.codec import Reader, release_bytes
@@ -73,7 +73,6 @@ class Ledger(SecretRecords):
                 f"{member!r}; name the ledger of {member!r} with --ledger"
             )
         accounts.require_same_data_set(agreement.session, self.data_set, data_set)
-        #: Kept here because every release asks for it.
         self._is_abandoned = self.abandoned is not None
 
     @property
@@ -93,17 +92,9 @@ class Ledger(SecretRecords):
         """The limit of this session's data set."""
         return accounts.limits_in(self._file).get(self.data_set)
 
-    def mask_keys(self) -> tuple[Signed, ...]:
-        """The mask keys of all members, or none before all are there."""
-        return self._messages("keys")
-
     def record_mask_keys(self, keys: tuple[Signed, ...]) -> None:
         """Store all members' mask keys. Durable with the next `record_release` or `commit`."""
         self._file.insert("keys", self._session, {i: (s.data,) for i, s in enumerate(keys)})
-
-    def commitments(self) -> tuple[Signed, ...]:
-        """The commitments of all members, or none before all are there."""
-        return self._messages("commitments")
 
     def record_commitments(self, commitments: tuple[Signed, ...]) -> None:
         """Store all members' commitments. Durable with the next `commit`."""
@@ -243,10 +234,6 @@ class Ledger(SecretRecords):
             "prices"
         )
 
-    def _require_open(self) -> None:
-        if self._is_abandoned:
-            raise InternalError("an abandoned session would release something")
-
     def _fault(self) -> tuple[int | None, str | None]:
         query = "SELECT fault_code, fault FROM sessions WHERE id = ?"
         kinds = int | None, str | None
@@ -318,9 +305,6 @@ class Ledger(SecretRecords):
             for messages, _ in self._file.select("rounds", self._session)
         ]
 
-    def _messages(self, table: str) -> tuple[Signed, ...]:
-        return tuple(self._unpack(row[0]) for row in self._file.select(table, self._session))
-
     def record_waits(self, waited: Iterable[WaitTime]) -> None:
         """Store how long this party has waited for each peer, at an orderly shutdown."""
         if self._file.failed:
@@ -347,20 +331,10 @@ class Ledger(SecretRecords):
         query = "SELECT member, address FROM addresses WHERE session = ?"
         return dict(self._file.typed_rows(query, (str, str), self._session))
 
-    def commit(self) -> None:
-        """Make everything recorded so far durable."""
-        self._file.commit()
-
     def close(self) -> None:
         if not self._file.failed:
             self.commit()
         self._file.close()
-
-    def _unpack(self, data: bytes) -> Signed:
-        try:
-            return self._reader.unpack(data, verified=True)
-        except (BadMessage, TypeError) as error:
-            raise self._file.damaged(str(error)) from None
 
     def _write(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
         self._file.write(statement, [(self._session, *row) for row in rows])

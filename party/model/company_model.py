@@ -22,7 +22,6 @@ from party.model import model_file
 from party.model.linear_program import (
     HUGE,
     LARGE,
-    Flags,
     Indices,
     LinearProgram,
     Quadratic,
@@ -31,7 +30,7 @@ from party.model.linear_program import (
 from party.model.shared_rows import OWN_NAMES, RowMap, locate
 from protocol.agreement.model import Agreement
 from protocol.errors import BadCommand, BadData
-from protocol.numeric import Floats
+from protocol.numeric import Flags, Floats
 from protocol.records import Opaque
 from protocol.runtime.process_memory import keep_private
 

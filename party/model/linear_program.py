@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 
 from protocol.errors import BadData
-from protocol.numeric import Floats
+from protocol.numeric import Flags, Floats
 from protocol.records import Opaque
 
 Indices = np.ndarray[Any, np.dtype[np.int32]]
-Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
 HUGE = 1e20
 """HiGHS treats numbers from here on as infinite, so a finite number must be smaller."""

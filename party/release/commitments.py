@@ -41,52 +41,41 @@ def committed_numbers(result: Outcome, allocation: Allocation) -> tuple[int, ...
     return tuple(min(max(number, 0), (1 << width) - 1) for number, width in rows)
 
 
-class Commitments:
-    """Makes the commitments of a session once."""
+def commitment(
+    agreement: Agreement,
+    member: str,
+    ledger: Ledger,
+    masks: Masks,
+    pack: Callable[[Message], Signed],
+    state: RoundState,
+) -> Signed:
+    """The signed commitments: recorded, or new.
 
-    def __init__(
-        self,
-        agreement: Agreement,
-        member: str,
-        ledger: Ledger,
-        masks: Masks,
-        pack: Callable[[Message], Signed],
-    ) -> None:
-        self._agreement = agreement
-        self._member = member
-        self._ledger = ledger
-        self._masks = masks
-        self._pack = pack
-
-    def message(self, state: RoundState) -> Signed:
-        """The signed commitments: recorded, or new.
-
-        Guarantee: when this returns, they and their openings survive a crash, and the session
-        cannot get others. The same ledger always gives the same bytes.
-        """
-        recorded = self._ledger.commitment()
-        if recorded is not None:
-            return recorded
-        result = outcome_of(self._agreement, state, sealed=False)
-        allocation = own_allocation(result, self._member, self._ledger)
-        if allocation is None or not state.uncommitted:
-            raise InternalError("the session asked for commitments before its rounds were closed")
-        numbers = committed_numbers(result, allocation)
-        blindings = self._masks.blindings(state, len(numbers))
-        points = tuple(map(commit, numbers, blindings))
-        place = self._agreement.place(self._member)
-        claim = statement(self._agreement, state.chain_hash, place, points)
-        proof = prove(claim, numbers, blindings, self._masks.proof_secret(state)).data
-        signed = self._pack(
-            Commitment(
-                sender=self._member,
-                agreement=self._agreement.digest,
-                round=state.round,
-                chain_hash=state.chain_hash,
-                points=points,
-                proof_hash=hashlib.sha256(proof).digest(),
-                proof=proof,
-            )
+    Guarantee: when this returns, they and their openings survive a crash, and the session
+    cannot get others. The same ledger always gives the same bytes.
+    """
+    recorded = ledger.commitment()
+    if recorded is not None:
+        return recorded
+    result = outcome_of(agreement, state, sealed=False)
+    allocation = own_allocation(result, member, ledger)
+    if allocation is None or not state.uncommitted:
+        raise InternalError("the session asked for commitments before its rounds were closed")
+    numbers = committed_numbers(result, allocation)
+    blindings = masks.blindings(state, len(numbers))
+    points = tuple(map(commit, numbers, blindings))
+    claim = statement(agreement, state.chain_hash, agreement.place(member), points)
+    proof = prove(claim, numbers, blindings, masks.proof_secret(state)).data
+    signed = pack(
+        Commitment(
+            sender=member,
+            agreement=agreement.digest,
+            round=state.round,
+            chain_hash=state.chain_hash,
+            points=points,
+            proof_hash=hashlib.sha256(proof).digest(),
+            proof=proof,
         )
-        self._ledger.record_opening(Opening(numbers, blindings), signed)
-        return signed
+    )
+    ledger.record_opening(Opening(numbers, blindings), signed)
+    return signed

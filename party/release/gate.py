@@ -116,13 +116,11 @@ class Gate:
         if self._masks is not None and state.unpaired:
             return self._masks.key(state)
         if self._masks is not None and state.uncommitted:
-            from party.release.commitments import Commitments  # needed once, at the end
+            from party.release.commitments import commitment  # needed once, at the end
 
-            pack = self._pack
-            commitments = Commitments(
-                self._agreement, self._member, self._ledger, self._masks, pack
+            return commitment(
+                self._agreement, self._member, self._ledger, self._masks, self._pack, state
             )
-            return commitments.message(state)
         recorded = self._ledger.release(state.round)
         if recorded is not None:
             return recorded

@@ -18,11 +18,13 @@ import numpy as np
 
 from party.ledger import budget
 from party.ledger.session_ledger import Ledger
+from party.model.best_response import MipLimits
 from party.model.company_model import CompanyModel
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import amounts
 from protocol.errors import BadCommand, PeerError
 from protocol.privacy.accountant import finite
+from protocol.records import Opaque
 from protocol.runtime.files import replace_private
 from protocol.runtime.wait_times import WaitTimes
 from protocol.wire.messages import Seal
@@ -45,44 +47,43 @@ def ensure_dir(folder: Path) -> None:
         ) from None
 
 
+class Company(Opaque, frozen=True):
+    """A member of a session with its model and its ledger. Secret."""
+
+    member: str
+    data: CompanyModel
+    ledger: Ledger
+    mip_limits: MipLimits
+
+
 def write_result(
-    outcome: "Outcome",
-    member: str,
-    data: CompanyModel,
-    *,
-    settlement: "Settlement",
-    ledger: Ledger,
-    folder: Path,
+    outcome: "Outcome", company: Company, settlement: "Settlement", folder: Path
 ) -> None:
     """Write all files but the report: no failure of a page keeps them from being written."""
     from protocol.report.csv import public_csv
 
+    member, ledger = company.member, company.ledger
     spending = _spending(ledger, outcome.agreement.digest)
     waits, unanswered = WaitTimes(outcome.agreement, ledger.waits()), ledger.unanswered()
     with _writing(folder):
         (folder / "session.transcript").write_bytes(ledger.transcript_file())
-        replace_private(folder / "plan.csv", plan_csv(data, settlement))
+        replace_private(folder / "plan.csv", plan_csv(company.data, settlement))
         content = result(outcome, member, settlement, spending, waits=waits, unanswered=unanswered)
         replace_private(folder / "result.json", json.dumps(content, indent=2) + "\n")
         (folder / "public.csv").write_text(public_csv(outcome), encoding="utf-8")
 
 
 def write_report(
-    outcome: "Outcome",
-    member: str,
-    data: CompanyModel,
-    *,
-    settlement: "Settlement",
-    ledger: Ledger,
-    folder: Path,
+    outcome: "Outcome", company: Company, settlement: "Settlement", folder: Path
 ) -> "list[Element]":
     """Write the report, after all other files. Return its contents, which are secret."""
     from party.settlement.private_report import private_document, private_parts
 
+    member, ledger = company.member, company.ledger
     report = private_parts(
         outcome,
         member,
-        data,
+        company.data,
         settlement,
         _spending(ledger, outcome.agreement.digest),
         waits=WaitTimes(outcome.agreement, ledger.waits()),

@@ -15,7 +15,6 @@ from protocol.agreement.currency import money_places
 from protocol.agreement.quantities import amounts, quantities
 from protocol.clearing.claims import Claim, payment_grains, quota_ticks
 from protocol.clearing.statements import Sum, money_grain, payment_sum, quota_sum
-from protocol.errors import InternalError
 from protocol.numeric import round_to_sum
 from protocol.outcome.outcome import Outcome
 from protocol.outcome.payments import with_levy
@@ -117,8 +116,6 @@ def from_claims(outcome: Outcome, claims: Sequence[Claim], refused: dict[str, st
     member whose claim is missing is named.
     """
     agreement = outcome.agreement
-    if not agreement.masked:
-        raise InternalError("only sessions with totals have claims")
     names = [m.name for m in agreement.members]
     found: dict[int, dict[str, Claim]] = {}
     for claim in claims:

@@ -43,7 +43,7 @@ HARDLY_LESS = 0.95
 def forecast(agreement: Agreement) -> dict[str, Any]:
     """The figures of `protocol plan`. Noise is that of the noisiest party and resource."""
     noise, T = Noise.of(agreement), agreement.rounds
-    left = noise.left
+    left, each, totals = noise.left, forecast_individual(agreement), forecast_masked(agreement)
     return {
         "digest": agreement.digest.hex(),
         "party_release": noise.party,
@@ -57,9 +57,9 @@ def forecast(agreement: Agreement) -> dict[str, Any]:
         "trades": trades(agreement) if agreement.ball else None,
         "burden": finite(burden(agreement)) if agreement.ball else None,
         "reveal": agreement.reveal,
-        "each": forecast_individual(agreement),
-        "totals": forecast_masked(agreement),
-        "better": better_reveal(agreement),
+        "each": each,
+        "totals": totals,
+        "better": totals and _better_reveal(agreement, each, totals),
         "release_bytes": release_bytes(agreement),
         "messages_per_party": T,
         "messages_received": T * (len(agreement.members) - 1),
@@ -159,15 +159,10 @@ def _masked_pricing(agreement: Agreement) -> Pricing:
     return Pricing(step="ball", worth_within=schema.WORTH_WITHIN, start=start)
 
 
-def better_reveal(agreement: Agreement) -> str | None:
-    """`each` or `totals`: the one with less noise for the same promise. None if only one can be."""
-    masked = forecast_masked(agreement)
-    if masked is None:
-        return None
-    if agreement.privacy is None:
-        return "totals"
-    less = masked["total_average"] < HARDLY_LESS * forecast_individual(agreement)["total_average"]
-    return "totals" if less else "each"
+def _better_reveal(agreement: Agreement, each: dict[str, Any], totals: dict[str, Any]) -> str:
+    """`each` or `totals`: the one with less noise for the same promise."""
+    less = totals["total_average"] < HARDLY_LESS * each["total_average"]
+    return "totals" if less or agreement.privacy is None else "each"
 
 
 def _theorem(agreement: Agreement) -> dict[str, float | None]:

@@ -23,7 +23,7 @@ from protocol.agreement.quantities import quantities
 from protocol.numeric import Floats, Ticks
 from protocol.outcome.ball_quota import levied
 from protocol.outcome.member_allocation import member_allocation
-from protocol.outcome.outcome import Outcome
+from protocol.outcome.outcome import Outcome, outcome_of
 from protocol.privacy.ball import Ball, ball, clip
 from protocol.privacy.calibration import Calibration
 from protocol.privacy.sensitivity import floor_ticks
@@ -272,7 +272,7 @@ def play(agreement: Agreement, companies: Market, number: int) -> tuple[Outcome,
     """
     engine, calibration = RoundEngine(agreement), Calibration(agreement)
     state, m = engine.opening, len(agreement.resources)
-    path, released, demands = [state.prices.current], list[Ticks](), list[Ticks]()
+    demands = list[Ticks]()
     while not state.over:
         wanted = companies.demand(state.prices.current * quantities(agreement).capacity)
         values = np.minimum(np.rint(wanted * agreement.ticks).astype(np.int64), state.caps)
@@ -287,16 +287,7 @@ def play(agreement: Agreement, companies: Market, number: int) -> tuple[Outcome,
         if agreement.truncate:
             values = np.clip(values, floor_ticks(agreement), agreement.ticks)
         state = engine.advance(state, values)
-        path.append(state.prices.current)
-        released.append(values)
-    outcome = Outcome(
-        agreement=agreement,
-        state=state,
-        released=np.array(released),
-        path=np.array(path),
-        sealed=True,
-    )
-    return outcome, np.array(demands)
+    return outcome_of(agreement, state, sealed=True), np.array(demands)
 
 
 def _clipped(limits: Ball, values: Ticks) -> Ticks:

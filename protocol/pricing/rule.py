@@ -10,7 +10,6 @@ Symbols of the paper: λ prices, c capacities, ν step, γ momentum. The default
 """
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
@@ -19,13 +18,11 @@ from protocol.agreement import schema
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
 from protocol.numeric import Floats, Ticks, truncate_to_16_bits
+from protocol.pricing.ball_rule import BallPrices, BallRule
 from protocol.pricing.center import Center, CenterRule
 from protocol.pricing.cutting_planes import Cuts
 from protocol.pricing.subgradient import convergence_step, gradient_bound, prices_distance
 from protocol.privacy.calibration import Calibration
-
-if TYPE_CHECKING:  # each session has one rule
-    from protocol.pricing.ball_rule import BallPrices, BallRule
 
 PRICE_LIMIT = 1e15
 """No price is above this, since a solver could not take it."""
@@ -42,7 +39,7 @@ class Prices(Struct, frozen=True):
     #: The state of the centre rule; None for other rules.
     center: Center | None = None
     #: The state of the step `ball`; None for other rules.
-    ball: "BallPrices | None" = None
+    ball: BallPrices | None = None
 
 
 class PriceRule:
@@ -53,7 +50,7 @@ class PriceRule:
         self._pricing = agreement.pricing
         self._start: Floats = np.array(self._pricing.start)
         self._center = _center_rule(agreement) if self._pricing.step == "center" else None
-        self._ball = _ball_rule(agreement) if agreement.ball else None
+        self._ball = BallRule(agreement) if agreement.ball else None
         self._size = self._pricing.step_size or 0.0
         if self._pricing.step in ("worth", "theorem"):
             step = convergence_step(
@@ -100,7 +97,7 @@ class PriceRule:
         asked = center.prices / quantities(self._agreement).capacity
         return Prices(round, asked, previous, center=center)
 
-    def _ball_prices(self, round: int, ball: "BallPrices", previous: Floats) -> Prices:  # noqa: A002
+    def _ball_prices(self, round: int, ball: BallPrices, previous: Floats) -> Prices:  # noqa: A002
         asked = ball.money / quantities(self._agreement).capacity
         return Prices(round, asked, previous, ball=ball)
 
@@ -135,12 +132,6 @@ def _earlier_cuts(agreement: Agreement) -> Cuts:
         rows[:, :m] * quantities(agreement).capacity,
         1.0 - _reserve_ticks(agreement) / agreement.ticks - rows[:, m:],
     )
-
-
-def _ball_rule(agreement: Agreement) -> "BallRule":
-    from protocol.pricing.ball_rule import BallRule
-
-    return BallRule(agreement)
 
 
 def _center_rule(agreement: Agreement) -> CenterRule:

@@ -184,11 +184,8 @@ def _payments(clearing: Clearing) -> list[Element]:
     if not clearing.payments:
         return []
 
-    def signed(coins: int) -> str:
-        return _in_money(clearing, coins)
-
     def shown(coins: int) -> str:
-        return signed(abs(coins))
+        return _in_money(clearing, abs(coins))
 
     rows = [
         (name, shown(coins) if coins > 0 else "", shown(coins) if coins < 0 else "")
@@ -197,7 +194,7 @@ def _payments(clearing: Clearing) -> list[Element]:
     content = [table(("Member", "pays", "is paid"), rows)]
     if clearing.balanced and clearing.stated:
         levied = [
-            (name, signed(coins), signed(clearing.payments[name] - coins))
+            (name, *(_in_money(clearing, c) for c in (coins, clearing.payments[name] - coins)))
             for name, coins in clearing.stated.items()
         ]
         content += [

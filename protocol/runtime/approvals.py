@@ -91,7 +91,7 @@ def _counts(approval: Approval, agreement: Agreement, standing: "_Standing") -> 
     if approval.agreement == agreement.digest:
         require_signed(approval, agreement)
         return "signed these terms"
-    base = standing.agreement(approval.agreement) if approval.standing else None
+    base = standing.by_digest.get(approval.agreement) if approval.standing else None
     if base is None:
         if approval.session != agreement.session:
             return ""
@@ -115,11 +115,8 @@ class _Standing:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def agreement(self, digest: bytes) -> Agreement | None:
-        return self._by_digest.get(digest)
-
     @cached_property
-    def _by_digest(self) -> dict[bytes, Agreement]:
+    def by_digest(self) -> dict[bytes, Agreement]:
         found = {}
         for path in self._folder.glob("*.toml"):
             with suppress(BadAgreement):  # a member file, an approval, or half a file

@@ -68,8 +68,6 @@ def fitted(text: str, stream: TextIO) -> str:
     """
     if not stream.isatty():
         return text
-    import textwrap
-
     width, lines = max(40, shutil.get_terminal_size().columns), list[str]()
     wrapper = textwrap.TextWrapper(width, break_on_hyphens=False, break_long_words=False)
     for line in text.split("\n"):

@@ -124,21 +124,18 @@ def write_new(path: Path, text: str) -> None:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a new file that only its owner can read. An existing one is never overwritten."""
-    with writing(path, BadKey):
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
+    """Write a new key file, as `create_private` does."""
+    create_private(path, text.encode(), BadKey)
 
 
-def create_private(path: Path, data: bytes) -> None:
+def create_private(path: Path, data: bytes, kind: type[SottoError] = BadCommand) -> None:
     """Write a new file that only its owner can read, all of it or nothing.
 
     A process that is killed leaves no part of it under this name. An existing file is never
     overwritten. Two processes must not write it at the same time.
     """
     draft = path.with_name(f".{path.name}.new")
-    with writing(path):
+    with writing(path, kind):
         _write_draft(draft, data)
         try:
             os.link(draft, path)

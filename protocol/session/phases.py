@@ -1,6 +1,6 @@
 """The phases of a session and every transition between them, as one table.
 
-Nothing here acts: `machine` takes the transitions, `diagram` draws them.
+Nothing here acts: `machine` takes the transitions, `scripts/phases` draws them.
 """
 
 from enum import Enum, auto

@@ -13,8 +13,9 @@ from msgspec.structs import replace
 from party.model.best_response import USUAL
 from party.model.company_model import CompanyModel
 from party.rehearsal.in_process import players, run
-from party.run import Company, _note_model, conclude, lasting
+from party.run import _note_model, conclude, lasting
 from party.settlement import private_report, settle
+from party.settlement.result_files import Company
 from party.ui.console import TextView, View
 from protocol.agreement.parse import from_table
 from protocol.errors import BadData, QuotaTooSmall

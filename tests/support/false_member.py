@@ -8,17 +8,17 @@ import hashlib
 import runpy
 import sys
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from msgspec.structs import replace
 
 from party.driver import Driver
 from party.release import commitments
 from protocol.commitment.group import IDENTITY, VALUE_BASE, add
-from protocol.rounds import RoundState
 from protocol.wire.messages import Commitment, Message, Signed
 
 _numbers = commitments.committed_numbers
-_message = commitments.Commitments.message
+_commitment = commitments.commitment
 
 
 def _more(grains: int) -> None:
@@ -34,12 +34,13 @@ def _more(grains: int) -> None:
 def _changed(change: Callable[[Commitment], Message]) -> None:
     """Send another message than the one in the ledger."""
 
-    def lying(self: commitments.Commitments, state: RoundState) -> Signed:
-        honest = _message(self, state).message
+    def lying(*arguments: Any) -> Signed:
+        honest, pack = _commitment(*arguments).message, arguments[4]
         assert isinstance(honest, Commitment)
-        return self._pack(change(honest))
+        signed: Signed = pack(change(honest))
+        return signed
 
-    commitments.Commitments.message = lying  # type: ignore[method-assign]
+    commitments.commitment = lying  # type: ignore[assignment]
 
 
 def _instead(answer: Callable[[Driver, Signed], list[Signed]]) -> None:

@@ -19,7 +19,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from party.ledger.session_ledger import Ledger
-from party.settlement.result_files import plan_csv, result, write_report, write_result
+from party.model.best_response import USUAL
+from party.settlement.result_files import Company, plan_csv, result, write_report, write_result
 from protocol.agreement.quantities import quantities
 from protocol.agreement.render import written
 from protocol.agreement.schema import TICKS
@@ -86,12 +87,8 @@ def test_ledger_counts_reach_file_and_page(tmp_path: Path) -> None:
         ledger.record_release(signed, answered=False)
         ledger.record_waits([WaitTime(name=other, seconds=99.0, longest=77.0, last=3)])
         for write in (write_result, write_report):
-            parts = write(
-                *(it.outcome, it.member, it.data),
-                ledger=ledger,
-                folder=tmp_path,
-                settlement=it.settlement,
-            )
+            company = Company(it.member, it.data, ledger, USUAL)
+            parts = write(it.outcome, company, it.settlement, tmp_path)
         shown = [tostring(part, "unicode") for part in parts or []]
     content = json.loads((tmp_path / "result.json").read_text())
     assert content["private"]["rounds_without_answer"] == 1

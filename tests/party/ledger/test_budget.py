@@ -229,36 +229,34 @@ def test_a_session_may_spend_exactly_the_limit(tmp_path: Path, accountant: str) 
     limit = Limit(1.0, DELTA)
     exact = agreed(1.0, privacy={"accountant": accountant})
     with closing(Ledger(path, exact, "ada")) as ledger:
-        require_room(ledger.accounts(), exact.digest, "main", ledger.fix_limit(limit))
+        require_room(ledger.accounts(), exact.digest, ledger.fix_limit(limit))
     record(path, exact)
     another = agreed(1.0, session="two")
     with closing(Ledger(path, another, "ada")) as ledger, pytest.raises(BudgetExceeded):
-        require_room(ledger.accounts(), another.digest, "main", ledger.limit())
+        require_room(ledger.accounts(), another.digest, ledger.limit())
 
 
 def test_a_session_that_has_begun_may_end() -> None:
     """A session that was allowed at its start is allowed after each of its releases."""
     agreement, limit = agreed(1.0), Limit(1.0, DELTA)
     for releases in range(agreement.rounds + 1):
-        require_room([played(agreement, releases)], agreement.digest, "main", limit)
+        require_room([played(agreement, releases)], agreement.digest, limit)
 
 
 def test_a_session_counts_as_if_played_to_the_end() -> None:
     """A session that only its last releases would take over the limit is refused at once."""
     stopped, next_one = agreed(1.0), agreed(1.0, session="two")
     begun = [played(stopped, 1), played(next_one, 0)]
-    require_room(begun, next_one.digest, "main", Limit(1.2, DELTA))
+    require_room(begun, next_one.digest, Limit(1.2, DELTA))
     with pytest.raises(BudgetExceeded):
-        require_room(begun, next_one.digest, "main", Limit(1.0, DELTA))
+        require_room(begun, next_one.digest, Limit(1.0, DELTA))
     with pytest.raises(BudgetExceeded):
-        require_room(
-            [played(stopped, 1), played(next_one)], stopped.digest, "main", Limit(1.2, DELTA)
-        )
+        require_room([played(stopped, 1), played(next_one)], stopped.digest, Limit(1.2, DELTA))
 
 
 def test_without_a_limit_every_session_is_allowed() -> None:
     """Even a session without noise is allowed."""
-    require_room([played(exact_agreement())], exact_agreement().digest, "main", None)
+    require_room([played(exact_agreement())], exact_agreement().digest, None)
 
 
 def test_an_exact_session_exceeds_every_limit() -> None:
@@ -266,9 +264,7 @@ def test_an_exact_session_exceeds_every_limit() -> None:
     with pytest.raises(
         BudgetExceeded, match=r"everything.*No limit covers a session without noise"
     ):
-        require_room(
-            [played(exact_agreement(), 0)], exact_agreement().digest, "main", Limit(1e6, 0.5)
-        )
+        require_room([played(exact_agreement(), 0)], exact_agreement().digest, Limit(1e6, 0.5))
 
 
 def test_a_limit_for_an_exact_session_is_not_stored(tmp_path: Path) -> None:
@@ -278,26 +274,26 @@ def test_a_limit_for_an_exact_session_is_not_stored(tmp_path: Path) -> None:
         with closing(Ledger(path, exact_agreement(), "ada")) as ledger:
             with pytest.raises(BudgetExceeded, match="can have no limit"):
                 ledger.fix_limit(Limit(20.0, DELTA))
-            require_room(ledger.accounts(), exact_agreement().digest, "main", ledger.fix_limit())
+            require_room(ledger.accounts(), exact_agreement().digest, ledger.fix_limit())
         record(path, exact_agreement(), 1 - releases)
     with closing(Ledger(path, agreed(1.0), "ada")) as ledger:
         with pytest.raises(BudgetExceeded, match="can have no limit"):
             ledger.fix_limit(Limit(20.0, DELTA))
-        require_room(ledger.accounts(), agreed(1.0).digest, "main", ledger.fix_limit())
+        require_room(ledger.accounts(), agreed(1.0).digest, ledger.fix_limit())
 
 
 def test_other_data_sets_do_not_count() -> None:
     """What other data sets have spent does not matter."""
     fresh = replace(played(agreed(1.0, session="two"), 0), data_set="spring")
     both = [played(agreed(8.0)), fresh]
-    require_room(both, fresh.agreement, "spring", Limit(1.0, DELTA))
+    require_room(both, fresh.agreement, Limit(1.0, DELTA))
 
 
 def test_a_refusal_names_data_set_costs_and_limit() -> None:
     """The operator reads what was spent, what would be spent, and that nothing was sent."""
     first, second = agreed(1.0), agreed(2.0, session="two")
     with pytest.raises(BudgetExceeded) as caught:
-        require_room([played(first), played(second, 0)], second.digest, "main", Limit(2.0, DELTA))
+        require_room([played(first), played(second, 0)], second.digest, Limit(2.0, DELTA))
     text = str(caught.value)
     together = composed(multiplier(first), multiplier(second))
     found = re.search(r"would have spent epsilon ([\d.]+) at delta 0.001", text)
@@ -327,7 +323,7 @@ def fixed_by(path: Path, agreement: Agreement, asked: Limit | None = None) -> Li
     """Join a session, and return the limit that holds."""
     with closing(Ledger(path, agreement, "ada")) as ledger:
         limit = ledger.fix_limit(asked)
-        require_room(ledger.accounts(), agreement.digest, "main", limit)
+        require_room(ledger.accounts(), agreement.digest, limit)
         assert ledger.limit() == limit
     return limit
 
@@ -393,9 +389,9 @@ def test_a_finished_session_can_be_opened_under_any_limit(tmp_path: Path) -> Non
     path, session = tmp_path / "ledger", agreed(1.0)
     record(path, session)
     set_limit(path, "main", Limit(0.1, DELTA))
-    require_room(accounts(path)[0], session.digest, "main", Limit(0.1, DELTA))
+    require_room(accounts(path)[0], session.digest, Limit(0.1, DELTA))
     with pytest.raises(BudgetExceeded):
-        require_room([played(session, 3)], session.digest, "main", Limit(0.1, DELTA))
+        require_room([played(session, 3)], session.digest, Limit(0.1, DELTA))
 
 
 @pytest.mark.parametrize("spent_before", [False, True])
@@ -407,7 +403,7 @@ def test_a_refusal_says_what_raising_the_limit_would_cost(
     large = agreed(2.0, session="two")
     sessions = [played(agreed(0.5), 4 if spent_before else 0), opened(large)]
     with pytest.raises(BudgetExceeded) as refused:
-        require_room(sessions, large.digest, "main", Limit(1.0, DELTA, fixed=fixed))
+        require_room(sessions, large.digest, Limit(1.0, DELTA, fixed=fixed))
     assert (RAISED in str(refused.value)) == (spent_before and fixed is not None)
 
 
@@ -566,10 +562,10 @@ def test_room_is_the_largest_session_that_fits(mode: str, before: float, limit: 
     assert limit - before < left < limit
     assert float(f"{left:.4g}") == left, "four digits are enough to type"
     fits = agreed(left, session="two", mode=mode)
-    require_room([earlier, played(fits, 0)], fits.digest, "main", allowed)
+    require_room([earlier, played(fits, 0)], fits.digest, allowed)
     large = agreed(1.01 * left, session="two", mode=mode)
     with pytest.raises(BudgetExceeded):
-        require_room([earlier, played(large, 0)], large.digest, "main", allowed)
+        require_room([earlier, played(large, 0)], large.digest, allowed)
 
 
 def test_room_is_the_limit_at_first_and_zero_at_last() -> None:
@@ -602,7 +598,7 @@ def test_no_history_of_sessions_exceeds_the_limit(
             ledger[which] = agreement, opened(agreement)
         agreement, account = ledger[which]
         try:
-            require_room([a for _, a in ledger.values()], agreement.digest, "main", limit)
+            require_room([a for _, a in ledger.values()], agreement.digest, limit)
         except BudgetExceeded:
             continue
         count = min(agreement.rounds, account.releases + releases)

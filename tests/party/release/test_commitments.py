@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from party.ledger.session_ledger import Ledger
 from party.release.allocation import own_allocation
-from party.release.commitments import Commitments, committed_numbers
+from party.release.commitments import commitment, committed_numbers
 from party.release.masks import Masks
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
@@ -142,9 +142,10 @@ def test_commitments_are_never_made_before_the_last_round() -> None:
     """A session that asks too early gets an error, and nothing is signed or recorded."""
     agreement, session = AGREEMENTS["constant"], play_until_over(AGREEMENTS["constant"], 1)
     ledger, signs = session.ledgers[0], signer("ada")
-    own = Commitments(agreement, "ada", ledger, Masks(agreement, "ada", ledger, signs), signs)
+    masks = Masks(agreement, "ada", ledger, signs)
+    early = replace(session.over, uncommitted=False)
     with pytest.raises(InternalError, match="before its rounds were closed"):
-        own.message(replace(session.over, uncommitted=False))
+        commitment(agreement, "ada", ledger, masks, signs, early)
     assert session.ledgers[0].commitment() is None
     assert session.ledgers[0].opening() is None
 

@@ -6,12 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from party.model.best_response import MipLimits, subproblem
+from party.model.best_response import USUAL, MipLimits, subproblem
 from party.model.company_model import CompanyModel, dense
 from party.rehearsal.in_process import players, run
 from party.release.allocation import own_allocation
-from party.run import Company, conclude
+from party.run import conclude
 from party.settlement import private_report, result_files
+from party.settlement.result_files import Company
 from party.settlement.settle import settle
 from party.ui.console import View
 from protocol.agreement.model import Agreement
@@ -82,7 +83,7 @@ def test_a_session_without_joint_capacity_ends_with_all_files(
             folder = tmp_path / name
             folder.mkdir()
             for write in (result_files.write_result, result_files.write_report):
-                write(known, name, data, settlement=own, ledger=member.ledger, folder=folder)
+                write(known, Company(name, data, member.ledger, USUAL), own, folder)
             assert sorted(path.name for path in folder.iterdir()) == FILES
             assert own.within_quota is not None
             assert own.gain is None or own.gain >= -1e-6
