@@ -1,5 +1,6 @@
 """The table of the step `ball`: what it stores, and how it judges sessions."""
 
+import gzip
 from pathlib import Path
 
 import numpy as np
@@ -17,13 +18,13 @@ CELL = Cell(5, 16.0, 1, seeds=1)
 
 def test_a_stopped_table_goes_on_where_it_was(tmp_path: Path) -> None:
     """Stored sessions are kept: their noise cannot be drawn again. Lacking ones are played."""
-    path = tmp_path / "sessions.jsonl"
+    path = tmp_path / "sessions.jsonl.gz"
     first = collect(path, [CELL], report=lambda _: None)[CELL]
     more = replace(CELL, seeds=2)
     second = collect(path, [more], report=lambda _: None)[more]
     assert str({step: played[:1] for step, played in second.items()}) == str(first)
     assert [len(played) for played in second.values()] == [2, 2]
-    assert len(path.read_text().splitlines()) == 4
+    assert len(gzip.decompress(path.read_bytes()).splitlines()) == 4
     stored = collect(path, [replace(CELL, seeds=9)], [], report=lambda _: None)
     assert str(list(stored.values())) == str([second])
     assert "1 of 1 cells have fewer than 30 seeds" in " ".join(tables(stored, []))

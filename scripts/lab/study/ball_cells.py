@@ -42,7 +42,7 @@ class Cell(Struct, frozen=True):
     #: `equal`, `half` (one member has half of everything) or `dirichlet`.
     endowments: str = "equal"
     spare: float | None = None
-    seeds: int = 8
+    seeds: int = 30
 
     def instance(self, seed: int) -> Instance:
         if self.kind == "valley":
@@ -90,48 +90,47 @@ class Cell(Struct, frozen=True):
 
 
 MUST = (
-    *(Cell(10, epsilon, seeds=60) for epsilon in (8.0, 16.0)),
-    *(Cell(20, epsilon, seeds=60) for epsilon in (4.0, 8.0)),
-    Cell(50, 4.0, seeds=30),
+    *(Cell(10, epsilon, seeds=120) for epsilon in (8.0, 16.0)),
+    *(Cell(20, epsilon, seeds=120) for epsilon in (4.0, 8.0)),
+    Cell(50, 4.0, seeds=60),
     *(Cell(100, epsilon, seeds=30) for epsilon in (1.0, 4.0)),
-    Cell(8, 8.0, 3, kind="valley", seeds=60),
-    Cell(8, 4.0, 3, kind="valley", spare=0.05, seeds=60),
-    Cell(10, 4.0, spare=0.05, seeds=60),
+    Cell(8, 8.0, 3, kind="valley", seeds=300),
+    Cell(8, 4.0, 3, kind="valley", spare=0.05, seeds=300),
+    Cell(10, 4.0, spare=0.05, seeds=120),
 )
 """Cells with a figure that must be reached."""
 
 CELLS = (
     *MUST,
-    Cell(20, 8.0, kind="demands", seeds=30),
-    Cell(50, 4.0, kind="demands", seeds=30),
-    *(Cell(5, epsilon, seeds=30) for epsilon in (8.0, 16.0)),
-    *(Cell(8, epsilon, seeds=30) for epsilon in (8.0, 16.0)),
-    Cell(10, 4.0, seeds=30),
-    Cell(20, 16.0, seeds=30),
-    Cell(50, 1.0, seeds=12),
-    *(Cell(50, epsilon, seeds=6) for epsilon in (8.0, 16.0)),
-    *(Cell(100, epsilon, seeds=3) for epsilon in (8.0, 16.0)),
-    *(Cell(200, epsilon, seeds=2) for epsilon in (1.0, 4.0, 8.0, 16.0)),
-    *(Cell(5, epsilon, 1, seeds=30) for epsilon in (8.0, 16.0)),
-    *(Cell(10, epsilon, 1, seeds=30) for epsilon in (4.0, 8.0, 16.0)),
-    *(Cell(20, epsilon, 1, seeds=30) for epsilon in (1.0, 4.0, 8.0, 16.0)),
-    *(Cell(100, epsilon, 1, seeds=30) for epsilon in (1.0, 4.0)),
-    *(Cell(5, epsilon, 2, seeds=30) for epsilon in (8.0, 16.0)),
-    *(Cell(10, epsilon, 2, seeds=30) for epsilon in (4.0, 8.0, 16.0)),
-    *(Cell(20, epsilon, 2, seeds=30) for epsilon in (4.0, 8.0, 16.0)),
-    *(Cell(10, epsilon, 10, seeds=6) for epsilon in (8.0, 16.0)),
-    *(Cell(20, epsilon, 10, seeds=4) for epsilon in (4.0, 8.0, 16.0)),
-    Cell(50, 4.0, 10, seeds=3),
-    Cell(20, 8.0, 20, seeds=3),
-    Cell(20, 16.0, 20, seeds=3),
-    Cell(50, 4.0, 20, seeds=2),
-    *(Cell(10, epsilon, endowments="half", seeds=30) for epsilon in (8.0, 16.0)),
-    *(Cell(20, epsilon, endowments="half", seeds=30) for epsilon in (4.0, 8.0)),
-    *(Cell(10, epsilon, endowments="dirichlet", seeds=30) for epsilon in (8.0, 16.0)),
-    *(Cell(20, epsilon, endowments="dirichlet", seeds=30) for epsilon in (4.0, 8.0)),
-    Cell(50, 4.0, endowments="half", seeds=4),
-    Cell(50, 4.0, endowments="dirichlet", seeds=4),
-    *(Cell(K, 1.0, seeds=30) for K in (5, 8, 10, 20)),
+    Cell(20, 8.0, kind="demands"),
+    Cell(50, 4.0, kind="demands"),
+    *(Cell(5, epsilon) for epsilon in (8.0, 16.0)),
+    *(Cell(8, epsilon) for epsilon in (8.0, 16.0)),
+    Cell(10, 4.0),
+    Cell(20, 16.0),
+    *(Cell(50, epsilon) for epsilon in (1.0, 8.0, 16.0)),
+    *(Cell(100, epsilon) for epsilon in (8.0, 16.0)),
+    *(Cell(200, epsilon) for epsilon in (1.0, 4.0, 8.0, 16.0)),
+    *(Cell(5, epsilon, 1, seeds=60) for epsilon in (8.0, 16.0)),
+    *(Cell(10, epsilon, 1, seeds=60) for epsilon in (4.0, 8.0, 16.0)),
+    *(Cell(20, epsilon, 1) for epsilon in (1.0, 4.0, 8.0, 16.0)),
+    *(Cell(100, epsilon, 1) for epsilon in (1.0, 4.0)),
+    *(Cell(5, epsilon, 2, seeds=60) for epsilon in (8.0, 16.0)),
+    *(Cell(10, epsilon, 2, seeds=60) for epsilon in (4.0, 8.0, 16.0)),
+    *(Cell(20, epsilon, 2) for epsilon in (4.0, 8.0, 16.0)),
+    *(Cell(10, epsilon, 10) for epsilon in (8.0, 16.0)),
+    *(Cell(20, epsilon, 10) for epsilon in (4.0, 8.0, 16.0)),
+    Cell(50, 4.0, 10),
+    Cell(20, 8.0, 20, seeds=10),
+    Cell(20, 16.0, 20),
+    Cell(50, 4.0, 20, seeds=10),
+    *(Cell(10, epsilon, endowments="half") for epsilon in (8.0, 16.0)),
+    *(Cell(20, epsilon, endowments="half") for epsilon in (4.0, 8.0)),
+    *(Cell(10, epsilon, endowments="dirichlet") for epsilon in (8.0, 16.0)),
+    *(Cell(20, epsilon, endowments="dirichlet") for epsilon in (4.0, 8.0)),
+    Cell(50, 4.0, endowments="half"),
+    Cell(50, 4.0, endowments="dirichlet"),
+    *(Cell(K, 1.0) for K in (5, 8, 10, 20)),
 )
 
 

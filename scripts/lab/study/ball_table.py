@@ -6,6 +6,7 @@ what a session is.
 """
 
 import argparse
+import gzip
 import json
 import math
 import textwrap
@@ -38,7 +39,7 @@ NOISE_SESSIONS = 2_000
 ENOUGH = 30
 """Cells with fewer seeds are rough."""
 
-SESSIONS, NOISE = "sessions.jsonl", "noise.json"
+SESSIONS, NOISE = "sessions.jsonl.gz", "noise.json"
 """The files in the folder of rows."""
 
 
@@ -61,7 +62,7 @@ def collect(
             if (key := (_key(cell), step, seed)) not in stored:
                 stored[key] = play(cell, seed, step)
                 if path is not None:
-                    with path.open("a") as file:
+                    with gzip.open(path, "at") as file:
                         file.write(_line(cell, step, seed, stored[key]))
         common = [s for s in seeds if all((_key(cell), step, s) in stored for step in BOTH)]
         if common:
@@ -78,7 +79,8 @@ def _key(cell: Cell) -> Cell:
 
 
 def _stored(path: Path | None) -> dict[tuple[Cell, str, int], Played]:
-    lines = path.read_text().splitlines() if path is not None and path.exists() else []
+    exists = path is not None and path.exists()
+    lines = gzip.decompress(path.read_bytes()).decode().splitlines() if path and exists else []
     return {
         (_key(Cell(**line["cell"])), line["step"], line["seed"]): Played(**line["played"])
         for line in map(json.loads, lines)
