@@ -48,7 +48,8 @@ class PossibleTotals:
         """The sums of the smallest and of the largest answers of all members, without noise."""
         shares = quantities(self._agreement).share_ticks
         if not self._agreement.ball:
-            return frozen(0 * shares.sum(axis=0)), frozen(shares.sum(axis=0))
+            most = shares.sum(axis=0)
+            return frozen(np.zeros_like(most)), frozen(most)
         public = ball(self._agreement)
         lowest = np.maximum(public.center - public.axes, 0)
         highest = np.minimum(public.center + public.axes, np.maximum(shares, public.center))

@@ -20,6 +20,7 @@ from protocol.outcome.ball_quota import (
     ball_prices,
     ball_rule,
     expected_levy,
+    large_levy,
     levied,
     levy_deviation,
 )
@@ -183,3 +184,15 @@ def test_the_noise_of_an_average_is_that_of_all_its_rounds() -> None:
     _, noise = average_release(agreement, released)
     assert noise[0] == pytest.approx(expected, rel=1e-3)
     assert scales[0] != pytest.approx(scales[-1], rel=0.1)
+
+
+@pytest.mark.parametrize(("resources", "part"), [(1, 0.4), (2, 0.4), (3, 0.25), (5, 0.25)])
+def test_a_levy_is_large_beside_what_all_members_can_trade(resources: int, part: float) -> None:
+    """Whether it is collected or returned, and whatever sign prices have."""
+    agreement = agree(20, resources=resources, epsilon=16.0)
+    prices = np.array([2.0, -0.5, 1.0, 3.0, 0.25])[:resources]
+    most = part * float(np.abs(prices) @ (240.0 * ball(agreement).reach))
+    assert 0.5 < float(ball(agreement).reach.min()) != 1.0
+    for sign in (-1.0, 1.0):
+        assert large_levy(agreement, prices, sign * 1.001 * most)
+        assert not large_levy(agreement, prices, sign * 0.999 * most)
