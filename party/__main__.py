@@ -254,6 +254,7 @@ def _join(options: argparse.Namespace) -> None:
     gc.disable()  # modules make hardly any garbage, and there are many
     from party.run import PartyConfig, play
 
+    gc.freeze()
     gc.enable()
     agreement = read_agreement(options.agreement)
     config = PartyConfig(
@@ -273,7 +274,12 @@ def _join(options: argparse.Namespace) -> None:
     if options.follow is None:
         if options.once or options.approval is not None:
             raise BadCommand("--approval and --once are for --follow only; leave them out")
-        play(config, _view(options, agreement))
+        child = None
+        if agreement.pace_seconds is not None:
+            from party.model.solver_process import early
+
+            child = early()
+        play(config, _view(options, agreement), child=child)
         return
     from party.follow import follow, series
 

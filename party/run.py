@@ -35,6 +35,7 @@ from protocol.records import Opaque
 from protocol.runtime.sockets import require_network
 
 if TYPE_CHECKING:  # needed when a session is over: it would slow its start
+    from party.model.child_process import Child
     from party.settlement.settle import Settlement
     from protocol.outcome.outcome import Outcome
     from protocol.outcome.private_quota import Allocation
@@ -135,12 +136,14 @@ class Conclusion(Opaque, frozen=True, dict=True):
             )
 
 
-def run_session(config: PartyConfig, view: View, *, rest: float = 0.0) -> Conclusion:
+def run_session(
+    config: PartyConfig, view: View, *, rest: float = 0.0, child: "Child | None" = None
+) -> Conclusion:
     """Take part in a session until it ends, or resume it, and conclude it.
 
     Raises what ends the session, after the outcome is concluded if all rounds are closed. An
     outcome is concluded in no less than `rest` seconds: what the party does next must not show how
-    long its plan took.
+    long its plan took. `child` is the process of `solver_process.early`, for a session with a pace.
     """
     agreement, path = config.agreement, config.ledger_path
     identity = keys.load(config.key)
@@ -152,7 +155,7 @@ def run_session(config: PartyConfig, view: View, *, rest: float = 0.0) -> Conclu
     with ExitStack() as stack:
         # Before the ledger: a solver process must not inherit it.
         with long_step(view.privately, "solving your model for the first time"):
-            problem = _responder(config, data, identity.name, stack)
+            problem = _responder(config, data, identity.name, stack, child)
         opened = Ledger(path, agreement, identity.name, data_set=config.data_set)
         ledger = stack.enter_context(closing(opened))
         notices = _admit(config, ledger)
@@ -210,16 +213,24 @@ def _require_ready(config: PartyConfig) -> None:
         budget_marker.require_marked(config.key, path, None)  # before it is made
 
 
-def play(config: PartyConfig, view: View, *, rest: float = 0.0) -> None:
+def play(
+    config: PartyConfig, view: View, *, rest: float = 0.0, child: "Child | None" = None
+) -> None:
     """Take part in one session, and raise if it ended without a trade or a plan."""
-    conclusion = run_session(config, view, rest=rest)
+    conclusion = run_session(config, view, rest=rest, child=child)
     conclusion.require_bound()
     conclusion.require_trade()
     if config.out:  # without files no plan was computed
         conclusion.require_plan()
 
 
-def _responder(config: PartyConfig, data: CompanyModel, member: str, stack: ExitStack) -> Responder:
+def _responder(
+    config: PartyConfig,
+    data: CompanyModel,
+    member: str,
+    stack: ExitStack,
+    child: "Child | None",
+) -> Responder:
     """The company's problem: in a process of its own where its time must be limited."""
     agreement = config.agreement
     if agreement.pace_seconds is None:
@@ -227,7 +238,7 @@ def _responder(config: PartyConfig, data: CompanyModel, member: str, stack: Exit
     from party.model.solver_process import Solver
 
     seconds = solving_seconds(agreement.pace_seconds)
-    solver = Solver(data, agreement, member, limits=config.mip_limits, seconds=seconds)
+    solver = Solver(data, agreement, member, limits=config.mip_limits, seconds=seconds, child=child)
     return stack.enter_context(closing(solver))
 
 

@@ -2,23 +2,23 @@
 
 The party sends prices, and later takes the answer, if there is one. The process runs only in
 between: at all other times it is stopped, so that its work cannot shift the moment of a release.
-Answers are un-noised: only the gate may read them. Run as a program, this module is the process.
+Answers are un-noised: only the gate may read them. `child_process` starts the process; run as a
+program, this module is the process.
 """
 
-import os
 import pickle  # only between this program and itself, never for data from outside
 import signal
 import socket
 import struct
-import subprocess
 import sys
 import threading
-from contextlib import ExitStack, suppress
-from pathlib import Path
+from contextlib import suppress
+from typing import IO
 
 import numpy as np
 
 from party.model.best_response import USUAL, Answer, MipLimits, Responder, responder
+from party.model.child_process import Child, begin, fork
 from party.model.company_model import CompanyModel
 from protocol.agreement.model import Agreement
 from protocol.errors import BadData, NoSolver
@@ -29,26 +29,6 @@ _QUESTION = struct.Struct("=Q")
 
 _ANSWER = struct.Struct("=Q?d")
 """The header of an answer: the number of the question, whether there is a plan, its objective."""
-
-_SOURCE = str(Path(__file__).parents[2])
-"""The folder with the packages of this program, installed or not."""
-
-_START = """
-import os, sys
-if sys.platform == "linux":
-    import ctypes
-    ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG, SIGKILL
-    ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE: before it has the model
-if os.getppid() != int(sys.argv[2]):
-    sys.exit()
-import runpy
-runpy.run_module("party.model.solver_process", run_name="__main__")
-"""
-"""How the process starts: the system kills it when the party's thread ends.
-
-A stopped process cannot notice that its party is gone. The system does not always end stopped
-orphans: not if the stop comes too late, and not in containers where the new parent has the same
-session. This runs before anything is read, because the process may be stopped from then on."""
 
 _SILENT_ROUNDS = 3
 """A solver without an answer for this many rounds is replaced. The number doubles with each
@@ -77,8 +57,9 @@ class Solver:
         *,
         limits: MipLimits = USUAL,
         seconds: float,
+        child: Child | None = None,
     ) -> None:
-        """`seconds` is the time from each question to its answer."""
+        """`seconds` is the time from each question to its answer. `child` comes from `early`."""
         self._model = data, agreement, member, limits, seconds
         self._answer_bytes = _ANSWER.size + 8 * len(agreement.resources)
         #: The number of the last question.
@@ -87,9 +68,8 @@ class Solver:
         self._patience = _SILENT_ROUNDS
         #: Rounds without an answer of this process, and whether it has read its model.
         self._silent, self._ready = 0, False
-        self._process: subprocess.Popen[bytes]
         try:
-            self._start()
+            self._start(child or begin())
         except OSError as error:
             raise NoSolver(
                 f"the solver's process cannot be started: {error.strerror}. Nothing was sent. "
@@ -112,7 +92,7 @@ class Solver:
                 self._patience *= 2
             if dead or hung:
                 self.close()
-                self._start()
+                self._start(begin())
             if self._socket.send(question, socket.MSG_DONTWAIT) < len(question):
                 self._process.kill()  # after half a question it would misread all others
         self._process.send_signal(signal.SIGCONT)
@@ -140,39 +120,23 @@ class Solver:
         self._process.wait()
         self._socket.close()
 
-    def _start(self) -> None:
-        self._socket, theirs = socket.socketpair()
+    def _start(self, child: Child) -> None:
+        """Send the model to a process that has none yet, in a thread because it may be large."""
+        self._process, self._socket = child
         self._received = bytearray()
         self._silent, self._ready = 0, False
-        with theirs, ExitStack() as undo:
-            undo.callback(self._socket.close)  # unless the process starts
-            # In its own group, so that Ctrl-C reaches only the party.
-            self._process = subprocess.Popen(  # noqa: S603 - this very program
-                [sys.executable, "-P", "-c", _START, str(theirs.fileno()), str(os.getpid())],
-                pass_fds=[theirs.fileno()],
-                process_group=0,
-                env={
-                    **os.environ,
-                    "OMP_NUM_THREADS": "1",  # threads of numpy cost more to start than they gain
-                    "PYTHONPATH": os.pathsep.join(filter(None, [_SOURCE, *sys.path])),
-                },
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,  # a solver's output is secret
-                stderr=subprocess.DEVNULL,
-            )
-            undo.pop_all()
+        into = self._process.stdin
         try:
-            threading.Thread(target=self._send_model, args=(self._process,), daemon=True).start()
+            threading.Thread(target=self._send_model, args=(into,), daemon=True).start()
         except RuntimeError:  # no more threads allowed: the process ends without its model
-            if self._process.stdin is not None:
-                self._process.stdin.close()
+            if into is not None:
+                into.close()
 
-    def _send_model(self, process: "subprocess.Popen[bytes]") -> None:
-        """Send the model, in a thread because it may be large."""
+    def _send_model(self, into: IO[bytes] | None) -> None:
         with suppress(OSError):
-            if process.stdin is not None:
-                with process.stdin as theirs:
-                    pickle.dump(self._model, theirs)
+            if into is not None:
+                with into:
+                    pickle.dump(self._model, into)
 
     def _await_ready(self) -> None:
         """Wait for the first answer, number 0, or for the text of an error."""
@@ -205,10 +169,14 @@ def _answer(problem: Responder, prices: Floats) -> Answer | None:
         return None
 
 
-def _serve(party: socket.socket) -> None:
+def early() -> Child | None:
+    """A process for the first solver, if this one may fork. Call it before secrets are read."""
+    return fork(_serve)
+
+
+def _serve(party: socket.socket, model: IO[bytes]) -> None:
     """Answer the newest question, until the party is gone."""
-    model = pickle.load(sys.stdin.buffer)  # noqa: S301 - from our own party
-    data, agreement, member, limits, seconds = model
+    data, agreement, member, limits, seconds = pickle.load(model)  # noqa: S301 - from our own party
     try:
         problem = responder(data, agreement, member, limits)
     except BadData as error:
@@ -232,4 +200,4 @@ def _serve(party: socket.socket) -> None:
 
 if __name__ == "__main__":
     with socket.socket(fileno=int(sys.argv[1])) as party_socket:
-        _serve(party_socket)
+        _serve(party_socket, sys.stdin.buffer)

@@ -103,5 +103,5 @@ def test_party_check_loads_no_sampler_and_no_reports(tmp_path: Path) -> None:
 
 
 def test_the_solver_loads_the_solver() -> None:
-    """The process that has the model has no sockets of the session, no keys and no ledger."""
+    """A solver process that begins as a new interpreter loads neither sockets nor the ledger."""
     assert loaded_by("-c", "import party.model.solver_process") & LARGE == {"highspy", "numpy"}

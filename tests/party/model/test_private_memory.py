@@ -60,11 +60,13 @@ import sys
 from contextlib import closing
 from pathlib import Path
 from party.model import company_model
-from party.model.solver_process import Solver
+from party.model.solver_process import Solver, early
 from tests.support.sample_models import SHARED
 
+child = early() if sys.argv[2] == "forked" else None
 data = company_model.read(Path(sys.argv[1]), SHARED)
-with closing(Solver(data, SHARED, "ada", seconds=1.0)) as solver:
+with closing(Solver(data, SHARED, "ada", seconds=1.0, child=child)) as solver:
+    assert (type(solver._process).__name__ == "Forked") == (child is not None)
     try:
         open(f"/proc/{solver._process.pid}/mem", "rb").close()
         print("read")
@@ -81,11 +83,13 @@ def drop_ptrace() -> None:
 @pytest.mark.skipif(
     sys.platform != "linux" or os.geteuid() != 0, reason="only root can drop a capability"
 )
-def test_the_memory_of_the_solver_is_closed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", ["forked", "new"])
+def test_the_memory_of_the_solver_is_closed(tmp_path: Path, how: str) -> None:
     """The solver's process holds the complete model."""
     done = subprocess.run(
-        [sys.executable, "-c", SOLVER, str(write(tmp_path, "plan.lp", LP))],
+        [sys.executable, "-c", SOLVER, str(write(tmp_path, "plan.lp", LP)), how],
         cwd=ROOT,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         timeout=LIMIT,
