@@ -25,12 +25,12 @@ def abandon(
     `confirm` is given the consequences, and raises unless the operator agrees. If the process ends
     before this returns, the same call completes it without asking again.
     """
-    if out is not None:
-        ensure_dir(out)
     member, data_set = accounts.find_session(path, agreement)
     with closing(Ledger(path, agreement, member, data_set=data_set)) as ledger:
         outcome = read_outcome(ledger, agreement, member)
         _require_open(ledger, agreement, outcome)
+        if out is not None:
+            ensure_dir(out)
         if ledger.abandoned is None:
             confirm(_consequences(agreement, outcome))
         if outcome.state.over:

@@ -6,6 +6,7 @@ Never here: what a claim proves (`protocol.clearing`).
 import argparse
 import json
 from pathlib import Path
+from typing import Any
 
 from protocol.clearing.claims import MOST_BYTES, Claim, decrypted, verified
 from protocol.clearing.settle import Clearing, from_claims, from_transcript
@@ -27,12 +28,13 @@ from protocol.runtime import role_keys
 from protocol.runtime.files import TooLong, read_bounded, read_text, replace_private
 
 _USE_BYTES = 1 << 24
+_SETTLEMENT_BYTES = 1 << 26
 
 
 def settle(options: argparse.Namespace, outcome: Outcome) -> None:
     """Write the files of a settlement, then raise what is wrong with single claims.
 
-    If no claim counts, no file is written or replaced.
+    If no claim counts, no file is written or replaced. Nor is one that knows more than this one.
     """
     clearing = cleared(outcome, options.claims, options.key)
     wrong = "\n  ".join(["", *problems(clearing)])
@@ -41,17 +43,19 @@ def settle(options: argparse.Namespace, outcome: Outcome) -> None:
     used = []
     if options.used is not None:
         text = read_text(options.used, _USE_BYTES, f"--used {str(options.used)!r}")
-        figures = read_use(outcome, text)
-        _require_claims_to(clearing, {resource for _, resource in figures})
-        used = compare(clearing, figures)
+        amounts = read_use(outcome, text)
+        _require_claims_to(clearing, {resource for _, resource in amounts})
+        used = compare(clearing, amounts)
+    figures = settlement_figures(clearing, used)
+    # Another folder for each session, so that the next one does not replace it.
+    folder = options.out or Path(f"{outcome.agreement.session}-settlement")
+    _require_no_less(figures, folder)
     files = {
-        "settlement.json": json.dumps(settlement_figures(clearing, used), indent=2) + "\n",
+        "settlement.json": json.dumps(figures, indent=2) + "\n",
         "settlement.html": settlement_page(clearing, used),
         "payments.csv": payments_csv(clearing),
         "quotas.csv": quotas_csv(clearing, used),
     }
-    # Another folder for each session, so that the next one does not replace it.
-    folder = options.out or Path(f"{outcome.agreement.session}-settlement")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in files.items():
@@ -67,6 +71,35 @@ def settle(options: argparse.Namespace, outcome: Outcome) -> None:
         raise MissingClaims(f"claims are missing; ask these members for them{wrong}")
     if problems(clearing):
         raise Unbound(f"what the members state does not add up; noise hides who is wrong{wrong}")
+
+
+def _require_no_less(figures: dict[str, Any], folder: Path) -> None:
+    """Refuse to replace a settlement of another session, or one with more in it."""
+    path = folder / "settlement.json"
+    if not path.exists():
+        return
+    other = f"--out {str(folder)!r} already has"
+    advice = "nothing is written; use another --out"
+    try:
+        before = json.loads(read_text(path, _SETTLEMENT_BYTES, f"{str(path)!r}"))
+        same = before["head"] == figures["head"]
+        lost = sorted(_known(before) - _known(figures))
+    except (ValueError, LookupError, TypeError, AttributeError):
+        raise BadCommand(f"{other} a settlement.json of another program: {advice}") from None
+    if not same:
+        raise BadCommand(f"{other} the settlement of another session: {advice}")
+    if lost:
+        what = "; ".join(lost[:5]) + ("; ..." if len(lost) > 5 else "")
+        raise BadCommand(f"{other} what this command does not give: {what}. So {advice}, or add it")
+
+
+def _known(figures: dict[str, Any]) -> set[str]:
+    """What a settlement knows, in words: payments, quotas and use by member."""
+    return {
+        *(f"the payment of {name!r}" for name in (*figures["payments"], *figures["stated"])),
+        *(f"{what!r} of {name!r}" for what, own in figures["quotas"].items() for name in own),
+        *(f"the use of {one['resource']!r} by {one['member']!r}" for one in figures["use"]),
+    }
 
 
 def _require_claims_to(clearing: Clearing, used: set[str]) -> None:

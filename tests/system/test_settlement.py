@@ -55,10 +55,16 @@ def test_session_is_settled_from_claims(tmp_path: Path) -> None:
     assert any(map(Fraction, figures["payments"].values()))
     modes = {file.stat().st_mode & 0o777 for file in (tmp_path / "settled").iterdir()}
     assert modes == {0o600}
-    missing = run_module(*command, *files[1:])
+    before = (tmp_path / "settled" / "settlement.json").read_bytes()
+    less = run_module(*command, *files[1:])
+    assert less.returncode == BadCommand.exit_code
+    assert f"the payment of {names[0]!r}" in less.stderr
+    assert (tmp_path / "settled" / "settlement.json").read_bytes() == before
+    elsewhere = ("--out", tmp_path / "elsewhere")
+    missing = run_module(*command, *elsewhere, *files[1:])
     assert missing.returncode == MissingClaims.exit_code
     assert names[0] in missing.stderr
-    before = (tmp_path / "settled" / "settlement.json").read_bytes()
+    assert run_module(*command, *elsewhere, *files).returncode == 0  # more than before
     none = run_module(*command, folder / "agreement.toml")
     assert none.returncode == BadClaim.exit_code
     assert "nothing is written" in none.stderr
@@ -71,7 +77,7 @@ def test_session_is_settled_from_claims(tmp_path: Path) -> None:
     forged = bytearray(files[0].read_bytes())
     forged[-100] ^= 1
     files[0].write_bytes(forged)
-    false = run_module(*command, *files[:-1])
+    false = run_module(*command, "--out", tmp_path / "third", *files[:-1])
     assert false.returncode == BadClaim.exit_code
     assert files[0].name in false.stderr
     assert f"No valid claim to a payment: {names[0]}, {names[-1]}" in false.stderr
