@@ -13,7 +13,9 @@ from party.model.company_model import CompanyModel
 from party.settlement.settle import Settlement
 from party.settlement.spending import Spending
 from protocol.agreement.model import Agreement
+from protocol.outcome.ball_quota import expected_levy, levy_deviation
 from protocol.outcome.outcome import Outcome
+from protocol.outcome.payments import brought
 from protocol.planning.privacy_statement import (
     WEAK,
     at_most,
@@ -26,6 +28,9 @@ from protocol.report.allocation import money_decimals, payment_counts
 from protocol.report.certificate import largest_cut
 from protocol.report.format import coins, counted, fixed, money, percent
 from protocol.report.html import Content, element, facts, lead, number, section, small, verdicts
+
+_DEVIATIONS = 2.0
+"""The levy is further than this many σ from what public numbers tell in 1 of 20 sessions."""
 
 
 class Account(Struct, frozen=True):
@@ -107,7 +112,7 @@ def summary_section(
         "What the session is worth to you",
         lead(*_gain(account, settlement)),
         verdicts(
-            ("Payment", element("span", *_payment(account))),
+            ("Payment", element("span", *_payment(account, outcome, member))),
             ("Certainty", _certainty(outcome, data)),
             ("Privacy", _privacy(outcome, spending)),
         ),
@@ -143,14 +148,42 @@ def _gain(account: Account, settlement: Settlement) -> Iterator[Content]:
         yield "You are as well off as alone."
 
 
-def _payment(account: Account) -> Iterator[Content]:
-    if not account.payment:
+def _payment(account: Account, outcome: Outcome, member: str) -> Iterator[Content]:
+    ball = outcome.agreement.ball and outcome.quota_risk
+    if not account.payment and not ball:
         yield "You pay nothing and get nothing."
         return
     verb, relation = ("get", "less") if account.payment < 0 else ("pay", "more")
     yield f"You {verb} "
     yield element("strong", number(account.amount(account.payment)))
-    yield f", because your quota is worth {relation} than what you bring."
+    if not ball:
+        yield f", because your quota is worth {relation} than what you bring."
+        return
+    yield (
+        f" for what you asked for in the rounds, which was worth {relation} than your centre: what "
+        "you bring, less your part of what is withheld for noise."
+    )
+    kept = min(outcome.rule.scale)
+    if kept < 1:
+        yield (
+            " By the noisy totals all together asked for too much. So your quotas are up to "
+            f"{percent(float(1 - kept))} less than what you asked for and pay for."
+        )
+    yield " " + _levy(outcome, member)
+
+
+def _levy(outcome: Outcome, member: str) -> str:
+    """This company's part of the levy of the step `ball`, as far as public numbers tell."""
+    agreement = outcome.agreement
+    part = float(brought(agreement, outcome.prices)[agreement.place(member)])
+    levy = part * expected_levy(agreement, outcome.totals, outcome.path)
+    open_by = part * _DEVIATIONS * levy_deviation(agreement, outcome.rounds, outcome.path)
+    direction = "pay" if levy > 0.0 else "get back"
+    return (
+        f"When payments are settled, you also {direction} your part of the levy, about "
+        f"{coins(agreement, abs(levy))}, give or take {coins(agreement, open_by)}. It is not in "
+        "the figures below."
+    )
 
 
 def _certainty(outcome: Outcome, data: CompanyModel) -> Content:

@@ -47,13 +47,17 @@ def with_levy(agreement: Agreement, prices: Floats, due: Sequence[Fraction]) -> 
 
     Guarantee: the result adds up to zero exactly.
     """
+    lacking = -sum(due, Fraction(0))
+    return [own + lacking * part for own, part in zip(due, brought(agreement, prices), strict=True)]
+
+
+def brought(agreement: Agreement, prices: Floats) -> list[Fraction]:
+    """Each member's part of the levy: of what all bring, at these prices. They add up to 1."""
     money = [abs(Fraction(y)) for y in (prices * quantities(agreement).capacity).tolist()]
-    brought = endowment(agreement).tolist()
-    worths = [sum(y * e for y, e in zip(money, row, strict=True)) for row in brought]
-    if not sum(worths):
-        worths = [Fraction(1)] * len(worths)
-    lacking = -sum(due, Fraction(0)) / sum(worths)
-    return [own + lacking * worth for own, worth in zip(due, worths, strict=True)]
+    rows = endowment(agreement).tolist()
+    worths = [sum((y * e for y, e in zip(money, row, strict=True)), Fraction(0)) for row in rows]
+    total = sum(worths)
+    return [worth / total if total else Fraction(1, len(rows)) for worth in worths]
 
 
 def unit_of_money(prices: Floats, agreement: Agreement) -> float:

@@ -65,11 +65,21 @@ def masked_allocation(outcome: Outcome) -> Element:
         "totals, by a rule that is the same for all. " + _masked_rule(outcome),
         table(("Resource", "Capacity", demand, "Of the capacity"), rows),
         *left_out(len(rows), len(agreement.resources), "resources"),
-        "A company pays if its quota is worth more than what it brings, at the prices of the "
-        "outcome. If it is worth less, the company is paid. Each company computes its own "
-        "payment and sends it to no one; the person who moves the money sees it. "
-        + _sum_of_payments(outcome),
+        f"{_what_is_paid(outcome)} Each company computes its own payment and sends it to no one; "
+        f"the person who moves the money sees it. {_sum_of_payments(outcome)}",
         *([] if no_claims(outcome) else [f"Claims go to {recipients(agreement)}."]),
+    )
+
+
+def _what_is_paid(outcome: Outcome) -> str:
+    if outcome.agreement.ball and outcome.quota_risk:
+        return (
+            "A company pays for what it asked for in each round beyond its centre, at the prices "
+            "of that round. If it asked for less, it is paid."
+        )
+    return (
+        "A company pays if its quota is worth more than what it brings, at the prices of the "
+        "outcome. If it is worth less, the company is paid."
     )
 
 
@@ -85,8 +95,7 @@ def _sum_of_payments(outcome: Outcome) -> str:
     levy = coins(agreement, expected)
     warning = f" {LEVY_WARNING}" if large_levy(agreement, outcome.prices, expected) else ""
     return (
-        "A payment is what the company bought in each round beyond its centre, at the prices of "
-        "that round. So payments need not add up to zero. The person who moves the money collects "
+        "Payments need not add up to zero. The person who moves the money collects "
         f"what they lack, about {levy} by the public totals, in proportion to what the companies "
         f"bring. If the amount is negative, it is returned.{warning}"
     )

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from party.model.company_model import CompanyModel, dense
 from party.rehearsal.in_process import players, run
+from party.release.allocation import own_allocation
 from party.settlement.private_report import private_document, private_parts
 from party.settlement.settle import Settlement, settle
 from party.settlement.spending import Spending
@@ -241,3 +242,22 @@ def brought() -> Played:
         run(members)
         known = outcome(agreement, members[0].ledger.transcript())
     return Played(known, data[0], settle(data[0], known, "party1"))
+
+
+@cache
+def noisy() -> Played:
+    """Twelve companies, only whose noisy totals can be read, with the step `ball`."""
+    chosen = options(
+        *("--epsilon", "16", "--share-total", "2", "--no-demands", "--reveal", "totals"),
+        *("--start", "worth", "--seed", "7"),
+        parties=12,
+        rounds=20,
+    )
+    instance = drawn(chosen)
+    agreement = from_table(agreement_table(instance, chosen) | {"currency": "EUR"})
+    with players(agreement, instance.subproblems(), chosen.seed) as members:
+        run(members)
+        ledger = members[0].ledger
+        known = outcome(agreement, ledger.transcript())
+        allocation = own_allocation(known, "party1", ledger)
+    return Played(known, instance.data[0], settle(instance.data[0], known, "party1", allocation))

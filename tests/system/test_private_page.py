@@ -17,6 +17,7 @@ from party.settlement.settle import Plan, Settlement, settle
 from party.settlement.spending import Spending
 from protocol.agreement.quantities import quantities
 from protocol.privacy.accountant import PrivacyCost
+from protocol.privacy.ball import ball
 from protocol.report.csv import public_csv
 from protocol.report.format import coins, fixed
 from scripts.lab.common.agreements import drawn
@@ -30,6 +31,7 @@ from tests.support.report_pages import (
     amount,
     brought,
     certain,
+    noisy,
     played,
     value,
 )
@@ -406,3 +408,46 @@ def test_company_that_brings_capacity_is_paid() -> None:
     assert "A company with a quota below 0 brings that much" in public.text
     cells = {cell for table in public.tables for line in table for cell in line}
     assert any(cell.startswith(("\u22124", "\u22123.99")) for cell in cells)
+
+
+def with_total(it: Played, part: float) -> Played:
+    """The same session with totals that fill this fraction of each capacity in every round."""
+    released = np.zeros_like(it.outcome.released)
+    released[:, 0] = round(part * it.agreement.ticks)
+    return replace(it, outcome=replace(it.outcome, released=released))
+
+
+def test_with_noise_the_page_says_what_a_payment_is_for() -> None:
+    """It is for what the company asked for, not for its quota, and the levy comes later."""
+    it = noisy()
+    text = Page(it.private()).text
+    verb = "You get" if it.settlement.payment < 0 else "You pay"
+    assert float(amount(text, verb)) == pytest.approx(abs(it.settlement.payment), abs=0.01)
+    assert "for what you asked for in the rounds" in text
+    assert "because your quota is worth" not in text
+    assert "A company pays for what it asked for in each round beyond its centre" in text
+    assert "A company pays if its quota is worth" not in text
+
+
+def test_quotas_that_are_cut_are_said_to_be_less_than_what_is_paid_for() -> None:
+    """By the largest cut: totals of 1.1 capacities, and the margin, against one capacity."""
+    it = noisy()
+    text = Page(with_total(it, 1.1).private()).text
+    cut = amount(text, "So your quotas are up to")
+    margin = float(ball(it.agreement).margin.max())
+    assert float(cut) == pytest.approx(100.0 * (1.0 - 1.0 / (1.1 + margin)), abs=0.5)
+    assert "So your quotas are" not in Page(with_total(it, 0.5).private()).text
+
+
+def test_the_page_states_the_companys_part_of_the_levy() -> None:
+    """All together sold all that they bring, so the levy pays them for it: an equal part each."""
+    it = noisy()
+    text = Page(with_total(it, 0.0).private()).text
+    weights, path = np.arange(1.0, it.outcome.rounds + 1), it.outcome.path[: it.outcome.rounds]
+    terms = quantities(it.agreement)
+    center = ball(it.agreement).center.sum(axis=0) / it.agreement.ticks
+    sold = float(weights @ (path * terms.capacity @ center)) / weights.sum()
+    said = amount(text, "you also pay your part of the levy, about")
+    assert float(said) == pytest.approx(sold / 12.0, rel=1e-3)
+    gained = Page(with_total(it, 3.0).private()).text
+    assert "you also get back your part of the levy" in gained
