@@ -126,7 +126,12 @@ def expected_levy(agreement: Agreement, totals: Ticks, path: Floats) -> float:
 
 
 def large_levy(agreement: Agreement, prices: Floats, levy: float) -> bool:
-    """Whether a levy is larger than honest members usually cause, so that people should ask why."""
+    """Whether a levy is larger than honest members usually cause, so that people should ask why.
+
+    With other steps than `ball` a levy is only what rounding left, and never large.
+    """
+    if not agreement.ball:
+        return False
     part = LARGE_LEVY if len(agreement.resources) > 2 else LARGE_LEVY_OF_FEW
     traded = np.abs(prices) * quantities(agreement).capacity * ball(agreement).reach
     return abs(levy) > part * math.fsum(traded.tolist())

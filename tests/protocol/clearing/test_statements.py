@@ -23,6 +23,7 @@ from protocol.commitment.layout import PAYMENT_OFFSET
 from protocol.errors import BadClaim
 from protocol.outcome.outcome import Outcome, outcome
 from protocol.outcome.private_quota import Allocation
+from protocol.report.allocation import LEVY_WARNING
 from protocol.report.settlement import (
     payments_csv,
     problems,
@@ -252,6 +253,16 @@ def test_with_the_papers_step_a_lone_false_payment_shows_in_the_sum() -> None:
     assert not problems(from_claims(known, claims, {}))
     claims[0] = replace(claims[0], number=claims[0].number - 2 * len(NAMES))
     assert problems(from_claims(known, claims, {}))
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_with_the_papers_step_a_cent_of_rounding_accuses_nobody(seed: int) -> None:
+    """Also if noise would leave nothing to trade with the step `ball`."""
+    noisy = agree(prices={"step": "worth"}, privacy={"epsilon": 0.5, "delta": 0.001})
+    known, own = session(noisy, seed, extremes(seed))
+    clearing = from_claims(known, [stated(known, own, k, 2) for k in range(len(NAMES))], {})
+    assert abs(clearing.levy) == 1 - seed
+    assert LEVY_WARNING not in settlement_page(clearing, [])
 
 
 def test_public_releases_with_noise_need_no_claims() -> None:
