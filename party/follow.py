@@ -38,9 +38,9 @@ POLL_SECONDS = 5.0
 RETRY_SECONDS = 10.0
 """Before a session is resumed in which a member was missing."""
 
-_SEARCHES = 4
-"""Integer searches for a company's plan, at most. The next session waits for as long as they may
-take, with every model: so its start does not show how hard this plan was."""
+_SEARCHES = 7
+"""Integer searches after a session: two for each of three plans, and one for what a quota lacks.
+More if the solver exceeds a quota and searches again."""
 
 _GOES_ON = (errors.NoTrade, errors.QuotaTooSmall, errors.Unsolved)
 """How a session may end for this company and still be over. Only its operator may see which."""
@@ -245,6 +245,7 @@ def follow(
 
     Each has its own folder of results. Raises what ends a session, unless the next one can follow.
     """
+    ended = list[float]()
     while True:
         agreement = sessions.next_session()
         if agreement is None:
@@ -256,12 +257,13 @@ def follow(
             time.sleep(POLL_SECONDS)
             continue
         sessions.say(_announcement(sessions, agreement))
+        pause = 0.0
         out = None if config.out is None else config.out / agreement.session
         try:
             play(
                 replace(config, agreement=agreement, out=out),
                 view(agreement),
-                rest=0.0 if once else POLL_SECONDS + _SEARCHES * config.mip_limits.seconds,
+                on_left=lambda: ended.append(time.monotonic()),
             )
         except _GOES_ON as error:
             sessions.say(f"{agreement.session}: {error}")
@@ -269,12 +271,22 @@ def follow(
             if once:
                 raise
             sessions.say(f"{agreement.session}: {error}")
-            time.sleep(RETRY_SECONDS)
-            continue
+            pause = RETRY_SECONDS
         finally:
             sys.stdout.flush()  # a log file shows the outcome now, not when this process ends
         if once:
             return
+        if ended:
+            _rest(ended.pop(), POLL_SECONDS + _SEARCHES * config.mip_limits.seconds)
+        time.sleep(pause)
+
+
+def _rest(since: float, seconds: float) -> None:
+    """Sleep until a multiple of this time has passed: the next Hello shows no more of the plan.
+
+    Called when the ledger is closed, so that claims can be made meanwhile.
+    """
+    time.sleep(seconds - (time.monotonic() - since) % seconds)
 
 
 def _announcement(sessions: Series, agreement: Agreement) -> str:

@@ -4,9 +4,8 @@ The command, `party.join` and `party result` all end a session in `conclude`.
 Never here: argument parsing, or a decision about the session.
 """
 
-import time
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import ExitStack, closing, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -137,13 +136,17 @@ class Conclusion(Opaque, frozen=True, dict=True):
 
 
 def run_session(
-    config: PartyConfig, view: View, *, rest: float = 0.0, child: "Child | None" = None
+    config: PartyConfig,
+    view: View,
+    *,
+    on_left: Callable[[], None] = lambda: None,
+    child: "Child | None" = None,
 ) -> Conclusion:
     """Take part in a session until it ends, or resume it, and conclude it.
 
-    Raises what ends the session, after the outcome is concluded if all rounds are closed. An
-    outcome is concluded in no less than `rest` seconds: what the party does next must not show how
-    long its plan took. `child` is the process of `solver_process.early`, for a session with a pace.
+    Raises what ends the session, after the outcome is concluded if all rounds are closed.
+    `on_left` is called between: after the party has left, before its plan is made. `child` is the
+    process of `solver_process.early`, for a session with a pace.
     """
     agreement, path = config.agreement, config.ledger_path
     identity = keys.load(config.key)
@@ -165,8 +168,8 @@ def run_session(
         gate = _gate(config, identity, problem, ledger)
 
         def on_outcome(outcome: "Outcome") -> None:
-            with lasting(rest):
-                conclusions.append(conclude(outcome, company, config.out, view))
+            on_left()
+            conclusions.append(conclude(outcome, company, config.out, view))
 
         try:
             with view:
@@ -190,14 +193,6 @@ def run_session(
     return conclusions[0]
 
 
-@contextmanager
-def lasting(seconds: float) -> Iterator[None]:
-    """Sleep at the end, so that what is done here takes at least this long in all."""
-    ends = time.monotonic() + seconds
-    yield
-    time.sleep(max(0.0, ends - time.monotonic()))
-
-
 def _require_ready(config: PartyConfig) -> None:
     """Raise what would keep this party from a session, before the model is read."""
     agreement, path = config.agreement, config.ledger_path
@@ -214,10 +209,14 @@ def _require_ready(config: PartyConfig) -> None:
 
 
 def play(
-    config: PartyConfig, view: View, *, rest: float = 0.0, child: "Child | None" = None
+    config: PartyConfig,
+    view: View,
+    *,
+    on_left: Callable[[], None] = lambda: None,
+    child: "Child | None" = None,
 ) -> None:
     """Take part in one session, and raise if it ended without a trade or a plan."""
-    conclusion = run_session(config, view, rest=rest, child=child)
+    conclusion = run_session(config, view, on_left=on_left, child=child)
     conclusion.require_bound()
     conclusion.require_trade()
     if config.out:  # without files no plan was computed

@@ -1,12 +1,13 @@
 """A party that follows a series joins the sessions that its operator signed, and no others."""
 
+import math
 import os
 from collections.abc import Callable
-from contextlib import closing, nullcontext
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
 import party.follow
@@ -19,7 +20,7 @@ from party.ui.console import View
 from protocol.agreement.model import Agreement, Privacy, Role
 from protocol.agreement.parse import parse
 from protocol.agreement.render import written
-from protocol.errors import NoTrade
+from protocol.errors import NoTrade, SottoError, Unavailable, Unsealed, Unsolved
 from protocol.outcome.continuation import next_agreement
 from protocol.outcome.outcome import Outcome, outcome
 from protocol.wire.approval import approve
@@ -267,20 +268,79 @@ class Enough(Exception):
     """Ends a series that would go on for ever."""
 
 
-@pytest.mark.parametrize("once", [False, True])
-def test_the_next_session_waits_for_as_long_as_a_plan_may_take(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, once: bool
-) -> None:
-    """How long this plan took must not show in the next Hello; with --once none follows."""
-    ada, rests = follower(tmp_path), list[float]()
+class Clock(Struct):
+    """A clock that only sleep and the test move."""
 
-    def join(config: PartyConfig, view: View, *, rest: float) -> None:  # noqa: ARG001
-        rests.append(rest)
-        raise NoTrade("all keep what they bring") if len(rests) < 2 else Enough
+    now: float = 0.0
+    slept: list[float] = field(default_factory=list)
+    limit: int = 100
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        if seconds:
+            self.slept.append(seconds)
+        self.now += seconds
+        if len(self.slept) >= self.limit:
+            raise Enough
+
+
+def config_of(tmp_path: Path) -> PartyConfig:
+    limits, key = MipLimits(seconds=2.0), tmp_path / "ada.key"
+    return PartyConfig(agreement=STANDING, model=tmp_path / "ada.lp", key=key, mip_limits=limits)
+
+
+#: What a first session ends with, and how long the party waits in addition to its rest.
+ENDS = {"no trade": (NoTrade, 0.0), "no plan": (Unsolved, 0.0), "no seals": (Unsealed, 10.0)}
+
+
+@pytest.mark.parametrize("busy", [0.0, 18.9, 19.1, 50.0])
+@pytest.mark.parametrize(("error", "more"), ENDS.values(), ids=ENDS)
+def test_the_next_session_begins_at_a_time_that_hardly_depends_on_the_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy: float, error: type[SottoError], more: int
+) -> None:
+    """At a multiple of what the searches for a plan may take, whatever the session ended with."""
+    ada, clock = follower(tmp_path), Clock()
+    monkeypatch.setattr(party.follow, "time", clock)
+
+    def join(config: PartyConfig, view: View, *, on_left: Callable[[], None]) -> None:  # noqa: ARG001
+        if clock.slept:
+            raise Enough
+        clock.now += 1000.0
+        on_left()
+        clock.now += busy
+        assert not clock.slept, "the ledger would stay locked"
+        raise error("it is over")
 
     monkeypatch.setattr(party.follow, "play", join)
-    limits, key = MipLimits(seconds=2.0), tmp_path / "ada.key"
-    config = PartyConfig(agreement=STANDING, model=tmp_path / "ada.lp", key=key, mip_limits=limits)
-    with nullcontext() if once else pytest.raises(Enough):
-        follow(config, ada.series, lambda _: View(), once=once)
-    assert rests == ([0.0] if once else 2 * [POLL_SECONDS + 4 * 2.0])
+    with pytest.raises(Enough):
+        follow(config_of(tmp_path), ada.series, lambda _: View(), once=False)
+    rest = POLL_SECONDS + 7 * 2.0
+    assert clock.now - 1000.0 - more == pytest.approx(rest * max(1, math.ceil(busy / rest)))
+
+
+def test_a_session_that_is_not_over_is_resumed_soon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No plan was made. Nothing is waited for with --once either: none follows."""
+    ada, clock = follower(tmp_path), Clock()
+    monkeypatch.setattr(party.follow, "time", clock)
+
+    def join(config: PartyConfig, view: View, *, on_left: Callable[[], None]) -> None:  # noqa: ARG001
+        if clock.slept:
+            on_left()
+            raise NoTrade("all keep what they bring")
+        raise Unavailable("ben is silent")
+
+    monkeypatch.setattr(party.follow, "play", join)
+    with pytest.raises(Unavailable):
+        follow(config_of(tmp_path), ada.series, lambda _: View(), once=True)
+    assert not clock.slept
+    clock.limit = 2
+    with pytest.raises(Enough):
+        follow(config_of(tmp_path), ada.series, lambda _: View(), once=False)
+    assert clock.slept[0] == party.follow.RETRY_SECONDS
+    before = list(clock.slept)
+    follow(config_of(tmp_path), ada.series, lambda _: View(), once=True)
+    assert clock.slept == before

@@ -1,7 +1,6 @@
 """The one place that concludes a session, for the command, the API and `party result`."""
 
 import argparse
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from msgspec.structs import replace
 from party.model.best_response import USUAL
 from party.model.company_model import CompanyModel
 from party.rehearsal.in_process import players, run
-from party.run import _note_model, conclude, lasting
+from party.run import _note_model, conclude
 from party.settlement import private_report, settle
 from party.settlement.result_files import Company
 from party.ui.console import TextView, View
@@ -71,15 +70,6 @@ def test_without_files_the_quota_is_recorded(ended: tuple[Outcome, Company]) -> 
     assert view.shown == ["outcome", "finished, files in None"]
     assert company.ledger.allocation() is not None
     assert not company.ledger.demands()[0].size
-
-
-@pytest.mark.parametrize("busy", [0.0, 0.1])
-def test_a_conclusion_lasts_as_long_however_soon_the_plan_is_there(busy: float) -> None:
-    """So the time at which the party goes on does not show how hard its plan was."""
-    began = time.monotonic()
-    with lasting(0.2):
-        time.sleep(busy)
-    assert time.monotonic() - began >= 0.2
 
 
 def test_without_files_a_plan_is_computed_only_on_demand(

@@ -72,7 +72,7 @@ class Week(Processes):
                 *("--data", f"{name}.lp", "--key", f"{name}.key", "--out", f"out-{name}"),
                 *("--follow", "announced", "--page", str(self.pages[name])),
                 *("--page-secret", f"{name}.secret"),
-                *("--mip-time-limit", "0.1"),  # between sessions it waits for four such searches
+                *("--mip-time-limit", "0.1"),  # between sessions it waits for seven such searches
             ],
             within=self.folder,
         )
