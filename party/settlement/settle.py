@@ -5,6 +5,7 @@ Never here: a message, a log line, an error with a private number, or noise.
 """
 
 import math
+from contextlib import suppress
 from fractions import Fraction
 
 import highspy
@@ -70,7 +71,8 @@ class Settlement(Opaque, frozen=True, kw_only=True):
     alone: Plan | None
     #: For the quota above the endowment; negative if the company is paid.
     payment: float
-    #: The best response to the prices. All members' such plans together may exceed a capacity.
+    #: The best response to the prices; None if the solver failed. All members' such plans together
+    #: may exceed a capacity.
     at_prices: Plan | None
     prices: Floats
     #: The least that the quota lacks, if there is no plan within it.
@@ -155,7 +157,9 @@ def settle(
             plans.append(None)
             unsolved |= ticks is quota
     within, alone = plans
-    answer = subproblem(data, agreement, member, mip_limits).answer(outcome.prices)
+    answer = None
+    with suppress(Unsolved):
+        answer = subproblem(data, agreement, member, mip_limits).answer(outcome.prices)
     return Settlement(
         quota_ticks=quota,
         endowment_ticks=brought,

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element, tostring
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from party.model.best_response import USUAL
+from party.model.best_response import USUAL, MipLimits
 from party.model.company_model import CompanyModel
 from party.rehearsal.in_process import players, run
 from party.run import _note_model, conclude
@@ -124,6 +125,18 @@ def test_a_conclusion_without_a_plan_is_an_error_of_its_own(
     monkeypatch.setitem(vars(conclusion), "settlement", short)
     with pytest.raises(QuotaTooSmall, match=r"report\.html says what is missing"):
         conclusion.require_plan()
+
+
+def test_all_files_are_written_if_the_solver_finds_no_plan_at_the_prices(
+    ended: tuple[Outcome, Company], tmp_path: Path
+) -> None:
+    """Such as where a search in whole numbers has too little time."""
+    known, company = ended
+    whole = replace(company.data, integer=np.ones(company.data.columns, dtype=np.bool_))
+    hurried = replace(company, data=whole, mip_limits=MipLimits(seconds=1e-9))
+    conclusion = conclude(known, hurried, tmp_path, View())
+    assert sorted(path.name for path in tmp_path.iterdir()) == FILES
+    assert conclusion.settlement.at_prices is None
 
 
 def test_another_model_is_noticed_before_the_end_and_refused_after_it(
