@@ -63,8 +63,10 @@ def within_ball(agreement: Agreement, row: int, demand: Floats) -> Ticks:
     public, caps = ball(agreement), quantities(agreement).share_ticks[row]
     center: Ticks = public.center[row]
     answered = np.isfinite(demand).all()
-    ticks = clamped(agreement, demand, np.zeros(()), caps) if answered else caps
-    clipped = clip(ticks.tolist(), center.tolist(), public.axes[row].tolist())
+    ticks = clamped(agreement, demand, np.zeros(()), caps)
+    clipped = clip(
+        (ticks if answered else caps).tolist(), center.tolist(), public.axes[row].tolist()
+    )
     return np.array(clipped, dtype=np.int64) if answered else center
 
 

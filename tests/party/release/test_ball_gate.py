@@ -14,6 +14,7 @@ from party.ledger.session_ledger import Ledger
 from party.model.best_response import responder
 from party.rehearsal.in_process import players, run
 from party.release.allocation import own_allocation
+from party.release.gate import clamped
 from party.release.noise import DiscreteGaussian
 from protocol.agreement.model import Agreement
 from protocol.agreement.parse import from_table
@@ -125,7 +126,11 @@ def test_the_noise_of_a_round_falls_with_the_root_of_its_number() -> None:
 
 def test_a_release_without_an_answer_takes_the_same_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """It clips, too: the member's share, which lies outside the ball like a large answer."""
-    clipped: list[bool] = []
+    clipped, in_ticks = list[bool](), list[Ticks]()
+
+    def converted(*arguments: Any) -> Ticks:
+        in_ticks.append(clamped(*arguments))
+        return in_ticks[-1]
 
     def watched(demand: list[int], center: list[int], axes: list[int]) -> list[int]:
         result = clip(demand, center, axes)
@@ -133,9 +138,11 @@ def test_a_release_without_an_answer_takes_the_same_steps(monkeypatch: pytest.Mo
         return result
 
     monkeypatch.setattr("protocol.privacy.ball.clip", watched)
+    monkeypatch.setattr("party.release.gate.clamped", converted)
     for fails in (False, True):
         released(Problem(9e9, 9e9, fails=fails), opening(), Shift(0, 0))
     assert clipped == [True, True]
+    assert len(in_ticks) == 2
 
 
 def test_noise_drawn_ahead_is_that_of_its_round() -> None:
