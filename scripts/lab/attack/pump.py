@@ -1,8 +1,9 @@
 """A member that lies in every round moves prices and the levy of the step `ball`.
 
-It answers last, so with masks it chooses each total, within what is possible. It drives prices up,
-claims to have sold all that it can, and then lowers totals until the payments of all add up to
-what the public rounds tell. The sessions are those of the study (`ball_cells`), with real rounds,
+It answers last, so with masks it chooses each total, within what is possible. It drives prices up
+for some rounds, and claims to have sold all that it can in these. Then it lowers totals until the
+payments of all add up to what the public rounds tell; what it claims for all other rounds is its
+best answer, as before. The sessions are those of the study (`ball_cells`), with real rounds,
 noise, quotas and payments. All data are invented.
 """
 
@@ -38,7 +39,7 @@ CELLS = (Cell(20, 8.0), Cell(20, 8.0, endowments="half"), Cell(10, 16.0), Cell(1
 LIAR = 1
 
 NEVER = range(0)
-PUMPS = (NEVER, *(range(n) for n in (2, 4, 6)), range(20, 25), range(40, 46), range(ROUNDS - 1))
+PUMPS = (NEVER, *(range(n) for n in (2, 4, 5, 6)), range(20, 25), range(40, 46), range(ROUNDS - 1))
 """The rounds in which the liar drives prices up. In all later ones it pays back."""
 
 COLUMNS = (
@@ -101,7 +102,7 @@ def pumped(cell: Cell, seed: int, rounds: range, *, bounded: bool = True) -> Pum
     state, asked, debt = engine.pair(engine.opening, []), [], np.zeros(cell.resources)
     while not state.over:
         demands = _demands(agreement, companies, state.prices.current)
-        if rounds:
+        if state.round in rounds:
             demands[LIAR] = sold(agreement)
         values = demands + real_noise(calibration.scales(state.caps, state.round))
         honest, (lowest, highest) = values.sum(axis=0), possible(state.round)
@@ -131,7 +132,7 @@ def _demands(agreement: Agreement, companies: Sequence[Trader], prices: Floats) 
 
 
 def sold(agreement: Agreement) -> Ticks:
-    """What the liar says that it asked for: it sells all that it can."""
+    """What the liar says that it asked for while prices are high: it sells all that it can."""
     public, nothing = ball(agreement), [0] * len(agreement.resources)
     clipped = clip(nothing, public.center[LIAR].tolist(), public.axes[LIAR].tolist())
     return np.array(clipped, dtype=np.int64)

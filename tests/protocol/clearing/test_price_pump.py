@@ -1,10 +1,11 @@
-"""One member that lies in every round moves prices; a lie that pays well shows at settlement."""
+"""One member that lies in every round moves prices; a lie that costs others much shows later."""
 
+import numpy as np
 import pytest
 
 from protocol.agreement.quantities import quantities
 from protocol.errors import ImpossibleTotal
-from scripts.lab.attack.pump import NEVER, pumped
+from scripts.lab.attack.pump import LIAR, NEVER, pumped
 from scripts.lab.study.ball_cells import ROUNDS, Cell
 
 CELL = Cell(10, 16.0)
@@ -32,6 +33,15 @@ def test_a_lie_that_is_paid_back_leaves_a_levy_that_is_flagged(seed: int) -> Non
     session = pumped(CELL, seed, range(20, 25))
     assert session.levy > 0.0
     assert session.flagged
+
+
+@pytest.mark.parametrize("seed", [2001, 2002])
+def test_a_smaller_lie_stays_below_the_mark_and_costs_the_liar_nothing(seed: int) -> None:
+    """All sums fit and nothing is flagged, though the levy is far above that of honest answers."""
+    session = pumped(Cell(20, 8.0, endowments="half"), seed, range(4))
+    assert not session.flagged
+    assert session.levy > 0.03 * np.nansum(session.fates.alone)
+    assert session.fates.gain[LIAR] > 0.0
 
 
 @pytest.mark.parametrize("seed", [2001, 2002])
