@@ -42,6 +42,9 @@ _SEARCHES = 7
 """Integer searches after a session: two for each of three plans, and one for what a quota lacks.
 More if the solver exceeds a quota and searches again."""
 
+_LONGEST_REST = 3600.0
+"""However long searches may take: who allows them years must not miss the next session."""
+
 _GOES_ON = (errors.NoTrade, errors.QuotaTooSmall, errors.Unsolved)
 """How a session may end for this company and still be over. Only its operator may see which."""
 
@@ -277,7 +280,8 @@ def follow(
         if once:
             return
         if ended:
-            _rest(ended.pop(), POLL_SECONDS + _SEARCHES * config.mip_limits.seconds)
+            seconds = POLL_SECONDS + _SEARCHES * config.mip_limits.seconds
+            _rest(ended.pop(), min(seconds, _LONGEST_REST))
         time.sleep(pause)
 
 

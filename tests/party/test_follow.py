@@ -286,8 +286,8 @@ class Clock(Struct):
             raise Enough
 
 
-def config_of(tmp_path: Path) -> PartyConfig:
-    limits, key = MipLimits(seconds=2.0), tmp_path / "ada.key"
+def config_of(tmp_path: Path, seconds: float = 2.0) -> PartyConfig:
+    limits, key = MipLimits(seconds=seconds), tmp_path / "ada.key"
     return PartyConfig(agreement=STANDING, model=tmp_path / "ada.lp", key=key, mip_limits=limits)
 
 
@@ -318,6 +318,23 @@ def test_the_next_session_begins_at_a_time_that_hardly_depends_on_the_plan(
         follow(config_of(tmp_path), ada.series, lambda _: View(), once=False)
     rest = POLL_SECONDS + 7 * 2.0
     assert clock.now - 1000.0 - more == pytest.approx(rest * max(1, math.ceil(busy / rest)))
+
+
+@pytest.mark.parametrize("seconds", [600.0, 1e12])
+def test_who_allows_searches_for_ever_still_takes_part_an_hour_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    """The model may be linear, and then nothing is searched for."""
+    ada, clock = follower(tmp_path), Clock(limit=1)
+    monkeypatch.setattr(party.follow, "time", clock)
+
+    def join(config: PartyConfig, view: View, *, on_left: Callable[[], None]) -> None:  # noqa: ARG001
+        on_left()
+
+    monkeypatch.setattr(party.follow, "play", join)
+    with pytest.raises(Enough):
+        follow(config_of(tmp_path, seconds), ada.series, lambda _: View(), once=False)
+    assert clock.now == 3600.0
 
 
 def test_a_session_that_is_not_over_is_resumed_soon(
