@@ -43,7 +43,7 @@ _SEARCHES = 7
 More if the solver exceeds a quota and searches again."""
 
 _LONGEST_REST = 3600.0
-"""However long searches may take: who allows them years must not miss the next session."""
+"""The longest wait, whatever the time limit of a search: a longer one could miss a session."""
 
 _GOES_ON = (errors.NoTrade, errors.QuotaTooSmall, errors.Unsolved)
 """How a session may end for this company and still be over. Only its operator may see which."""
