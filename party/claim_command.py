@@ -38,9 +38,10 @@ def add_claim_commands(commands: Commands) -> None:
         commands,
         "forget",
         _forget,
-        "destroy what claims are made from",
-        "Destroy what opens your commitments, once all claims are made, and the fingerprint of\n"
-        "your model, by which `party result` notices another model. This is final.\n\n"
+        "destroy the secrets behind claims",
+        "Destroy the secrets behind your claims, once you have made all claims. This destroys the\n"
+        "fingerprint of your model too, by which `party result` notices another model. It is\n"
+        "final.\n\n"
         "  party forget --agreement agreement.toml --key acme.key --yes",
         "0 destroyed; 2 without --yes, or the session has not ended; 6 ledger",
     )

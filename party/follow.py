@@ -33,17 +33,17 @@ from protocol.runtime.files import read_agreement
 from protocol.wire.approval import Approval, beyond, in_series, number_in_series, require_signed
 
 POLL_SECONDS = 5.0
-"""Between two looks into the folder."""
+"""Pause between two looks into the folder."""
 
 RETRY_SECONDS = 10.0
-"""Before a session is resumed in which a member was missing."""
+"""Pause before a session is resumed in which a member was missing."""
 
 _SEARCHES = 4
-"""Integer searches for a company's plan, at most. The next session waits for as long as they may
-take, with every model: so its start does not show how hard this plan was."""
+"""The most integer searches for a company's plan. With every model, the next session waits for as
+long as they may take. So its start does not show how hard this plan was."""
 
 _GOES_ON = (errors.NoTrade, errors.QuotaTooSmall, errors.Unsolved)
-"""How a session may end for this company and still be over. Only its operator may see which."""
+"""Errors with which a session is over for this company. Only its operator may see which."""
 
 _BACK = 3  # sessions of the ledger from whose prices the next one may start
 
@@ -229,7 +229,9 @@ def series(config: PartyConfig, folder: Path, approval: Path | None, say: Say) -
     signed = read_approval(path)
     require_signed(signed, config.agreement)
     if signed.member != identity.name:
-        raise errors.BadApproval(f"{path}: it is of {signed.member!r}, not of {identity.name!r}")
+        raise errors.BadApproval(
+            f"{path}: it is the approval of {signed.member!r}, not of {identity.name!r}"
+        )
     if not signed.standing:
         raise errors.BadCommand(
             f"{str(path)!r} covers one session only; sign for the next ones too: party sign "

@@ -41,8 +41,8 @@ _LARGE_COLUMNS = 5_000
 
 _INTERIOR_STEPS = 500
 _SIMPLEX_STEPS = 100
-"""Steps of the interior-point method, and of the simplex method for each row and column. Both need
-far fewer, or fail: then another method is tried."""
+"""The most steps of the interior-point method, and of the simplex method for each row and column.
+Usually both need far fewer. If more are needed, another method is tried."""
 
 
 class MipLimits(Struct, frozen=True):

@@ -19,7 +19,7 @@ from protocol.agreement.model import Agreement
 from protocol.errors import BadCommand, BadData
 
 _LISTED = 30
-"""Row names that an error lists."""
+"""The most row names that an error lists."""
 
 _CLOSE = 0.75
 """How similar a row's name must be to be suggested, from 0 to 1."""

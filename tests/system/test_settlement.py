@@ -123,7 +123,7 @@ def test_session_with_noise_is_settled_from_what_members_state(tmp_path: Path) -
     forget = ("party", "forget", "--agreement", folder / "agreement.toml", "--yes", "--key")
     kept = run_module(*forget, folder / names[0] / f"{names[0]}.key")
     assert kept.returncode == 0
-    assert "no commitments. Overwritten in the ledger is the fingerprint" in kept.stdout
+    assert "no commitments. The ledger has overwritten the fingerprint" in kept.stdout
 
 
 @pytest.mark.parametrize("how", LIES if os.environ.get("SOTTO_LIES") == "all" else LIES_IN_SHORT)
