@@ -1,4 +1,4 @@
-"""Writes the next agreement of a series for `coordinator next`: what parties follow unasked.
+"""Writes the next agreement of a series for `coordinator next`; parties that follow it join.
 
 Everything but the session's name, capacities and prices stays as it is. Never here: another term.
 """

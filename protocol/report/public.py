@@ -156,8 +156,8 @@ def _prices(outcome: Outcome) -> Element:
     ]
     return section(
         "The capacities and their prices",
-        "A price says how scarce a capacity is: what one more unit would be worth to all "
-        f"companies together, as far as the session could find out. {_price_source(outcome)}",
+        "A price says how scarce a capacity is. It estimates what one more unit would be worth to "
+        f"all companies together. {_price_source(outcome)}",
         table(("Resource", "Capacity", in_currency(agreement, "Price")), rows),
         *left_out(len(rows), len(agreement.resources), "resources"),
         members_table(agreement),

@@ -84,7 +84,7 @@ def _run(
     private = [result["private"] for result in results]
     paid = np.array([own["payment"] for own in private])
     levy = np.zeros_like(paid)
-    if agreement.ball:  # the office that moves the money adds what payments lack of zero
+    if agreement.ball:  # the office that moves the money adds the levy
         levy = levied(agreement, np.array(results[0]["prices"]), paid) - paid
     settled = settle(workspace, companies.NAMES) if setup.mode == "exact" else None
     return {

@@ -223,7 +223,7 @@ def test_sums_that_cannot_be_are_reported() -> None:
     clearing = from_claims(known, claims, {})
     lines = problems(clearing)
     assert len(lines) == 3
-    assert "quotas of r0 are above what can be had" in lines[0]
+    assert "quotas of r0 are above what is available" in lines[0]
     assert "states a false payment" in lines[-1]
     assert not any(name in line for name in NAMES for line in lines)
     figures = settlement_figures(clearing, [])
