@@ -1,11 +1,11 @@
 """The secrets of one session in its ledger, and when each of them is destroyed.
 
 Only the fingerprint of the model exists where releases are not masked. The mask key is destroyed
-with the seals, the demands once the own quota and payment are computed, the openings and the
-fingerprint when the operator says so. A session that ends in another way destroys all of them, with
-two exceptions. Openings stay after all members have committed: others may have all seals. The
-fingerprint stays after all rounds are closed: a plan can still be written. None of them ever leaves
-the party, except an opening in a claim.
+when the seals are stored. The demands are destroyed once the own quota and payment are computed.
+The openings and the fingerprint are destroyed when the operator says so. A session that ends in
+another way destroys all of them, with two exceptions. Openings stay after all members have
+committed: others may have all seals. The fingerprint stays after all rounds are closed: a plan can
+still be written. None of them ever leaves the party, except an opening in a claim.
 """
 
 import struct

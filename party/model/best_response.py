@@ -48,9 +48,9 @@ Usually both need far fewer. If more are needed, another method is tried."""
 class MipLimits(Struct, frozen=True):
     """How long to search for the best integer plan.
 
-    The search ends with a plan whose relative gap to the best is proved to be at most `gap`, or
-    after `seconds` with the best plan found so far. Where answers have an agreed gap in money, that
-    takes the place of `gap`.
+    The search ends when a plan is proved to be within the relative `gap` of the best. It also ends
+    after `seconds`, with the best plan found so far. Where answers have an agreed gap in money,
+    that takes the place of `gap`.
     """
 
     gap: float = 1e-4

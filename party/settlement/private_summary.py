@@ -216,10 +216,10 @@ def _certainty(outcome: Outcome, data: CompanyModel) -> Content:
         most = coins(outcome.agreement, outcome.certificate.bound, most=True)
         return (
             f"Your own figures are exact. Quotas were cut by up to {cut}, because averaged demands "
-            "do not fit. If all companies answered with best plans of their own, a company that "
-            f"also has a plan with nothing loses by joining at most {most}, and that percentage of "
-            "what all capacities are worth and of what it earns above that plan. A company that "
-            "needs all that it asked for may lack as much."
+            "do not fit. Suppose that all companies answered with best plans of their own. Then a "
+            f"company that also has a plan with nothing loses by joining at most {most}, plus that "
+            "percentage of two amounts: what all capacities are worth, and what it earns above "
+            "that plan. A company that needs all that it asked for may lack as much."
         )
     return (
         "Your own figures are exact. There is no promise that no company loses by joining, because "

@@ -88,8 +88,9 @@ def ball_allocation(
     at the prices of each round, what it asked for beyond its centre c.
 
     Guarantee: before the quota is cut and before the levy, a company with a concave model has at
-    least what its centre alone would earn it, up to rounding to ticks, whatever the others do and
-    whatever the noise is (PRIVACY.md §15). Payments of all members need not add up to zero.
+    least what its centre alone would earn it, up to rounding to ticks. This holds whatever the
+    others do and whatever the noise is (PRIVACY.md §15). Payments of all members need not add up to
+    zero.
     """
     terms, center = quantities(agreement), ball(agreement).center[row]
     quota = rule.quota(weighted_sums(rule.weights, demands), terms.share_ticks[row].tolist())

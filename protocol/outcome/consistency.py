@@ -71,8 +71,8 @@ def _compared(count: int) -> Ticks:
 def _allowed(agreement: Agreement, certificate: Certificate, asked: Floats, members: int) -> Floats:
     """For each round, how far the answers of this many members may be from the best, in money.
 
-    Their part of the agreed gap, of what all capacities are worth in that round or in the outcome,
-    and two ticks of each member and resource for rounding.
+    It is their part of the agreed gap, a fraction of what all capacities are worth in that round or
+    in the outcome. Two ticks of each member and resource are added for rounding.
     """
     gap = (agreement.pricing.answer_gap or 0.0) / len(agreement.members)
     opposites = quantities(agreement).opposites

@@ -303,8 +303,8 @@ class CenterRule:
     def _higher_box(self, center: Center, best: Certificate) -> Floats:
         """The box, a factor higher where best prices seem to be above it.
 
-        That is where averaged demands do not fit although the gap is small, or although the newest
-        price was above half of the box and the resource still scarce.
+        That is where averaged demands do not fit, although the gap is small. It is also where they
+        do not fit, and the resource was still scarce at the newest price, above half of the box.
         """
         box, newest = center.box, center.cuts[-1:]
         above = best.excess > MOST_EXCESS
