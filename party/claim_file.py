@@ -89,7 +89,7 @@ def write_claim(
 
 
 def _opening(outcome: Outcome, member: str, ledger: Ledger) -> Opening:
-    """What the claims of a member open; with noise its own numbers, which nothing proves."""
+    """The openings behind a member's claims; with noise its own numbers, which nothing proves."""
     if not outcome.agreement.commits:
         allocation = own_allocation(outcome, member, ledger)
         if allocation is None:

@@ -29,7 +29,7 @@ _BYTES = 32  # of a number or a blinding
 
 
 class Opening(Opaque, frozen=True):
-    """What opens the own commitments: each number and its blinding. Secret."""
+    """The openings of the own commitments: each number and its blinding. Secret."""
 
     numbers: tuple[int, ...]
     blindings: tuple[int, ...]
@@ -137,7 +137,7 @@ class SecretRecords:
         return all_members[self._agreement.place(self._member)] if all_members else None
 
     def record_opening(self, opening: Opening, message: Signed) -> None:
-        """Make the own commitments durable, with what opens them.
+        """Make the own commitments durable, with their openings.
 
         Guarantee: a session that has commitments cannot get others.
         """
@@ -152,7 +152,7 @@ class SecretRecords:
             self._file.insert("openings", self._session, {0: (numbers, blindings, message.data)})
 
     def opening(self) -> Opening | None:
-        """What opens the own commitments, until it is destroyed. Secret."""
+        """The openings of the own commitments, until they are destroyed. Secret."""
         found = self._file.select("openings", self._session)
         if not found:
             return None
@@ -183,7 +183,7 @@ class SecretRecords:
         )
 
     def forget(self) -> None:
-        """Destroy what opens the own commitments, and the fingerprint of the model.
+        """Destroy the openings of the own commitments, and the fingerprint of the model.
 
         No claim can be made any more, and no other model is noticed.
         """

@@ -115,9 +115,9 @@ def levied(agreement: Agreement, prices: Floats, payments: Floats) -> Floats:
 def expected_levy(agreement: Agreement, totals: Ticks, path: Floats) -> float:
     """An estimate, from the public totals, of the levy: what brings all payments together to zero.
 
-    The office that moves the money sees all payments. It collects what they are short of zero, or
-    returns what is above zero, in proportion to endowments. Totals have noise, so this is an
-    estimate; `levy_deviation` is its σ.
+    The clearing office sees all payments. It collects what they are short of zero, or returns what
+    is above zero, in proportion to endowments. Totals have noise, so this is an estimate;
+    `levy_deviation` is its σ.
     """
     weights, center = growing_weights(len(totals)), ball(agreement).center.sum(axis=0)
     money = path[: len(totals)] * quantities(agreement).capacity
