@@ -88,7 +88,7 @@ def _sum_of_payments(outcome: Outcome) -> str:
     agreement = outcome.agreement
     if not agreement.ball or not outcome.quota_risk:
         return (
-            "All payments together are zero, except for rounding: less than a hundred-millionth of "
+            "All payments add up to zero, except for rounding: less than a hundred-millionth of "
             "what all capacities are worth."
         )
     expected = expected_levy(agreement, outcome.totals, outcome.path)

@@ -131,7 +131,7 @@ def _revealed(agreement: Agreement) -> Element:
         table(("Who", "Sees of each company"), rows, kind="text"),
     )
     if not noisy:
-        totals = ", also if only totals can be read" if agreement.masked else ""
+        totals = ", even if only totals can be read" if agreement.masked else ""
         made.append(
             callout(
                 "Without noise, the answers to many prices may reveal much about a company’s data"

@@ -162,8 +162,8 @@ def show(console: Console, figures: dict[str, Any]) -> None:
     console.print(verdict(figures), style="bold")
     transfers = exact["settlement"]["transfers"]
     console.print(
-        f"Settled from {len(figures['companies'])} claims that anyone can check: "
-        f"{len(transfers)} transfers, payments are zero together to the cent."
+        f"Settled from {len(figures['companies'])} claims that anyone can check: {len(transfers)} "
+        "transfers; all payments add up to zero, to the cent."
     )
 
 
