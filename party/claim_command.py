@@ -71,7 +71,7 @@ def _forget(options: argparse.Namespace) -> None:
     agreement, ledger = read_agreement(options.agreement), required_ledger(options)
     if not options.yes:
         raise BadCommand(
-            "nothing was changed. No claim can be made after this command: if you have made all, "
-            "run it again with --yes"
+            "nothing was changed. This command destroys the secrets behind claims: if you have "
+            "made all claims, run it again with --yes"
         )
     print(forget(agreement, ledger))

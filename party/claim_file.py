@@ -154,5 +154,6 @@ def forget(agreement: Agreement, ledger: Path) -> str:
     )
     return (
         f"{openings} fingerprint of your model: `party result` does not notice another model any "
-        "more. Copies of the ledger still hold both: delete them, but never the ledger"
+        "more. Copies of the ledger still hold what was overwritten: delete them, but never the "
+        "ledger"
     )
