@@ -190,7 +190,7 @@ def _add_next(commands: Commands) -> None:
         "it")  # fmt: skip
     add("--capacities", type=Path, metavar="FILE",
         help="a CSV file with the columns resource and capacity")  # fmt: skip
-    add("--session", metavar="NAME", help="the name (the last one, counted up)")
+    add("--session", metavar="NAME", help="the name (the last one with the next number)")
     _add_approvals(parser, "show who approved it beforehand:")
     add("--out", type=Path, metavar="FILE",
         help="where to write (NAME.toml beside the last agreement)")  # fmt: skip

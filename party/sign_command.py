@@ -16,7 +16,7 @@ def add_sign(commands: Commands) -> None:
         commands,
         "sign",
         _sign,
-        "agree to an agreement beforehand",
+        "sign an agreement before the session",
         "Sign an agreement, so that everyone can check that you agreed to it. Sends nothing.\n\n"
         "  party sign --agreement agreement.toml --key acme.key\n\n"
         "You get acme.SESSION.approval.toml, which is public: send it to the convener. `protocol\n"

@@ -34,7 +34,8 @@ _SETTLEMENT_BYTES = 1 << 26
 def settle(options: argparse.Namespace, outcome: Outcome) -> None:
     """Write the files of a settlement, then raise what is wrong with single claims.
 
-    If no claim counts, no file is written or replaced. Nor is one that knows more than this one.
+    If no claim counts, no file is written or replaced. A settlement that contains more is never
+    replaced.
     """
     clearing = cleared(outcome, options.claims, options.key)
     wrong = "\n  ".join(["", *problems(clearing)])
