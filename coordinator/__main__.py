@@ -83,18 +83,19 @@ def _add_new(commands: Commands) -> None:
         "that it may claim. FLOOR: the least that it is given (0); below 0, the most that it "
         "brings")  # fmt: skip
     add("--endowment", action="append", metavar="equal|shares|MEMBER[:RESOURCE]=FRACTION",
-        help="what a member has without the others, as a fraction of every capacity or of this "
-        "one: it pays for more, and is paid for less. For all members: equal parts, in proportion "
-        "to shares, or a fraction of each (equal)")  # fmt: skip
+        help="what a member has without the others, as a fraction of every capacity or of "
+        "RESOURCE. A member pays for more than that, and is paid for less. equal: equal parts for "
+        "all; shares: in proportion to shares; *=FRACTION: this fraction for all "
+        "(equal)")  # fmt: skip
     _add_exchange(new)
     add("--mode", choices=schema.MODES,
         help="private: noise that keeps epsilon and delta; clipped: noise with caps that adapt; "
-        "exact: no noise and no guarantee: answers to many prices may reveal much about a company; "
-        "in return prices are exact and certified (private)")  # fmt: skip
+        "exact: prices are exact and certified, but there is no noise and no guarantee, and "
+        "answers to many prices may reveal much about a company (private)")  # fmt: skip
     add("--reveal", choices=schema.REVEALS,
-        help="totals: masks hide each release, and only the sum can be read; it needs three "
-        "members, and without noise the sum can still reveal one company's answers; each: every "
-        "release can be read (totals where possible)")  # fmt: skip
+        help="each: every release can be read; totals: masks hide each release, and only the sum "
+        "can be read. Totals need three members. Without noise the sum can still reveal one "
+        "company's answers (totals where possible)")  # fmt: skip
     _add_totals(new)
     add("--rounds", type=int, help="number of rounds, at most (150; with exact, 4 more for each "
         "resource; private and totals: 60)")  # fmt: skip
@@ -108,8 +109,8 @@ def _add_new(commands: Commands) -> None:
     add("--start", choices=("zero", "worth"),
         help="prices of the first round. worth: each capacity costs its estimated worth, which "
         "saves rounds if the estimates are good; zero: everything is free, and all ask for as much "
-        "as they can use. Exact sessions begin as the worths suggest in any case (zero; private "
-        "and totals: worth)")  # fmt: skip
+        "as they can use. Exact sessions always begin as the worths suggest (zero; private and "
+        "totals: worth)")  # fmt: skip
     add("--topology", choices=schema.TOPOLOGIES,
         help="relay: messages go through the coordinator; mesh: directly between members (relay)",
     )  # fmt: skip
@@ -146,8 +147,8 @@ def _add_totals(parser: argparse.ArgumentParser) -> None:
         help="with private and totals: accepted risk that all quotas together exceed a capacity "
         "(0.05)")  # fmt: skip
     add("--spare", type=float, metavar="FRACTION",
-        help="with private and totals: fraction of each capacity that can be had in addition if "
-        "need be; less is then withheld for noise (0)")  # fmt: skip
+        help="with private and totals: fraction of each capacity that is available in addition "
+        "when needed; less is then withheld for noise (0)")  # fmt: skip
 
 
 def _add_earlier(new: argparse.ArgumentParser) -> None:
@@ -189,15 +190,15 @@ def _add_next(commands: Commands) -> None:
         "it")  # fmt: skip
     add("--capacities", type=Path, metavar="FILE",
         help="a CSV file with the columns resource and capacity")  # fmt: skip
-    add("--session", metavar="NAME", help="the name (the last one, counted up)")
-    _add_approvals(parser, "show who approved it beforehand, with")
+    add("--session", metavar="NAME", help="the name (the last one with the next number)")
+    _add_approvals(parser, "show who approved it beforehand:")
     add("--out", type=Path, metavar="FILE",
         help="where to write (NAME.toml beside the last agreement)")  # fmt: skip
 
 
 def _add_approvals(parser: argparse.ArgumentParser, what: str) -> None:
     parser.add_argument("--approvals", type=Path, metavar="DIR",
-        help=f"{what} the files of `party sign` in this folder, and the standing agreement if they "
+        help=f"{what} a folder with the files of `party sign`, and the standing agreement if they "
         "name one")  # fmt: skip
 
 
@@ -206,7 +207,7 @@ def _add_serve(commands: Commands) -> None:
         "0 done; 2 it cannot listen or write; 3 wrong agreement; 5 wrong key file; 26 approvals "
         "are missing; 31 too few open files; 130 interrupted")  # fmt: skip
     _add_files(parser)
-    _add_approvals(parser, "start only if every member has approved the agreement, by")
+    _add_approvals(parser, "start only if every member has approved the agreement:")
     parser.add_argument("--listen", metavar="ADDRESS",
         help="address to listen at (all interfaces, the agreed port)")  # fmt: skip
     parser.add_argument("--keep-running", action="store_true",

@@ -56,8 +56,8 @@ def _set_spans(resources: list[Table], arguments: list[str]) -> None:
         if table["capacity"] <= 0.0 and "span" not in table:
             raise BadCommand(
                 f"--resource {name}={table['capacity']:g}: if members bring what others take, add "
-                f"--span {name}=AMOUNT, the most that one member may take or bring, and say who "
-                "brings it with --member FILE:FLOOR..SHARE or --band, FLOOR below 0"
+                f"--span {name}=AMOUNT, the most that one member may take or bring. Say who brings "
+                "it with --member FILE:FLOOR..SHARE or --band, with FLOOR below 0"
             )
 
 

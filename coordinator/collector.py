@@ -158,7 +158,7 @@ class RoundCollector:
             self._forget_seals()
 
     def _close(self, exchange: Exchange) -> tuple[Exchange, ...]:
-        """Close an exchange that has all messages, and the one after it if that has all too.
+        """Close an exchange that has all messages, and then the next one if it has them too.
 
         Messages further ahead are forgotten then. Parties ignored them, so they are no releases.
         """

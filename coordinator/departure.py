@@ -1,8 +1,8 @@
 """The terms of the next session without some members of the last one.
 
-A member that brought a part of a capacity takes it along: the others keep what they have, in
-units. Where the agreement states no endowments, the capacities stay, and the others share them.
-Never here: files or prices.
+What a member brought to a capacity leaves with it: the others keep what they have, in units. Where
+the agreement states no endowments, the capacities stay, and the others share them. Never here:
+files or prices.
 """
 
 from msgspec.structs import replace

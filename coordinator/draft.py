@@ -57,7 +57,7 @@ def write_agreement(options: argparse.Namespace) -> None:
 
 
 def _explain(agreement: Agreement) -> None:
-    """Say what the terms mean that conveners most often did not mean."""
+    """Print what the terms mean that conveners most often get wrong."""
     from protocol.planning.synthetic_market import expected
     from protocol.planning.verdict import verdict
     from protocol.privacy.ball import ball
@@ -82,7 +82,7 @@ def checked(draft: Agreement) -> tuple[str, Agreement]:
 
 
 def _given(options: argparse.Namespace) -> dict[str, Any]:
-    """The options that the command line has."""
+    """The options that the command line gives."""
     return {name: value for name, value in vars(options).items() if value is not None}
 
 
@@ -256,8 +256,8 @@ def _resource_table(argument: str, *, noisy: bool) -> dict[str, Any]:
     except ValueError:
         if "," in numbers:
             raise BadAgreement(
-                f"--resource {argument!r}: write decimals with a point, thousands without a sign, "
-                "and each resource with a --resource of its own"
+                f"--resource {argument!r}: write decimals with a point, thousands without a "
+                "separator, and one --resource for each resource"
             ) from None
         raise BadAgreement(
             f"--resource {argument!r}: it must be NAME=CAPACITY or NAME=CAPACITY:WORTH"

@@ -1,4 +1,4 @@
-"""Writes the next agreement of a series for `coordinator next`: what parties follow unasked.
+"""Writes the next agreement of a series for `coordinator next`; parties that follow it join.
 
 Everything but the session's name, capacities and prices stays as it is. Never here: another term.
 """
@@ -42,7 +42,7 @@ def write_next(options: argparse.Namespace) -> None:
 def _counted_up(session: str) -> str:
     number = numbered(session)[1]
     if number >= MOST_NUMBER:
-        raise BadCommand(f"the number of {session!r} cannot be counted up; choose --session")
+        raise BadCommand(f"the number of {session!r} has no next one; choose --session")
     return in_series(session, number + 1)
 
 

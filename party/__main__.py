@@ -67,7 +67,8 @@ def _add_check(commands: Commands) -> None:
         "  party check --agreement agreement.toml --data model.mps --as acme --key acme.key\n\n"
         "You get one line for each thing that is in order: how the model was read, what you earn\n"
         "alone, the pace your solver needs, your budget after the session. The lines are private.",
-        "0 nothing known to be wrong; 3 agreement; 4 model; 5 key; 6 ledger; 7 budget",
+        "0 nothing known to be wrong; 3 wrong agreement; 4 model cannot be used; 5 wrong key; 6 "
+        "ledger refused; 7 budget exceeded",
     )
     parser.add_argument("--key", type=Path, metavar="FILE", help="check this key file as well")
     add_shared(parser, "--agreement", "--as", "--ledger", "--data-set", *MODEL)
@@ -100,32 +101,32 @@ def _add_join(commands: Commands) -> None:
         "HOST, unless the agreement has an address for you")  # fmt: skip
     add("--wait", type=duration, default=WAIT_SECONDS, metavar="TIME",
         help="how long to wait until all members are here and the first round closes: 10m, 2h, 1d "
-        "or seconds (1d). While rounds run, the agreement's patience counts")  # fmt: skip
+        "or seconds (1d). While rounds run, the agreed patience counts")  # fmt: skip
     add("--seed", type=int, help="repeatable noise, for rehearsals only")
     add("--page", type=int, nargs="?", const=0, metavar="PORT",
-        help="show the session in a browser on this machine, at a secret address (any free "
-        "port); with metrics and healthz behind the address, for a monitor")  # fmt: skip
+        help="show the session in a browser on this machine, at a secret address (any free port). "
+        "The address also serves metrics and healthz, for a monitor")  # fmt: skip
     add("--page-secret", type=Path, metavar="FILE",
-        help="the secret of that address, so that it stays the same; made if it is not there (a "
-        "new one for every start)")  # fmt: skip
+        help="a file with the secret of that address, so that the address stays the same; made if "
+        "it does not exist (a new secret at every start)")  # fmt: skip
     _add_follow(parser)
     add("--log-format", choices=("text", "json"), default="text",
-        help="json: one event a line (text)")  # fmt: skip
+        help="json: one event per line (text)")  # fmt: skip
 
 
 def _add_follow(parser: argparse.ArgumentParser) -> None:
     """The options of a party that takes part in one session after another."""
     add = parser.add_argument
     add("--follow", type=Path, metavar="DIR",
-        help="take part in the session and then in each next one that is announced in this folder, "
-        "as far as your approval covers it (`party sign --standing`). Results go to a folder for "
-        "each session in --out. The model file is read anew for each")  # fmt: skip
+        help="take part in this session, then in each next one that is announced in this folder "
+        "and that your approval covers (`party sign --standing`). --out gets one folder per "
+        "session. The model file is read again for each session")  # fmt: skip
     add("--approval", type=Path, metavar="FILE",
         help="with --follow: your approval (NAME.SESSION.approval.toml beside the "
         "key)")  # fmt: skip
     add("--once", action="store_true",
-        help="with --follow: take part in one session, then end; 20 if none is announced. For "
-        "cron")  # fmt: skip
+        help="with --follow: take part in one session, then end; exit code 20 if none is "
+        "announced. For cron")  # fmt: skip
 
 
 def _add_rehearse(commands: Commands) -> None:
@@ -139,7 +140,7 @@ def _add_rehearse(commands: Commands) -> None:
         "  party rehearse --agreement agreement.toml --data model.mps --as acme\n\n"
         "You get a private table: your gain, the risk of no plan, the effect of noise, and the\n"
         "pace your solver needs.",
-        "0 done; 2 wrong option; 3 agreement; 4 model",
+        "0 done; 2 wrong option; 3 wrong agreement; 4 model cannot be used",
     )
     add = parser.add_argument
     add_shared(parser, "--agreement", "--as", *MODEL, "--json")
@@ -202,7 +203,7 @@ def _add_budget(commands: Commands) -> None:
         _budget,
         "show the privacy spent and left",
         "Show the privacy that the sessions in a ledger have spent, one by one and together.\n"
-        "Together is less than the sum of their epsilons. Sends nothing.\n\n"
+        "Together they cost less than the sum of their epsilons. Sends nothing.\n\n"
         "  party budget acme.ledger\n"
         "  party budget acme.ledger --max-epsilon 10 --max-delta 0.001\n\n"
         "The second line sets a lifetime limit, which every later `party join` keeps. Set it\n"
@@ -297,7 +298,7 @@ def _view(options: argparse.Namespace, agreement: "Agreement") -> "View":
     view = JsonView(agreement) if options.log_format == "json" else TextView(agreement)
     if options.page is None:
         if options.page_secret is not None:
-            raise BadCommand("--page-secret needs --page beside it")
+            raise BadCommand("--page-secret needs --page too: add --page")
         return view
     from party.keys import load
     from party.ui.live_page import PageView

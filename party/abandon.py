@@ -39,8 +39,8 @@ def abandon(
         lines = [str(ledger.abandoned), _destroyed(agreement)]
         if ledger.opening() is not None:
             lines.append(
-                "Others may have all seals, so what claims are made from is kept: `party claim "
-                "--transcript` uses it, and `party forget` destroys it"
+                "Others may have all seals, so the secrets behind claims are kept: `party claim "
+                "--transcript` uses them, and `party forget` destroys them"
             )
         if out is not None:
             lines.append(_write_transcript(ledger, out))

@@ -47,7 +47,7 @@ Rows = Mapping[str, str | None] | None
 """The row of each resource that has another name in the model; None if it is not used."""
 
 Progress = bool | Callable[[int, int], None]
-"""Whether to show rounds on standard error, or what to call with each round and their number."""
+"""True to show rounds on standard error, or a function to call with each round and their number."""
 
 
 class Result(Opaque, frozen=True, kw_only=True):
@@ -105,7 +105,7 @@ class Result(Opaque, frozen=True, kw_only=True):
 
     @property
     def certificate(self) -> float | None:
-        """What no other plans of all companies can earn more than these; None if not proved."""
+        """The most that other plans of all companies could earn in addition; None if not proved."""
         certificate = self.outcome.certificate
         return None if certificate is None else float(certificate.bound)
 
@@ -320,7 +320,7 @@ def claim(
 ) -> Path:
     """Write a claim to your quota of a resource, or to your payment, and return its file.
 
-    As `party claim`: it opens this one number for its recipient. `out` is a file or a folder.
+    Like `party claim`, it opens this one number for its recipient. `out` is a file or a folder.
     """
     if (resource is None) is not payment:
         raise BadCommand("say what you claim: resource=NAME for a quota, or payment=True")

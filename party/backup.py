@@ -17,8 +17,8 @@ from protocol.errors import BadCommand, BadKey, BadLedger, LedgerInUse
 from protocol.runtime.files import KEY_BYTES, TooLong, read_bounded, write_private
 
 LOSS = (
-    "What was released, and is not in this ledger, is counted nowhere. Lower your limit by the "
-    "epsilon and delta of each session that it lacks: `party budget --max-epsilon --max-delta`"
+    "Releases that this ledger lacks are counted nowhere. Lower your limit by the epsilon and "
+    "delta of each session that it lacks: `party budget --max-epsilon --max-delta`"
 )
 
 
@@ -42,17 +42,17 @@ def backup(key: Path, ledger: Path, out: Path) -> Iterator[str]:
     write_private(copied_key, key.read_text(encoding="utf-8"))
     budget_marker.mark_anew(copied_key, copied_ledger, extent)
     _flush(copied_key, copied_ledger)
-    yield f"{out}: the key, its marker and {_extent_in_words(extent)}. Secret: keep it as the key"
+    yield f"{out}: the key, its marker and {_extent_in_words(extent)}. Keep it as secret as the key"
     for account in unfinished:
         yield (
             f"the session {account.session!r} has {account.releases} of up to {account.rounds} "
-            "releases. If it goes on, this copy is old with the next release. Delete the copy "
-            "when the session has ended, and make a new one"
+            "releases. If it goes on, the next release makes this copy old. Delete the copy when "
+            "the session has ended, and make a new one"
         )
 
 
 def restore(key: Path, ledger: Path, source: Path | None, *, accept_loss: bool) -> Iterator[str]:
-    """Put a copy of a ledger in place, or an empty one without a copy. The key too, if missing.
+    """Put a copy of a ledger in place, or an empty ledger without a copy. A missing key is copied.
 
     Guarantee: without `accept_loss`, no ledger is put in place that has fewer releases than the
     marker beside the key says, or than the ledger that is there. What is replaced is kept.
@@ -83,7 +83,7 @@ def restore(key: Path, ledger: Path, source: Path | None, *, accept_loss: bool) 
         _discard(draft)
     yield f"{ledger}: restored, with {_extent_in_words(found)}"
     if kept is not None:
-        yield f"{kept}: what was there before. Delete it when the party works again"
+        yield f"{kept}: the ledger that was there before. Delete it when the party works again"
     if accept_loss:
         yield LOSS
 
@@ -146,7 +146,8 @@ def _require_newest(key: Path, ledger: Path, found: Extent, present: Extent | No
         raise BadLedger(
             f"there is no file {str(budget_marker.marker_path(key))!r} that says how far the "
             f"ledger went. The copy has {_extent_in_words(found)}. If you are sure that nothing "
-            "was released since, or accept that it is counted nowhere, add --accept-loss"
+            "was released since, or accept that later releases are counted nowhere, add "
+            "--accept-loss"
         )
     budget_marker.require_marked(key, ledger, found)
     if present is not None and present.releases > found.releases:
@@ -167,7 +168,7 @@ def _present(ledger: Path) -> Extent | None:
 
 
 def _set_aside(ledger: Path) -> Path | None:
-    """Rename a ledger and its log, so that no old log is taken for that of the new ledger."""
+    """Rename a ledger and its log, so that the old log is not read as that of the new ledger."""
     if not ledger.exists() and not Path(f"{ledger}-wal").exists():
         return None
     number = 1

@@ -38,9 +38,10 @@ def add_claim_commands(commands: Commands) -> None:
         commands,
         "forget",
         _forget,
-        "destroy what claims are made from",
-        "Destroy what opens your commitments, once all claims are made, and the fingerprint of\n"
-        "your model, by which `party result` notices another model. This is final.\n\n"
+        "destroy the secrets behind claims",
+        "Destroy the secrets behind your claims, once you have made all claims. This destroys the\n"
+        "fingerprint of your model too, by which `party result` notices another model. It is\n"
+        "final.\n\n"
         "  party forget --agreement agreement.toml --key acme.key --yes",
         "0 destroyed; 2 without --yes, or the session has not ended; 6 ledger",
     )
@@ -70,7 +71,7 @@ def _forget(options: argparse.Namespace) -> None:
     agreement, ledger = read_agreement(options.agreement), required_ledger(options)
     if not options.yes:
         raise BadCommand(
-            "nothing was changed. No claim can be made after this command: if you have made all, "
-            "run it again with --yes"
+            "nothing was changed. This command destroys the secrets behind claims: if you have "
+            "made all claims, run it again with --yes"
         )
     print(forget(agreement, ledger))

@@ -89,7 +89,7 @@ def write_claim(
 
 
 def _opening(outcome: Outcome, member: str, ledger: Ledger) -> Opening:
-    """What the claims of a member open; with noise its own numbers, which nothing proves."""
+    """The openings behind a member's claims; with noise its own numbers, which nothing proves."""
     if not outcome.agreement.commits:
         allocation = own_allocation(outcome, member, ledger)
         if allocation is None:
@@ -99,8 +99,8 @@ def _opening(outcome: Outcome, member: str, ledger: Ledger) -> Opening:
     opening = ledger.opening()
     if opening is None:
         raise BadCommand(
-            "what opens the commitments of this session is no longer in the ledger: it was "
-            "destroyed with `party forget`. No claim can be made"
+            "the secrets behind the claims of this session are no longer in the ledger: `party "
+            "forget` destroyed them. No claim can be made"
         )
     return opening
 
@@ -147,12 +147,13 @@ def forget(agreement: Agreement, ledger: Path) -> str:
             )
         opened.forget()
     openings = (
-        "What opens the commitments of this session is overwritten in the ledger: no claim can be "
-        "made any more. So is the"
+        "The ledger has overwritten the secrets behind the claims of this session: no claim can be "
+        "made any more. It has also overwritten the"
         if agreement.commits
-        else "This session has no commitments. Overwritten in the ledger is the"
+        else "This session has no commitments. The ledger has overwritten the"
     )
     return (
         f"{openings} fingerprint of your model: `party result` does not notice another model any "
-        "more. Copies of the ledger still hold all this: delete them, but never the ledger"
+        "more. Copies of the ledger still hold what was overwritten: delete them, but never the "
+        "ledger"
     )

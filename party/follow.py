@@ -33,20 +33,21 @@ from protocol.runtime.files import read_agreement
 from protocol.wire.approval import Approval, beyond, in_series, number_in_series, require_signed
 
 POLL_SECONDS = 5.0
-"""Between two looks into the folder."""
+"""Pause between two looks into the folder."""
 
 RETRY_SECONDS = 10.0
-"""Before a session is resumed in which a member was missing."""
+"""Pause before a session is resumed in which a member was missing."""
 
 _SEARCHES = 7
 """Integer searches after a session: two for each of three plans, and one for what a quota lacks.
-More if the solver exceeds a quota and searches again."""
+More if the solver exceeds a quota and searches again. With every model, the next session waits for
+as long as they may take. So its start does not show how hard this plan was."""
 
 _LONGEST_REST = 3600.0
 """The longest wait, whatever the time limit of a search: a longer one could miss a session."""
 
 _GOES_ON = (errors.NoTrade, errors.QuotaTooSmall, errors.Unsolved)
-"""How a session may end for this company and still be over. Only its operator may see which."""
+"""Errors with which a session is over for this company. Only its operator may see which."""
 
 _BACK = 3  # sessions of the ledger from whose prices the next one may start
 
@@ -232,7 +233,9 @@ def series(config: PartyConfig, folder: Path, approval: Path | None, say: Say) -
     signed = read_approval(path)
     require_signed(signed, config.agreement)
     if signed.member != identity.name:
-        raise errors.BadApproval(f"{path}: it is of {signed.member!r}, not of {identity.name!r}")
+        raise errors.BadApproval(
+            f"{path}: it is the approval of {signed.member!r}, not of {identity.name!r}"
+        )
     if not signed.standing:
         raise errors.BadCommand(
             f"{str(path)!r} covers one session only; sign for the next ones too: party sign "

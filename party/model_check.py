@@ -87,7 +87,7 @@ def _model(
     problem = responder(data, agreement, member, mip_limits)
     yield "           feasible and bounded at every price"
     if takes_nothing(subproblem(data, agreement, member, mip_limits), data):
-        yield "!          takes NOTHING even at price 0: does the file lack its maximise?"
+        yield "!          takes NOTHING even at price 0: does the file say maximise?"
     if unused := _unused(data, agreement):
         yield f"           never uses {unused}"
     yield _alone(data, agreement, member, mip_limits) + _only_sells(problem)

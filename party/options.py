@@ -59,8 +59,8 @@ def duration(text: str) -> float:
     least, most = WAIT_RANGE
     if not least <= seconds <= most:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no length of time from {least:g} second to {most:g} seconds; write 10m, "
-            "2h, 1d or a number of seconds"
+            f"{text!r} is not a length of time from {least:g} second to {most:g} seconds; write "
+            "10m, 2h, 1d or a number of seconds"
         )
     return seconds
 
@@ -86,7 +86,7 @@ def limit(options: argparse.Namespace) -> "Limit | None":
 
     if options.max_epsilon is None:
         if options.max_delta is not None:
-            raise BadCommand("--max-delta needs --max-epsilon beside it")
+            raise BadCommand("--max-delta needs --max-epsilon too: add --max-epsilon")
         return None
     return Limit(options.max_epsilon, DELTA if options.max_delta is None else options.max_delta)
 

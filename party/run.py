@@ -44,8 +44,8 @@ LOSES = (
     "before you act. Only you see this line"
 )
 ANOTHER_MODEL = (
-    "warning: this is another model than the one with which you joined the session before. Its "
-    "answers may contradict the earlier ones. Only you see this line"
+    "warning: you joined this session before with another model. The answers of this one may "
+    "contradict earlier answers. Only you see this line"
 )
 
 
@@ -282,10 +282,10 @@ def _mark_end(config: PartyConfig, ledger: Ledger) -> None:
 
 
 def _note_model(data: CompanyModel, agreement: Agreement, ledger: Ledger, view: View) -> None:
-    """Record which model plays, and tell the operator if another one has played before."""
+    """Record which model is used, and tell the operator if another one was used before."""
     if ledger.sealed or ledger.fault is not None:
         _require_model(data, agreement, ledger)
-        return  # it can play no more: a fingerprint that was destroyed stays so
+        return  # it answers no more prices: a destroyed fingerprint stays destroyed
     mark, before = fingerprint(data, ledger.extent.id), ledger.model()
     ledger.record_model(mark)
     if before not in (None, mark) and ledger.own():
@@ -293,10 +293,10 @@ def _note_model(data: CompanyModel, agreement: Agreement, ledger: Ledger, view: 
 
 
 def _require_model(data: CompanyModel, agreement: Agreement, ledger: Ledger) -> None:
-    """Refuse to write the plan of another model than the one that played."""
+    """Refuse to write the plan of another model than the one that was used."""
     if ledger.model() not in (None, fingerprint(data, ledger.extent.id)):
         raise errors.BadData(
-            f"you joined {agreement.session!r} with another model than this one, so its plan would "
+            f"you joined {agreement.session!r} with another model, so the plan of this one would "
             "be wrong. Give the model file with which you joined, with the same --row and --rows. "
             "Nothing was written"
         )

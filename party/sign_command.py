@@ -16,7 +16,7 @@ def add_sign(commands: Commands) -> None:
         commands,
         "sign",
         _sign,
-        "agree to an agreement beforehand",
+        "sign an agreement before the session",
         "Sign an agreement, so that everyone can check that you agreed to it. Sends nothing.\n\n"
         "  party sign --agreement agreement.toml --key acme.key\n\n"
         "You get acme.SESSION.approval.toml, which is public: send it to the convener. `protocol\n"
@@ -54,9 +54,9 @@ def _sign(options: argparse.Namespace) -> None:
     out = options.out or options.key.parent / f"{identity.name}.{agreement.session}{ENDING}"
     if out.exists():
         raise BadCommand(
-            f"{str(out)!r} is there already: an approval of this session. It is not overwritten. "
-            "Move it away if the new one is to replace it. Or give the new one another name with "
-            "--out, and name that with --approval where you use --follow"
+            f"{str(out)!r} exists already: it is an approval of this session, and is not "
+            "overwritten. Move it away if the new one replaces it. Or give the new one another "
+            "name with --out, and use that name for --approval with --follow"
         )
     write_new(out, written(approval))
     print(f"{out}: you agree to {agreement.session!r}, digest {agreement.digest.hex()}")

@@ -105,7 +105,7 @@ def main() -> None:
     audit.add_argument("--json", action="store_true", help="print the figures as JSON")
     _add_approvals(audit)
     report = add_command(commands, "report", _report, "write a page about a session", _REPORT,
-        "0 the page is written, also if the session is not finished (the page says so); 2 the "
+        "0 the page is written, even if the session is not finished (the page then says so); 2 the "
         "command line is wrong, or a file cannot be written; 9 the transcript is not "
         "valid")  # fmt: skip
     _add_session(report)
@@ -115,8 +115,8 @@ def main() -> None:
         help="also write prices, quotas and payments for a spreadsheet")  # fmt: skip
     settle = add_command(commands, "settle", _settle, "who pays, and who may use how much", _SETTLE,
         "0 all is settled; 9 the transcript does not verify; 16 commitments do not add up, or with "
-        "noise what the members state; 17 a claim is false, foreign or given twice; 21 not sealed; "
-        "25 claims are missing")  # fmt: skip
+        "noise what the members state; 17 a claim is false, given twice, or for another session or "
+        "recipient; 21 not sealed; 25 claims are missing")  # fmt: skip
     _add_agreement(settle)
     settle.add_argument("--transcript", type=Path, required=True, metavar="FILE",
         help="session.transcript of any member")  # fmt: skip

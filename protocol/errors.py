@@ -43,7 +43,7 @@ class Unsolved(BadData):
 
 
 class BadKey(LocalError):
-    """A key file is missing, readable by others, or another one. Use the key of the agreement."""
+    """A key file is missing, readable by others, or not the one in the agreement. Use that one."""
 
     exit_code = 5
 
@@ -161,7 +161,7 @@ class DifferentPrices(PeerError):
 
 
 class Diverged(PeerError):
-    """A party has another history, without proof why. Not final: run the same command again."""
+    """A party has another history, with no proof why. Not final: run the same command again."""
 
     exit_code = 14
 

@@ -34,12 +34,13 @@ _SETTLEMENT_BYTES = 1 << 26
 def settle(options: argparse.Namespace, outcome: Outcome) -> None:
     """Write the files of a settlement, then raise what is wrong with single claims.
 
-    If no claim counts, no file is written or replaced. Nor is one that knows more than this one.
+    If no claim counts, no file is written or replaced. A settlement that contains more is never
+    replaced.
     """
     clearing = cleared(outcome, options.claims, options.key)
     wrong = "\n  ".join(["", *problems(clearing)])
     if not clearing.quotas and not clearing.payments:
-        raise BadClaim(f"no file counts, each for the reason beside it; nothing is written{wrong}")
+        raise BadClaim(f"no claim file counts, for the reasons below; nothing is written{wrong}")
     used = []
     if options.used is not None:
         text = read_text(options.used, _USE_BYTES, f"--used {str(options.used)!r}")
@@ -66,7 +67,7 @@ def settle(options: argparse.Namespace, outcome: Outcome) -> None:
     for line in (*checked(clearing), *unchecked(clearing), *overruns(clearing, used)):
         print(plain(line))
     if clearing.refused:
-        raise BadClaim(f"some files do not count, each for the reason beside it{wrong}")
+        raise BadClaim(f"some claim files do not count, for the reasons below{wrong}")
     if clearing.missing:
         raise MissingClaims(f"claims are missing; ask these members for them{wrong}")
     if problems(clearing):

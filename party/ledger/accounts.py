@@ -62,7 +62,7 @@ def open_existing(path: Path) -> Iterator[Database]:
     if not path.is_file() or not path.stat().st_size:
         raise BadLedger(
             f"there is no ledger {str(path)!r}. The first `party join` with a new key creates it; "
-            "one that was lost comes back with `party restore`"
+            "restore a lost one with `party restore`"
         )
     file = Database(path)
     try:
@@ -105,8 +105,8 @@ def require_same_data_set(session: str, begun: str, wanted: str | None) -> None:
     """Refuse to resume a session with another data set."""
     if wanted not in (None, begun):
         raise BadLedger(
-            f"the session {session!r} was begun with the data set {begun!r}, not with {wanted!r}. "
-            f"Its releases count there: resume it with --data-set {begun!r}"
+            f"the session {session!r} was started with the data set {begun!r}, not with "
+            f"{wanted!r}. Its releases count there: resume it with --data-set {begun!r}"
         )
 
 

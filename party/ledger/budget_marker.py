@@ -1,4 +1,4 @@
-"""The marker file beside a key: which ledger counts this key's privacy budget, and from where on.
+"""The marker file beside a key: which ledger counts this key's privacy budget, and how far it goes.
 
 Two ledgers would be two budgets, and neither knows what the other has spent. An old copy of a
 ledger does not know what was released since. The marker holds the path and the identifier of one
@@ -103,7 +103,7 @@ def require_marked(key: Path, path: Path, found: Extent | None) -> None:
 def mark(key: Path, path: Path, found: Extent) -> None:
     """Refuse a ledger as `require_marked` does, then mark it.
 
-    Of two at the same time one succeeds.
+    If two processes do this at the same time, one succeeds.
     """
     with key.open("rb") as lock:
         with suppress(ImportError, OSError):  # Windows and some file systems have no such locks

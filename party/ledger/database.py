@@ -204,7 +204,7 @@ class Database:
             self.write(f"DELETE FROM {table} WHERE session = ?", [(session,)])  # noqa: S608 - ours
 
     def wipe(self) -> None:
-        """Destroy what was deleted, as far as the file system allows.
+        """Destroy what was deleted, to the extent that the file system allows.
 
         SQLite overwrites the pages of the file; then this overwrites the log with their old
         content.

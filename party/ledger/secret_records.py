@@ -1,11 +1,11 @@
 """The secrets of one session in its ledger, and when each of them is destroyed.
 
 Only the fingerprint of the model exists where releases are not masked. The mask key is destroyed
-with the seals, the demands once the own quota and payment are computed, the openings and the
-fingerprint when the operator says so. A session that ends in another way destroys all of them, with
-two exceptions. Openings stay after all members have committed: others may have all seals. The
-fingerprint stays after all rounds are closed: a plan can still be written. None of them ever leaves
-the party, except an opening in a claim.
+when the seals are stored. The demands are destroyed once the own quota and payment are computed.
+The openings and the fingerprint are destroyed when the operator says so. A session that ends in
+another way destroys all of them, with two exceptions. Openings stay after all members have
+committed: others may have all seals. The fingerprint stays after all rounds are closed: a plan can
+still be written. None of them ever leaves the party, except an opening in a claim.
 """
 
 import struct
@@ -29,7 +29,7 @@ _BYTES = 32  # of a number or a blinding
 
 
 class Opening(Opaque, frozen=True):
-    """What opens the own commitments: each number and its blinding. Secret."""
+    """The openings of the own commitments: each number and its blinding. Secret."""
 
     numbers: tuple[int, ...]
     blindings: tuple[int, ...]
@@ -137,7 +137,7 @@ class SecretRecords:
         return all_members[self._agreement.place(self._member)] if all_members else None
 
     def record_opening(self, opening: Opening, message: Signed) -> None:
-        """Make the own commitments durable, with what opens them.
+        """Make the own commitments durable, with their openings.
 
         Guarantee: a session that has commitments cannot get others.
         """
@@ -152,7 +152,7 @@ class SecretRecords:
             self._file.insert("openings", self._session, {0: (numbers, blindings, message.data)})
 
     def opening(self) -> Opening | None:
-        """What opens the own commitments, until it is destroyed. Secret."""
+        """The openings of the own commitments, until they are destroyed. Secret."""
         found = self._file.select("openings", self._session)
         if not found:
             return None
@@ -183,7 +183,7 @@ class SecretRecords:
         )
 
     def forget(self) -> None:
-        """Destroy what opens the own commitments, and the fingerprint of the model.
+        """Destroy the openings of the own commitments, and the fingerprint of the model.
 
         No claim can be made any more, and no other model is noticed.
         """

@@ -41,16 +41,16 @@ _LARGE_COLUMNS = 5_000
 
 _INTERIOR_STEPS = 500
 _SIMPLEX_STEPS = 100
-"""Steps of the interior-point method, and of the simplex method for each row and column. Both need
-far fewer, or fail: then another method is tried."""
+"""The most steps of the interior-point method, and of the simplex method for each row and column.
+Usually both need far fewer. If more are needed, another method is tried."""
 
 
 class MipLimits(Struct, frozen=True):
     """How long to search for the best integer plan.
 
-    The search ends with a plan whose relative gap to the best is proved to be at most `gap`, or
-    after `seconds` with the best plan found so far. Where answers have an agreed gap in money, that
-    takes the place of `gap`.
+    The search ends when a plan is proved to be within the relative `gap` of the best. It also ends
+    after `seconds`, with the best plan found so far. Where answers have an agreed gap in money,
+    that takes the place of `gap`.
     """
 
     gap: float = 1e-4

@@ -104,8 +104,8 @@ def begin() -> Child:
 def fork(serve: Serve) -> Child | None:
     """Fork this process; None if it cannot be done here.
 
-    Call it before this process reads a key or a model: the fork has a copy of all its memory. It
-    is not done beside other threads, because the fork could wait for a lock that one of them holds.
+    Call it before this process reads a key or a model: the fork has a copy of all its memory. It is
+    not done while other threads run, because the fork could wait for a lock that one of them holds.
     """
     if sys.platform != "linux" or len(os.listdir("/proc/self/task")) > 1:
         return None

@@ -112,7 +112,7 @@ class _Reader:
     def _number(self) -> float:
         sign = self._sign()
         if self._peek().kind != "number":
-            self._refuse("a limit must be a number; bring columns to the other side")
+            self._refuse("a limit must be a number; move columns to the other side")
         return sign * self._next().value
 
     def read_objective(self) -> None:
@@ -226,7 +226,7 @@ class _Reader:
             self._refuse("a row has no columns; remove it", line)
         if constant:
             self._refuse(
-                "a row has a constant beside its columns; bring it to the side of the limit", line
+                "a row has a constant among its columns; move it to the side of the limit", line
             )
         if sense:
             limits = self._merged(limits, _limits(sense, self._number()))

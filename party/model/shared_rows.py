@@ -19,7 +19,7 @@ from protocol.agreement.model import Agreement
 from protocol.errors import BadCommand, BadData
 
 _LISTED = 30
-"""Row names that an error lists."""
+"""The most row names that an error lists."""
 
 _CLOSE = 0.75
 """How similar a row's name must be to be suggested, from 0 to 1."""
@@ -105,8 +105,8 @@ def locate(
 ) -> tuple[LinearProgram, list[int]]:
     """The row of each resource, in the order of the agreement.
 
-    The program gets an empty row for a resource that the company does not use, and a negated one
-    for a resource that is the opposite of another, if it has none of its own.
+    The program gets an empty row for a resource that the company does not use. A resource that is
+    the opposite of another gets the negative of that row, if it has no row of its own.
     """
     rows.require_used(agreement)
     found = dict[str, int]()

@@ -77,7 +77,7 @@ class Link:
         return next((m.trouble for m in self._monitors if m.trouble), "")
 
     def away(self) -> Away:
-        """The other members that are not here, as far as this link knows, for the operator."""
+        """The other members that this link knows not to be here, for the operator."""
         return {}
 
     def report(self, data: bytes) -> None:

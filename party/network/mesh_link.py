@@ -139,9 +139,9 @@ class MeshLink(Link):
             return agreed if numeric(agreed) else None
         if not numeric(bound):
             raise BadCommand(
-                f"--listen {endpoint}: others cannot reach {bound!r}. Name the host by which they "
-                "reach this one, or add it as the address of this member to the agreement, which "
-                "keeps its digest"
+                f"--listen {endpoint}: others cannot reach {bound!r}. Name a host by which they "
+                "reach this one, or add it to the agreement as the address of this member: the "
+                "digest stays the same"
             )
         return bound
 

@@ -1,7 +1,7 @@
 """The commitments of one party: its quota and payment, bound before anyone seals.
 
 Made once, from the own allocation and the pair secrets of the masks, and durable before they are
-sent. Never here: a number in a log or an error. What opens them stays in the ledger.
+sent. Never here: a number in a log or an error. Their openings stay in the ledger.
 """
 
 import hashlib

@@ -329,7 +329,7 @@ def claims(outcome: Outcome, member: str) -> list[Element]:
     ]
     if agreement.commits:
         last = (
-            "When all claims are made, party forget destroys what they are made from. After that "
+            "When all claims are made, party forget destroys the secrets behind them. After that "
             "no claim can be made."
         )
         shown.append(paragraph(last))

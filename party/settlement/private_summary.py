@@ -30,7 +30,7 @@ from protocol.report.format import coins, counted, fixed, money, percent
 from protocol.report.html import Content, element, facts, lead, number, section, small, verdicts
 
 _DEVIATIONS = 2.0
-"""The levy is further than this many σ from what public numbers tell in 1 of 20 sessions."""
+"""In 1 of 20 sessions the levy is further than this many σ from its public estimate."""
 
 
 class Account(Struct, frozen=True):
@@ -173,7 +173,7 @@ def _payment(account: Account, outcome: Outcome, member: str) -> Iterator[Conten
 
 
 def _levy(outcome: Outcome, member: str) -> str:
-    """This company's part of the levy of the step `ball`, as far as public numbers tell."""
+    """This company's part of the levy of the step `ball`, estimated from public numbers."""
     agreement = outcome.agreement
     part = float(brought(agreement, outcome.prices)[agreement.place(member)])
     levy = part * expected_levy(agreement, outcome.totals, outcome.path)
@@ -181,7 +181,7 @@ def _levy(outcome: Outcome, member: str) -> str:
     direction = "pay" if levy > 0.0 else "get back"
     return (
         f"When payments are settled, you also {direction} your part of the levy, about "
-        f"{coins(agreement, abs(levy))}, give or take {coins(agreement, open_by)}. It is not in "
+        f"{coins(agreement, abs(levy))}, plus or minus {coins(agreement, open_by)}. It is not in "
         "the figures below."
     )
 
@@ -216,10 +216,10 @@ def _certainty(outcome: Outcome, data: CompanyModel) -> Content:
         most = coins(outcome.agreement, outcome.certificate.bound, most=True)
         return (
             f"Your own figures are exact. Quotas were cut by up to {cut}, because averaged demands "
-            "do not fit. If all companies answered with best plans of their own, a company that "
-            f"also has a plan with nothing loses by joining at most {most}, and that percentage of "
-            "what all capacities are worth and of what it earns above that plan. A company that "
-            "needs all that it asked for may lack as much."
+            "do not fit. Suppose that all companies answered with best plans of their own. Then a "
+            f"company that also has a plan with nothing loses by joining at most {most}, plus that "
+            "percentage of two amounts: what all capacities are worth, and what it earns above "
+            "that plan. A company that needs all that it asked for may lack as much."
         )
     return (
         "Your own figures are exact. There is no promise that no company loses by joining, because "

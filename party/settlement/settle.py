@@ -193,10 +193,10 @@ def plan_within(
     there may be a plan, but none is found.
 
     Guarantee: the uses of the plan are within the limit exactly. If the solver exceeds it, it
-    solves again with a lower limit. Only if there is no such plan, the uses are within the limit
-    up to the solver's tolerance (`TOLERANCE`), or a billionth of the member's range: needing
-    exactly the limit is no shortfall, and next to nothing is not less than nothing. With
-    integers it is the best plan found, as `mip_limits` allows, and its integers are exact.
+    solves again with a lower limit. Only if there is no such plan, the uses are within the limit up
+    to the solver's tolerance (`TOLERANCE`), or a billionth of the member's range: needing exactly
+    the limit is no shortfall, and neither is a use just above a limit of nothing. With integers it
+    is the best plan found, as `mip_limits` allows, and its integers are exact.
     """
     size = np.abs(limit) if floor is None else np.maximum(np.abs(limit), np.abs(floor))
     tolerance: Floats = TOLERANCE * np.maximum(1.0 / unit_scale(data, size), size / 100.0)

@@ -68,7 +68,7 @@ class View:
         """The session waits for `missing`; `away` are the members that are not here."""
 
     def unreached(self, text: str) -> None:
-        """Why a peer cannot be reached at present; empty if all can be. Told again and again."""
+        """Why a peer cannot be reached at present; empty if all can be. Called repeatedly."""
 
     def resumed(self, state: RoundState) -> None:
         """The rounds up to this state were closed before this process began."""

@@ -22,7 +22,7 @@ CERTIFICATE_TERMS = ("tolerance", "reserve", "trade_limit", "answer_gap")
 
 
 class Role(Struct, frozen=True):
-    """Someone outside of the session to whom members send claims."""
+    """A recipient of claims outside the session."""
 
     name: str
     #: A public key of X25519, to which claims are sealed.
@@ -45,7 +45,7 @@ class Resource(Struct, frozen=True):
     #: both, a resource must be used exactly. The difference of the two prices is then the value
     #: of a unit, of either sign.
     opposite: str = ""
-    #: Step `ball`: the fraction of the capacity that can be had in addition if need be.
+    #: Step `ball`: the fraction of the capacity that is available in addition when needed.
     spare: float | None = None
     #: Who runs it, and receives the claims to quotas of it.
     operator: Role | None = None
@@ -184,7 +184,7 @@ class Agreement(Struct, frozen=True, kw_only=True, dict=True):
         return self.masked and self.mode == "exact"
 
     def counted(self, closed: int) -> str:
-        """The round that was closed last, of how many, or of how many at most, in words."""
+        """The number of closed rounds, and how many there are (at most), in words."""
         most = "at most " if self.pricing.step == "center" else ""
         return f"round {closed} of {most}{self.rounds}"
 

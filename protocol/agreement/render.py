@@ -49,7 +49,7 @@ COMMENTS = {
     "coordinator": "where members reach the coordinator",
     "unit": "unit of the capacity",
     "worth": "public estimate of this capacity's total value",
-    "spare": "fraction of the capacity that can be had in addition if need be",
+    "spare": "fraction of the capacity that is available in addition when needed",
     "span": "amount that shares, floors and endowments are fractions of",
     "operator": "who runs it; claims to quotas are encrypted for this key",
     "overrun_price": "what a unit above the quota costs",
@@ -58,7 +58,7 @@ COMMENTS = {
     "floor": "least fraction of each that it is given; below 0: the most that it brings",
     "endowment": "fraction of each capacity that it has without the others; it pays for more",
 }
-"""What each term means, in a few words. Also `protocol diff` uses them."""
+"""What each term means, in a few words. `protocol diff` uses them too."""
 
 
 def written(agreement: Agreement) -> str:
@@ -103,8 +103,8 @@ def endowments_in_words(agreement: Agreement) -> str:
     else:
         here = "what each member is stated to have"
     return (
-        "what a member has without the others. It pays for a quota that is worth more, and is paid "
-        f"for one that is worth less. Here: {here}."
+        "what a member has without the others. A member pays if its quota is worth more, and is "
+        f"paid if it is worth less. Here: {here}."
     )
 
 

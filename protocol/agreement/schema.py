@@ -175,7 +175,7 @@ a solver can distinguish, so that all of a capacity can be used.
 TRADE_LIMIT = 0.01
 """Without a certificate of at most this fraction of all worth, every member keeps its endowment.
 
-A larger tolerance is the default where one is agreed.
+If a larger tolerance is agreed, it is the default.
 """
 
 ANSWER_GAP = 1e-4

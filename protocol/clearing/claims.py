@@ -55,7 +55,7 @@ class Claim(Opaque, frozen=True, kw_only=True, eq=True):
     recipient: bytes
     #: Grains of the quota, or of the payment plus its offset.
     number: int
-    #: What opens the commitment; 0 with noise.
+    #: The blinding of the commitment; 0 with noise.
     blinding: int
 
     def __repr__(self) -> str:

@@ -34,7 +34,8 @@ _ROUNDING = 1.0 + 2.0**-30  # of a limit that is computed in float64
 
 
 class Sum(Struct, frozen=True):
-    """What members state together, beside what that can be: of a capacity, or in money."""
+    """What members state together, and the limits of that: as a fraction of a capacity, or in
+    money."""
 
     #: A resource, or "" for the payments.
     what: str

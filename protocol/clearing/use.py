@@ -80,7 +80,7 @@ def overrun_price(outcome: Outcome, index: int) -> float:
 
 
 def compare(clearing: Clearing, used: dict[tuple[str, str], float]) -> list[Use]:
-    """Each figure of use beside its quota. A member without a claim may use its floor, or nothing.
+    """Each figure of use with its quota. A member without a claim may use its floor, or nothing.
 
     A member without a figure used nothing, of resources that have figures. It is listed if that is
     above its quota: it was to bring something. One grain above a quota counts as rounding: claims

@@ -62,13 +62,13 @@ def adds_up(agreement: Agreement, points: Sequence[tuple[bytes, ...]]) -> bool:
     """Whether the quotas of each resource fill the capacity, and all payments add up to zero.
 
     Exact quotas add up to the capacity. Each is rounded down to grains, so the sum is up to one
-    grain per member less. Exact payments add up to zero. Each is rounded to units of money and
-    then to grains, so the sum is off by half a grain per member, and a little more. The blindings
-    of all members add up to zero, so the sum of their points is a multiple of the value base, and
-    only a few multiples are possible.
+    grain per member less. Exact payments add up to zero. Each is rounded to units of money and then
+    to grains, so the sum is off by half a grain per member, and a little more. The blindings of all
+    members add up to zero. So the sum of their points is a multiple of the value base, and only a
+    few multiples are possible.
 
     Guarantee: a member that alone commits to other numbers than it should gains at most one grain
-    per member of each resource, and one grain of money per member and four more.
+    per member of each resource. In money it gains at most one grain per member, and four more.
     """
     count = len(agreement.members)
     columns = list(zip(*points, strict=True))

@@ -24,7 +24,7 @@ MONEY_GRAIN_UNITS = 1 << 12
 
 POINT_BYTES = SCALAR_BYTES = 32
 _PROOF_POINTS = 4
-_PROOF_SCALARS = 2  # besides one for each bit
+_PROOF_SCALARS = 2  # in addition to one for each bit
 
 
 def grain_ticks(agreement: Agreement) -> int:

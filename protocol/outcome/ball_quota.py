@@ -26,8 +26,8 @@ LEAST_TOTAL = Fraction(1, 20)
 """Quotas are never more than 20 times the demands, however small the total is."""
 
 LARGE_LEVY, LARGE_LEVY_OF_FEW = 0.25, 0.4
-"""Of what all members together can trade, at the prices of the outcome; the second for one or two
-resources (`scripts/attack pump`)."""
+"""A levy above this fraction of what all members can trade, at the prices of the outcome, is large.
+The second is for one or two resources (`scripts/attack pump`)."""
 
 
 def ball_rule(agreement: Agreement, totals: Ticks) -> AllocationRule:
@@ -88,8 +88,9 @@ def ball_allocation(
     at the prices of each round, what it asked for beyond its centre c.
 
     Guarantee: before the quota is cut and before the levy, a company with a concave model has at
-    least what its centre alone would earn it, up to rounding to ticks, whatever the others do and
-    whatever the noise is (PRIVACY.md §15). Payments of all members need not add up to zero.
+    least what its centre alone would earn it, up to rounding to ticks. This holds whatever the
+    others do and whatever the noise is (PRIVACY.md §15). Payments of all members need not add up to
+    zero.
     """
     terms, center = quantities(agreement), ball(agreement).center[row]
     quota = rule.quota(weighted_sums(rule.weights, demands), terms.share_ticks[row].tolist())
@@ -112,11 +113,11 @@ def levied(agreement: Agreement, prices: Floats, payments: Floats) -> Floats:
 
 
 def expected_levy(agreement: Agreement, totals: Ticks, path: Floats) -> float:
-    """What all members together will pay less than nothing, as far as the public totals tell.
+    """An estimate, from the public totals, of the levy: what brings all payments together to zero.
 
-    The office that moves the money sees all payments. It collects what they lack of zero, or
-    returns what they exceed it by, in proportion to endowments. Totals have noise, so this is an
-    estimate; `levy_deviation` is its σ.
+    The clearing office sees all payments. It collects what they are short of zero, or returns what
+    is above zero, in proportion to endowments. Totals have noise, so this is an estimate;
+    `levy_deviation` is its σ.
     """
     weights, center = growing_weights(len(totals)), ball(agreement).center.sum(axis=0)
     money = path[: len(totals)] * quantities(agreement).capacity

@@ -2,9 +2,8 @@
 
 A company that answers with best plans of any model never contradicts itself, and neither does the
 sum of such companies (CERTIFICATE.md §9). So a contradiction is a fact about answers. It says
-neither why they are wrong nor on whose part there is intent. Adversary: a member that answers with
-numbers that no model gives. A lie that fits some other model is not seen here.
-Never here: private numbers.
+neither why they are wrong nor who intended it. Adversary: a member that answers with numbers that
+no model gives. A lie that fits some other model is not seen here. Never here: private numbers.
 """
 
 import math
@@ -19,7 +18,8 @@ from protocol.pricing.center import Certificate
 from protocol.pricing.paths import worst_contradiction
 
 MOST_ROUNDS = 1000
-"""Rounds that are compared with each other. Of more, the first and the last half of this many."""
+"""The most rounds that are compared with each other. Of more rounds, the first half of this number
+and the last half are compared."""
 
 
 class Inconsistency(Struct, frozen=True):
@@ -71,8 +71,8 @@ def _compared(count: int) -> Ticks:
 def _allowed(agreement: Agreement, certificate: Certificate, asked: Floats, members: int) -> Floats:
     """For each round, how far the answers of this many members may be from the best, in money.
 
-    Their part of the agreed gap, of what all capacities are worth in that round or in the outcome,
-    and two ticks of each member and resource for rounding.
+    It is their part of the agreed gap, a fraction of what all capacities are worth in that round or
+    in the outcome. Two ticks of each member and resource are added for rounding.
     """
     gap = (agreement.pricing.answer_gap or 0.0) / len(agreement.members)
     opposites = quantities(agreement).opposites

@@ -48,7 +48,7 @@ class Outcome(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     path: Floats
     #: All seals are there. If not, the session is still running or some seals are missing.
     sealed: bool
-    #: Members whose seals are missing, as far as the holder of this copy knows.
+    #: Members whose seals the holder of this copy lacks.
     unsealed: tuple[str, ...] = ()
 
     @property

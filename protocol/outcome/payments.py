@@ -40,10 +40,10 @@ def payments(agreement: Agreement, prices: Floats, quota: Ticks) -> Floats:
 
 
 def with_levy(agreement: Agreement, prices: Floats, due: Sequence[Fraction]) -> list[Fraction]:
-    """What each member pays with the levy: what all lack of zero, in proportion to endowments.
+    """What each member pays with the levy, which makes the sum zero, in proportion to endowments.
 
-    Endowments count at the prices of the outcome, and equally if these are all 0. Only the office
-    that moves the money, which sees all payments, can compute this.
+    Endowments count at the prices of the outcome, and equally if these are all 0. Only the clearing
+    office, which sees all payments, can compute this.
 
     Guarantee: the result adds up to zero exactly.
     """

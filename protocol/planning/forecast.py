@@ -27,8 +27,8 @@ from protocol.privacy.sensitivity import first_caps
 from protocol.wire.codec import release_bytes
 
 FAINT, CLEAR = 1.0, 0.1
-"""The verdict is at least that word if the noise left in the total is at most this fraction of the
-capacity."""
+"""The verdict is "faint" or better, or "clear", if the noise left in the total is at most this
+fraction of the capacity."""
 
 GAINS = 0.2
 """Step `ball`: invented companies gain if what is withheld for noise is at most this fraction of

@@ -90,7 +90,7 @@ def verdict(agreement: Agreement) -> str:
     if total > FAINT:
         return (
             f"Verdict: the noise swamps the data. {average}. Prices will be no better than prices "
-            "from other companies' data. Agree on a larger epsilon, admit more parties with "
+            "from other companies' data. Agree on a larger epsilon, admit more members with "
             "smaller shares, or give a good public worth and start from it."
         )
     if total > CLEAR:

@@ -1,4 +1,4 @@
-"""The centre rule: each round cuts off prices that cannot be best; the next are amid the rest.
+"""The centre rule: rounds cut off prices that cannot be best; the next are the centre of the rest.
 
 From public numbers alone: the exact totals of the rounds and the agreement. Every operation is
 elementwise float64 in a fixed order, and every sum is ordered or correctly rounded, so all
@@ -152,7 +152,7 @@ class CenterRule:
         return Center(0, self._start, self._box(self._start), none, search)
 
     def _continued(self) -> Center | None:
-        """The centre of the earlier cuts, as far as they agree; None if there is none."""
+        """The centre of the earlier cuts that agree; None if there is none."""
         if self._earlier is None or not len(self._earlier.rounds):
             return None
         box = self._box(np.minimum(np.maximum(self._start, self._earlier.asked[-1]), self._ceiling))
@@ -303,8 +303,8 @@ class CenterRule:
     def _higher_box(self, center: Center, best: Certificate) -> Floats:
         """The box, a factor higher where best prices seem to be above it.
 
-        That is where averaged demands do not fit although the gap is small, or although the newest
-        price was above half of the box and the resource still scarce.
+        That is where averaged demands do not fit, although the gap is small. It is also where they
+        do not fit, and the resource was still scarce at the newest price, above half of the box.
         """
         box, newest = center.box, center.cuts[-1:]
         above = best.excess > MOST_EXCESS
@@ -370,8 +370,8 @@ def _agreeing(cuts: Cuts, box: Floats) -> tuple[Cuts, Floats]:
 def _most_doubt(center: Center) -> float:
     """The length of a cycle above which rounds contradict each other, in money.
 
-    A fraction of what all capacities are worth, as far as it is known. Whole numbers and a
-    solver's tolerance stay below it, and values that are off by so much still help.
+    A fraction of what is known of the worth of all capacities. Whole numbers and a solver's
+    tolerance stay below it, and values that are off by that amount still help.
     """
     best = center.best
     if best is None or np.any(center.cuts.rounds < 0):

@@ -32,9 +32,9 @@ def center_in_value(
     """The prices of the centre, and the barrier there; None if not found.
 
     It is sought from prices `y` in the box, and the value `gap` above the highest plane there. It
-    is also None where the values leave less to find than the rounds contradict each other by, or
-    a tiny part of the gap. Then some answers belong to no convex function, and the values lead to
-    where they hide it.
+    is also None where the values leave less to find than the rounds contradict each other by, or a
+    tiny part of the gap. Then the answers come from no convex function, and the values would lead
+    to prices at which that does not show.
     """
     m = len(box)
     values = estimated_values(paths)

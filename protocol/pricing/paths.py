@@ -39,9 +39,10 @@ class Paths(Struct, frozen=True):
         """These paths with one round more, the last of `asked` and `slopes`; O(n² + nm).
 
         All rounds are given, in the order of the rows. If the round closes a cycle of positive
-        length, its arcs are shortened until that length is 0, half of it to the round and half of
-        it from the round. Otherwise lengths would grow without bound. The caller decides from
-        `doubt` of the result whether the round contradicts the others too much to be of use.
+        length, its arcs are shortened until that length is 0. Arcs to the round take half of it,
+        arcs from the round the other half. Otherwise lengths would grow without bound. The caller
+        decides from `doubt` of the result whether the round contradicts the others too much to be
+        of use.
         """
         P, y, g = self.lengths, asked[-1], slopes[-1]
         n = len(P)

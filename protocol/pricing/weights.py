@@ -3,7 +3,7 @@
 The bound on the averages of some rounds depends on the weights of the rounds. The best weights
 minimise Σ w·paid + Σ U·v subject to Σ w·g + v ≥ 0, Σ w = 1, w ≥ 0, v ≥ 0. The first term is paid
 for unused capacity, the second is U for each capacity that is still scarce. The simplex method in
-elementwise float64 and a fixed order. `center` computes anew what the weights prove, so rounding
+elementwise float64 and a fixed order. `center` computes again what the weights prove. So rounding
 here can cost a little of the bound, but never its truth. Never here: a solver, or BLAS.
 
 Symbols: g slopes of the rounds (rounds by resources), U the box, v what is scarce, t what is left.

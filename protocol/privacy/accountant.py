@@ -129,10 +129,10 @@ class PrivacyCost(Struct, frozen=True):
     def delta(self, epsilon: float) -> float:
         """The smallest δ for this ε, by the better accountant.
 
-        Guarantee: all releases counted here together are (ε, δ)-LDP if the sessions were fixed
-        in advance. If later sessions were chosen in the light of earlier ones, only a limit that
-        was fixed before the first one is a guarantee (PRIVACY.md §6). Then this figure says how
-        much of the limit is used.
+        Guarantee: all releases counted here together are (ε, δ)-LDP if the sessions were fixed in
+        advance. If later sessions were chosen because of earlier ones, only a limit that was fixed
+        before the first one is a guarantee (PRIVACY.md §6). Then this figure says how much of the
+        limit is used.
         """
         return min(self.zcdp_delta(epsilon), self.gaussian_delta(epsilon))
 
@@ -171,5 +171,5 @@ class PrivacyCost(Struct, frozen=True):
 
     @property
     def _multiplier(self) -> float:
-        """μ of a continuous Gaussian that tells at least as much."""
+        """μ of a continuous Gaussian that reveals at least as much."""
         return math.sqrt(self.mu_squared + self.discreteness.reserve)

@@ -22,8 +22,9 @@ LEAST_REACH = 0.1
 """A resource of which all members together can trade less than this fraction is not traded."""
 
 MOST, FIRST, SECOND = 1.8, 1.1, 8.0
-"""c₁ is the smaller of the first two, the second times √m; c₂ is the third times m^¼. See
-scripts/results/BALL_CONSTANTS.md for what they bring to many kinds of companies, beside others."""
+"""c₁ is the smaller of the first two, the second times √m; c₂ is the third times m^¼.
+scripts/results/BALL_CONSTANTS.md compares what these and other values bring to many kinds of
+companies."""
 
 _ROUNDING = 1e-12
 

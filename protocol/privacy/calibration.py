@@ -94,7 +94,7 @@ class Calibration:
         return 1.0 if self._axes is None else 1.0 / math.sqrt(self.agreement.rounds)
 
     def _added(self, caps: Ticks) -> Floats:
-        """σ·μ of what each member adds: enough to hide it alone, or its share of joint noise."""
+        """σ·μ of what each member adds: enough to hide it alone, or its fraction of joint noise."""
         spread = self._spread(caps)
         if self.colluders is None:
             return spread

@@ -88,7 +88,7 @@ def _sum_of_payments(outcome: Outcome) -> str:
     agreement = outcome.agreement
     if not agreement.ball or not outcome.quota_risk:
         return (
-            "All payments together are zero, except for rounding: less than a hundred-millionth of "
+            "All payments add up to zero, except for rounding: less than a hundred-millionth of "
             "what all capacities are worth."
         )
     expected = expected_levy(agreement, outcome.totals, outcome.path)
@@ -96,7 +96,7 @@ def _sum_of_payments(outcome: Outcome) -> str:
     warning = f" {LEVY_WARNING}" if large_levy(agreement, outcome.prices, expected) else ""
     return (
         "Payments need not add up to zero. The person who moves the money collects "
-        f"what they lack, about {levy} by the public totals, in proportion to what the companies "
+        f"the difference, about {levy} by the public totals, in proportion to what the companies "
         f"bring. If the amount is negative, it is returned.{warning}"
     )
 
@@ -160,7 +160,7 @@ def _floor_note(outcome: Outcome) -> str:
     if not outcome.agreement.banded:
         return ""
     return (
-        " Every company has at least its floor. A company with a quota below 0 brings that much. "
+        " Every company has at least its floor. A company with a quota below 0 brings that amount. "
         "Bars and percentages show what it has above its floor, of all that is above the floors."
     )
 
@@ -299,7 +299,7 @@ def _payment_note(outcome: Outcome) -> str:
     if bool((np.rint(used * _HUNDREDTHS) < _HUNDREDTHS).any()):
         text += (
             " Where the quotas leave a part of a capacity unused, every company counts as having "
-            "brought that much less."
+            "brought less, in the same proportion."
         )
     return text
 

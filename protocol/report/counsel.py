@@ -169,16 +169,16 @@ def _third_parties(agreement: Agreement) -> str:
 
 
 def _safeguards(agreement: Agreement) -> str:
-    masks = "; masks that cancel only in the sum of all companies" if agreement.masked else ""
+    masks = ". Masks cancel only in the sum of all companies" if agreement.masked else ""
     paced = (
-        "; answers are sent at fixed times, so that the time reveals nothing"
+        ". Answers are sent at fixed times, so that the time reveals nothing"
         if agreement.pace_seconds is not None
         else ""
     )
     return (
-        "Messages are encrypted between the machines and signed by their company"
-        f"{masks}{paced}. Every company computes prices and outcome itself. A transcript lets "
-        f"an auditor check all of it. Guarantee in numbers: {statement(agreement)}."
+        f"Messages are encrypted between the machines and signed by their company{masks}{paced}. "
+        "Every company computes prices and outcome itself. A transcript lets an auditor check all "
+        f"of it. Guarantee: {statement(agreement)}."
     )
 
 

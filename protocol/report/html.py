@@ -99,7 +99,7 @@ def facts(*pairs: tuple[str, Content]) -> Element:
 
 
 def verdicts(*pairs: tuple[str, Content]) -> Element:
-    """Answers in words, each beside its question."""
+    """Answers in words, each next to its question."""
     return _definitions("verdicts", pairs)
 
 

@@ -62,7 +62,7 @@ class Live:
         #: Whether the process no longer works on the session, though it may still answer.
         self.stopped = False
         self._state = LiveState(agreement, member)
-        #: What `lasting_trouble` has told last.
+        #: The last text of `lasting_trouble`.
         self._lasting = ""
         #: The elements and the kind of the page after the end of the session.
         self._end: tuple[list[Element], str] | None = None
@@ -86,7 +86,7 @@ class Live:
             self.version += 1
 
     def lasting_trouble(self, text: str) -> None:
-        """As `trouble`, but told again and again: an empty text ends what was told last."""
+        """Like `trouble`, but called repeatedly: an empty text ends the last one."""
         if text or self._state.trouble == self._lasting:
             self.trouble(text)
         self._lasting = text

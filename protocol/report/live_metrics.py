@@ -19,7 +19,7 @@ _HELP = {
     "sotto_certificate_fraction": "The certificate as a fraction of all worth.",
     "sotto_price": "The next price of one unit of a resource.",
     "sotto_excess_demand": "Last total demand above (below) a capacity, as a fraction of it.",
-    "sotto_trouble": "1 while something keeps the session from going on.",
+    "sotto_trouble": "1 while something keeps the session from continuing.",
 }
 """Every metric and what it means. All are gauges."""
 

@@ -131,7 +131,7 @@ def _revealed(agreement: Agreement) -> Element:
         table(("Who", "Sees of each company"), rows, kind="text"),
     )
     if not noisy:
-        totals = ", also if only totals can be read" if agreement.masked else ""
+        totals = ", even if only totals can be read" if agreement.masked else ""
         made.append(
             callout(
                 "Without noise, the answers to many prices may reveal much about a company’s data"
@@ -175,9 +175,9 @@ def _guarantee(agreement: Agreement, figures: dict[str, Any]) -> Element:
         bound = percent(agreement.pricing.tolerance)
         made.append(
             paragraph(
-                "In return, the outcome is proved. The session ends when any other plan for all "
-                f"companies together would earn at most {bound} more (of what all capacities are "
-                "worth), or with its last round. Everyone can check how far it came. No company "
+                "In return, the outcome is proved. The session ends with its last round, or when "
+                f"any other plan for all companies together would earn at most {bound} more (of "
+                "what all capacities are worth). Everyone can check how far it came. No company "
                 "loses more than that by joining, if all companies answer with their best plans."
             )
         )

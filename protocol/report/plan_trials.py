@@ -88,7 +88,7 @@ def gain_in_money(agreement: Agreement, found: Expected | None) -> str:
     more = "more" if found.gain >= 0.0 else "LESS"
     gain, possible = (
         gain_percent(part)
-        if quantities(agreement).worth is None  # then there is no money to speak of
+        if quantities(agreement).worth is None  # then no amount in money can be stated
         else f"{coins(agreement, part * found.alone)} ({gain_percent(part)})"
         for part in (abs(found.gain), found.possible)
     )

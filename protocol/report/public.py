@@ -156,8 +156,8 @@ def _prices(outcome: Outcome) -> Element:
     ]
     return section(
         "The capacities and their prices",
-        "A price says how scarce a capacity is: what one more unit would be worth to all "
-        f"companies together, as far as the session could find out. {_price_source(outcome)}",
+        "A price says how scarce a capacity is. It estimates what one more unit would be worth to "
+        f"all companies together. {_price_source(outcome)}",
         table(("Resource", "Capacity", in_currency(agreement, "Price")), rows),
         *left_out(len(rows), len(agreement.resources), "resources"),
         members_table(agreement),
@@ -222,9 +222,9 @@ def _certificate(outcome: Outcome) -> Element:
     gap = percent(outcome.agreement.pricing.answer_gap or 0.0)
     basis = (
         "Anyone can compute this from the totals of the rounds alone; no company’s objective is "
-        "needed. It holds if every company answered all prices with a best plan of its own. If "
-        f"answers miss the best together by up to {gap} of what all capacities are worth, so does "
-        "this statement."
+        "needed. It holds if every company answered all prices with a best plan of its own. If all "
+        f"answers together miss the best by up to {gap} of what all capacities are worth, this "
+        "statement may be off by the same amount."
     )
     made.extend(map(paragraph, (basis, MIXTURES, *_consistency(outcome))))
     if not figures["fits"]:

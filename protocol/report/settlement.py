@@ -26,8 +26,8 @@ _LIMITED = (
 )
 _UNCHECKED = (
     "Not checked: whether a member states the quota and the payment that follow from its answers. "
-    "Noise hides the answers, so a false number within these limits cannot be seen. What one "
-    "member pays too little, all members bear through the levy."
+    "Noise hides the answers, so a false number within these limits cannot be seen. If one member "
+    "pays too little, all members bear the difference through the levy."
 )
 
 
@@ -42,11 +42,11 @@ def checked(clearing: Clearing) -> list[str]:
 
 
 def _sum_in_words(clearing: Clearing, one: Sum) -> str:
-    """What members state together, beside what it can be."""
+    """What members state together, and the limits of what it can be."""
     if one.what:
         return (
             f"The quotas of {one.what} that were claimed are {percent(one.stated, digits=4)} of "
-            f"the capacity. At most {percent(one.highest, digits=4)} can be had."
+            f"the capacity. At most {percent(one.highest, digits=4)} is available."
         )
     agreement = clearing.outcome.agreement
     total, lowest, highest = (
@@ -277,7 +277,7 @@ def _misfit(clearing: Clearing, one: Sum) -> str:
         )
     risk = percent(clearing.outcome.quota_risk)
     return (
-        f"The quotas of {one.what} are above what can be had. By noise that happens in at most "
+        f"The quotas of {one.what} are above what is available. By noise that happens in at most "
         f"{risk} of all sessions; or a member states too much"
     )
 

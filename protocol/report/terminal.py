@@ -171,7 +171,10 @@ def recipients(agreement: Agreement) -> str:
     shown = [f"{name} ({', '.join(whats)})" for name, whats in named.items()]
     plain = ", ".join(what for what, role in held.items() if role is None)
     if plain:
-        shown.append(f"no one who is named ({plain}), so these claims are not encrypted")
+        shown.append(
+            f"a recipient that the agreement does not name ({plain}), so these claims are "
+            "not encrypted"
+        )
     return "; ".join(shown)
 
 

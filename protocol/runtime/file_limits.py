@@ -10,7 +10,7 @@ from protocol.agreement.model import Agreement
 from protocol.errors import FileLimitTooLow
 
 SPARE = 64
-"""Files besides those of members: standard streams, the ledger, a page, ZeroMQ's own."""
+"""Files other than those of members: standard streams, the ledger, a page, ZeroMQ's own."""
 
 _OF_COORDINATOR, _OF_MESH = 2, 5
 """Files for each member. A relay has two connections to it; a rendezvous has one, and one more

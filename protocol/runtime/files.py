@@ -51,7 +51,7 @@ def read_bounded(path: Path, most: int) -> bytes:
 
 
 def _without_waiting(path: str, flags: int) -> int:
-    """Open a pipe too although no program writes to it."""
+    """Open without waiting, even a pipe that no program writes to."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # Windows has no such flag
 
 

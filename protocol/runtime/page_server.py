@@ -28,7 +28,7 @@ PATIENCE_SECONDS = 5.0
 """A reader that reads nothing, or requests nothing, for this long is dropped."""
 
 HUNG_SECONDS = 30.0
-"""A program that says that it works, and then is silent for this long, does not work."""
+"""A program that has reported that it works counts as failed after this silence."""
 
 READERS = 32
 """Connections at a time. One more replaces the oldest that has not requested the page or its
@@ -104,7 +104,7 @@ class PageServer:
         return len(self._server.connections)
 
     def beat(self) -> None:
-        """The program works. Once it has said so, a health check expects it again and again."""
+        """The program works. After the first such report, a health check expects more of them."""
         self._server.beat_at = time.monotonic()
 
     def close(self) -> None:

@@ -109,7 +109,7 @@ def unpacked(names: Sequence[str], frame: bytes) -> dict[str, float | None] | No
 
 
 def merged(before: Away | None, told: Away | None) -> Away | None:
-    """What a relay tells now, with what it told before it was started again; None is nothing.
+    """What a relay tells now, completed by what it told before a restart; None is nothing.
 
     A relay that was started again does not know who was here before. Its parties do: such a
     member is away since then, and not one that never came.

@@ -42,9 +42,9 @@ def fits(evidence: tuple[Signed, ...], max_bytes: int) -> bool:
 class EvidenceIndex:
     """The messages of one Halt by sender and exchange, so that two that clash are found fast.
 
-    Messages that do not clash share their chain hash and release. So one of each kind is enough
-    to compare the next message with. Of several the shortest is kept: a message that does not
-    fit beside it fits beside none.
+    Messages that do not clash share their chain hash and release. So one of each kind is enough to
+    compare the next message with. Of several messages of one kind the shortest is kept: a message
+    that does not fit into a Halt with it fits with none.
     """
 
     def __init__(self, numbering: Exchanges, max_bytes: int) -> None:
@@ -114,7 +114,7 @@ class FaultDetector:
         return None
 
     def open(self, signed: Signed, halt: Halt) -> tuple[Signed, ...]:
-        """A Halt, then its evidence as far as it can be decoded. The rest accuses no member."""
+        """A Halt, then the part of its evidence that can be decoded. The rest accuses no member."""
         messages = [signed]
         for data in halt.evidence:
             with suppress(BadMessage):

@@ -52,7 +52,7 @@ class Handshake:
         #: The peers that want a reply, in the order of their requests, each with its digest;
         #: empty for another agreement, whose digest cannot equal ours.
         self._requests: dict[str, bytes] = {}
-        #: The newest Hello of each peer that does not answer this start, as far as known.
+        #: The newest Hello of each peer that is not known to answer this start.
         self.unverified_hellos: dict[str, Signed] = {}
         #: The peers that have answered this start.
         self.answered: set[str] = set()

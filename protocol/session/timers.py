@@ -44,7 +44,7 @@ class Timers:
         self._longest_wait = max(RESEND_SECONDS[1], min(16.0 * pause, patience / 4.0)) + pace
         #: The present wait before a resend.
         self._wait = self._hello_wait
-        #: The phase of the session, as far as waits depend on it.
+        #: What waits must know of the phase of the session.
         self._phase = Phase.HANDSHAKE
         #: Whether this party waits for people.
         self._gathering = True
@@ -56,8 +56,7 @@ class Timers:
     def enter(self, phase: Phase, *, gathering: bool) -> None:
         """The session is in this phase; `gathering` if it waits for people.
 
-        People come when they come, so that wait has its own limit. Patience is for silence in a
-        session that runs.
+        The wait for people has its own limit. Patience is for silence in a session that runs.
         """
         self._phase, self._gathering = phase, gathering
 
@@ -150,6 +149,7 @@ class Timers:
             return self._progress_at + self._linger
         if self._gathering and self._phase is not Phase.RESPONDING:
             began, until = self._gathers
-            # Who comes at the last moment is given some time, but no longer than the wait was.
+            # A member that comes at the last moment gets some time, but no longer than the wait
+            # was.
             return max(until, self._progress_at + min(self._patience, until - began))
         return self._progress_at + self._patience

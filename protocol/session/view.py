@@ -1,4 +1,4 @@
-"""What one party knows of a session: its parts, how they start, what its driver asks and tells.
+"""What one party knows of a session: its parts, how they start, what its driver asks and reports.
 
 Nothing here sends, decides or changes the phase: that is `machine`. Never here: IO or a clock.
 """
@@ -90,7 +90,7 @@ class SessionView:
         self._buffer.close(messages, self.state.chain_hash)
 
     def _restore(self, witnessed: tuple[Signed, ...]) -> None:
-        """Hold again what peers sent before the last shutdown, unless it is closed by now."""
+        """Take back what peers sent before the last shutdown, unless it is closed by now."""
         for signed in witnessed:
             message, ahead = signed.message, self._buffer.ahead(signed.message)
             if ahead not in (0, 1) or message.sender == self.me or self._buffer.diverges(message):

@@ -149,16 +149,16 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 def main() -> None:
     parser = argparse.ArgumentParser(
         prog="scripts/fuzz",
-        description="Feed a reader of foreign bytes with inputs that coverage chooses. Only our "
-        f"own errors may come out, each input within {INPUT_SECONDS} s, all within {MEMORY_MIB} "
-        "MiB. A finding is written to --dir, and the exit code is 1.",
+        description="Test a reader of bytes from others with inputs that coverage chooses. Only "
+        f"our own errors may come out, each input within {INPUT_SECONDS} s, all within "
+        f"{MEMORY_MIB} MiB. A finding is written to --dir, and the exit code is 1.",
     )
     parser.add_argument("target", choices=[*TARGETS, "all"])
     parser.add_argument("--seconds", type=int, default=60,
-        help="of processor time, for each target (60)")  # fmt: skip
+        help="processor time for each target (60)")  # fmt: skip
     parser.add_argument("--dir", type=Path, help="where inputs and findings go (a new folder)")
     parser.add_argument("--lines", action="store_true",
-        help="do not fuzz: say which part of the lines the corpus in the tree reaches")  # fmt: skip
+        help="do not fuzz: say how many of the lines the corpus in the tree reaches")  # fmt: skip
     parser.add_argument("--keep", action="store_true",
         help="afterwards add to the corpus in the tree what reaches new lines")  # fmt: skip
     options = parser.parse_args()

@@ -79,8 +79,9 @@ def test_a_copy_of_a_running_session_is_announced_as_short_lived(
 ) -> None:
     """The operator reads when the copy becomes useless, and that it holds secrets."""
     lines = list(backup(company.key, company.ledger, tmp_path / "copy"))
-    assert "a ledger of 3 releases. Secret" in lines[0]
-    assert "has 3 of up to 30 releases. If it goes on, this copy is old" in lines[1]
+    assert "a ledger of 3 releases. Keep it as secret as the key" in lines[0]
+    assert "has 3 of up to 30 releases" in lines[1]
+    assert "the next release makes this copy old" in lines[1]
 
 
 @pytest.mark.parametrize("end", ["sealed", "abandoned", "failed"])
@@ -118,7 +119,7 @@ def test_a_copy_replaces_a_damaged_ledger_and_its_log(company: Company, copy: Pa
     log.write_bytes(b"of the damaged file")
     lines = company.restored(copy)
     assert "restored, with a ledger of 3 releases" in lines[0]
-    assert "what was there before" in lines[1]
+    assert "the ledger that was there before" in lines[1]
     assert company.ledger.with_name("ada.ledger.replaced1").stat().st_size == 3000
     assert not log.exists()
     company.release(2)

@@ -200,7 +200,7 @@ def test_a_limit_set_after_releases_says_what_it_covers(session: Session, tmp_pa
     ("arguments", "code", "text"),
     [
         (("--data-set", "autumn"), 2, "there is no data set 'autumn' in "),
-        (("--max-delta", "0.1"), 2, "--max-delta needs --max-epsilon beside it"),
+        (("--max-delta", "0.1"), 2, "--max-delta needs --max-epsilon too"),
         (("--delta", "1"), 2, "--delta must be between 0 and 1"),
     ],
 )
@@ -370,6 +370,6 @@ def test_resuming_with_another_data_set_is_refused(unplayed: Unplayed) -> None:
         ledger.record_release(release(unplayed.play.agreement, 0, member="party1"))
     other = unplayed.refused("--data-set", "autumn")
     assert other.returncode == 6
-    assert "was begun with the data set 'spring', not with 'autumn'" in other.stderr
+    assert "was started with the data set 'spring', not with 'autumn'" in other.stderr
     assert not unplayed.connected()
     assert [account.data_set for account in accounts(unplayed.ledger)[0]] == ["spring"]

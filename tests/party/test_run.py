@@ -155,7 +155,7 @@ def test_another_model_is_noticed_before_the_end_and_refused_after_it(
     assert noted(second) == ""
     ledger.record_release(transcript.rounds[0][0])
     assert noted(second) == ""
-    assert "another model than the one with which you joined" in noted(first)
+    assert "you joined this session before with another model" in noted(first)
     ledger.record_seals(transcript.seals)
     with pytest.raises(BadData, match="with another model"):
         noted(second)

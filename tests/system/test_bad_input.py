@@ -229,7 +229,7 @@ def test_a_check_notices_another_data_set(tmp_path: Path) -> None:
             assert ledger.data_set == "rehearsal"
         code, output = check(session, "party1", "party1", "--data-set", "spring")
         assert code == 6
-        assert "was begun with the data set 'rehearsal', not with 'spring'" in output
+        assert "was started with the data set 'rehearsal', not with 'spring'" in output
 
 
 def test_members_that_leave_after_the_end_are_not_reported(tmp_path: Path) -> None:

@@ -161,11 +161,11 @@ def test_party_result_writes_the_files_again_without_network(
         model.write_bytes((session.folder / "party2" / "model.npz").read_bytes())
         other = result(session, "party1", tmp_path / "other")
         assert other.returncode == BadData.exit_code
-        assert "with another model than this one" in other.stderr
+        assert "with another model, so the plan of this one" in other.stderr
         assert not (tmp_path / "other").exists()
         session.start_party("party1")
         assert ended(session, "party1") == [BadData.exit_code]
-        assert "with another model than this one" in session.stderr("party1")
+        assert "with another model, so the plan of this one" in session.stderr("party1")
         for file in FILES:
             before = (tmp_path / "again" / file).read_bytes()
             assert (out_of(session, "party1") / file).read_bytes() == before, file

@@ -81,7 +81,7 @@ def test_masked_page_states_what_totals_reveal() -> None:
     assert "what can be read is what all companies together would take" in text
     kept = "its model, its plan, what it earns, its quota, its payment"
     assert seen["Sent to no one"].startswith(kept)
-    assert "may reveal much about a company’s data, also if only totals can be read" in text
+    assert "may reveal much about a company’s data, even if only totals can be read" in text
     assert seen["A person who moves its payment"] == "what that is worth in money"
 
 

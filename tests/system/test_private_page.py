@@ -405,7 +405,7 @@ def test_company_that_brings_capacity_is_paid() -> None:
     for row, quota, own in zip(rows, quotas, content["endowment"].values(), strict=True):
         assert [float(row["quota"]), float(row["brings"])] == [quota, own[0]]
     public = Page(it.public())
-    assert "A company with a quota below 0 brings that much" in public.text
+    assert "A company with a quota below 0 brings that amount" in public.text
     cells = {cell for table in public.tables for line in table for cell in line}
     assert any(cell.startswith(("\u22124", "\u22123.99")) for cell in cells)
 

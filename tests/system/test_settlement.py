@@ -94,7 +94,7 @@ def test_session_is_settled_from_claims(tmp_path: Path) -> None:
 
 
 def test_session_with_noise_is_settled_from_what_members_state(tmp_path: Path) -> None:
-    """Claims there prove nothing beyond limits and sums: the command, the sheet and JSON say so."""
+    """Claims there prove nothing beyond limits and sums: the command, the page and JSON say so."""
     folder = tmp_path / "s"
     noise = ("--mode", "private", "--reveal", "totals", "--epsilon", "60")
     with RunningSession(folder, options(*noise, rounds=6)) as session:
@@ -123,7 +123,7 @@ def test_session_with_noise_is_settled_from_what_members_state(tmp_path: Path) -
     forget = ("party", "forget", "--agreement", folder / "agreement.toml", "--yes", "--key")
     kept = run_module(*forget, folder / names[0] / f"{names[0]}.key")
     assert kept.returncode == 0
-    assert "no commitments. Overwritten in the ledger is the fingerprint" in kept.stdout
+    assert "no commitments. The ledger has overwritten the fingerprint" in kept.stdout
 
 
 @pytest.mark.parametrize("how", LIES if os.environ.get("SOTTO_LIES") == "all" else LIES_IN_SHORT)

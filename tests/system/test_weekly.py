@@ -93,7 +93,7 @@ def test_an_approval_that_is_there_is_not_overwritten(series: Path) -> None:
     sign = ("party", "sign", "--agreement", "trucks-7.toml", "--key", "acme.key", "--standing")
     refused = run_module(*sign, folder=series)
     assert refused.returncode == 2
-    assert "acme.trucks-7.approval.toml' is there already" in refused.stderr
+    assert "acme.trucks-7.approval.toml' exists already" in refused.stderr
     assert "Move it away" in refused.stderr
     assert there.read_bytes() == before
     run_module(*sign, "--out", "other.approval.toml", folder=series, check=True)

@@ -509,7 +509,7 @@ def test_listening_on_all_interfaces_needs_an_address_for_peers(tmp_path: Path) 
         command[command.index("--listen") + 1] = f"tcp://*:{port}"
         refused = run_command(command)
         assert refused.returncode == BadCommand.exit_code
-        assert "Name the host" in refused.stderr
+        assert "Name a host" in refused.stderr
         path, key = folder / "agreement.toml", session.agreement.members[0].signing_key.hex()
         stated = f'signing_key = "{key}"\naddress = "tcp://127.0.0.1:{port}"'
         path.write_text(path.read_text().replace(f'signing_key = "{key}"', stated))

@@ -21,7 +21,7 @@ ATTACKS = {
     "epsilon": "an adversary tells two extreme models apart by what the gate releases",
     "totals": "a member that answers last steers prices to decompose totals without noise",
     "shading": "a member that answers for another company gains at the others' expense",
-    "pump": "a member that answers last moves noisy prices and the levy, and claims to have sold",
+    "pump": "a member that answers last moves noisy prices and raises the levy",
     "flood": "a member that takes part and floods its peers over the same connection",
 }
 """Each attack is a function in a module of its name; `options` there adds its options."""
@@ -36,7 +36,7 @@ def command_line() -> argparse.ArgumentParser:
     for name, text in ATTACKS.items():
         command = commands.add_parser(name, help=text, description=text)
         command.add_argument("--quick", action="store_true", help="fewer and shorter sessions")
-        command.add_argument("--seed", type=int, default=1, help="(%(default)s)")
+        command.add_argument("--seed", type=int, default=1, help="seed (%(default)s)")
         command.add_argument("--json", type=Path, metavar="FILE", help="write the figures here")
         importlib.import_module(f"scripts.lab.attack.{name}").options(command)
     return parser

@@ -40,7 +40,7 @@ _TWINS_AT_ONCE, _SESSIONS_AT_ONCE = 50_000, 250
 def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--sessions", type=int, metavar="N",
-        help=f"of the gate in each row ({SESSIONS:,})")  # fmt: skip
+        help=f"sessions of the gate in each row ({SESSIONS:,})")  # fmt: skip
     add("--twins", type=int, metavar="N", help=f"sessions of the twin in each row ({TWINS:,})")
     add("--noise", nargs="+", metavar="KIND", choices=sorted({case.noise for case in cases()}),
         help="only these: component, norm, ball; in a section of their own")  # fmt: skip

@@ -104,7 +104,7 @@ class Seen(Struct, frozen=True):
 
 def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--topology", choices=TOPOLOGIES, nargs="+", help="(relay)")
+    add("--topology", choices=TOPOLOGIES, nargs="+", help="topologies (relay)")
     add("--page", type=Path, metavar="FILE", help="write the table into its section of this page")
 
 

@@ -247,7 +247,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     add("--liars", type=int, metavar="N", help=f"lying companies in each row ({LIARS})")
     add("--sets", type=int, metavar="N",
         help=f"sets of partners that each liar meets, at least 2 ({SETS})")  # fmt: skip
-    add("--members", type=int, nargs="+", metavar="K", help="only rows with these (all)")
+    add("--members", type=int, nargs="+", metavar="K", help="numbers of members (all)")
     add("--only", choices=tuple(TABLES), nargs="+", default=tuple(TABLES),
         help="tables (all)")  # fmt: skip
     add("--processes", type=int, default=os.cpu_count() or 1, help="(%(default)s)")

@@ -67,10 +67,10 @@ _PATIENCE = 600.0
 def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--pace", default=f"{PACE:g}", metavar="SECONDS",
-        help="of the agreement; off: releases leave when they are ready (%(default)s)")  # fmt: skip
-    add("--columns", type=int, nargs="+", metavar="N", help=f"of the model {COLUMNS}")
-    add("--topology", choices=TOPOLOGIES, nargs="+", help="(both)")
-    add("--rounds", type=int, metavar="T", help=f"to time ({ROUNDS})")
+        help="pace of the session; off: releases leave when ready (%(default)s)")  # fmt: skip
+    add("--columns", type=int, nargs="+", metavar="N", help=f"columns of the model {COLUMNS}")
+    add("--topology", choices=TOPOLOGIES, nargs="+", help="topologies (both)")
+    add("--rounds", type=int, metavar="T", help=f"rounds to time ({ROUNDS})")
     add("--page", type=Path, metavar="FILE", help="write the table into its section of this page")
 
 

@@ -212,7 +212,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--victims", type=int, metavar="N", help=f"companies attacked in each row ({VICTIMS})")
     add("--members", type=int, nargs="+", default=MEMBERS, choices=range(3, 21), metavar="K",
-        help="of a session, from 3 to 20 (3 4 8)")  # fmt: skip
+        help="members of a session, from 3 to 20 (3 4 8)")  # fmt: skip
     add("--step", nargs="+", choices=STEPS, default=STEPS, help="price rules (both)")
     add("--page", type=Path, metavar="FILE", help="write the table into its section of this page")
 

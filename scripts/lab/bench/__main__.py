@@ -37,7 +37,8 @@ WIDTH = 150
 def command_line() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="scripts/bench",
-        description="Measure alternatives in turns and report ratios. `all` runs every benchmark.",
+        description="Compare alternatives, run alternately, and report ratios. `all` runs every "
+        "benchmark.",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="WHAT")
     for name, text in {**BENCHES, "all": "all benchmarks"}.items():

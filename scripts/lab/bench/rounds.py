@@ -283,7 +283,7 @@ def _paces(rows: list[dict[str, Any]]) -> Table:
     return _table(
         rows,
         "rounds per second",
-        "median, and below it lowest–highest; measured in turns, ratios within each turn",
+        "median, and below it lowest–highest; measured alternately, ratios within each turn",
         ("session", "rounds_per_second", ".0f"),
         ("bare loop", "bare_rounds_per_second", ".0f"),
         ("session ÷ bare", "over_bare", ".2f"),
@@ -299,7 +299,8 @@ def _totals(rows: list[dict[str, Any]]) -> Table:
     return _table(
         rows,
         "reveal totals compared with reveal each",
-        "rounds per second of one session with both settings, and CPU of a party; in turns",
+        "rounds per second of one session with both settings, and CPU of a party; measured "
+        "alternately",
         ("each", "rounds_per_second", ".0f"),
         ("totals", "totals_rounds_per_second", ".0f"),
         ("totals ÷ each", "totals_over_each", ".2f"),

@@ -208,8 +208,8 @@ def solver(options: argparse.Namespace, console: Console) -> list[dict[str, Any]
                 results.append(measure(size, options.seed, noisy=noisy))
     table = Table(
         title="one answer to new prices",
-        caption="median CPU time along the prices of a session, and below it lowest–highest; "
-        "bare loop: change the costs, run, read; measured in turns, each from a new start",
+        caption="median CPU time along the prices of a session, and below it lowest–highest; bare "
+        "loop: change the costs, run, read; measured alternately, each from a new start",
     )
     for column in (
         "model", "prices", "columns × rows", "warm µs", "bare loop µs", "warm ÷ bare",

@@ -236,8 +236,8 @@ def role(name: str, lines: Iterable[str]) -> Role:
 def _sessions_table(rows: list[dict[str, Any]]) -> Table:
     table = Table(
         title=f"seconds from launching K parties and a coordinator, {ROUNDS} rounds",
-        caption="median, and below it lowest–highest; imports: K processes that only load "
-        "numpy, zmq, highspy, nacl; measured in turns",
+        caption="median, and below it lowest–highest; imports: K processes that only load numpy, "
+        "zmq, highspy, nacl; measured alternately",
     )
     for column in (
         "parties", "topology", "to the first round", "to the last result", "imports",

@@ -86,7 +86,7 @@ def study(options: argparse.Namespace, console: Console) -> list[dict[str, Any]]
     sheet = Table(
         "parties", "study", "rebuilt from arrays", "rebuilt by expressions",
         title="one round of one party; ratios to the study",
-        caption="median CPU time of sessions with noise at ε = 4, measured in turns",
+        caption="median CPU time of sessions with noise at ε = 4, measured alternately",
     )  # fmt: skip
     for result in results:
         ratio = result["ratio"]

@@ -1,4 +1,4 @@
-"""`scripts/bench versions`: whole sessions of this version and of another commit, in turns.
+"""`scripts/bench versions`: whole sessions of this version and of another commit, run alternately.
 
 The session is the recommended one: exact, only totals can be read, with settlement and report.
 Each version runs its own parties with its own measuring code. Both have the byte code of their
@@ -119,7 +119,8 @@ def shown(rows: Sequence[dict[str, Any]], base: str) -> Table:
     """A row for each size and figure."""
     table = Table(
         title=f"this version and {base}: exact sessions with totals and settlement",
-        caption="median, and below it lowest–highest; seconds from the launch; in turns",
+        caption="median, and below it lowest–highest; seconds from the launch; measured "
+        "alternately",
     )
     for name in ("parties", "topology", "", "this", base, "this ÷ base"):
         table.add_column(name, justify="left" if name in ("", "topology") else "right")

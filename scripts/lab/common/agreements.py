@@ -184,12 +184,12 @@ def session_options(parser: argparse.ArgumentParser) -> None:
         help="rounds at most (%(default)s)",
     )
     add("--pace", type=float, metavar="SECONDS",
-        help="from the opening of a round to a release; simulations do not wait")  # fmt: skip
+        help="time from the opening of a round to a release; simulations do not wait")  # fmt: skip
     add("--mode", choices=MODES, default="private", help="mode of the agreement (private)")
     add("--reveal", choices=REVEALS, default="each", help="what others can read (%(default)s)")
     add("--colluders", type=int, help="private totals: members that may collude (1)")
     add("--overrun", type=float, help="private totals: risk that quotas exceed a capacity (0.05)")
-    add("--spare", type=float, help="private totals: fraction of each capacity that can be added")
+    add("--spare", type=float, help="private totals: capacity available in addition, a fraction")
     add("--epsilon", type=float, default=1.0, help="privacy budget ε (%(default)s)")
     add("--delta", type=float, default=1e-3, help="privacy budget δ (%(default)s)")
     add("--accountant", choices=ACCOUNTANTS, default="exact")
@@ -201,7 +201,7 @@ def session_options(parser: argparse.ArgumentParser) -> None:
     add("--tolerance", type=float, help="center: stop at a certificate of this fraction (0.0001)")
     add("--reserve", type=float, help="center: fraction of each capacity that rounds leave (1e-10)")
     add("--step-size", type=float, default=0.1, help="for constant and sqrt (%(default)s)")
-    add("--momentum", type=float, default=0.0, metavar="γ", help="of the price steps (%(default)s)")
+    add("--momentum", type=float, default=0.0, metavar="γ", help="momentum of prices (%(default)s)")
     add("--negative", dest="nonnegative", action="store_false", help="let prices fall below 0")
     add(
         "--worth",

@@ -84,7 +84,7 @@ def _run(
     private = [result["private"] for result in results]
     paid = np.array([own["payment"] for own in private])
     levy = np.zeros_like(paid)
-    if agreement.ball:  # the office that moves the money adds what payments lack of zero
+    if agreement.ball:  # the office that moves the money adds the levy
         levy = levied(agreement, np.array(results[0]["prices"]), paid) - paid
     settled = settle(workspace, companies.NAMES) if setup.mode == "exact" else None
     return {
@@ -162,8 +162,8 @@ def show(console: Console, figures: dict[str, Any]) -> None:
     console.print(verdict(figures), style="bold")
     transfers = exact["settlement"]["transfers"]
     console.print(
-        f"Settled from {len(figures['companies'])} claims that anyone can check: "
-        f"{len(transfers)} transfers, payments are zero together to the cent."
+        f"Settled from {len(figures['companies'])} claims that anyone can check: {len(transfers)} "
+        "transfers; all payments add up to zero, to the cent."
     )
 
 

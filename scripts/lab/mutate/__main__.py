@@ -116,9 +116,9 @@ def main() -> None:
         f"{MOST:.0%} survive without an explanation in {EXPLAINED.relative_to(ROOT)}.",
     )
     parser.add_argument("groups", nargs="*", choices=[*GROUPS, []], help="which modules (all)")
-    parser.add_argument("--sample", type=int, metavar="N", help="of each group, drawn (all)")
-    parser.add_argument("--seed", type=int, default=1, help="of the draw (%(default)s)")
-    parser.add_argument("--jobs", type=int, default=2, help="at the same time (%(default)s)")
+    parser.add_argument("--sample", type=int, metavar="N", help="changes drawn per group (all)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the draw (%(default)s)")
+    parser.add_argument("--jobs", type=int, default=2, help="parallel test runs (%(default)s)")
     options = parser.parse_args()
     os.chdir(ROOT)
     reasons, survived, total = explanations(EXPLAINED.read_text()), 0, 0

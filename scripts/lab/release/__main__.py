@@ -150,7 +150,7 @@ def main() -> None:
     add("--key", type=Path, metavar="FILE", help="the secret key of releases, not in the tree")
     add("--out", type=Path, default=Path("release"), metavar="DIR", help="a new folder (release)")
     add("--image", metavar="NAME", help="also build the container image NAME from the same wheel")
-    for option, text in (("--check", "say what is missing"), ("--lock", "write the lock anew")):
+    for option, text in (("--check", "say what is missing"), ("--lock", "write the lock again")):
         add(option, action="store_true", help=text)
     add("--verify", type=Path, metavar="DIR", help="check the release in this folder")
     add("--keygen", type=Path, metavar="FILE", help="make a new key of releases")

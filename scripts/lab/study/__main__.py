@@ -167,7 +167,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         description="Reproduce the computational study of the paper, figure by figure, and add\n"
         "a placebo for every cell, larger budgets, more parties, and quotas.",
         epilog="experiments:\n"
-        "  convergence  without noise, 1,000 rounds: the paper's steps beside the centre rule\n"
+        "  convergence  without noise, 1,000 rounds: the paper's steps and the centre rule\n"
         "  privacy      the paper's grid of market shares and budgets, and larger budgets\n"
         "  parties      equal shares of 2/K, from 5 to 100 parties\n"
         "  quota        what the feasible split is worth, without minimum demands\n"

@@ -202,7 +202,7 @@ def test_a_session_stays_with_its_data_set(tmp_path: Path, first: str | None, th
     path = tmp_path / "ledger"
     record(path, agreed(1.0), 2, data_set=first)
     before = accounts(path)
-    with pytest.raises(BadLedger, match="was begun with the data set"):
+    with pytest.raises(BadLedger, match="was started with the data set"):
         Ledger(path, agreed(1.0), "ada", data_set=then)
     assert accounts(path) == before
     with closing(Ledger(path, agreed(1.0), "ada")) as ledger:

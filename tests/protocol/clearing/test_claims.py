@@ -429,4 +429,5 @@ def test_sheets_show_payments_transfers_quotas_and_problems() -> None:
 def test_public_page_says_where_claims_go() -> None:
     """The page of a finished session, which the live page ends with, names each recipient."""
     page = public_page(session(1)[1])
-    assert "Claims go to office (payments); depot (trucks); no one who is named (docks)" in page
+    assert "Claims go to office (payments); depot (trucks); a recipient that" in page
+    assert "does not name (docks), so these claims are not encrypted" in page

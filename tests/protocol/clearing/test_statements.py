@@ -133,7 +133,7 @@ def test_true_claims_of_all_members_settle_to_the_cent(agreement: Agreement, see
 
 
 def test_levy_is_spread_in_proportion_to_endowments() -> None:
-    """What the payments lack of zero is borne by worth of endowment, to the cent."""
+    """Members bear the levy in proportion to the worth of their endowments, to the cent."""
     known, own = session(BALL, 3)
     clearing = from_claims(known, [stated(known, own, k, 2) for k in range(len(NAMES))], {})
     assert abs(clearing.levy) > 100
@@ -224,7 +224,7 @@ def test_sums_that_cannot_be_are_reported() -> None:
     clearing = from_claims(known, claims, {})
     lines = problems(clearing)
     assert len(lines) == 3
-    assert "quotas of r0 are above what can be had" in lines[0]
+    assert "quotas of r0 are above what is available" in lines[0]
     assert "states a false payment" in lines[-1]
     assert not any(name in line for name in NAMES for line in lines)
     figures = settlement_figures(clearing, [])

@@ -124,7 +124,7 @@ def test_payments_with_the_levy_add_up_to_zero() -> None:
 
 
 def test_the_public_totals_tell_the_levy_up_to_noise() -> None:
-    """Without noise in the totals the estimate is what all payments lack of zero."""
+    """Without noise in the totals the estimate is minus the sum of all payments."""
     agreement, rng = agree(12, resources=3, epsilon=20.0), np.random.default_rng(3)
     public = ball(agreement)
     path = rng.uniform(0.1, 1.0, (agreement.rounds + 1, 3))

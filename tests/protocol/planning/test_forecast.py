@@ -68,7 +68,10 @@ def test_plan_names_who_receives_claims() -> None:
         resource=[{"name": "hours", "capacity": 9.0, "operator": depot},
                   {"name": "docks", "capacity": 4.0}],
     )  # fmt: skip
-    expected = "depot (hours); no one who is named (payments, docks), so these claims are not encr"
+    expected = (
+        "depot (hours); a recipient that the agreement does not name (payments, docks), so these "
+        "claims are not encrypted"
+    )
     assert expected in plan_text(agreement, plan_figures(agreement))
 
 
