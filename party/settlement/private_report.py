@@ -12,7 +12,7 @@ from party.settlement.private_summary import summary_section
 from party.settlement.settle import Settlement
 from party.settlement.spending import Spending
 from protocol.outcome.outcome import Outcome
-from protocol.report.html import element, page, paragraph, section
+from protocol.report.elements import element, page, paragraph, section
 from protocol.report.public import header, public_sections, summary
 from protocol.runtime.wait_times import WaitTimes
 

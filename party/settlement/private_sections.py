@@ -19,18 +19,7 @@ from protocol.numeric import Floats
 from protocol.outcome.outcome import Outcome, no_claims
 from protocol.report.allocation import money_decimals, quota_texts
 from protocol.report.certificate import certificate_figures, certified
-from protocol.report.format import (
-    ROWS,
-    amount_text,
-    coins,
-    decimals_of,
-    figure,
-    fixed,
-    left_out,
-    money,
-    titled,
-)
-from protocol.report.html import (
+from protocol.report.elements import (
     Content,
     bar,
     callout,
@@ -41,6 +30,17 @@ from protocol.report.html import (
     paragraph,
     section,
     table,
+)
+from protocol.report.format import (
+    ROWS,
+    amount_text,
+    coins,
+    decimals_of,
+    figure,
+    fixed,
+    left_out,
+    money,
+    titled,
 )
 from protocol.report.terminal import outcome_figures
 from protocol.report.trade import why_no_trade

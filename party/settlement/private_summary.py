@@ -26,8 +26,8 @@ from protocol.planning.privacy_statement import (
 )
 from protocol.report.allocation import money_decimals, payment_counts
 from protocol.report.certificate import largest_cut
+from protocol.report.elements import Content, element, facts, lead, number, section, small, verdicts
 from protocol.report.format import coins, counted, fixed, money, percent
-from protocol.report.html import Content, element, facts, lead, number, section, small, verdicts
 
 _DEVIATIONS = 2.0
 """In 1 of 20 sessions the levy is further than this many σ from its public estimate."""

@@ -18,7 +18,7 @@ from protocol.agreement.quantities import net_prices, quantities
 from protocol.errors import InternalError
 from protocol.numeric import Floats, Ticks, ordered_sum
 from protocol.outcome import payments as payment
-from protocol.outcome import quota as quotas
+from protocol.outcome import public_quota as quotas
 from protocol.outcome.allocation_rule import (
     AllocationRule,
     endowment_rule,

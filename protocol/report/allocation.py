@@ -17,6 +17,7 @@ from protocol.agreement.quantities import quantities
 from protocol.numeric import apportion, round_to_sum
 from protocol.outcome.ball_quota import expected_levy, large_levy
 from protocol.outcome.outcome import Outcome, no_claims
+from protocol.report.elements import Content, bar, grid, number, section, small, table
 from protocol.report.format import (
     ROWS,
     amount_text,
@@ -29,7 +30,6 @@ from protocol.report.format import (
     left_out,
     titled,
 )
-from protocol.report.html import Content, bar, grid, number, section, small, table
 from protocol.report.terminal import recipients
 
 LEVY_WARNING = (

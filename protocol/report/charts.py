@@ -11,8 +11,8 @@ from protocol.agreement.quantities import pair_prices, quantities
 from protocol.numeric import Floats
 from protocol.outcome.ball_quota import noise_left
 from protocol.outcome.outcome import Outcome
+from protocol.report.elements import element, grid, section
 from protocol.report.format import counted, figure, left_out, money, per, percent, price_rule
-from protocol.report.html import element, grid, section
 
 CHARTS = 8
 """Resources that are drawn. The tables name more of them."""

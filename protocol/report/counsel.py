@@ -8,8 +8,8 @@ from xml.etree.ElementTree import Element
 
 from protocol.agreement.model import Agreement
 from protocol.planning.privacy_statement import statement, totals_tell
+from protocol.report.elements import Content, callout, paragraph, section, table
 from protocol.report.format import counted
-from protocol.report.html import Content, callout, paragraph, section, table
 from protocol.report.terminal import recipients
 
 _EACH_EXACT = (

@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element
 
 from protocol.agreement.currency import money_places
 from protocol.agreement.model import Agreement, Resource
-from protocol.report.html import element, small
+from protocol.report.elements import element, small
 
 _PLURAL = re.compile(r"([A-Za-z ]+(?:x|ss|ch|sh))es|([A-Za-z ]{2,}[^isu\W])s")  # not ms, gas, class
 _MINUS = "\u2212"

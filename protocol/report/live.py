@@ -10,7 +10,7 @@ from xml.etree.ElementTree import Element, tostring
 
 from protocol.agreement.model import Agreement
 from protocol.numeric import Floats
-from protocol.report.html import callout, page
+from protocol.report.elements import callout, page
 from protocol.report.live_metrics import health_text, metrics_text
 from protocol.report.live_sections import LiveState, live_sections
 from protocol.rounds import RoundState

@@ -14,6 +14,19 @@ from protocol.agreement.quantities import pair_prices, quantities
 from protocol.numeric import Floats
 from protocol.report.certificate import certified
 from protocol.report.charts import CHARTS, Line, chart
+from protocol.report.elements import (
+    Content,
+    bar,
+    callout,
+    element,
+    facts,
+    grid,
+    number,
+    page_header,
+    paragraph,
+    section,
+    table,
+)
 from protocol.report.format import (
     ROWS,
     aligned,
@@ -27,19 +40,6 @@ from protocol.report.format import (
     per,
     percent,
     price_rule,
-)
-from protocol.report.html import (
-    Content,
-    bar,
-    callout,
-    element,
-    facts,
-    grid,
-    number,
-    page_header,
-    paragraph,
-    section,
-    table,
 )
 from protocol.report.progress import part_of_worth
 from protocol.rounds import RoundState, excess_demand

@@ -12,19 +12,7 @@ from protocol.agreement.model import Agreement
 from protocol.planning.privacy_statement import by_shares
 from protocol.planning.synthetic_market import Expected
 from protocol.report.counsel import counsel
-from protocol.report.format import (
-    ROWS,
-    amount_text,
-    coins,
-    counted,
-    figure,
-    left_out,
-    percent,
-    price_rule,
-    sentence,
-    titled,
-)
-from protocol.report.html import (
+from protocol.report.elements import (
     Content,
     callout,
     code,
@@ -37,6 +25,18 @@ from protocol.report.html import (
     paragraph,
     section,
     table,
+)
+from protocol.report.format import (
+    ROWS,
+    amount_text,
+    coins,
+    counted,
+    figure,
+    left_out,
+    percent,
+    price_rule,
+    sentence,
+    titled,
 )
 from protocol.report.plan_trials import Variant, gain_in_short, gain_percent, trials
 from protocol.report.public import NOT_HIDDEN, budget_text, guarantee, members_table

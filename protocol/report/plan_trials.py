@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from protocol.agreement.model import Agreement
 from protocol.agreement.quantities import quantities
 from protocol.planning.synthetic_market import SESSIONS, Expected, expected, without_noise
+from protocol.report.elements import Content, number, section, table
 from protocol.report.format import coins, counted, percent
-from protocol.report.html import Content, number, section, table
 from protocol.report.terminal import unmet
 
 _MEASURES: tuple[tuple[str, Callable[[Expected], float]], ...] = (

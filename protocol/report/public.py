@@ -15,6 +15,21 @@ from protocol.planning.verdict import verdict
 from protocol.report.allocation import masked_allocation, payments, quotas
 from protocol.report.certificate import MIXTURES, certificate_figures, certified
 from protocol.report.charts import round_sections
+from protocol.report.elements import (
+    Content,
+    callout,
+    code,
+    element,
+    facts,
+    lead,
+    number,
+    page,
+    page_header,
+    paragraph,
+    section,
+    small,
+    table,
+)
 from protocol.report.format import (
     ROWS,
     aligned,
@@ -29,21 +44,6 @@ from protocol.report.format import (
     percent,
     percent_range,
     titled,
-)
-from protocol.report.html import (
-    Content,
-    callout,
-    code,
-    element,
-    facts,
-    lead,
-    number,
-    page,
-    page_header,
-    paragraph,
-    section,
-    small,
-    table,
 )
 from protocol.report.terminal import outcome_figures
 from protocol.report.trade import contradiction_figures, contradictions, why_no_trade

@@ -12,8 +12,8 @@ from protocol.clearing.use import Use
 from protocol.outcome.ball_quota import large_levy
 from protocol.report.allocation import LEVY_WARNING
 from protocol.report.csv import Rows, plain
+from protocol.report.elements import element, page, page_header, paragraph, section, small, table
 from protocol.report.format import amount_text, figure, fixed, money, percent
-from protocol.report.html import element, page, page_header, paragraph, section, small, table
 
 _PUBLIC = "Checked: every number follows from the signed releases in the transcript."
 _OPENED = (

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from protocol.outcome.quota import average_release
+from protocol.outcome.public_quota import average_release
 from tests.reference import agreement as reference_agreement
 from tests.reference import codec as reference
 from tests.reference.compare import compare_one

@@ -22,7 +22,7 @@ from protocol.agreement.render import written
 from protocol.errors import BadAgreement, ImpossibleTotal
 from protocol.outcome.member_allocation import member_allocation
 from protocol.outcome.outcome import Outcome
-from protocol.outcome.quota import weighted_quota
+from protocol.outcome.public_quota import weighted_quota
 from protocol.privacy.ball import ball, clip
 from protocol.rounds import RoundEngine, RoundState
 from tests.reference import codec as reference

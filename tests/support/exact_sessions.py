@@ -26,7 +26,7 @@ from protocol.errors import BadData
 from protocol.outcome.allocation_rule import weighted_sums
 from protocol.outcome.outcome import Outcome
 from protocol.outcome.private_quota import Allocation, allocate
-from protocol.outcome.quota import weighted_quota
+from protocol.outcome.public_quota import weighted_quota
 from protocol.pricing.center import Certificate
 from protocol.pricing.paths import worst_contradiction
 from protocol.rounds import RoundEngine

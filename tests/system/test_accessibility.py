@@ -15,7 +15,7 @@ import pytest
 from protocol.clearing.settle import from_transcript
 from protocol.outcome.replay import round_states
 from protocol.planning.verdict import plan_figures
-from protocol.report.html import bar, page
+from protocol.report.elements import bar, page
 from protocol.report.live import Live
 from protocol.report.plan import plan_page
 from protocol.report.plan_trials import variants

@@ -32,7 +32,7 @@ GROUPS: dict[str, tuple[list[str], list[str]]] = {
     "session": (["protocol/session"], ["tests/protocol/session"]),
     "privacy": (["protocol/privacy"], ["tests/protocol/privacy",
         "tests/party/release/test_ball_gate.py"]),
-    "quota": (["protocol/outcome/quota.py", "protocol/outcome/private_quota.py",
+    "quota": (["protocol/outcome/public_quota.py", "protocol/outcome/private_quota.py",
         "protocol/outcome/ball_quota.py", "protocol/outcome/margin.py",
         "protocol/outcome/allocation_rule.py"], ["tests/protocol/outcome"]),
     "payments": (["protocol/outcome/payments.py"], ["tests/protocol/outcome"]),

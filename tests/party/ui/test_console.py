@@ -22,7 +22,7 @@ from protocol.agreement.model import Agreement
 from protocol.agreement.parse import from_table
 from protocol.outcome.outcome import outcome
 from protocol.outcome.replay import round_states
-from protocol.report.html import page
+from protocol.report.elements import page
 from protocol.report.live_sections import LiveState, live_sections
 from protocol.report.progress import SessionPath
 from protocol.report.public import public_page

@@ -19,7 +19,7 @@ from protocol.agreement.render import written
 from protocol.errors import BadAgreement
 from protocol.numeric import Floats
 from protocol.outcome.payments import payments
-from protocol.outcome.quota import quota, weighted_quota
+from protocol.outcome.public_quota import quota, weighted_quota
 from protocol.privacy.calibration import Calibration
 from scripts.lab.common.agreements import public_key
 from tests.reference.random_agreements import drawn

@@ -24,7 +24,7 @@ from protocol.outcome.ball_quota import (
     levied,
     levy_deviation,
 )
-from protocol.outcome.quota import average_release
+from protocol.outcome.public_quota import average_release
 from protocol.privacy.ball import ball
 from protocol.privacy.calibration import Calibration
 from scripts.lab.common.instances import draw

@@ -19,7 +19,7 @@ from protocol.numeric import round_to_sum
 from protocol.outcome.outcome import outcome
 from protocol.outcome.outcome import outcome_of as reached
 from protocol.outcome.payments import payments
-from protocol.outcome.quota import average_release, quota, weighted_quota
+from protocol.outcome.public_quota import average_release, quota, weighted_quota
 from protocol.outcome.replay import round_states
 from protocol.pricing.center import WHOLE
 from protocol.rounds import RoundEngine, numbers

@@ -20,7 +20,7 @@ from protocol.outcome.allocation_rule import (
 )
 from protocol.outcome.payments import payments, unit_of_money
 from protocol.outcome.private_quota import Allocation, allocate
-from protocol.outcome.quota import weighted_quota
+from protocol.outcome.public_quota import weighted_quota
 from tests.reference import masks as reference_masks
 from tests.support.builders import make_agreement
 

@@ -24,7 +24,7 @@ from protocol.agreement.quantities import amounts
 from protocol.agreement.schema import FINE_TICKS as TICKS
 from protocol.numeric import Floats, Ticks
 from protocol.outcome.payments import payments
-from protocol.outcome.quota import weighted_quota
+from protocol.outcome.public_quota import weighted_quota
 from protocol.pricing.center import WHOLE, Center, CenterRule, Certificate
 from protocol.pricing.cutting_planes import Cuts
 from protocol.pricing.rule import PRICE_LIMIT, PriceRule

@@ -18,7 +18,7 @@ from protocol.agreement.quantities import quantities
 from protocol.agreement.schema import FINE_TICKS, TICKS
 from protocol.numeric import Floats, Ticks, apportion, split_capacity
 from protocol.outcome.outcome import outcome
-from protocol.outcome.quota import average_release, posterior_mean, quota, weighted_quota
+from protocol.outcome.public_quota import average_release, posterior_mean, quota, weighted_quota
 from protocol.pricing.center import WHOLE
 from protocol.rounds import numbers
 from protocol.wire.messages import VALUE_LIMIT
