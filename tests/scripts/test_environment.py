@@ -36,3 +36,13 @@ def test_an_environment_behind_a_link_is_not_changed(tmp_path: Path, installed: 
     assert [path.name for path in sorted(other.iterdir())] == ["bin", "installed"]
     (other / "installed").write_text(f"{wanted} whole\n")
     assert _run(root, "echo", "done").stdout == "done\n"
+
+
+def test_help_is_printed_and_sets_nothing_up(tmp_path: Path) -> None:
+    """In a new clone `--help` is instant."""
+    (tmp_path / "scripts").mkdir()
+    shutil.copy(ROOT / "scripts" / "environment", tmp_path / "scripts")
+    done = _run(tmp_path, "--help")
+    assert done.returncode == 0
+    assert done.stdout.startswith("Runs a command in the project's own virtual environment")
+    assert [path.name for path in tmp_path.iterdir()] == ["scripts"]
