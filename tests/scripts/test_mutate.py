@@ -69,7 +69,7 @@ from scripts.lab.mutate.__main__ import run
 from scripts.lab.mutate.operators import mutants
 from scripts.lab.mutate.runner import Baseline
 root, path = Path.cwd(), Path("protocol/outcome/payments.py")
-change = next(m for m in mutants(path, root) if m.before == "own + lacking * worth")
+change = next(m for m in mutants(path, root) if m.before == "own + lacking * part")
 for test in sys.argv[2:]:
     known = Baseline({test: 1.0}, {test: {str(path): list(change.lines)}}, [])
     print(*(result for _, result in run([change], known, 1, Path(sys.argv[1]))))

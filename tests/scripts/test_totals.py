@@ -124,7 +124,7 @@ def test_pages_of_a_ball_state_risk_levy_and_what_is_not_covered() -> None:
     assert known.quota_risk == 0.05
     assert "exceed some capacity is at most 5 %" in audit_text(known)
     page = public_page(known)
-    assert "payments need not add up to zero" in page
+    assert "Payments need not add up to zero" in page
     assert "No guarantee covers either" in page
     lacking = -sum(part.payment for part in parts)
     noise = float((ball(known.agreement).noise * known.prices * instance.capacity).sum())
