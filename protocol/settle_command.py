@@ -50,7 +50,7 @@ def settle(options: argparse.Namespace, outcome: Outcome) -> None:
     figures = settlement_figures(clearing, used)
     # Another folder for each session, so that the next one does not replace it.
     folder = options.out or Path(f"{outcome.agreement.session}-settlement")
-    _require_no_less(figures, folder)
+    _require_no_less(figures, folder, wrong)
     files = {
         "settlement.json": json.dumps(figures, indent=2) + "\n",
         "settlement.html": settlement_page(clearing, used),
@@ -74,8 +74,11 @@ def settle(options: argparse.Namespace, outcome: Outcome) -> None:
         raise Unbound(f"what the members state does not add up; noise hides who is wrong{wrong}")
 
 
-def _require_no_less(figures: dict[str, Any], folder: Path) -> None:
-    """Refuse to replace a settlement of another session, or one with more in it."""
+def _require_no_less(figures: dict[str, Any], folder: Path, wrong: str) -> None:
+    """Refuse to replace a settlement of another session, or one with more in it.
+
+    A claim that counted before may count no more: `wrong` says why.
+    """
     path = folder / "settlement.json"
     if not path.exists():
         return
@@ -91,7 +94,7 @@ def _require_no_less(figures: dict[str, Any], folder: Path) -> None:
         raise BadCommand(f"{other} the settlement of another session: {advice}")
     if lost:
         what = "; ".join(lost[:5]) + ("; ..." if len(lost) > 5 else "")
-        raise BadCommand(f"{other} what this command does not give: {what}. So {advice}, or add it")
+        raise BadCommand(f"{other} what this command does not give: {what}. So {advice}{wrong}")
 
 
 def _known(figures: dict[str, Any]) -> set[str]:

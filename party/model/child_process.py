@@ -66,7 +66,10 @@ class Forked:
 
     def _awaited(self, options: int) -> int | None:
         if self._exit_code is None:
-            pid, status = os.waitpid(self.pid, options)
+            try:
+                pid, status = os.waitpid(self.pid, options)
+            except ChildProcessError:  # SIGCHLD is ignored, so the system kept no exit code
+                pid, status = self.pid, 0
             self._exit_code = os.waitstatus_to_exitcode(status) if pid else None
         return self._exit_code
 
@@ -107,8 +110,13 @@ def fork(serve: Serve) -> Child | None:
     Call it before this process reads a key or a model: the fork has a copy of all its memory. It is
     not done while other threads run, because the fork could wait for a lock that one of them holds.
     """
-    if sys.platform != "linux" or len(os.listdir("/proc/self/task")) > 1:
-        return None
+    with suppress(OSError):  # a new interpreter will say what the system refuses
+        if sys.platform == "linux" and len(os.listdir("/proc/self/task")) == 1:
+            return _forked(serve)
+    return None
+
+
+def _forked(serve: Serve) -> Child:
     party = os.getpid()
     with ExitStack() as undo:
         ours, theirs = socket.socketpair()
@@ -118,10 +126,7 @@ def fork(serve: Serve) -> Child | None:
         reading, writing = os.fdopen(out, "rb"), os.fdopen(into, "wb")
         undo.callback(reading.close)
         undo.callback(writing.close)
-        try:
-            pid = os.fork()
-        except OSError:  # a new interpreter will say what is missing
-            return None
+        pid = os.fork()
         if not pid:
             _serve_until_the_end(serve, theirs, reading, party)
         undo.pop_all()

@@ -1,21 +1,21 @@
 """The solver's process begins as a fork of a party that holds nothing private yet."""
 
-import os
 import signal
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
 import pytest
 
-from tests.support import ROOT
-from tests.support.wait import LIMIT, until
+from tests.support.ledgers import run_python
+from tests.support.wait import until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks only on Linux")
 
 AGREED = """
-import os, signal, sys, threading, time
+import os
+os.environ["OMP_NUM_THREADS"] = "1"  # as the command sets it
+import signal, socket, sys, threading, time
 from contextlib import closing
 import numpy as np
 from party.model import solver_process
@@ -41,15 +41,7 @@ def answer(beside):
 
 def printed(script: str, *, code: int = 0) -> str:
     """What a new interpreter prints; it has one thread, as `party join` has at its start."""
-    done = subprocess.run(
-        [sys.executable, "-c", AGREED + textwrap.dedent(script)],
-        cwd=ROOT,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        check=False,
-    )
+    done = run_python(AGREED + textwrap.dedent(script))
     assert done.returncode == code, done.stderr
     return done.stdout
 
@@ -140,20 +132,38 @@ def test_no_fork_beside_other_threads() -> None:
     assert out == "None\n"
 
 
-def test_a_system_without_room_for_a_fork_gets_a_new_interpreter() -> None:
-    """Then that start says what is missing."""
+@pytest.mark.parametrize("lacking", ["os.fork", "os.pipe", "socket.socketpair", "os.listdir"])
+def test_a_system_without_room_for_a_fork_gets_a_new_interpreter(lacking: str) -> None:
+    """Then that start says what is missing. No file stays open."""
     out = printed(
-        """
-        def no_room():
+        f"""
+        def no_room(*_):
             raise BlockingIOError(11, "no room")
 
-        os.fork = no_room
         files = len(os.listdir("/proc/self/fd"))
-        assert early() is None
-        print(len(os.listdir("/proc/self/fd")) - files)
+        there, {lacking} = {lacking}, no_room
+        child, {lacking} = early(), there
+        print(child, len(os.listdir("/proc/self/fd")) - files)
         """
     )
-    assert out == "0\n"
+    assert out == "None 0\n"
+
+
+def test_a_fork_ends_where_the_system_keeps_no_exit_codes() -> None:
+    """A program that ignores SIGCHLD passes that on to the party that it starts."""
+    out = printed(
+        """
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        with solver(early()) as forked:
+            first, before = answer(forked), forked._process
+            os.kill(before.pid, signal.SIGKILL)
+            assert answer(forked) == first
+        with solver(early()) as forked:
+            assert answer(forked) == first
+        print("ended")
+        """
+    )
+    assert out == "ended\n"
 
 
 @pytest.mark.parametrize("moment", ["before it has its model", "after"])

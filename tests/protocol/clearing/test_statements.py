@@ -1,6 +1,7 @@
 """Claims after sessions with noise: what is checked, what is not, and the levy by endowment."""
 
 import random
+from argparse import Namespace
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from itertools import cycle
@@ -20,7 +21,7 @@ from protocol.clearing.claims import NO_RECIPIENT, Claim, recipient_of, verified
 from protocol.clearing.settle import from_claims, from_transcript
 from protocol.clearing.statements import limits, money_grain
 from protocol.commitment.layout import PAYMENT_OFFSET
-from protocol.errors import BadClaim
+from protocol.errors import BadClaim, BadCommand
 from protocol.outcome.outcome import Outcome, outcome
 from protocol.outcome.private_quota import Allocation
 from protocol.report.allocation import LEVY_WARNING
@@ -30,7 +31,7 @@ from protocol.report.settlement import (
     settlement_figures,
     settlement_page,
 )
-from protocol.settle_command import cleared
+from protocol.settle_command import cleared, settle
 from tests.support.builders import make_agreement, play, public_key, signing_key
 from tests.support.committed_sessions import play_until_over
 
@@ -300,3 +301,21 @@ def test_member_that_signs_two_numbers_is_named_and_neither_counts(tmp_path: Pat
         different = [name for name, why in clearing.refused.items() if "different numbers" in why]
         assert sorted(different) == sorted([str(files[0]), str(files[-2])])
         assert sum("counts once" in why for why in clearing.refused.values()) == 1
+
+
+def test_a_second_number_of_a_settled_member_is_reported(tmp_path: Path) -> None:
+    """The settlement stays as it is, and the error says which member has signed two numbers."""
+    known, own = session(BALL, 1)
+    claims = [stated(known, own, k, 2) for k in range(len(NAMES))]
+    files = [tmp_path / f"{place}.claim" for place in range(len(NAMES))]
+    for file, claim in zip(files, claims, strict=True):
+        file.write_bytes(signed(claim))
+    options = Namespace(claims=files, key=None, used=None, out=tmp_path / "settled")
+    settle(options, known)
+    before = (tmp_path / "settled" / "settlement.json").read_bytes()
+    second = tmp_path / "second.claim"
+    second.write_bytes(signed(replace(claims[0], number=claims[0].number - 1)))
+    with pytest.raises(BadCommand, match="'ada' has signed different numbers") as refused:
+        settle(Namespace(**{**vars(options), "claims": [*files, second]}), known)
+    assert "the payment of 'ada'" in str(refused.value)
+    assert (tmp_path / "settled" / "settlement.json").read_bytes() == before
